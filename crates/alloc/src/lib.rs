@@ -1,0 +1,5 @@
+//! placeholder
+/// placeholder
+#[derive(Debug, thiserror::Error)]
+#[error("placeholder")]
+pub struct Error;

@@ -1,0 +1,90 @@
+//! What can go wrong in an engine.
+
+use crate::{KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
+
+/// A result of an engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of an engine: the thing, the reason, the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no room for a write, and nothing left to collect.
+    #[error(
+        "the store is full: {used} of at most {limit} bytes hold live data; \
+         delete something, raise the size limit, or free space on the device"
+    )]
+    Full {
+        /// Bytes that cannot be reclaimed.
+        used: u64,
+        /// Bytes that the store may take.
+        limit: u64,
+    },
+
+    /// A key is longer than [`KEY_LEN_MAX`].
+    #[error("the key is {len} bytes long; the limit is {KEY_LEN_MAX}")]
+    KeyTooLong {
+        /// The key's length in bytes.
+        len: usize,
+    },
+
+    /// A value is longer than [`VALUE_LEN_MAX`].
+    #[error("the value is {len} bytes long; the limit is {VALUE_LEN_MAX}")]
+    ValueTooLong {
+        /// The value's length in bytes.
+        len: usize,
+    },
+
+    /// A batch is larger than the engine can make atomic.
+    #[error("the batch takes {len} bytes; the limit is {limit}; split it")]
+    BatchTooLarge {
+        /// What the batch takes, in bytes.
+        len: u64,
+        /// The engine's limit, in bytes.
+        limit: u64,
+    },
+
+    /// A key space's name is empty or longer than [`KEY_SPACE_NAME_LEN_MAX`].
+    #[error("a key space's name has 1 to {KEY_SPACE_NAME_LEN_MAX} bytes, this one has {len}")]
+    KeySpaceName {
+        /// The name's length in bytes.
+        len: usize,
+    },
+
+    /// A key space was dropped, or never existed.
+    #[error("there is no such key space: it was dropped, or belongs to another store")]
+    NoSuchKeySpace,
+
+    /// Stored bytes do not have their checksum, or contradict each other.
+    #[error("damaged: {what}: {why}; run `halite check` and restore from a copy")]
+    Damaged {
+        /// Which part of the store.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// The store holds the data of another engine.
+    #[error("the store was made by the engine `{found}`, not by `{wanted}`; open it with `{found}`")]
+    OtherEngine {
+        /// The engine asked for.
+        wanted: String,
+        /// The engine that made the store.
+        found: String,
+    },
+
+    /// An earlier failure left the engine unable to write safely.
+    #[error("the store no longer takes writes after an earlier failure ({why}); reopen it")]
+    Poisoned {
+        /// The earlier failure.
+        why: String,
+    },
+
+    /// An error of space management.
+    #[error(transparent)]
+    Alloc(#[from] halite_alloc::Error),
+
+    /// An error of the pool.
+    #[error(transparent)]
+    Pool(#[from] halite_pmem::Error),
+}

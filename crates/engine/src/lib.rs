@@ -1,0 +1,118 @@
+//! The contract of a Halite engine.
+//!
+//! An engine keeps ordered byte-string keys in named key spaces. [`Engine`] is what each promises:
+//! point reads, atomic batches, range scans of one consistent state, durability on request,
+//! statistics and verification. A caller above (`halite`) turns its calls into [`Op`]s and hands
+//! them to [`Engine::write`]; the engine persists them through `halite-pmem`'s pool and makes them
+//! visible together.
+//!
+//! [`Model`] is the contract in its shortest form: an ordered map in memory. With the feature
+//! `conformance`, the `conformance` module turns it into a suite that any engine runs against
+//! itself by one line.
+#![forbid(unsafe_code)]
+
+mod bytes;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+mod limits;
+mod model;
+mod op;
+mod options;
+mod range;
+mod stats;
+mod verify;
+
+pub use bytes::Bytes;
+pub use error::{Error, Result};
+pub use limits::{
+    KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name, check_value,
+};
+pub use model::Model;
+pub use op::{Durability, KeySpaceId, Op, WriteBatch};
+pub use options::EngineOptions;
+pub use range::{Direction, KeyRange};
+pub use stats::{Recovery, Stats};
+pub use verify::{Damage, Progress, VerifyReport};
+
+/// A scan in progress: pairs in the scan's order, each an error if its record is damaged.
+pub type Scan = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;
+
+/// An ordered key-value store.
+///
+/// All methods may be called from many threads. A write is atomic: a reader sees all of a call's
+/// operations or none, and so does the store after a crash at any moment.
+pub trait Engine: Send + Sync {
+    /// The name by which `--engine` and a pool's root know this engine, for example `indexlog`.
+    fn name(&self) -> &'static str;
+
+    /// The key space called `name`, created durably if there is none.
+    ///
+    /// # Errors
+    /// [`Error::KeySpaceName`] if the name is empty or too long, and what [`Engine::write`] returns.
+    fn key_space(&self, name: &str) -> Result<KeySpaceId>;
+
+    /// The key spaces that exist, by name.
+    fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
+
+    /// Removes a key space and all that is in it, durably and atomically.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKeySpace`], and what [`Engine::write`] returns.
+    fn drop_key_space(&self, space: KeySpaceId) -> Result<()>;
+
+    /// The value of `key`, or `None`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKeySpace`]; [`Error::Damaged`] if the record fails its checksum.
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// The number of keys in a key space.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKeySpace`].
+    fn len(&self, space: KeySpaceId) -> Result<u64>;
+
+    /// A key chosen by `random`, roughly uniformly if `random` is uniform; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>>;
+
+    /// Applies `ops` in order, atomically.
+    ///
+    /// With [`Durability::Immediate`] the operations are durable in the pool's domain on return.
+    /// With [`Durability::Deferred`] they are visible on return and durable after the next
+    /// [`Engine::sync`]; a crash before it leaves a prefix of the deferred writes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKeySpace`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
+    /// [`Error::BatchTooLarge`], [`Error::Full`], or what the pool reports. Nothing is applied then.
+    fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()>;
+
+    /// The pairs of `range`, in `direction`, as they are now: later writes do not show.
+    ///
+    /// Space that the scan may still read is not reused while it lives.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKeySpace`]; the scan itself yields [`Error::Damaged`].
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan>;
+
+    /// Makes every write that has returned durable in the pool's domain.
+    ///
+    /// # Errors
+    /// What the pool reports; the writes are then not durable.
+    fn sync(&self) -> Result<()>;
+
+    /// What the store holds and has done.
+    fn stats(&self) -> Stats;
+
+    /// Reads everything that has a checksum and reports what is damaged.
+    ///
+    /// `progress` is called now and then; when it breaks, the report so far is returned, marked
+    /// incomplete.
+    ///
+    /// # Errors
+    /// Only what keeps the verification itself from running; damage is in the report.
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport>;
+}

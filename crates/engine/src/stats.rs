@@ -1,0 +1,53 @@
+//! What a store holds and has done.
+
+use std::time::Duration;
+
+use halite_pmem::{Domain, Traffic};
+
+/// Statistics of an open store. Counters start at zero when the store opens.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// What a fence guarantees on this store's medium.
+    pub domain: Domain,
+    /// Keys in all key spaces.
+    pub records: u64,
+    /// Bytes of the pool now.
+    pub pool_bytes: u64,
+    /// Bytes that the pool may grow to.
+    pub pool_bytes_max: u64,
+    /// Bytes of the pool that hold live records and values, with their headers and padding.
+    pub live_bytes: u64,
+    /// Bytes of the pool that hold dead records, for collection to reclaim.
+    pub dead_bytes: u64,
+    /// Bytes of the pool that are free for records without collection or growth.
+    pub free_bytes: u64,
+    /// Bytes of DRAM that the index takes.
+    pub index_bytes: u64,
+    /// Bytes of keys and values that writes brought.
+    pub user_bytes_written: u64,
+    /// Bytes that collection moved to reclaim space.
+    pub collected_bytes_moved: u64,
+    /// Blocks that collection reclaimed.
+    pub collected_blocks: u64,
+    /// Writes that are visible but not yet durable.
+    pub unsynced_writes: u64,
+    /// Traffic of the pool.
+    pub traffic: Traffic,
+    /// What opening the store found.
+    pub recovery: Recovery,
+}
+
+/// What opening a store found.
+#[derive(Debug, Clone, Default)]
+pub struct Recovery {
+    /// Whether the store had been closed cleanly.
+    pub clean: bool,
+    /// Records read, dead ones included.
+    pub records_read: u64,
+    /// Records of unacknowledged writes that were cut from the log's tail.
+    pub records_cut: u64,
+    /// Segments that were allocated but belonged to nothing, and were reclaimed.
+    pub segments_reclaimed: u64,
+    /// How long it took.
+    pub duration: Duration,
+}

@@ -1,0 +1,78 @@
+//! How to open a database.
+
+use std::path::Path;
+
+use halite_engine::EngineOptions;
+use halite_pmem::PoolOptions;
+
+use crate::{Database, Domain, ENGINES, Result};
+
+/// Options of a database, and the ways to open one.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let db = halite::Database::builder().max_size(64 << 20).open(&path)?;
+/// assert!(db.stats().pool_bytes <= 64 << 20);
+/// # Ok::<(), halite::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Builder {
+    pub(crate) engine: String,
+    pub(crate) pool: PoolOptions,
+    pub(crate) create: bool,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self { engine: ENGINES[0].to_owned(), pool: PoolOptions::default(), create: true }
+    }
+}
+
+impl Builder {
+    /// The engine by its name, one of [`ENGINES`].
+    #[must_use]
+    pub fn engine(mut self, name: impl Into<String>) -> Self {
+        self.engine = name.into();
+        self
+    }
+
+    /// The size in bytes to which the pool may grow; at it, writes return [`crate::Error::Full`].
+    #[must_use]
+    pub fn max_size(mut self, bytes: u64) -> Self {
+        self.pool.size_max = bytes;
+        self
+    }
+
+    /// Whether to create the database if there is none (the default), or to return an error.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// For tests only: takes `domain` for granted instead of detecting what the medium guarantees.
+    #[must_use]
+    pub fn assume_domain(mut self, domain: Domain) -> Self {
+        self.pool.assume_domain = Some(domain);
+        self
+    }
+
+    /// Opens the database in the folder `path`, and creates both if they do not exist.
+    ///
+    /// # Errors
+    /// What keeps the store from being opened: it is missing ([`Builder::create`]), held by another
+    /// process, not a Halite store, of a newer format, of another engine, damaged, or there is no
+    /// room for it.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+        Database::open_with(self, path.as_ref())
+    }
+
+    pub(crate) fn engine_options(&self, path: &Path) -> EngineOptions {
+        EngineOptions {
+            pool: path.join(Database::POOL_FILE),
+            pool_options: self.pool.clone(),
+            create: self.create,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The database.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use halite_engine::{Engine, Error};
+
+use crate::{Batch, Builder, Domain, KeySpace, Progress, Result, Stats, VerifyReport};
+
+/// An open database. Cloning it is cheap; the store closes with the last clone.
+#[derive(Clone)]
+pub struct Database {
+    engine: Arc<dyn Engine>,
+    path: PathBuf,
+}
+
+impl Database {
+    /// The name of the pool in a database's folder.
+    pub const POOL_FILE: &str = "pool.halite";
+
+    /// Opens the database in the folder `path`, and creates both if they do not exist.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(path)
+    }
+
+    /// Options to open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
+        let _ = &options;
+        let engine: Arc<dyn Engine> = Arc::new(halite_engine::Model::new());
+        Ok(Self { engine, path: path.to_owned() })
+    }
+
+    /// The key space called `name`, created durably if there is none.
+    ///
+    /// # Errors
+    /// [`Error::KeySpaceName`] if the name is empty or too long; what a write returns.
+    pub fn key_space(&self, name: &str) -> Result<KeySpace> {
+        let id = self.engine.key_space(name)?;
+        Ok(KeySpace::new(Arc::clone(&self.engine), name, id))
+    }
+
+    /// The key spaces that exist, by name.
+    #[must_use]
+    pub fn key_spaces(&self) -> Vec<KeySpace> {
+        let all = self.engine.key_spaces();
+        all.iter().map(|(name, id)| KeySpace::new(Arc::clone(&self.engine), name, *id)).collect()
+    }
+
+    /// The key space called `name` if it exists.
+    #[must_use]
+    pub fn find_key_space(&self, name: &str) -> Option<KeySpace> {
+        self.key_spaces().into_iter().find(|space| space.name() == name)
+    }
+
+    /// Removes a key space with all that is in it, durably and atomically.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
+    pub fn drop_key_space(&self, space: &KeySpace) -> Result<()> {
+        self.engine.drop_key_space(space.id)
+    }
+
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new(Arc::clone(&self.engine))
+    }
+
+    /// Makes every write so far durable: what [`crate::Durability::Deferred`] put off.
+    ///
+    /// # Errors
+    /// What the pool reports; the writes are then not durable.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    /// What the store holds and has done.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// What durable means on this database's medium.
+    #[must_use]
+    pub fn domain(&self) -> Domain {
+        self.stats().domain
+    }
+
+    /// The name of the engine that keeps the data.
+    #[must_use]
+    pub fn engine_name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    /// The database's folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads everything that has a checksum and reports what is damaged.
+    ///
+    /// # Errors
+    /// Only what keeps the verification itself from running; damage is in the report.
+    pub fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        self.engine.verify(progress)
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
+    }
+}

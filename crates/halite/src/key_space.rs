@@ -1,0 +1,203 @@
+//! Named key spaces.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use halite_engine::{Direction, Engine, KeySpaceId, Op, Scan};
+
+use crate::{Bytes, Durability, KeyRange, Result};
+
+/// A named, ordered space of keys in a database. Cloning it is cheap.
+#[derive(Clone)]
+pub struct KeySpace {
+    engine: Arc<dyn Engine>,
+    name: Arc<str>,
+    pub(crate) id: KeySpaceId,
+}
+
+impl KeySpace {
+    pub(crate) fn new(engine: Arc<dyn Engine>, name: &str, id: KeySpaceId) -> Self {
+        Self { engine, name: name.into(), id }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of `key`, or `None`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] if the stored record fails its checksum.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.engine.get(self.id, key.as_ref())
+    }
+
+    /// Whether `key` has a value.
+    ///
+    /// # Errors
+    /// As [`KeySpace::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Sets the value of `key`, durably.
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write`].
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, Durability::Immediate)
+    }
+
+    /// Sets the value of `key` with the durability asked for.
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        let op = Op::Put { space: self.id, key: key.as_ref(), value: value.as_ref() };
+        self.engine.write(&[op], durability)
+    }
+
+    /// Removes `key`, durably; it need not be there.
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_with(key, Durability::Immediate)
+    }
+
+    /// Removes `key` with the durability asked for.
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write`].
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        self.engine.write(&[Op::Delete { space: self.id, key: key.as_ref() }], durability)
+    }
+
+    /// Removes every key in `range`, durably, atomically, and with one record of log.
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write`].
+    pub fn delete_range(&self, range: &KeyRange) -> Result<()> {
+        let op = Op::DeleteRange { space: self.id, start: range.start(), end: range.end() };
+        self.engine.write(&[op], Durability::Immediate)
+    }
+
+    /// Removes every key that begins with `prefix`; otherwise as [`KeySpace::delete_range`].
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write`].
+    pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
+        self.delete_range(&KeyRange::prefix(prefix.as_ref()))
+    }
+
+    /// All pairs, from the smallest key to the largest, as they are now.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchKeySpace`] if the key space was dropped.
+    pub fn iter(&self) -> Result<Iter> {
+        self.scan(KeyRange::all(), Direction::Forward)
+    }
+
+    /// All pairs, from the largest key to the smallest, as they are now.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn iter_rev(&self) -> Result<Iter> {
+        self.scan(KeyRange::all(), Direction::Reverse)
+    }
+
+    /// The pairs whose keys are in `range`, ascending.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+        self.scan(KeyRange::from_bounds(&range), Direction::Forward)
+    }
+
+    /// The pairs whose keys are in `range`, descending.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn range_rev<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Iter> {
+        self.scan(KeyRange::from_bounds(&range), Direction::Reverse)
+    }
+
+    /// The pairs whose keys begin with `prefix`, ascending.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        self.scan(KeyRange::prefix(prefix.as_ref()), Direction::Forward)
+    }
+
+    /// The pairs whose keys begin with `prefix`, descending.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn prefix_rev(&self, prefix: impl AsRef<[u8]>) -> Result<Iter> {
+        self.scan(KeyRange::prefix(prefix.as_ref()), Direction::Reverse)
+    }
+
+    /// The number of keys.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn len(&self) -> Result<u64> {
+        self.engine.len(self.id)
+    }
+
+    /// Whether there is no key.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// A key chosen by `random`, roughly uniformly if `random` is uniform.
+    ///
+    /// # Errors
+    /// As [`KeySpace::get`].
+    pub fn sample(&self, random: u64) -> Result<Option<Bytes>> {
+        self.engine.sample(self.id, random)
+    }
+
+    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Iter> {
+        Ok(Iter { scan: self.engine.scan(self.id, range, direction)? })
+    }
+}
+
+impl fmt::Debug for KeySpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeySpace").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Pairs of a key space, in order, of the state at the iterator's start.
+///
+/// Space that it may still visit is not reused while it lives: finish or drop it.
+pub struct Iter {
+    scan: Scan,
+}
+
+impl Iterator for Iter {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.scan.next()
+    }
+}
+
+impl fmt::Debug for Iter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").finish_non_exhaustive()
+    }
+}

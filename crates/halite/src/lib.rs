@@ -1,0 +1,51 @@
+//! Halite: an ordered key-value database for memory that persists.
+//!
+//! A [`Database`] is a folder with one pool in it, on persistent memory (DAX), on tmpfs or on an
+//! ordinary file. It holds named [`KeySpace`]s of ordered byte-string keys. Every write is atomic
+//! and, unless it asks otherwise, durable when it returns; [`Database::domain`] says what durable
+//! means on the medium at hand.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("data");
+//! use halite::Database;
+//!
+//! let db = Database::open(&path)?;
+//! let fruit = db.key_space("fruit")?;
+//! fruit.put("apple", "green")?;
+//! fruit.put("banana", "yellow")?;
+//! assert_eq!(fruit.get("apple")?.as_deref(), Some(&b"green"[..]));
+//!
+//! // All of a batch happens, or none of it.
+//! let mut batch = db.batch();
+//! batch.put(&fruit, "cherry", "red");
+//! batch.delete(&fruit, "banana");
+//! batch.commit()?;
+//!
+//! // A scan sees the state at its start, however long it takes.
+//! let keys: Vec<_> = fruit.iter()?.map(|pair| pair.map(|(key, _)| key.to_vec())).collect();
+//! assert_eq!(keys.into_iter().collect::<Result<Vec<_>, _>>()?, [b"apple".to_vec(), b"cherry".to_vec()]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A request walks from here into the engine's contract (`halite-engine`), through the engine
+//! (`halite-indexlog`), and reaches the medium at one place: the pool of `halite-pmem`.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod builder;
+mod database;
+mod key_space;
+
+pub use batch::Batch;
+pub use builder::Builder;
+pub use database::Database;
+pub use halite_engine::{
+    Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, Progress, Recovery, Result, Stats,
+    VALUE_LEN_MAX, VerifyReport,
+};
+pub use halite_pmem::{Domain, Traffic};
+pub use key_space::{Iter, KeySpace};
+
+/// The engines by the names that [`Builder::engine`] and `--engine` take; the first is the default.
+pub const ENGINES: &[&str] = &["indexlog"];

@@ -1,0 +1,205 @@
+//! Space that one owner appends to while others read what is there.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::region::Region;
+use crate::{Fenced, Flushed, Fresh, stream};
+
+/// The owner of a range's unwritten rest. Offsets are relative to the range's start.
+///
+/// Bytes are appended, then revealed or published; from then on they are immutable.
+pub struct Appender {
+    published: Arc<Published>,
+    tail: u64,
+}
+
+impl Appender {
+    pub(crate) fn new(published: Arc<Published>) -> Self {
+        let tail = published.end.load(Ordering::Relaxed);
+        Self { published, tail }
+    }
+
+    /// The readers' side of the range.
+    #[must_use]
+    pub fn published(&self) -> &Arc<Published> {
+        &self.published
+    }
+
+    /// Where the next byte goes.
+    #[must_use]
+    pub fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// Bytes that still fit.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.published.region.len() - self.tail
+    }
+
+    /// Appends `bytes` through the cache; [`Appender::flush`] starts their write-back. One store.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn write(&mut self, bytes: &[u8]) -> Range<u64> {
+        let region = &self.published.region;
+        region.pool().counters().store();
+        let address = region.address(self.tail, bytes.len() as u64);
+        // SAFETY: `address` is good for `bytes.len()` bytes at or behind `published.end`, which no
+        // reader sees and which belong to this appender, borrowed mutably.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+        let start = self.tail;
+        self.tail += bytes.len() as u64;
+        start..self.tail
+    }
+
+    /// Appends `bytes` past the cache. One store; as a write-back, its lines.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn write_stream(&mut self, bytes: &[u8]) -> Flushed {
+        let region = &self.published.region;
+        let address = region.address(self.tail, bytes.len() as u64);
+        // SAFETY: as in `write`.
+        let flushed =
+            unsafe { stream::copy(region.pool(), address, region.offset() + self.tail, bytes) };
+        self.tail += bytes.len() as u64;
+        flushed
+    }
+
+    /// Starts the write-back of `range`.
+    ///
+    /// # Panics
+    /// If it reaches beyond the end.
+    pub fn flush(&self, range: Range<u64>) -> Flushed {
+        self.published.region.flush(range)
+    }
+
+    /// Lets readers see all bytes appended so far. Takes the proof that they are durable.
+    ///
+    /// # Panics
+    /// If `proof` does not cover what it would publish.
+    pub fn publish(&mut self, proof: &Fenced) {
+        let region = &self.published.region;
+        let end = self.published.end.load(Ordering::Relaxed);
+        let whole = proof.pool == region.pool().id()
+            && proof.covers(region.offset() + end, self.tail - end);
+        assert!(whole, "the proof is about other bytes");
+        self.reveal();
+    }
+
+    /// Lets readers in this process see all bytes appended so far, durable or not. Nothing stored
+    /// may lead to them before they are fenced.
+    pub fn reveal(&mut self) {
+        self.published.end.store(self.tail, Ordering::Release);
+    }
+
+    /// Skips `len` bytes, which keep what they held.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn skip(&mut self, len: u64) {
+        assert!(len <= self.remaining(), "{len} of {} bytes", self.remaining());
+        self.tail += len;
+    }
+}
+
+/// A range whose first bytes are immutable, and read in place.
+///
+/// Space is given back when the last handle and the last [`Pinned`] are gone.
+pub struct Published {
+    region: Region,
+    /// Bytes that may be read. It only grows, and bytes below it never change.
+    end: AtomicU64,
+}
+
+impl Published {
+    pub(crate) fn new(region: Region, end: u64) -> Arc<Self> {
+        Arc::new(Self { region, end: AtomicU64::new(end) })
+    }
+
+    /// The offset in the pool.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.region.offset()
+    }
+
+    /// The bytes that may be read now. Counts as one load.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.region.pool().counters().load();
+        let end = self.end.load(Ordering::Acquire);
+        let address = self.region.address(0, end);
+        // SAFETY: bytes below `end` are inside the region and immutable while it is owned; the
+        // acquiring load sees what was written before `end` was stored.
+        unsafe { std::slice::from_raw_parts(address, end as usize) }
+    }
+
+    /// Pins `range` for reading, or `None` if not all of it may be read. Counts as one load.
+    #[must_use]
+    pub fn pin(self: &Arc<Self>, range: Range<u64>) -> Option<Pinned> {
+        let readable = self.end.load(Ordering::Acquire);
+        if range.start > range.end || range.end > readable {
+            return None;
+        }
+        self.region.pool().counters().load();
+        let len = range.end - range.start;
+        let start = self.region.address(range.start, len);
+        Some(Pinned { start, len: len as usize, published: Arc::clone(self) })
+    }
+
+    /// Starts the write-back of `range`, for bytes that were revealed and not yet fenced.
+    ///
+    /// # Panics
+    /// If it reaches beyond the range.
+    pub fn flush(&self, range: Range<u64>) -> Flushed {
+        self.region.flush(range)
+    }
+
+    /// The space, to be written anew, if this is the last handle and nothing is pinned.
+    ///
+    /// # Errors
+    /// The handle, if there are others.
+    pub fn reclaim(self: Arc<Self>) -> Result<Fresh, Arc<Self>> {
+        Arc::try_unwrap(self).map(|published| Fresh::new(published.region))
+    }
+}
+
+/// Bytes read where they lie. They stay as they are as long as this lives.
+#[derive(Clone)]
+pub struct Pinned {
+    start: *const u8,
+    len: usize,
+    published: Arc<Published>,
+}
+
+// SAFETY: the bytes are immutable while `published` is held, and `Published` is itself shared
+// between threads.
+unsafe impl Send for Pinned {}
+// SAFETY: as above.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// The part in `range`.
+    ///
+    /// # Panics
+    /// If `range` reaches beyond the end.
+    #[must_use]
+    pub fn slice(self, range: Range<usize>) -> Self {
+        let start = self[range.clone()].as_ptr();
+        Self { start, len: range.len(), published: self.published }
+    }
+}
+
+impl Deref for Pinned {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `start..start + len` was inside the immutable part of `published` when this was
+        // made, and that part only grows while `published` is held.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}

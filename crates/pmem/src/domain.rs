@@ -1,0 +1,125 @@
+//! Persistence domains: what a fence guarantees.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What is safe from what, once it is fenced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Domain {
+    /// The platform saves its caches at a power cut (eADR, CXL GPF): a fence suffices.
+    Platform,
+    /// Persistent memory mapped with `MAP_SYNC`: write-back and fence survive a power cut.
+    Memory,
+    /// An ordinary file: what is stored survives the process; a fence calls the kernel's sync, and
+    /// what it covered survives a power cut.
+    PageCache,
+    /// tmpfs: everything survives the process and nothing survives a power cut. Write-backs and
+    /// fences run as for [`Domain::Memory`], so that what is measured here is what memory costs.
+    #[default]
+    Process,
+}
+
+impl Domain {
+    /// The name: `platform`, `memory`, `page-cache` or `process`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Platform => "platform",
+            Self::Memory => "memory",
+            Self::PageCache => "page-cache",
+            Self::Process => "process",
+        }
+    }
+
+    /// One sentence for people: what an acknowledged write survives.
+    #[must_use]
+    pub fn guarantee(self) -> &'static str {
+        match self {
+            Self::Platform => {
+                "persistent caches: an acknowledged write survives a crash and a power cut"
+            }
+            Self::Memory => {
+                "persistent memory: an acknowledged write survives a crash and a power cut"
+            }
+            Self::PageCache => {
+                "ordinary file: an acknowledged write survives a crash, \
+                 and a power cut once it is synced"
+            }
+            Self::Process => {
+                "volatile memory (tmpfs): an acknowledged write survives a crash of the process, \
+                 not a power cut or a reboot"
+            }
+        }
+    }
+
+    /// Whether fenced bytes survive a power cut.
+    #[must_use]
+    pub fn survives_power_cut(self) -> bool {
+        self != Self::Process
+    }
+
+    /// The domain of a file, given whether it maps with `MAP_SYNC`.
+    pub(crate) fn detect(file: &File, maps_sync: bool) -> Self {
+        if maps_sync {
+            return if caches_persist(file) { Self::Platform } else { Self::Memory };
+        }
+        match rustix::fs::fstatfs(file).map(|stat| stat.f_type as i64) {
+            Ok(TMPFS_MAGIC | RAMFS_MAGIC | HUGETLBFS_MAGIC) => Self::Process,
+            _ => Self::PageCache,
+        }
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+
+/// Whether the nvdimm or CXL region below the file's device says that its domain starts at the CPU
+/// cache (`persistence_domain` of the region in sysfs).
+fn caches_persist(file: &File) -> bool {
+    let Ok(metadata) = file.metadata() else { return false };
+    let device = metadata.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    fs::canonicalize(link).is_ok_and(|path| region_says_cpu_cache(&path))
+}
+
+fn region_says_cpu_cache(device: &Path) -> bool {
+    device
+        .ancestors()
+        .find_map(|folder| fs::read_to_string(folder.join("persistence_domain")).ok())
+        .is_some_and(|domain| domain.trim() == "cpu_cache")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_names_its_domain_above_the_device() {
+        let sys = tempfile::tempdir().unwrap();
+        let device = sys.path().join("region0/namespace0.0/block/pmem0");
+        fs::create_dir_all(&device).unwrap();
+        assert!(!region_says_cpu_cache(&device));
+        let says = sys.path().join("region0/persistence_domain");
+        fs::write(&says, "memory_controller\n").unwrap();
+        assert!(!region_says_cpu_cache(&device));
+        fs::write(&says, "cpu_cache\n").unwrap();
+        assert!(region_says_cpu_cache(&device));
+    }
+
+    #[test]
+    fn tmpfs_keeps_bytes_for_the_process_only() {
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        assert_eq!(Domain::detect(&file, false), Domain::Process);
+    }
+}

@@ -1,0 +1,62 @@
+//! Memory that persists.
+//!
+//! A [`Pool`] is one mapped file: on persistent memory (DAX), on tmpfs or on an ordinary file. What
+//! a fence guarantees on it is its [`Domain`], detected when the pool is opened. Offsets are
+//! stable, addresses are not.
+//!
+//! **One door.** The bytes of a pool change only through the methods of this crate. They choose the
+//! instructions, count the [`Traffic`], and hand a range to the kernel where instructions do not
+//! suffice.
+//!
+//! **A life for space.** A range of a pool has one owner at a time, checked when it is claimed, so
+//! that the safe interface is sound without trusting its callers:
+//!
+//! ```text
+//!   Pool::claim ──► Fresh ──────────► Published ──► (all pins gone) ──► reclaimed: claim again
+//!                   one owner writes   immutable, read in place
+//!                     │
+//!                     ├─► Appender     one owner appends, readers see the prefix it published
+//!                     └─► Words        8-byte atomics that many threads change
+//! ```
+//!
+//! **Proofs.** [`Fresh::flush`] and its kin return a [`Flushed`]: the write-back has begun.
+//! [`Pool::fence`] turns it into a [`Fenced`]: it is durable. [`Words::publish`], which stores what
+//! leads others to a range, asks for the `Fenced` of that range; so publishing unpersisted bytes
+//! does not compile.
+//!
+//! A request walks `Fresh::write` → `writeback` or `stream` (the instructions) → `Pool::fence`
+//! (`sfence`, or the kernel's sync for [`Domain::PageCache`]).
+
+mod appender;
+mod claims;
+mod domain;
+mod error;
+mod fence;
+mod fresh;
+mod map;
+mod options;
+mod pool;
+mod region;
+mod stream;
+mod traffic;
+mod words;
+mod writeback;
+
+pub use appender::{Appender, Pinned, Published};
+pub use domain::Domain;
+pub use error::{Error, Result};
+pub use fence::{Fenced, Flushed};
+pub use fresh::Fresh;
+pub use options::PoolOptions;
+pub use pool::Pool;
+pub use traffic::Traffic;
+pub use words::Words;
+
+/// The unit of transfer between cache and memory, in bytes.
+pub const LINE: u64 = 64;
+
+/// The unit in which the medium reads and writes, in bytes (van Renen §2.3).
+pub const MEDIA_BLOCK: u64 = 256;
+
+/// Pools grow and are mapped in multiples of this, in bytes: the size of a large page.
+pub const UNIT: u64 = 2 << 20;

@@ -1,0 +1,115 @@
+//! The mapping of a file into an address range that is reserved once.
+
+use std::fs::File;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{
+    Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
+};
+
+use crate::UNIT;
+
+/// A reserved address range, aligned to [`UNIT`], whose beginning maps a file.
+pub(crate) struct Mapping {
+    reserved: NonNull<u8>,
+    reserved_len: usize,
+    base: NonNull<u8>,
+    sync: bool,
+}
+
+// SAFETY: a mapping is an address range; what is done with the memory is up to those who own it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `capacity` bytes, a multiple of [`UNIT`], and maps nothing.
+    pub(crate) fn reserve(capacity: u64) -> io::Result<Self> {
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let reserved_len = capacity
+            .checked_add(UNIT)
+            .and_then(|len| usize::try_from(len).ok())
+            .ok_or_else(too_large)?;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing.
+        let reserved = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                reserved_len,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        let reserved = NonNull::new(reserved.cast::<u8>()).ok_or_else(too_large)?;
+        let skip = reserved.as_ptr().align_offset(UNIT as usize);
+        // SAFETY: `skip < UNIT`, and the reservation is longer than `UNIT`.
+        let base = unsafe { reserved.add(skip) };
+        Ok(Self { reserved, reserved_len, base, sync: false })
+    }
+
+    /// Whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory.
+    pub(crate) fn try_sync(&mut self, file: &File, len: u64) -> bool {
+        self.sync = true;
+        self.sync = self.map(file, 0, len).is_ok();
+        self.sync
+    }
+
+    /// Maps `start..end` of `file`, which has these bytes, at `start` of the reserved range.
+    pub(crate) fn map(&self, file: &File, start: u64, end: u64) -> io::Result<()> {
+        let flags =
+            if self.sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
+        let len = (end - start) as usize;
+        let address = self.address(start);
+        // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), where
+        // nothing else is mapped, so replacing the reservation there disturbs nobody.
+        unsafe {
+            mmap(
+                address.cast(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags | MapFlags::FIXED,
+                file,
+                start,
+            )?;
+            // Large pages are welcome; where there are none, this changes nothing.
+            let _ = madvise(address.cast(), len, Advice::LinuxHugepage);
+        }
+        Ok(())
+    }
+
+    /// Makes the pages of `start..end` present, so that the first stores to them do not fault.
+    pub(crate) fn populate(&self, start: u64, end: u64) {
+        let address = self.address(start);
+        // SAFETY: `start..end` is mapped, and populating pages does not change their bytes. It is
+        // an optimisation: where the kernel cannot, the pages fault one by one.
+        unsafe {
+            let _ = madvise(address.cast(), (end - start) as usize, Advice::LinuxPopulateWrite);
+        }
+    }
+
+    /// Waits until the kernel has made the pages of `start..end` durable.
+    pub(crate) fn sync_range(&self, start: u64, end: u64) -> io::Result<()> {
+        const PAGE: u64 = 4096;
+        let start = start / PAGE * PAGE;
+        let address = self.address(start);
+        // SAFETY: the pages are mapped, and a sync does not change their bytes.
+        unsafe { msync(address.cast(), (end - start) as usize, MsyncFlags::SYNC) }?;
+        Ok(())
+    }
+
+    /// The address of an offset.
+    #[inline]
+    pub(crate) fn address(&self, offset: u64) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(offset as usize)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole reservation belongs to this mapping, and the pool that holds it is
+        // gone, so no region can reach it.
+        unsafe {
+            let _ = munmap(self.reserved.as_ptr().cast(), self.reserved_len);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A range of a pool with one owner.
+
+use std::ops::Range;
+
+use crate::{Flushed, Pool};
+
+/// An owned range. It is given back when this is dropped.
+pub(crate) struct Region {
+    pool: Pool,
+    offset: u64,
+    len: u64,
+}
+
+impl Region {
+    /// The caller has taken the range from the pool's claims, inside the pool's bounds.
+    pub(crate) fn new(pool: Pool, offset: u64, len: u64) -> Self {
+        Self { pool, offset, len }
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The address of `at`.
+    ///
+    /// # Panics
+    /// If `at..at + len` is not inside the region.
+    #[inline]
+    pub(crate) fn address(&self, at: u64, len: u64) -> *mut u8 {
+        assert!(
+            at.checked_add(len).is_some_and(|end| end <= self.len),
+            "{at}..+{len} is outside a region of {} bytes",
+            self.len
+        );
+        self.pool.address(self.offset + at)
+    }
+
+    /// Starts the write-back of a range.
+    ///
+    /// # Panics
+    /// If it is not inside the region.
+    #[inline]
+    pub(crate) fn flush(&self, range: Range<u64>) -> Flushed {
+        let len = range.end.checked_sub(range.start).expect("a range ends after it starts");
+        let address = self.address(range.start, len);
+        self.pool.write_back(address, self.offset + range.start, len)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.pool.give_back(self.offset);
+    }
+}

@@ -1,0 +1,98 @@
+//! Words that many threads change.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::region::Region;
+use crate::{Fenced, Flushed, Pool};
+
+/// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
+/// bytes, relative to the range's start, and multiples of 8. Words are little-endian.
+pub struct Words {
+    region: Region,
+}
+
+impl Words {
+    pub(crate) fn new(region: Region) -> Self {
+        assert!(region.offset().is_multiple_of(8), "words are aligned to 8 bytes");
+        Self { region }
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        self.region.pool()
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.region.len()
+    }
+
+    /// Whether there is no word.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The word at `at`, and all that was stored before it by who stored it.
+    ///
+    /// # Panics
+    /// If `at` is not a word of the range.
+    #[must_use]
+    pub fn load(&self, at: u64) -> u64 {
+        self.pool().counters().load();
+        u64::from_le(self.word(at).load(Ordering::Acquire))
+    }
+
+    /// Stores a word that leads nobody to other bytes.
+    ///
+    /// # Panics
+    /// If `at` is not a word of the range.
+    pub fn store(&self, at: u64, value: u64) {
+        self.pool().counters().store();
+        self.word(at).store(value.to_le(), Ordering::Release);
+    }
+
+    /// Stores a word that leads others to bytes; takes the proof that those are durable.
+    ///
+    /// # Panics
+    /// If `at` is not a word of the range, or the proof is of another pool.
+    pub fn publish(&self, at: u64, value: u64, proof: &Fenced) {
+        assert_eq!(proof.pool, self.pool().id(), "the proof is of another pool");
+        self.store(at, value);
+    }
+
+    /// Stores `new` if the word is `current`.
+    ///
+    /// # Errors
+    /// The word, if it is another.
+    ///
+    /// # Panics
+    /// If `at` is not a word of the range.
+    pub fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
+        self.pool().counters().store();
+        let (current, new) = (current.to_le(), new.to_le());
+        self.word(at)
+            .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+            .map(u64::from_le)
+            .map_err(u64::from_le)
+    }
+
+    /// Starts the write-back of `range`.
+    ///
+    /// # Panics
+    /// If it reaches beyond the end.
+    pub fn flush(&self, range: Range<u64>) -> Flushed {
+        self.region.flush(range)
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8), "words are aligned to 8 bytes");
+        let address = self.region.address(at, 8).cast::<AtomicU64>();
+        // SAFETY: the address is aligned, inside a region that only this `Words` owns, and reached
+        // through atomics alone.
+        unsafe { &*address }
+    }
+}
