@@ -65,7 +65,9 @@ pub enum Error {
     },
 
     /// The store holds the data of another engine.
-    #[error("the store was made by the engine `{found}`, not by `{wanted}`; open it with `{found}`")]
+    #[error(
+        "the store was made by the engine `{found}`, not by `{wanted}`; open it with `{found}`"
+    )]
     OtherEngine {
         /// The engine asked for.
         wanted: String,

@@ -26,7 +26,8 @@ mod verify;
 pub use bytes::Bytes;
 pub use error::{Error, Result};
 pub use limits::{
-    KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name, check_value,
+    KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
+    check_value,
 };
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};

@@ -114,7 +114,9 @@ impl Engine for Model {
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         let mut pairs: Vec<_> = self.with(space, |space| {
             let inside = space.pairs.iter().filter(|(key, _)| range.contains(key));
-            inside.map(|(key, value)| Ok((Bytes::from(&key[..]), Bytes::from(&value[..])))).collect()
+            inside
+                .map(|(key, value)| Ok((Bytes::from(&key[..]), Bytes::from(&value[..]))))
+                .collect()
         })?;
         if direction == Direction::Reverse {
             pairs.reverse();
@@ -133,6 +135,10 @@ impl Engine for Model {
     }
 
     fn verify(&self, _: Progress<'_>) -> Result<VerifyReport> {
-        Ok(VerifyReport { records: self.stats().records, complete: true, ..VerifyReport::default() })
+        Ok(VerifyReport {
+            records: self.stats().records,
+            complete: true,
+            ..VerifyReport::default()
+        })
     }
 }

@@ -54,9 +54,9 @@ impl Op<'_> {
     #[must_use]
     pub fn space(&self) -> KeySpaceId {
         match *self {
-            Self::Put { space, .. } | Self::Delete { space, .. } | Self::DeleteRange { space, .. } => {
-                space
-            }
+            Self::Put { space, .. }
+            | Self::Delete { space, .. }
+            | Self::DeleteRange { space, .. } => space,
         }
     }
 
@@ -155,11 +155,9 @@ impl WriteBatch {
                     Op::Put { space: *space, key: at(key), value: at(value) }
                 }
                 OwnedOp::Delete { space, key } => Op::Delete { space: *space, key: at(key) },
-                OwnedOp::DeleteRange { space, start, end } => Op::DeleteRange {
-                    space: *space,
-                    start: at(start),
-                    end: end.as_ref().map(at),
-                },
+                OwnedOp::DeleteRange { space, start, end } => {
+                    Op::DeleteRange { space: *space, start: at(start), end: end.as_ref().map(at) }
+                }
             })
             .collect()
     }
