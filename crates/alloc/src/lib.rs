@@ -1,5 +1,38 @@
-//! placeholder
-/// placeholder
-#[derive(Debug, thiserror::Error)]
-#[error("placeholder")]
-pub struct Error;
+//! Space in a pool.
+//!
+//! A pool is divided into [`SEGMENT`]s of 2 MiB, the unit of physical allocation (Lersch §5.6.1).
+//! [`Segments`] is the one manager of them. Its users see logical [`Device`]s: sparse arrays of
+//! segments, each mapped to a physical one by the allocation table.
+//!
+//! ```text
+//! segment 0                                        1 .. n
+//! ┌─────────────┬─────────────┬──────────────────┐┌───────────────┐
+//! │ superblock  │ superblock  │ allocation table ││ owned or free │ ...
+//! │ at 0        │ at 32 KiB   │ at 64 KiB        ││               │
+//! └─────────────┴─────────────┴──────────────────┘└───────────────┘
+//! ```
+//!
+//! The table has one 8-byte word a segment, so that every change of it is failure-atomic: zero for
+//! a free segment, else its device and its logical number, with a check (`table`). A table segment
+//! describes the [`GROUP`] of segments that it begins; larger pools have more of them.
+//!
+//! Allocation walks [`Device::get`] (volatile: a crash forgets it) → the caller fills the segment →
+//! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). What was
+//! committed but turns out to belong to nothing, the owner finds on open with [`Device::retain`].
+//! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy.
+#![forbid(unsafe_code)]
+
+mod device;
+mod error;
+mod segments;
+mod superblock;
+mod table;
+
+pub use device::{Device, Grant};
+pub use error::{Error, Result};
+pub use segments::Segments;
+pub use superblock::{FORMAT_VERSION, ROOT_NAME_LEN_MAX, ROOTS_MAX};
+pub use table::GROUP;
+
+/// The unit of physical allocation, in bytes.
+pub const SEGMENT: u64 = 2 << 20;

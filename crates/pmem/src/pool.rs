@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::marker::PhantomData;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -372,12 +372,28 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     })
 }
 
+fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
+    let zeros = vec![0; UNIT as usize];
+    (start..end)
+        .step_by(zeros.len())
+        .try_for_each(|at| file.write_all_at(&zeros[..(end - at).min(UNIT) as usize], at))
+}
+
 /// Gives `file` the bytes `start..end` on the device; if it cannot, the file ends at `start` again.
 fn allocate(file: &File, path: &Path, start: u64, end: u64) -> Result<()> {
     let bytes = end - start;
     let old_len = file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
     match rustix::fs::fallocate(file, FallocateFlags::empty(), start, bytes) {
         Ok(()) => Ok(()),
+        // A file system that cannot promise space: writing takes it.
+        Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(file, start, end)
+            .inspect_err(|_| drop(file.set_len(old_len)))
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Error::NoSpace { path: path.to_owned(), bytes }
+                }
+                _ => io_error(path, "allocate space for the pool", source),
+            }),
         Err(errno) => {
             // Part of the range may have been allocated; the error at hand says more than one here.
             let _ = file.set_len(old_len);

@@ -1,0 +1,124 @@
+//! Logical devices.
+
+use std::sync::Arc;
+
+use halite_pmem::Fresh;
+
+use crate::table::Owner;
+use crate::{Error, Result, SEGMENT, Segments};
+
+/// A logical device: an array of segments with holes. Physical places stay hidden behind it, so a
+/// segment can move without its owner's knowledge.
+#[derive(Clone)]
+pub struct Device {
+    segments: Arc<Segments>,
+    id: u8,
+}
+
+impl Device {
+    pub(crate) fn new(segments: Arc<Segments>, id: u8) -> Self {
+        Self { segments, id }
+    }
+
+    /// The logical segments that exist, ascending.
+    #[must_use]
+    pub fn logical_segments(&self) -> Vec<u32> {
+        self.segments.logical(self.id)
+    }
+
+    /// Gets a segment for the place `logical`, which has none. A crash forgets it until it is
+    /// committed. What it holds is undefined.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; what the pool reports.
+    pub fn get(&self, logical: u32) -> Result<Grant> {
+        let owner = self.owner(logical);
+        let segment = self.segments.take(owner)?;
+        Ok(Grant { device: self.clone(), owner, segment, committed: false })
+    }
+
+    /// Releases the segment at `logical`, durably; there need not be one. One fence.
+    ///
+    /// # Errors
+    /// What the pool reports.
+    pub fn release(&self, logical: u32) -> Result<()> {
+        self.segments.give_back(self.owner(logical), true)
+    }
+
+    /// Releases every segment that `keep` does not claim: what was committed before a crash and
+    /// never reached its owner. Returns how many there were.
+    ///
+    /// # Errors
+    /// What the pool reports.
+    pub fn retain(&self, mut keep: impl FnMut(u32) -> bool) -> Result<u64> {
+        let mut released = 0;
+        for logical in self.logical_segments() {
+            if !keep(logical) {
+                self.release(logical)?;
+                released += 1;
+            }
+        }
+        Ok(released)
+    }
+
+    /// Claims `at..at + len` of the segment at `logical`.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if there is no such segment, or the range leaves it; [`Error::Pool`] if
+    /// the range has an owner.
+    pub fn claim(&self, logical: u32, at: u64, len: u64) -> Result<Fresh> {
+        let pool = self.segments.pool();
+        let segment = self.segments.physical(self.owner(logical));
+        let inside = at.checked_add(len).is_some_and(|end| end <= SEGMENT);
+        let Some(segment) = segment.filter(|_| inside) else {
+            return Err(Error::Damaged {
+                path: pool.path(),
+                what: format!("device {}, segment {logical}, bytes {at}..+{len}", self.id),
+                why: "something refers to it, but it is not allocated".into(),
+            });
+        };
+        Ok(pool.claim(segment * SEGMENT + at, len)?)
+    }
+
+    fn owner(&self, logical: u32) -> Owner {
+        Owner { device: self.id, logical }
+    }
+}
+
+/// A segment that is about to be allocated. Dropped, it was never allocated.
+#[must_use = "a segment that is not committed is free again"]
+pub struct Grant {
+    device: Device,
+    owner: Owner,
+    segment: u64,
+    committed: bool,
+}
+
+impl Grant {
+    /// Claims `at..at + len` of the segment, to prepare it.
+    ///
+    /// # Errors
+    /// [`Error::Pool`] if the range has an owner, or leaves the pool.
+    pub fn claim(&self, at: u64, len: u64) -> Result<Fresh> {
+        self.device.claim(self.owner.logical, at, len)
+    }
+
+    /// Makes the allocation durable. One flush, one fence.
+    ///
+    /// # Errors
+    /// What the pool reports; the segment is then free again.
+    pub fn commit(mut self) -> Result<()> {
+        self.device.segments.commit(self.owner, self.segment)?;
+        self.committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if !self.committed {
+            // Nothing durable is undone here, so nothing can fail.
+            let _ = self.device.segments.give_back(self.owner, false);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What can go wrong with space.
+
+use std::path::PathBuf;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of space management: the thing, the reason, the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file is something else.
+    #[error("{}: not a Halite pool; choose another place, or move this file away", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The pool was written by a newer Halite.
+    #[error(
+        "{}: the pool has format version {found}, this program reads up to {supported}; \
+         use a newer Halite", path.display()
+    )]
+    FutureVersion {
+        /// The pool's file.
+        path: PathBuf,
+        /// The version in the file.
+        found: u32,
+        /// The newest version that this program knows.
+        supported: u32,
+    },
+
+    /// The file is shorter than the pool in it.
+    #[error(
+        "{}: the pool has {says} bytes, but its file only {is}: it was truncated; \
+         restore it from a copy", path.display()
+    )]
+    Truncated {
+        /// The pool's file.
+        path: PathBuf,
+        /// Bytes that the superblock says.
+        says: u64,
+        /// Bytes that the file has.
+        is: u64,
+    },
+
+    /// Stored bytes do not have their checksum, or contradict each other.
+    #[error("{}: damaged: {what}: {why}; restore it from a copy", path.display())]
+    Damaged {
+        /// The pool's file.
+        path: PathBuf,
+        /// Which part.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// There is no free segment, and the pool cannot grow.
+    #[error("no free segment: {reason}")]
+    Full {
+        /// Why the pool cannot grow.
+        reason: halite_pmem::Error,
+    },
+
+    /// There are more named roots than a superblock holds, or a name is too long.
+    #[error(
+        "no room for the root `{name}`: at most {} of {} bytes",
+        crate::ROOTS_MAX,
+        crate::ROOT_NAME_LEN_MAX
+    )]
+    Root {
+        /// The root's name.
+        name: String,
+    },
+
+    /// An error of the pool.
+    #[error(transparent)]
+    Pool(#[from] halite_pmem::Error),
+}

@@ -1,0 +1,185 @@
+//! The manager of a pool's segments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use halite_pmem::{Pool, PoolOptions};
+use parking_lot::Mutex;
+
+use crate::superblock::Superblock;
+use crate::table::{Owner, Table};
+use crate::{Device, Error, Result, SEGMENT};
+
+/// A growing pool is extended by an eighth, but by no more segments than this at a time.
+const GROWTH_MAX: u64 = 16;
+
+/// The segments of one pool.
+pub struct Segments {
+    pool: Pool,
+    state: Mutex<State>,
+}
+
+struct State {
+    superblock: Superblock,
+    table: Table,
+    free: BTreeSet<u64>,
+    /// Physical segments by owner, committed or only granted.
+    owned: BTreeMap<Owner, u64>,
+}
+
+impl Segments {
+    /// Creates a pool; [`Segments::install`] puts it in its place.
+    ///
+    /// # Errors
+    /// See [`Pool::create`].
+    pub fn create(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
+        let pool = Pool::create(path, options)?;
+        let superblock = Superblock::create(&pool)?;
+        Self::new(pool, superblock)
+    }
+
+    /// Opens a pool: checks its superblock and reads its allocation table.
+    ///
+    /// # Errors
+    /// See [`Pool::open`]; and [`Error::Foreign`], [`Error::FutureVersion`], [`Error::Truncated`],
+    /// [`Error::Damaged`].
+    pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
+        let pool = Pool::open(path, options)?;
+        let mut superblock = Superblock::open(&pool)?;
+        // A crash between growing the file and saying so: the words of the new segments are zero.
+        let segments = pool.len() / SEGMENT;
+        if superblock.segments() < segments {
+            superblock.set_segments(segments)?;
+        }
+        Self::new(pool, superblock)
+    }
+
+    fn new(pool: Pool, superblock: Superblock) -> Result<Arc<Self>> {
+        let mut table = Table::new(superblock.salt());
+        table.extend(&pool, superblock.segments())?;
+        let (mut free, mut owned) = (BTreeSet::new(), BTreeMap::new());
+        for segment in (0..superblock.segments()).filter(|&segment| !Table::is_table(segment)) {
+            let Some(owner) = table.read(segment)? else {
+                free.insert(segment);
+                continue;
+            };
+            if let Some(other) = owned.insert(owner, segment) {
+                return Err(Error::Damaged {
+                    path: pool.path(),
+                    what: format!("allocation table, segments {other} and {segment}"),
+                    why: format!("both are {} of device {}", owner.logical, owner.device),
+                });
+            }
+        }
+        Ok(Arc::new(Self { pool, state: Mutex::new(State { superblock, table, free, owned }) }))
+    }
+
+    /// Puts a pool that [`Segments::create`] made in its place, durably.
+    ///
+    /// # Errors
+    /// See [`Pool::install`].
+    pub fn install(&self, path: &Path) -> Result<()> {
+        Ok(self.pool.install(path)?)
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// A random number of this pool, to seed the checksums of what is stored in it.
+    #[must_use]
+    pub fn salt(&self) -> u64 {
+        self.state.lock().superblock.salt()
+    }
+
+    /// The pool's identity, drawn at random when it was created.
+    #[must_use]
+    pub fn uuid(&self) -> [u8; 16] {
+        self.state.lock().superblock.uuid()
+    }
+
+    /// The value of a named root.
+    #[must_use]
+    pub fn root(&self, name: &str) -> Option<u64> {
+        self.state.lock().superblock.root(name)
+    }
+
+    /// Sets a named root, durably and failure-atomically. Two fences.
+    ///
+    /// # Errors
+    /// [`Error::Root`] if there is no room for it; what the pool reports.
+    pub fn set_root(&self, name: &str, value: u64) -> Result<()> {
+        self.state.lock().superblock.set_root(name, value)
+    }
+
+    /// The logical device with a number.
+    #[must_use]
+    pub fn device(self: &Arc<Self>, id: u8) -> Device {
+        Device::new(Arc::clone(self), id)
+    }
+
+    /// Free segments, and those that the pool may still grow by (the device may have less room).
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        let free = self.state.lock().free.len() as u64;
+        free + (self.pool.len_max() - self.pool.len()) / SEGMENT
+    }
+
+    pub(crate) fn take(&self, owner: Owner) -> Result<u64> {
+        let mut state = self.state.lock();
+        debug_assert!(!state.owned.contains_key(&owner), "{owner:?} is mapped");
+        if state.free.is_empty() {
+            self.grow(&mut state)?;
+        }
+        let Some(segment) = state.free.pop_first() else {
+            let (path, limit) = (self.pool.path(), self.pool.len_max());
+            return Err(Error::Full { reason: halite_pmem::Error::SizeLimit { path, limit } });
+        };
+        state.owned.insert(owner, segment);
+        Ok(segment)
+    }
+
+    pub(crate) fn commit(&self, owner: Owner, segment: u64) -> Result<()> {
+        self.state.lock().table.write(segment, Some(owner))
+    }
+
+    /// Forgets a grant, or releases a committed segment durably.
+    pub(crate) fn give_back(&self, owner: Owner, committed: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(&segment) = state.owned.get(&owner) else { return Ok(()) };
+        if committed {
+            state.table.write(segment, None)?;
+        }
+        state.owned.remove(&owner);
+        state.free.insert(segment);
+        Ok(())
+    }
+
+    pub(crate) fn physical(&self, owner: Owner) -> Option<u64> {
+        self.state.lock().owned.get(&owner).copied()
+    }
+
+    pub(crate) fn logical(&self, device: u8) -> Vec<u32> {
+        let (from, to) = (Owner { device, logical: 0 }, Owner { device, logical: u32::MAX });
+        self.state.lock().owned.range(from..=to).map(|(owner, _)| owner.logical).collect()
+    }
+
+    fn grow(&self, state: &mut State) -> Result<()> {
+        let old = state.superblock.segments();
+        let step = (old / 8).clamp(1, GROWTH_MAX);
+        self.pool.grow(step * SEGMENT).or_else(|error| match error {
+            halite_pmem::Error::NoSpace { .. } | halite_pmem::Error::SizeLimit { .. } => {
+                self.pool.grow(SEGMENT).map_err(|reason| Error::Full { reason })
+            }
+            other => Err(other.into()),
+        })?;
+        let new = self.pool.len() / SEGMENT;
+        state.table.extend(&self.pool, new)?;
+        state.superblock.set_segments(new)?;
+        state.free.extend((old..new).filter(|&segment| !Table::is_table(segment)));
+        Ok(())
+    }
+}

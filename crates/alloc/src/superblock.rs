@@ -1,0 +1,217 @@
+//! The superblock: what the pool is, and where its structures begin.
+
+use halite_pmem::{Fresh, Pool};
+use xxhash_rust::xxh3::xxh3_64;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Error, Result, SEGMENT};
+
+/// The format that this program writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Named roots in a superblock.
+pub const ROOTS_MAX: usize = 16;
+
+/// The longest name of a root, in bytes.
+pub const ROOT_NAME_LEN_MAX: usize = 24;
+
+/// The first bytes of a pool. The line ends show a transfer that took it for text.
+const MAGIC: [u8; 8] = *b"Halite\r\n";
+
+/// Where the two copies lie, in bytes from the pool's start.
+const COPIES: [u64; 2] = [0, 32 << 10];
+
+/// Bytes of a copy, padding included.
+const COPY_LEN: u64 = 4096;
+
+/// The stored form. Magic and version keep their places in every version.
+#[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Stored {
+    magic: [u8; 8],
+    version: U32,
+    segment_len: U32,
+    uuid: [u8; 16],
+    salt: U64,
+    /// Segments of the pool.
+    segments: U64,
+    /// Counts the changes; of two valid copies the higher one is newer.
+    generation: U64,
+    roots: [Root; ROOTS_MAX],
+    /// XXH3 of all bytes before.
+    checksum: U64,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Root {
+    /// Padded with zeros; a free root has no name.
+    name: [u8; ROOT_NAME_LEN_MAX],
+    value: U64,
+}
+
+impl Stored {
+    fn sum(&self) -> u64 {
+        let bytes = self.as_bytes();
+        xxh3_64(&bytes[..bytes.len() - size_of::<U64>()])
+    }
+}
+
+/// What one copy is.
+enum Copy {
+    Valid(Box<Stored>),
+    Foreign,
+    Future(u32),
+    Damaged,
+}
+
+impl Copy {
+    fn read(bytes: &[u8]) -> Self {
+        let Ok((stored, _)) = Stored::read_from_prefix(bytes) else { return Self::Foreign };
+        if stored.magic != MAGIC {
+            Self::Foreign
+        } else if stored.version.get() > FORMAT_VERSION {
+            Self::Future(stored.version.get())
+        } else if stored.checksum.get() != stored.sum()
+            || u64::from(stored.segment_len.get()) != SEGMENT
+        {
+            Self::Damaged
+        } else {
+            Self::Valid(Box::new(stored))
+        }
+    }
+}
+
+/// The superblock in memory, and its two places in the pool.
+pub(crate) struct Superblock {
+    stored: Stored,
+    copies: [Fresh; 2],
+}
+
+impl Superblock {
+    /// Writes the superblock of a new pool.
+    pub(crate) fn create(pool: &Pool) -> Result<Self> {
+        let mut random = [0; 24];
+        let mut filled = 0;
+        while filled < random.len() {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            filled += rustix::rand::getrandom(&mut random[filled..], flags).map_err(|errno| {
+                halite_pmem::Error::Io {
+                    path: pool.path(),
+                    action: "draw random bytes for the pool's identity",
+                    source: errno.into(),
+                }
+            })?;
+        }
+        let mut stored = Stored::new_zeroed();
+        stored.magic = MAGIC;
+        stored.version = FORMAT_VERSION.into();
+        stored.segment_len = (SEGMENT as u32).into();
+        stored.uuid.copy_from_slice(&random[..16]);
+        stored.salt = U64::read_from_bytes(&random[16..]).unwrap_or_default();
+        stored.segments = (pool.len() / SEGMENT).into();
+        let mut superblock = Self { stored, copies: claim(pool)? };
+        superblock.write()?;
+        Ok(superblock)
+    }
+
+    /// Reads the superblock, and mends the copy that a crash or the medium spoilt.
+    pub(crate) fn open(pool: &Pool) -> Result<Self> {
+        let copies = claim(pool)?;
+        let read = [Copy::read(copies[0].bytes()), Copy::read(copies[1].bytes())];
+        let path = pool.path();
+        let stored = match &read {
+            [Copy::Valid(a), Copy::Valid(b)] => {
+                if a.generation.get() >= b.generation.get() {
+                    a
+                } else {
+                    b
+                }
+            }
+            [Copy::Valid(valid), _] | [_, Copy::Valid(valid)] => valid,
+            [Copy::Future(found), _] | [_, Copy::Future(found)] => {
+                return Err(Error::FutureVersion {
+                    path,
+                    found: *found,
+                    supported: FORMAT_VERSION,
+                });
+            }
+            [Copy::Foreign, Copy::Foreign] => return Err(Error::Foreign { path }),
+            _ => {
+                return Err(Error::Damaged {
+                    path,
+                    what: "superblock".into(),
+                    why: "neither copy has its checksum".into(),
+                });
+            }
+        };
+        let says = stored.segments.get().saturating_mul(SEGMENT);
+        if says > pool.len() {
+            return Err(Error::Truncated { path, says, is: pool.len() });
+        }
+        let agree = matches!(&read, [Copy::Valid(a), Copy::Valid(b)]
+            if a.generation.get() == b.generation.get());
+        let mut superblock = Self { stored: Stored::clone(stored), copies };
+        if !agree {
+            superblock.write()?;
+        }
+        Ok(superblock)
+    }
+
+    /// The seed of every checksum in the pool, so that bytes of another pool are not taken for its
+    /// own, and nobody who chooses values can forge a record.
+    pub(crate) fn salt(&self) -> u64 {
+        self.stored.salt.get()
+    }
+
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.stored.uuid
+    }
+
+    pub(crate) fn segments(&self) -> u64 {
+        self.stored.segments.get()
+    }
+
+    pub(crate) fn set_segments(&mut self, segments: u64) -> Result<()> {
+        self.stored.segments = segments.into();
+        self.write()
+    }
+
+    pub(crate) fn root(&self, name: &str) -> Option<u64> {
+        let name = padded(name)?;
+        self.stored.roots.iter().find(|root| root.name == name).map(|root| root.value.get())
+    }
+
+    pub(crate) fn set_root(&mut self, name: &str, value: u64) -> Result<()> {
+        let no_room = || Error::Root { name: name.to_owned() };
+        let name = padded(name).ok_or_else(no_room)?;
+        let roots = &mut self.stored.roots;
+        let at = roots.iter().position(|root| root.name == name);
+        let at =
+            at.or_else(|| roots.iter().position(|root| root.name[0] == 0)).ok_or_else(no_room)?;
+        roots[at] = Root { name, value: value.into() };
+        self.write()
+    }
+
+    /// Writes both copies, one after the other: a crash spoils one at most. Two fences.
+    fn write(&mut self) -> Result<()> {
+        self.stored.generation += 1;
+        self.stored.checksum = self.stored.sum().into();
+        for copy in &mut self.copies {
+            let flushed = copy.write_stream(0, self.stored.as_bytes());
+            copy.pool().fence([flushed])?;
+        }
+        Ok(())
+    }
+}
+
+fn claim(pool: &Pool) -> Result<[Fresh; 2]> {
+    Ok([pool.claim(COPIES[0], COPY_LEN)?, pool.claim(COPIES[1], COPY_LEN)?])
+}
+
+fn padded(name: &str) -> Option<[u8; ROOT_NAME_LEN_MAX]> {
+    let mut padded = [0; ROOT_NAME_LEN_MAX];
+    padded.get_mut(..name.len()).filter(|_| !name.is_empty())?.copy_from_slice(name.as_bytes());
+    Some(padded)
+}

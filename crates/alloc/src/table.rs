@@ -1,0 +1,93 @@
+//! The allocation table: who owns each physical segment.
+//!
+//! One 8-byte word a segment, so that a change is failure-atomic:
+//!
+//! ```text
+//! bits 63..32    31..24   23..16   15..0
+//!      logical   device   used(1)  check
+//! ```
+//!
+//! A free segment's word is zero. The check is over the other bits, the segment's number and the
+//! pool's salt, so a word that was damaged, or that landed at a wrong place, is found.
+
+use halite_pmem::{Pool, Words};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::{Error, Result, SEGMENT};
+
+/// Bytes of a table segment before the words; in segment 0 the superblock's copies.
+const WORDS_AT: u64 = 64 << 10;
+
+/// Segments that one table segment describes, itself included: 496 GiB.
+pub const GROUP: u64 = (SEGMENT - WORDS_AT) / 8;
+
+/// Who owns a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    pub(crate) device: u8,
+    pub(crate) logical: u32,
+}
+
+/// The words of all table segments.
+pub(crate) struct Table {
+    salt: u64,
+    groups: Vec<Words>,
+}
+
+impl Table {
+    pub(crate) fn new(salt: u64) -> Self {
+        Self { salt, groups: Vec::new() }
+    }
+
+    /// Takes the table segments of a pool of `segments` that it does not have yet.
+    pub(crate) fn extend(&mut self, pool: &Pool, segments: u64) -> Result<()> {
+        while (self.groups.len() as u64) * GROUP < segments {
+            let start = self.groups.len() as u64 * GROUP * SEGMENT + WORDS_AT;
+            self.groups.push(pool.claim(start, GROUP * 8)?.into_words());
+        }
+        Ok(())
+    }
+
+    /// Whether a segment holds a part of the table itself.
+    pub(crate) fn is_table(segment: u64) -> bool {
+        segment.is_multiple_of(GROUP)
+    }
+
+    /// The owner of a segment.
+    pub(crate) fn read(&self, segment: u64) -> Result<Option<Owner>> {
+        let (words, at) = self.word(segment);
+        let word = words.load(at);
+        if word == 0 {
+            return Ok(None);
+        }
+        let owner = Owner { device: (word >> 24) as u8, logical: (word >> 32) as u32 };
+        if word != self.encode(segment, owner) {
+            return Err(Error::Damaged {
+                path: words.pool().path(),
+                what: format!("allocation table, segment {segment}"),
+                why: format!("the word {word:#018x} does not have its check"),
+            });
+        }
+        Ok(Some(owner))
+    }
+
+    /// Sets the owner of a segment, durably. One flush, one fence.
+    pub(crate) fn write(&self, segment: u64, owner: Option<Owner>) -> Result<()> {
+        let (words, at) = self.word(segment);
+        words.store(at, owner.map_or(0, |owner| self.encode(segment, owner)));
+        words.pool().fence([words.flush(at..at + 8)])?;
+        Ok(())
+    }
+
+    fn word(&self, segment: u64) -> (&Words, u64) {
+        (&self.groups[(segment / GROUP) as usize], segment % GROUP * 8)
+    }
+
+    fn encode(&self, segment: u64, owner: Owner) -> u64 {
+        let word = u64::from(owner.logical) << 32 | u64::from(owner.device) << 24 | 1 << 16;
+        let mut input = [0; 16];
+        input[..8].copy_from_slice(&segment.to_le_bytes());
+        input[8..].copy_from_slice(&word.to_le_bytes());
+        word | xxh3_64_with_seed(&input, self.salt) >> 48
+    }
+}

@@ -1,0 +1,248 @@
+//! What a pool promises.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use halite_pmem::{Domain, Error, LINE, Pool, PoolOptions, Traffic, UNIT};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    (folder, path)
+}
+
+fn options() -> PoolOptions {
+    let mut options = PoolOptions::default();
+    options.size_max = 64 << 20;
+    options
+}
+
+fn new_pool(path: &Path, options: &PoolOptions) -> Pool {
+    let pool = Pool::create(path, options).unwrap();
+    pool.install(path).unwrap();
+    pool
+}
+
+#[test]
+fn what_is_fenced_is_there_after_reopening() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut fresh = pool.claim(4096, 4096).unwrap();
+    fresh.write(10, b"stored");
+    let streamed = fresh.write_stream(100, &[7; 1000]);
+    pool.fence([fresh.flush(10..16), streamed]).unwrap();
+    drop((fresh, pool));
+    let pool = Pool::open(&path, &options()).unwrap();
+    let fresh = pool.claim(4096, 4096).unwrap();
+    assert_eq!(fresh.bytes()[10..16], *b"stored");
+    assert_eq!(fresh.bytes()[100..1100], [7; 1000]);
+}
+
+#[test]
+fn growth_keeps_addresses_and_brings_zeros() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut first = pool.claim(0, UNIT).unwrap();
+    first.write(0, b"before");
+    let address = first.bytes().as_ptr();
+    pool.grow(1).unwrap();
+    pool.grow(UNIT).unwrap();
+    assert_eq!(pool.len(), 3 * UNIT);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 3 * UNIT);
+    assert_eq!(first.bytes().as_ptr(), address);
+    assert_eq!(address.addr() % UNIT as usize, 0);
+    assert_eq!(first.bytes()[..6], *b"before");
+    assert!(pool.claim(UNIT, 2 * UNIT).unwrap().bytes().iter().all(|&byte| byte == 0));
+    let limit = pool.grow(64 << 20).unwrap_err();
+    assert!(matches!(limit, Error::SizeLimit { limit, .. } if limit == 64 << 20), "{limit}");
+    assert_eq!(pool.len(), 3 * UNIT);
+}
+
+#[test]
+fn a_full_device_is_an_error_and_the_pool_stays_as_it_was() {
+    let (_folder, path) = folder();
+    let mut options = options();
+    options.size_max = 1 << 45;
+    let pool = new_pool(&path, &options);
+    let full = pool.grow(1 << 44).unwrap_err();
+    assert!(matches!(full, Error::NoSpace { .. }), "{full}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), UNIT);
+    pool.grow(UNIT).unwrap();
+}
+
+#[test]
+fn a_pool_has_one_holder() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    assert!(matches!(Pool::open(&path, &options()), Err(Error::Locked { .. })));
+    assert!(matches!(Pool::create(&path, &options()), Err(Error::Exists { .. })));
+    let claimed = pool.claim(0, 64).unwrap();
+    drop(pool);
+    assert!(matches!(Pool::open(&path, &options()), Err(Error::Locked { .. })), "still claimed");
+    drop(claimed);
+    Pool::open(&path, &options()).unwrap();
+}
+
+#[test]
+fn a_pool_that_is_not_installed_leaves_nothing_in_its_place() {
+    let (_folder, path) = folder();
+    drop(Pool::create(&path, &options()).unwrap());
+    assert!(matches!(Pool::open(&path, &options()), Err(Error::Missing { .. })));
+    let first = Pool::create(&path, &options()).unwrap();
+    assert!(matches!(Pool::create(&path, &options()), Err(Error::Locked { .. })));
+    first.install(&path).unwrap();
+}
+
+#[test]
+fn what_is_not_a_pool_is_named() {
+    let (folder, path) = folder();
+    let open = || Pool::open(&path, &options()).err().unwrap();
+    assert!(matches!(open(), Error::Missing { .. }));
+    File::create(&path).unwrap();
+    assert!(matches!(open(), Error::TooShort { len: 0, .. }));
+    fs::write(&path, vec![1; UNIT as usize - 1]).unwrap();
+    assert!(matches!(open(), Error::TooShort { .. }));
+    fs::write(&path, vec![1; UNIT as usize]).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    assert!(matches!(open(), Error::ReadOnly { .. }));
+    let not_a_file = Pool::open(folder.path(), &options()).err().unwrap();
+    assert!(matches!(not_a_file, Error::NotAFile { .. }));
+}
+
+#[test]
+fn holes_are_filled_before_they_are_mapped() {
+    use std::os::unix::fs::MetadataExt;
+    let (_folder, path) = folder();
+    File::create(&path).unwrap().set_len(4 * UNIT).unwrap();
+    let pool = Pool::open(&path, &options()).unwrap();
+    assert!(fs::metadata(&path).unwrap().blocks() * 512 >= pool.len());
+}
+
+#[test]
+fn readers_see_what_was_published_and_the_space_comes_back() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut appender = pool.claim(0, 4096).unwrap().into_appender(0);
+    let published = appender.published().clone();
+    let range = appender.write(b"first");
+    assert!(published.pin(0..5).is_none(), "not yet");
+    let [proof] = pool.fence([appender.flush(range)]).unwrap();
+    appender.publish(&proof);
+    let pinned = published.pin(0..5).unwrap();
+    assert!(published.pin(0..6).is_none());
+    assert_eq!(*pinned.clone().slice(1..3), *b"ir");
+    drop(appender.write_stream(b"second"));
+    assert_eq!(*pinned, *b"first");
+    drop(appender);
+    let published = published.reclaim().err().expect("a reader holds it");
+    assert!(matches!(pool.claim(0, 1), Err(Error::Claimed { .. })));
+    drop(pinned);
+    let fresh = published.reclaim().ok().expect("the last holder");
+    assert_eq!(fresh.bytes()[..11], *b"firstsecond");
+}
+
+#[test]
+#[should_panic(expected = "the proof is about other bytes")]
+fn a_proof_is_about_its_own_bytes() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut appender = pool.claim(0, 4096).unwrap().into_appender(0);
+    let first = appender.write(b"first");
+    appender.write(b"second");
+    let [proof] = pool.fence([appender.flush(first)]).unwrap();
+    appender.publish(&proof);
+}
+
+#[test]
+fn words_change_atomically() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let words = pool.claim(64, 64).unwrap().into_words();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    let mut seen = words.load(8);
+                    while let Err(now) = words.compare_exchange(8, seen, seen + 1) {
+                        seen = now;
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(words.load(8), 4000);
+    pool.fence([words.flush(8..16)]).unwrap();
+    drop(words);
+    assert_eq!(pool.claim(72, 8).unwrap().bytes(), 4000_u64.to_le_bytes());
+}
+
+#[test]
+fn traffic_counts_lines_and_blocks() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut fresh = pool.claim(0, UNIT).unwrap();
+    let before = pool.traffic();
+    fresh.write(60, &[1; 8]);
+    let a = fresh.flush(60..68);
+    let b = fresh.write_stream(1024, &[1; 512]);
+    pool.fence([a, b]).unwrap();
+    let expected = Traffic {
+        loads: 0,
+        stores: 2,
+        flushes: 2,
+        fences: 1,
+        lines: 2 + 512 / LINE,
+        media_blocks: 3,
+    };
+    assert_eq!(pool.traffic() - before, expected);
+}
+
+#[test]
+fn an_ordinary_file_is_made_durable_by_the_kernel() {
+    let (_folder, path) = folder();
+    let mut options = options();
+    options.assume_domain = Some(Domain::PageCache);
+    let pool = new_pool(&path, &options);
+    pool.grow(UNIT).unwrap();
+    let mut fresh = pool.claim(0, 2 * UNIT).unwrap();
+    let near = [fresh.write_stream(5000, &[1; 100]), fresh.write_stream(0, &[2; 1])];
+    pool.fence(near).unwrap();
+    let far = [fresh.write_stream(5000, &[3; 100]), fresh.write_stream(UNIT, &[4; 1])];
+    pool.fence_all(&far).unwrap();
+    assert_eq!(pool.domain(), Domain::PageCache);
+    assert_eq!(fs::read(&path).unwrap()[5000..5100], [3; 100]);
+}
+
+proptest! {
+    #[test]
+    fn stores_of_any_kind_leave_what_a_byte_array_would_hold(
+        ops in prop::collection::vec((0_u64..8000, 0_usize..300, any::<u8>(), 0..4_u8), 1..40)
+    ) {
+        let (_folder, path) = folder();
+        let pool = new_pool(&path, &options());
+        let mut model = vec![0; 8400];
+        let mut fresh = pool.claim(128, 8400).unwrap();
+        for (at, len, byte, kind) in ops {
+            let range = at as usize..at as usize + len;
+            let value = if kind == 2 { 0 } else { byte };
+            match kind {
+                0 => { fresh.write(at, &vec![byte; len]); }
+                1 => drop(fresh.write_stream(at, &vec![byte; len])),
+                2 => drop(fresh.zero(at..at + len as u64)),
+                _ => {
+                    fresh.write(at, &vec![byte; len]);
+                    pool.fence([fresh.flush(at..at + len as u64)]).unwrap();
+                }
+            }
+            model[range].fill(value);
+        }
+        prop_assert_eq!(fresh.bytes(), &model[..]);
+        drop((fresh, pool));
+        let pool = Pool::open(&path, &options()).unwrap();
+        let fresh = pool.claim(128, 8400).unwrap();
+        prop_assert_eq!(fresh.bytes(), &model[..]);
+    }
+}
