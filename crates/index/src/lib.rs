@@ -1,1 +1,19 @@
-//! placeholder
+//! Ordered indexes in volatile memory: from byte-string keys to 8-byte values.
+//!
+//! [`BPlusTree`] is a copy-on-write B+tree. A clone of it is a snapshot, made in constant time: the
+//! two share all nodes, and a write copies the nodes on its path that are shared. A write to a tree
+//! without snapshots changes its nodes in place.
+//!
+//! A lookup walks `tree` → one `node` a level → `keys`, where a node's sorted keys lie as fixed-size
+//! heads behind the prefix that they share: prefix truncation and poor man's normalized keys
+//! (Graefe and Larson, cited in Lersch §5.6.2).
+#![forbid(unsafe_code)]
+
+mod build;
+mod cursor;
+mod keys;
+mod node;
+mod tree;
+
+pub use cursor::Cursor;
+pub use tree::BPlusTree;

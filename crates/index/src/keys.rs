@@ -1,0 +1,207 @@
+//! The sorted keys of one node.
+
+use std::cmp::Ordering;
+
+/// Keys in a node at the most.
+pub(crate) const FANOUT: usize = 64;
+
+/// Bytes of long keys' tails beyond which a node with a few keys counts as full.
+const TAILS_LEN_MAX: usize = 64 << 10;
+
+/// Keys that a node has at least before its tails can make it full.
+const LEN_MIN_BY_TAILS: usize = 4;
+
+/// Sorted keys between two fences, `low` inclusive and `high` exclusive.
+///
+/// All of them begin with what the fences have in common, so that prefix is stored once. Of the
+/// rest, the first 8 bytes are a key's head, a big-endian number padded with zeros, which decides
+/// nearly every comparison; the bytes behind are its tail. All tails lie in one array, in order.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    len: usize,
+    prefix_len: usize,
+    heads: [u64; FANOUT],
+    /// How many bytes of a head belong to the key.
+    head_lens: [u8; FANOUT],
+    /// Where each tail ends.
+    tail_ends: [u32; FANOUT],
+    tails: Vec<u8>,
+    low: Box<[u8]>,
+    high: Option<Box<[u8]>>,
+}
+
+impl Keys {
+    pub(crate) fn new(low: Box<[u8]>, high: Option<Box<[u8]>>) -> Self {
+        let prefix_len = high.as_deref().map_or(0, |high| common_prefix(&low, high));
+        Self {
+            len: 0,
+            prefix_len,
+            heads: [0; FANOUT],
+            head_lens: [0; FANOUT],
+            tail_ends: [0; FANOUT],
+            tails: Vec::new(),
+            low,
+            high,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn low(&self) -> &[u8] {
+        &self.low
+    }
+
+    pub(crate) fn high(&self) -> Option<&[u8]> {
+        self.high.as_deref()
+    }
+
+    /// Whether the node must be split before `key` is added.
+    pub(crate) fn is_full_for(&self, key: &[u8]) -> bool {
+        self.len == FANOUT
+            || self.len >= LEN_MIN_BY_TAILS && self.tails.len() + key.len() > TAILS_LEN_MAX
+    }
+
+    /// Whether the keys of both, and `more`, would fit into one node with room to spare.
+    pub(crate) fn could_join(&self, other: &Self, more: usize) -> bool {
+        self.len + other.len + more <= FANOUT * 3 / 4
+            && self.tails.len() + other.tails.len() <= TAILS_LEN_MAX / 2
+    }
+
+    /// The place of `key`, a key between the fences, or where it would go.
+    #[inline]
+    pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        debug_assert!(key >= &self.low[..] && self.high().is_none_or(|high| key < high));
+        let rest = &key[self.prefix_len..];
+        let (head, head_len) = head_of(rest);
+        // A search without branches on the keys: `first` is the first key whose head is not less.
+        let (mut first, mut len) = (0, self.len);
+        while len > 1 {
+            let half = len / 2;
+            first += usize::from(self.heads[first + half - 1] < head) * half;
+            len -= half;
+        }
+        first += usize::from(len == 1 && self.heads[first] < head);
+        if first == self.len || self.heads[first] != head {
+            return Err(first);
+        }
+        let tail = &rest[usize::from(head_len)..];
+        match self.compare(first, head, head_len, tail) {
+            Ordering::Equal => Ok(first),
+            Ordering::Greater => Err(first),
+            Ordering::Less => {
+                let (mut start, mut end) = (first + 1, self.len);
+                while start < end {
+                    let middle = start.midpoint(end);
+                    match self.compare(middle, head, head_len, tail) {
+                        Ordering::Less => start = middle + 1,
+                        Ordering::Equal => return Ok(middle),
+                        Ordering::Greater => end = middle,
+                    }
+                }
+                Err(start)
+            }
+        }
+    }
+
+    /// How the key at `at` compares with another. Of two keys with one head, the shorter is a prefix
+    /// of the longer, padded.
+    fn compare(&self, at: usize, head: u64, head_len: u8, tail: &[u8]) -> Ordering {
+        self.heads[at]
+            .cmp(&head)
+            .then_with(|| self.head_lens[at].cmp(&head_len))
+            .then_with(|| self.tail(at).cmp(tail))
+    }
+
+    fn tail_start(&self, at: usize) -> usize {
+        if at == 0 { 0 } else { self.tail_ends[at - 1] as usize }
+    }
+
+    fn tail(&self, at: usize) -> &[u8] {
+        &self.tails[self.tail_start(at)..self.tail_ends[at] as usize]
+    }
+
+    /// Adds `key`, a key between the fences, at its place.
+    pub(crate) fn insert(&mut self, at: usize, key: &[u8]) {
+        assert!(self.len < FANOUT, "a full node is split before it is added to");
+        let rest = &key[self.prefix_len..];
+        let (head, head_len) = head_of(rest);
+        let tail = &rest[usize::from(head_len)..];
+        let tail_start = self.tail_start(at);
+        self.tails.splice(tail_start..tail_start, tail.iter().copied());
+        shift_right(&mut self.heads, at, self.len, head);
+        shift_right(&mut self.head_lens, at, self.len, head_len);
+        shift_right(&mut self.tail_ends, at, self.len, tail_start as u32);
+        self.len += 1;
+        for end in &mut self.tail_ends[at..self.len] {
+            *end += tail.len() as u32;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, at: usize) {
+        let tail = self.tail_start(at)..self.tail_ends[at] as usize;
+        let tail_len = tail.len() as u32;
+        self.tails.drain(tail);
+        self.heads.copy_within(at + 1..self.len, at);
+        self.head_lens.copy_within(at + 1..self.len, at);
+        self.tail_ends.copy_within(at + 1..self.len, at);
+        self.len -= 1;
+        for end in &mut self.tail_ends[at..self.len] {
+            *end -= tail_len;
+        }
+    }
+
+    /// Puts the key at `at` into `key`.
+    pub(crate) fn copy_to(&self, at: usize, key: &mut Vec<u8>) {
+        key.clear();
+        key.extend_from_slice(&self.low[..self.prefix_len]);
+        key.extend_from_slice(&self.heads[at].to_be_bytes()[..usize::from(self.head_lens[at])]);
+        key.extend_from_slice(self.tail(at));
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.copy_to(at, &mut key);
+        key
+    }
+
+    /// Adds the keys of `other` in `range` behind its own, whose fences must enclose them.
+    pub(crate) fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
+        let mut key = Vec::new();
+        for at in range {
+            other.copy_to(at, &mut key);
+            self.insert(self.len, &key);
+        }
+        self.tails.shrink_to_fit();
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_len(&self) -> usize {
+        self.tails.capacity() + self.low.len() + self.high.as_ref().map_or(0, |high| high.len())
+    }
+}
+
+/// The shortest key above `below` and not above `key`.
+pub(crate) fn separator(below: &[u8], key: &[u8]) -> Box<[u8]> {
+    key[..common_prefix(below, key) + 1].into()
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+#[inline]
+fn head_of(rest: &[u8]) -> (u64, u8) {
+    if let Some(head) = rest.first_chunk::<8>() {
+        return (u64::from_be_bytes(*head), 8);
+    }
+    let mut head = [0; 8];
+    head[..rest.len()].copy_from_slice(rest);
+    (u64::from_be_bytes(head), rest.len() as u8)
+}
+
+pub(crate) fn shift_right<T: Copy>(array: &mut [T; FANOUT], at: usize, len: usize, new: T) {
+    array.copy_within(at..len, at + 1);
+    array[at] = new;
+}

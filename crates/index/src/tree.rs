@@ -1,0 +1,128 @@
+//! The tree.
+
+use std::sync::Arc;
+
+use crate::Cursor;
+use crate::keys::Keys;
+use crate::node::{Body, Node};
+
+/// An ordered map from byte strings to 8-byte values, cloned in constant time.
+///
+/// With `n` keys a lookup visits `log32..log64(n)` nodes. An entry takes 21 bytes, plus what its key
+/// has beyond the prefix that its node shares and 8 more bytes, divided by how full the nodes are.
+#[derive(Clone)]
+pub struct BPlusTree {
+    pub(crate) root: Arc<Node>,
+    pub(crate) len: u64,
+}
+
+impl Default for BPlusTree {
+    fn default() -> Self {
+        Self { root: Arc::new(Node::empty_leaf([].into(), None)), len: 0 }
+    }
+}
+
+impl BPlusTree {
+    /// An empty tree.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of keys.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The value of `key`.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        let mut node = &self.root;
+        loop {
+            match &node.body {
+                Body::Leaf(values) => return node.keys.search(key).ok().map(|at| values[at]),
+                Body::Inner(children) => node = &children[node.child_of(key)],
+            }
+        }
+    }
+
+    /// Sets the value of `key` and returns the old one.
+    pub fn insert(&mut self, key: &[u8], value: u64) -> Option<u64> {
+        self.insert_with(key, |_| value)
+    }
+
+    /// Sets the value of `key` to what `value` makes of the old one, and returns the old one.
+    pub fn insert_with(
+        &mut self,
+        key: &[u8],
+        value: impl FnOnce(Option<u64>) -> u64,
+    ) -> Option<u64> {
+        let (old, split) = self.root.insert(key, value);
+        self.len += u64::from(old.is_none());
+        if let Some(split) = split {
+            let mut keys = Keys::new([].into(), None);
+            keys.insert(0, &split.separator);
+            let children = vec![Arc::clone(&self.root), split.right];
+            self.root = Arc::new(Node { keys, body: Body::Inner(children) });
+        }
+        old
+    }
+
+    /// Removes `key` and returns its value.
+    pub fn remove(&mut self, key: &[u8]) -> Option<u64> {
+        // Shared nodes are not copied for a key that is not there.
+        self.get(key)?;
+        let old = self.root.remove(key);
+        self.len -= u64::from(old.is_some());
+        while let Body::Inner(children) = &self.root.body
+            && let [child] = &children[..]
+        {
+            self.root = Arc::clone(child);
+        }
+        old
+    }
+
+    /// The entries from `start` up to, not including, `end`, ascending, as they are now.
+    #[must_use]
+    pub fn range(&self, start: &[u8], end: Option<&[u8]>) -> Cursor {
+        Cursor::ascending(&self.root, start, end)
+    }
+
+    /// The same entries, descending.
+    #[must_use]
+    pub fn range_rev(&self, start: &[u8], end: Option<&[u8]>) -> Cursor {
+        Cursor::descending(&self.root, start, end)
+    }
+
+    /// An entry chosen by `random`: one child a level, so entries of sparse nodes come up more often.
+    #[must_use]
+    pub fn sample(&self, mut random: u64) -> Option<u64> {
+        let mut choose = |len: usize| {
+            let chosen = random % len as u64;
+            // Each level takes fresh bits: a step of splitmix64.
+            random = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ random >> 27;
+            chosen as usize
+        };
+        let mut node = &self.root;
+        loop {
+            match &node.body {
+                Body::Leaf(_) if node.keys.len() == 0 => return None,
+                Body::Leaf(values) => return Some(values[choose(node.keys.len())]),
+                Body::Inner(children) => node = &children[choose(children.len())],
+            }
+        }
+    }
+
+    /// Bytes that the tree takes on the heap, shared nodes included.
+    #[must_use]
+    pub fn heap_len(&self) -> usize {
+        self.root.heap_len()
+    }
+}
