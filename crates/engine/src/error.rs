@@ -75,6 +75,15 @@ pub enum Error {
         found: String,
     },
 
+    /// There is no engine of this name.
+    #[error("there is no engine `{name}`; there is: {known}")]
+    UnknownEngine {
+        /// The name asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+
     /// An earlier failure left the engine unable to write safely.
     #[error("the store no longer takes writes after an earlier failure ({why}); reopen it")]
     Poisoned {

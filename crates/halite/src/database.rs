@@ -1,12 +1,14 @@
 //! The database.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::{Engine, Error};
+use halite_indexlog::IndexLog;
 
-use crate::{Batch, Builder, Domain, KeySpace, Progress, Result, Stats, VerifyReport};
+use crate::{Batch, Builder, Domain, ENGINES, KeySpace, Progress, Result, Stats, VerifyReport};
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
 #[derive(Clone)]
@@ -34,8 +36,17 @@ impl Database {
     }
 
     pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
-        let _ = &options;
-        let engine: Arc<dyn Engine> = Arc::new(halite_engine::Model::new());
+        if options.create {
+            create_folder(path)?;
+        }
+        let engine_options = options.engine_options(path);
+        let engine: Arc<dyn Engine> = match &*options.engine {
+            IndexLog::NAME => Arc::new(IndexLog::open(&engine_options)?),
+            name => {
+                let (name, known) = (name.to_owned(), ENGINES.join(", "));
+                return Err(Error::UnknownEngine { name, known });
+            }
+        };
         Ok(Self { engine, path: path.to_owned() })
     }
 
@@ -113,6 +124,13 @@ impl Database {
     pub fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
         self.engine.verify(progress)
     }
+}
+
+fn create_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|source| {
+        let action = "use it as the database's folder";
+        halite_pmem::Error::Io { path: path.to_owned(), action, source }.into()
+    })
 }
 
 impl fmt::Debug for Database {

@@ -48,4 +48,4 @@ pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 
 /// The engines by the names that [`Builder::engine`] and `--engine` take; the first is the default.
-pub const ENGINES: &[&str] = &["indexlog"];
+pub const ENGINES: &[&str] = &[halite_indexlog::IndexLog::NAME];

@@ -126,11 +126,23 @@ impl Published {
         self.region.offset()
     }
 
+    /// How many bytes may be read now.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Whether no byte may be read yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The bytes that may be read now. Counts as one load.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.region.pool().counters().load();
-        let end = self.end.load(Ordering::Acquire);
+        let end = self.len();
         let address = self.region.address(0, end);
         // SAFETY: bytes below `end` are inside the region and immutable while it is owned; the
         // acquiring load sees what was written before `end` was stored.
@@ -140,8 +152,7 @@ impl Published {
     /// Pins `range` for reading, or `None` if not all of it may be read. Counts as one load.
     #[must_use]
     pub fn pin(self: &Arc<Self>, range: Range<u64>) -> Option<Pinned> {
-        let readable = self.end.load(Ordering::Acquire);
-        if range.start > range.end || range.end > readable {
+        if range.start > range.end || range.end > self.len() {
             return None;
         }
         self.region.pool().counters().load();

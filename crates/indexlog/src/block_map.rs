@@ -1,0 +1,172 @@
+//! The block map: one word a block, in segments of the map device.
+//!
+//! ```text
+//! bits 63..32        31..18                    17..16   15..0
+//!      incarnation   used / 16, or ordinal     state    check
+//! ```
+//!
+//! A word changes with one 8-byte store, so failure-atomically. The incarnation counts the lives of
+//! the block as a block of records; it seeds their checksums. The check is over the other bits, the
+//! block's number and the pool's salt.
+//!
+//! An open block is one that the log is, or was last, appended to: where it ends, its records tell,
+//! and the ordinal (of 14 bits, wrapping) tells the order in which blocks were opened. A sealed
+//! block's first `used` bytes are records, all durable before it was sealed.
+
+use halite_alloc::{Device, SEGMENT, Segments};
+use halite_engine::{Error, Result};
+use halite_pmem::{Fenced, Flushed, Pool, Words};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DEVICE, record};
+
+/// Words in a map segment.
+const WORDS: u32 = (SEGMENT / 8) as u32;
+
+/// The ordinals of open blocks wrap at this.
+pub(crate) const ORDINALS: u16 = 1 << 14;
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nothing, or a part of a value that a live record refers to.
+    Free,
+    /// Records, appended lately. The number is the place in the order of opening.
+    Open(u16),
+    /// Records in so many bytes.
+    Sealed(u64),
+}
+
+/// The life of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) state: State,
+    pub(crate) incarnation: u32,
+}
+
+impl Life {
+    pub(crate) const NEVER_USED: Self = Self { state: State::Free, incarnation: 0 };
+}
+
+/// The words of all blocks, and which of them wait for a fence.
+pub(crate) struct BlockMap {
+    device: Device,
+    pool: Pool,
+    salt: u64,
+    segments: Vec<Words>,
+    dirty: Vec<u32>,
+}
+
+impl BlockMap {
+    /// Takes the map segments that exist.
+    pub(crate) fn open(segments: &std::sync::Arc<Segments>) -> Result<Self> {
+        let device = segments.device(MAP_DEVICE);
+        let mut map = Self {
+            pool: segments.pool().clone(),
+            salt: segments.salt(),
+            segments: Vec::new(),
+            dirty: Vec::new(),
+            device,
+        };
+        for (expected, logical) in map.device.logical_segments().into_iter().enumerate() {
+            if logical as usize != expected {
+                return Err(Error::Damaged {
+                    what: format!("block map, segment {expected}"),
+                    why: "it is missing from the allocation table".into(),
+                });
+            }
+            map.segments.push(map.device.claim(logical, 0, SEGMENT)?.into_words());
+        }
+        Ok(map)
+    }
+
+    /// Blocks that the map has words for.
+    pub(crate) fn len(&self) -> u32 {
+        self.segments.len() as u32 * WORDS
+    }
+
+    /// Makes room for the words of `blocks` blocks. A new segment costs 2 fences.
+    pub(crate) fn extend(&mut self, blocks: u32) -> Result<()> {
+        while self.len() < blocks {
+            let grant = self.device.get(self.segments.len() as u32)?;
+            let mut fresh = grant.claim(0, SEGMENT)?;
+            let zeroed = fresh.zero(0..SEGMENT);
+            self.pool.fence([zeroed])?;
+            grant.commit()?;
+            self.segments.push(fresh.into_words());
+        }
+        Ok(())
+    }
+
+    /// The life of a block; `None` if its word was never written.
+    pub(crate) fn get(&self, block: u32) -> Result<Option<Life>> {
+        let (words, at) = self.word(block);
+        let word = words.load(at);
+        if word == 0 {
+            return Ok(None);
+        }
+        let number = (word >> 18) as u16 & (ORDINALS - 1);
+        let incarnation = (word >> 32) as u32;
+        let state = match word >> 16 & 3 {
+            1 => Some(State::Free),
+            2 => Some(State::Open(number)),
+            3 if number == 0 => None,
+            3 => Some(State::Sealed(u64::from(number) * record::ALIGN)),
+            _ => None,
+        };
+        let life = state.map(|state| Life { state, incarnation });
+        match life.filter(|life| self.encode(block, *life) == word) {
+            Some(life) => Ok(Some(life)),
+            None => Err(Error::Damaged {
+                what: format!("block map, block {block}"),
+                why: format!("the word {word:#018x} does not have its check"),
+            }),
+        }
+    }
+
+    /// Stores the life of a block, to be durable with the next fence over [`BlockMap::flush`]. A
+    /// state that leads to records takes the proof that they are durable.
+    pub(crate) fn set(&mut self, block: u32, life: Life, proof: Option<&Fenced>) {
+        let word = self.encode(block, life);
+        let (words, at) = self.word(block);
+        match (life.state, proof) {
+            (State::Sealed(_), Some(proof)) => words.publish(at, word, proof),
+            (State::Sealed(_), None) => unreachable!("a block is sealed after its last fence"),
+            (State::Free | State::Open(_), _) => words.store(at, word),
+        }
+        self.dirty.push(block);
+    }
+
+    /// Whether words wait for a fence.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Starts the write-back of all words that wait; the caller fences them.
+    pub(crate) fn flush(&mut self, flushed: &mut Vec<Flushed>) {
+        for block in std::mem::take(&mut self.dirty) {
+            let (words, at) = self.word(block);
+            flushed.push(words.flush(at..at + 8));
+        }
+    }
+
+    fn word(&self, block: u32) -> (&Words, u64) {
+        (&self.segments[(block / WORDS) as usize], u64::from(block % WORDS) * 8)
+    }
+
+    fn encode(&self, block: u32, life: Life) -> u64 {
+        let (state, number) = match life.state {
+            State::Free => (1, 0),
+            State::Open(ordinal) => (2, u64::from(ordinal)),
+            State::Sealed(used) => (3, used / record::ALIGN),
+        };
+        let word = u64::from(life.incarnation) << 32 | number << 18 | state << 16;
+        let mut input = [0; 12];
+        input[..8].copy_from_slice(&word.to_le_bytes());
+        input[8..].copy_from_slice(&block.to_le_bytes());
+        word | xxh3_64_with_seed(&input, self.salt) >> 48
+    }
+}
+
+const _: () = assert!(BLOCK / record::ALIGN < ORDINALS as u64);
+const _: () = assert!(WORDS.is_multiple_of(BLOCKS_PER_SEGMENT));

@@ -1,0 +1,336 @@
+//! What the blocks of the data device are used for, and how much of each is alive.
+//!
+//! All of it is volatile and rebuilt on open. Of the blocks of records, collection wants the one with
+//! the most to reclaim: blocks whose count changed wait in a queue until somebody asks, then move to
+//! a heap (the free-space queue and heap of Lersch §5.6.3), so that a write costs no heap operation.
+
+use std::collections::BinaryHeap;
+
+use halite_engine::{Error, Result};
+
+use crate::entry::Entry;
+use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Its segment is not allocated.
+    Absent,
+    Free,
+    /// Records, still appended to or not yet sealed.
+    Appending,
+    /// Records, sealed.
+    Sealed,
+    /// A part of a value.
+    Overflow,
+    /// Nothing that the index leads to, but a scan may still read it.
+    Limbo,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    used_as: Use,
+    /// Lives as a block of records so far.
+    incarnation: u32,
+    /// Bytes of records, dead ones included; and what was left unused when it was closed early.
+    spent: u64,
+    /// Bytes of live records.
+    live: u64,
+    /// Whether it waits in the queue.
+    queued: bool,
+}
+
+const ABSENT: Block =
+    Block { used_as: Use::Absent, incarnation: 0, spent: 0, live: 0, queued: false };
+
+/// A segment's blocks, all free.
+const ALL_FREE: u16 = u16::MAX;
+
+const _: () = assert!(BLOCKS_PER_SEGMENT == u16::BITS);
+
+/// The blocks of the data device.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    blocks: Vec<Block>,
+    /// The free blocks of each segment, a bit each.
+    free: Vec<u16>,
+    free_count: u32,
+    queue: Vec<u32>,
+    /// (bytes to reclaim, block); out of date where the block has another number by now.
+    heap: BinaryHeap<(u64, u32)>,
+    live: u64,
+    reclaimable: u64,
+}
+
+impl Blocks {
+    /// Adds a segment's blocks, with the number of lives that each had.
+    pub(crate) fn add_segment(&mut self, segment: u32, incarnations: impl Iterator<Item = u32>) {
+        let first = segment * BLOCKS_PER_SEGMENT;
+        let end = (first + BLOCKS_PER_SEGMENT) as usize;
+        if self.blocks.len() < end {
+            self.blocks.resize(end, ABSENT);
+            self.free.resize(end / BLOCKS_PER_SEGMENT as usize, 0);
+        }
+        for (block, incarnation) in self.blocks[first as usize..end].iter_mut().zip(incarnations) {
+            debug_assert_eq!(block.used_as, Use::Absent);
+            *block = Block { used_as: Use::Free, incarnation, ..ABSENT };
+        }
+        self.free[segment as usize] = ALL_FREE;
+        self.free_count += BLOCKS_PER_SEGMENT;
+    }
+
+    /// Forgets a segment whose blocks are all free.
+    pub(crate) fn remove_segment(&mut self, segment: u32) {
+        debug_assert_eq!(self.free[segment as usize], ALL_FREE);
+        let first = (segment * BLOCKS_PER_SEGMENT) as usize;
+        self.blocks[first..first + BLOCKS_PER_SEGMENT as usize].fill(ABSENT);
+        self.free[segment as usize] = 0;
+        self.free_count -= BLOCKS_PER_SEGMENT;
+    }
+
+    /// The lowest segment that is not there.
+    pub(crate) fn absent_segment(&self) -> u32 {
+        let absent = |segment: &usize| {
+            self.blocks[segment * BLOCKS_PER_SEGMENT as usize].used_as == Use::Absent
+        };
+        (0..self.free.len()).find(absent).unwrap_or(self.free.len()) as u32
+    }
+
+    pub(crate) fn is_segment_free(&self, segment: u32) -> bool {
+        self.free[segment as usize] == ALL_FREE
+    }
+
+    /// Numbers of blocks are below this.
+    pub(crate) fn len(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    pub(crate) fn free_count(&self) -> u32 {
+        self.free_count
+    }
+
+    /// Bytes of live records and values.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes that collection of sealed blocks can reclaim.
+    pub(crate) fn reclaimable(&self) -> u64 {
+        self.reclaimable
+    }
+
+    pub(crate) fn used_as(&self, block: u32) -> Use {
+        self.blocks.get(block as usize).map_or(Use::Absent, |block| block.used_as)
+    }
+
+    pub(crate) fn incarnation(&self, block: u32) -> u32 {
+        self.blocks[block as usize].incarnation
+    }
+
+    /// Takes a free block for records and begins a life of it. Segments that are in use already are
+    /// preferred, so that whole ones stay for large values.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        let partly = self.free.iter().position(|&free| free != 0 && free != ALL_FREE);
+        let segment = partly.or_else(|| self.free.iter().position(|&free| free != 0))?;
+        let block = segment as u32 * BLOCKS_PER_SEGMENT + self.free[segment].trailing_zeros();
+        self.take_for_records(block);
+        Some(block)
+    }
+
+    /// Begins a life of a free block as a block of records.
+    pub(crate) fn take_for_records(&mut self, block: u32) {
+        self.mark_used(block, Use::Appending);
+        let meta = &mut self.blocks[block as usize];
+        meta.incarnation = meta.incarnation.wrapping_add(1);
+    }
+
+    /// Takes a run of at most `wanted` free blocks of one segment for a value; a whole segment if
+    /// that many are wanted and there is one, else the longest run of the first segment that has any.
+    pub(crate) fn take_run(&mut self, wanted: u32) -> Option<(u32, u32)> {
+        let wanted = wanted.min(BLOCKS_PER_SEGMENT);
+        let run = |free: u16| longest_run(free);
+        let enough = self.free.iter().position(|&free| free != 0 && run(free).1 >= wanted);
+        let segment = enough.or_else(|| {
+            let longest = (0..self.free.len()).max_by_key(|&at| run(self.free[at]).1)?;
+            (self.free[longest] != 0).then_some(longest)
+        })?;
+        let (start, len) = run(self.free[segment]);
+        let (first, count) = (segment as u32 * BLOCKS_PER_SEGMENT + start, len.min(wanted));
+        (first..first + count).for_each(|block| self.mark_used(block, Use::Overflow));
+        Some((first, count))
+    }
+
+    /// Takes the blocks that a value was found in.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if one of them is used otherwise.
+    pub(crate) fn take_overflow(&mut self, first: u32, count: u32) -> Result<()> {
+        for block in first..first.saturating_add(count) {
+            let used_as = self.used_as(block);
+            if used_as != Use::Free {
+                return Err(Error::Damaged {
+                    what: format!("block {block}"),
+                    why: format!("a value is said to be in it, but it is {used_as:?}"),
+                });
+            }
+            self.mark_used(block, Use::Overflow);
+        }
+        Ok(())
+    }
+
+    fn mark_used(&mut self, block: u32, used_as: Use) {
+        let meta = &mut self.blocks[block as usize];
+        assert_eq!(meta.used_as, Use::Free, "block {block} is taken once");
+        *meta = Block { used_as, incarnation: meta.incarnation, ..ABSENT };
+        self.free[(block / BLOCKS_PER_SEGMENT) as usize] &= !(1 << (block % BLOCKS_PER_SEGMENT));
+        self.free_count -= 1;
+    }
+
+    /// Frees a block that nothing leads to any more.
+    pub(crate) fn free(&mut self, block: u32) {
+        let meta = &mut self.blocks[block as usize];
+        assert!(!matches!(meta.used_as, Use::Free | Use::Absent), "block {block} is freed once");
+        *meta = Block { used_as: Use::Free, incarnation: meta.incarnation, ..ABSENT };
+        self.free[(block / BLOCKS_PER_SEGMENT) as usize] |= 1 << (block % BLOCKS_PER_SEGMENT);
+        self.free_count += 1;
+    }
+
+    /// Counts a live record of a block, or a part of a value.
+    pub(crate) fn born(&mut self, block: u32, bytes: u64) {
+        self.blocks[block as usize].live += bytes;
+        self.live += bytes;
+    }
+
+    /// Counts the death of a record of a block, or of a part of a value.
+    pub(crate) fn died(&mut self, block: u32, bytes: u64) {
+        let meta = &mut self.blocks[block as usize];
+        debug_assert!(meta.live >= bytes, "what dies was alive");
+        meta.live -= bytes;
+        self.live -= bytes;
+        if meta.used_as == Use::Sealed {
+            self.reclaimable += bytes;
+            self.changed(block);
+        }
+    }
+
+    /// Ends the appending to a block of which `spent` bytes can be reclaimed once they are dead.
+    pub(crate) fn seal(&mut self, block: u32, spent: u64) {
+        let meta = &mut self.blocks[block as usize];
+        debug_assert_eq!(meta.used_as, Use::Appending);
+        debug_assert!(meta.live <= spent && spent <= BLOCK);
+        meta.used_as = Use::Sealed;
+        meta.spent = spent;
+        self.reclaimable += spent - meta.live;
+        self.changed(block);
+    }
+
+    /// Takes a sealed block, whose live records have moved, out of use. Scans may still read it.
+    pub(crate) fn condemn(&mut self, block: u32) {
+        let meta = &mut self.blocks[block as usize];
+        debug_assert!(meta.used_as == Use::Sealed && meta.live == 0);
+        self.reclaimable -= meta.spent;
+        meta.used_as = Use::Limbo;
+    }
+
+    /// The sealed block with the most to reclaim, and how much that is in bytes.
+    pub(crate) fn victim(&mut self) -> Option<(u32, u64)> {
+        for block in std::mem::take(&mut self.queue) {
+            let meta = &mut self.blocks[block as usize];
+            meta.queued = false;
+            if meta.used_as == Use::Sealed {
+                self.heap.push((meta.spent - meta.live, block));
+            }
+        }
+        while let Some(&(bytes, block)) = self.heap.peek() {
+            let meta = &self.blocks[block as usize];
+            if meta.used_as == Use::Sealed && meta.spent - meta.live == bytes && bytes > 0 {
+                return Some((block, bytes));
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    fn changed(&mut self, block: u32) {
+        let meta = &mut self.blocks[block as usize];
+        if !meta.queued {
+            meta.queued = true;
+            self.queue.push(block);
+        }
+    }
+}
+
+/// The longest run of set bits: its start and length.
+fn longest_run(bits: u16) -> (u32, u32) {
+    let (mut best, mut at) = ((0, 0), 0);
+    while at < u16::BITS && bits >> at != 0 {
+        at += (bits >> at).trailing_zeros();
+        let len = (bits >> at).trailing_ones();
+        if len > best.1 {
+            best = (at, len);
+        }
+        at += len;
+    }
+    best
+}
+
+const _: () = assert!(Entry::BLOCKS_MAX <= u32::MAX as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_segments() -> Blocks {
+        let mut blocks = Blocks::default();
+        (0..2).for_each(|segment| blocks.add_segment(segment, (0..16).map(|_| 0)));
+        blocks
+    }
+
+    #[test]
+    fn runs_are_found() {
+        for (bits, run) in [
+            (0, (0, 0)),
+            (1, (0, 1)),
+            (0x8000, (15, 1)),
+            (u16::MAX, (0, 16)),
+            (0b0111_0011_0110, (8, 3)),
+        ] {
+            assert_eq!(longest_run(bits), run, "{bits:b}");
+        }
+    }
+
+    #[test]
+    fn records_leave_whole_segments_to_values() {
+        let mut blocks = two_segments();
+        let first = blocks.take().unwrap();
+        assert_eq!(blocks.take_run(16), Some((16, 16)));
+        assert_eq!(blocks.take_run(16), Some((first + 1, 15)));
+        assert_eq!((blocks.take(), blocks.take_run(1), blocks.free_count()), (None, None, 0));
+        (16..32).for_each(|block| blocks.free(block));
+        assert!(blocks.is_segment_free(1));
+        blocks.remove_segment(1);
+        assert_eq!((blocks.absent_segment(), blocks.free_count()), (1, 0));
+    }
+
+    #[test]
+    fn the_victim_has_the_most_to_reclaim() {
+        let mut blocks = two_segments();
+        let [a, b] = [blocks.take().unwrap(), blocks.take().unwrap()];
+        for block in [a, b] {
+            blocks.born(block, 1000);
+            blocks.seal(block, 1000);
+        }
+        assert_eq!(blocks.victim(), None);
+        blocks.died(a, 100);
+        blocks.died(b, 200);
+        blocks.died(a, 150);
+        assert_eq!(blocks.victim(), Some((a, 250)));
+        blocks.died(b, 800);
+        assert_eq!(blocks.victim(), Some((b, 1000)));
+        blocks.condemn(b);
+        blocks.free(b);
+        assert_eq!((blocks.victim(), blocks.reclaimable()), (Some((a, 250)), 250));
+        assert_eq!(blocks.take(), Some(b));
+        assert_eq!(blocks.incarnation(b), 2);
+    }
+}

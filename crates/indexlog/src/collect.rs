@@ -1,0 +1,303 @@
+//! Collection of garbage (Lersch §5.6.3).
+//!
+//! The block with the most to reclaim is the victim. Its live records are copied into the
+//! collector's own block; once the copies are durable, the collector's word in the map covers them,
+//! and the index points to them. The victim goes to limbo until no scan can see it; then its dead
+//! records are taken off their counts, its word becomes free, durably, and it may be reused.
+//!
+//! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
+//! and the victim (each record is there twice, with one sequence number, and one of them counts as
+//! stale), but never neither.
+
+use halite_engine::Result;
+use parking_lot::RwLock;
+
+use crate::block_map::{Life, State};
+use crate::entry::Entry;
+use crate::read::{Readable, View};
+use crate::record::{self, ALIGN, Kind, Piece, Record};
+use crate::write::Writer;
+
+/// Space that the index no longer leads to, until nothing else can either.
+pub(crate) struct Limbo {
+    what: What,
+    /// Scans of this epoch or an earlier one may read it.
+    pub(crate) epoch: u64,
+    /// Durable once this record is: what took its place.
+    seq: u64,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Block(u32),
+    Piece { first: u32, count: u32 },
+}
+
+impl Limbo {
+    fn block(block: u32, seq: u64) -> Self {
+        Self { what: What::Block(block), epoch: 0, seq }
+    }
+
+    pub(crate) fn piece(piece: &Piece, seq: u64) -> Self {
+        let (first, count) = (piece.block.get(), piece.block_count());
+        Self { what: What::Piece { first, count }, epoch: 0, seq }
+    }
+
+    pub(crate) fn is_block(&self) -> bool {
+        matches!(self.what, What::Block(_))
+    }
+}
+
+impl Writer {
+    /// Moves the live records out of `victim`, a sealed block, and sends it to limbo.
+    pub(crate) fn collect(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
+        // What a write made obsolete is needed until that write is durable.
+        self.sync()?;
+        let collected = self.move_live_records(view, victim);
+        self.poison_by(collected)?;
+        self.blocks.condemn(victim);
+        let limbo = Limbo::block(victim, self.next_seq - 1);
+        self.send_to_limbo(&mut view.write(), limbo);
+        Ok(())
+    }
+
+    fn move_live_records(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
+        let readable = view.read().block(victim).cloned();
+        let Some(Readable { published, seed: Some(seed) }) = readable else { return Ok(()) };
+        let bytes = published.bytes();
+        let mut live = Vec::new();
+        {
+            let view = view.read();
+            each_record(bytes, seed, victim, |at, record, _| {
+                if let Some(old) = self.live_entry(&view, victim, at, &record) {
+                    live.push((record, old));
+                }
+            })?;
+        }
+        let mut rest = &live[..];
+        while !rest.is_empty() {
+            let mut remaining = self.collector.remaining();
+            let fits = rest.iter().take_while(|(record, _)| {
+                let len = record.len().next_multiple_of(ALIGN);
+                let fits = len <= remaining;
+                remaining = remaining.saturating_sub(len);
+                fits
+            });
+            let (group, behind) = rest.split_at(fits.count());
+            if group.is_empty() {
+                self.change_collector_block(view)?;
+            } else {
+                self.move_group(view, group)?;
+            }
+            rest = behind;
+        }
+        self.collected_blocks += 1;
+        Ok(())
+    }
+
+    /// The entry of a record if it is alive: current, or a tombstone that still counts.
+    fn live_entry(&self, view: &View, block: u32, at: u64, record: &Record<'_>) -> Option<Entry> {
+        let space = record.header.space.get();
+        let here = |entry: &Entry| entry.block() == block && entry.offset() == at;
+        match record.kind {
+            Kind::Put => {
+                let bits = view.spaces.get(&space)?.tree.get(record.key)?;
+                Some(Entry::from_bits(bits)).filter(here)
+            }
+            Kind::Delete => self
+                .tombstones
+                .get(space, record.key)
+                .filter(|entry| here(entry) && entry.stale() > 0),
+            Kind::DeleteRange => {
+                let tombstone = self.tombstones.range(space, record.seq())?;
+                Some(tombstone.entry).filter(|entry| here(entry) && tombstone.stale > 0)
+            }
+        }
+    }
+
+    /// Copies live records behind the collector's tail and points the index to them. One fence.
+    fn move_group(&mut self, view: &RwLock<View>, group: &[(Record<'_>, Entry)]) -> Result<()> {
+        let mut entries: Vec<_> = group
+            .iter()
+            .zip((0..group.len() as u32).rev())
+            .map(|((record, _), remaining)| {
+                self.collector.push(record.has_overflow(), |out, seed| {
+                    record::relocate(record, remaining, out, seed);
+                })
+            })
+            .collect();
+        if let Some(last) = entries.last_mut() {
+            *last = self.collector.end_batch(*last);
+        }
+        let Some(flushed) = self.collector.stream() else { return Ok(()) };
+        let mut proofs = self.fence_with_map(vec![flushed])?;
+        self.collector.publish(proofs.swap_remove(0));
+        self.cover_collector_block();
+        let mut view = view.write();
+        for ((record, old), new) in group.iter().zip(entries) {
+            let space = record.header.space.get();
+            // The copy that stays behind is a stale version like any other, until its block is free.
+            let moved = new.with_stale(old.stale() + 1);
+            match record.kind {
+                Kind::Put => {
+                    if let Some(space) = view.spaces.get_mut(&space) {
+                        space.tree.insert(record.key, moved.bits());
+                    }
+                }
+                Kind::Delete => self.tombstones.insert(space, record.key, moved),
+                Kind::DeleteRange => {
+                    if let Some(tombstone) = self.tombstones.range_mut(space, record.seq()) {
+                        tombstone.entry = new;
+                    }
+                }
+            }
+            self.blocks.died(old.block(), old.footprint());
+            self.blocks.born(new.block(), new.footprint());
+            self.moved_bytes += new.footprint();
+        }
+        Ok(())
+    }
+
+    /// Lets the map's word of the collector's block cover what is in it, with the next fence.
+    fn cover_collector_block(&mut self) {
+        let (block, used) = (self.collector.block(), self.collector.written());
+        if let (Some(block), Some(proof)) = (block, self.collector.proof.as_ref()) {
+            let incarnation = self.blocks.incarnation(block);
+            self.map.set(block, Life { state: State::Sealed(used), incarnation }, Some(proof));
+        }
+    }
+
+    fn change_collector_block(&mut self, view: &RwLock<View>) -> Result<()> {
+        if let Some(closed) = self.collector.close() {
+            self.blocks.seal(closed.block, closed.used);
+        }
+        let block = self.take_block()?;
+        let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;
+        view.write().set_block(block, readable);
+        Ok(())
+    }
+
+    /// Frees what is in limbo and can be reached by nobody: no scan, no reader, and no crash could
+    /// bring it back. Returns whether there was anything. A block costs at most 2 fences.
+    pub(crate) fn release_limbo(
+        &mut self,
+        view: &RwLock<View>,
+        oldest_scan: Option<u64>,
+    ) -> Result<bool> {
+        let mut released = false;
+        for limbo in std::mem::take(&mut self.limbo) {
+            let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
+            if unseen && limbo.seq <= self.durable_seq && self.release(view, limbo.what)? {
+                released = true;
+            } else {
+                self.limbo.push(limbo);
+            }
+        }
+        Ok(released)
+    }
+
+    fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
+        let (first, count) = match what {
+            What::Block(block) => (block, 1),
+            What::Piece { first, count } => (first, count),
+        };
+        let Some(Readable { published, seed }) = view.write().take_block(first) else {
+            return Ok(false);
+        };
+        let readable_len = published.bytes().len();
+        let fresh = match published.reclaim() {
+            Ok(fresh) => fresh,
+            Err(published) => {
+                view.write().set_block(first, Readable { published, seed });
+                return Ok(false);
+            }
+        };
+        if let (What::Block(block), Some(seed)) = (what, seed) {
+            let freed = self.free_block(view, block, &fresh.bytes()[..readable_len], seed);
+            self.poison_by(freed)?;
+        }
+        drop(fresh);
+        (first..first + count).for_each(|block| self.blocks.free(block));
+        Ok(true)
+    }
+
+    /// Takes a block's dead records off their counts, and frees it durably.
+    fn free_block(
+        &mut self,
+        view: &RwLock<View>,
+        block: u32,
+        bytes: &[u8],
+        seed: u64,
+    ) -> Result<()> {
+        // The copies must be covered before the originals can go.
+        if self.map.is_dirty() {
+            self.fence_with_map(Vec::new())?;
+        }
+        let incarnation = self.blocks.incarnation(block);
+        self.map.set(block, Life { state: State::Free, incarnation }, None);
+        self.fence_with_map(Vec::new())?;
+        let mut view = view.write();
+        each_record(bytes, seed, block, |at, record, _| {
+            self.forget(&mut view, block, at, &record);
+        })
+    }
+
+    /// Forgets one dead record of a block that is free now.
+    fn forget(&mut self, view: &mut View, block: u32, at: u64, record: &Record<'_>) {
+        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
+        let here = |entry: Entry| entry.block() == block && entry.offset() == at;
+        if record.kind == Kind::DeleteRange {
+            if self.tombstones.range(space, seq).is_some_and(|tombstone| here(tombstone.entry)) {
+                self.tombstones.remove_range_tombstone(space, seq);
+            }
+            return;
+        }
+        if let Some(killer) = self.tombstones.killer(space, key, seq) {
+            killer.stale -= 1;
+            if killer.stale == 0 {
+                let dead = killer.entry;
+                self.blocks.died(dead.block(), dead.footprint());
+            }
+            return;
+        }
+        if let Some(tombstone) = self.tombstones.get(space, key) {
+            if here(tombstone) {
+                self.tombstones.remove(space, key);
+                return;
+            }
+            let less = tombstone.with_one_stale_less();
+            self.tombstones.insert(space, key, less);
+            if less.stale() == 0 {
+                self.blocks.died(less.block(), less.footprint());
+            }
+            return;
+        }
+        if let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree)
+            && let Some(entry) = tree.get(key).map(Entry::from_bits)
+        {
+            tree.insert(key, entry.with_one_stale_less().bits());
+        }
+    }
+}
+
+/// Calls `visit` with place, record and footprint of every record in `bytes`, all of which are
+/// records.
+///
+/// # Errors
+/// The damaged record, named.
+pub(crate) fn each_record<'a>(
+    bytes: &'a [u8],
+    seed: u64,
+    block: u32,
+    mut visit: impl FnMut(u64, Record<'a>, u64),
+) -> Result<()> {
+    let mut at = 0;
+    while at < bytes.len() as u64 {
+        let record = Record::read(&bytes[at as usize..], seed)
+            .map_err(|why| record::damage(bytes, block, at, why))?;
+        let next = record.next_at(at);
+        visit(at, record, next - at);
+        at = next;
+    }
+    Ok(())
+}

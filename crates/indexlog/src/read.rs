@@ -1,0 +1,172 @@
+//! What readers see, and how a record is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use halite_engine::{Bytes, Error, KeySpaceId, Result};
+use halite_index::BPlusTree;
+use halite_pmem::{Pinned, Published};
+
+use crate::entry::Entry;
+use crate::record::{self, Record};
+use crate::write::CATALOGUE;
+
+/// The state that readers see. Writers change it under its lock, after their records are durable
+/// (or, deferred, written).
+#[derive(Default)]
+pub(crate) struct View {
+    pub(crate) spaces: BTreeMap<u32, Space>,
+    /// By number: blocks of records, and the first block of every piece of a value.
+    blocks: Vec<Option<Readable>>,
+    /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
+    pub(crate) epoch: u64,
+}
+
+/// A key space.
+pub(crate) struct Space {
+    pub(crate) name: Arc<str>,
+    pub(crate) tree: BPlusTree,
+}
+
+/// A block, or a run of blocks, that can be read.
+#[derive(Clone)]
+pub(crate) struct Readable {
+    pub(crate) published: Arc<Published>,
+    /// The seed of its records' checksums; none if it is part of a value.
+    pub(crate) seed: Option<u64>,
+}
+
+impl View {
+    /// A key space that callers may use.
+    pub(crate) fn user_space(&self, space: KeySpaceId) -> Result<&Space> {
+        self.spaces.get(&space.0).filter(|_| space.0 != CATALOGUE).ok_or(Error::NoSuchKeySpace)
+    }
+
+    /// The entry of a live key.
+    pub(crate) fn live(&self, space: u32, key: &[u8]) -> Option<Entry> {
+        self.spaces.get(&space)?.tree.get(key).map(Entry::from_bits)
+    }
+
+    /// The blocks of records.
+    pub(crate) fn record_blocks(&self) -> Vec<u32> {
+        let of_records = |(block, readable): (u32, &Option<Readable>)| {
+            readable.as_ref()?.seed.is_some().then_some(block)
+        };
+        (0..).zip(&self.blocks).filter_map(of_records).collect()
+    }
+
+    pub(crate) fn block(&self, block: u32) -> Option<&Readable> {
+        self.blocks.get(block as usize)?.as_ref()
+    }
+
+    pub(crate) fn set_block(&mut self, block: u32, readable: Readable) {
+        let at = block as usize;
+        if self.blocks.len() <= at {
+            self.blocks.resize(at + 1, None);
+        }
+        self.blocks[at] = Some(readable);
+    }
+
+    pub(crate) fn take_block(&mut self, block: u32) -> Option<Readable> {
+        self.blocks.get_mut(block as usize)?.take()
+    }
+
+    /// Pins the record of an entry.
+    pub(crate) fn pin(&self, entry: Entry) -> Result<PinnedRecord> {
+        let end = entry.offset() + entry.footprint();
+        let pinned = self.block(entry.block()).and_then(|readable| {
+            Some((readable.published.pin(entry.offset()..end)?, readable.seed?))
+        });
+        let (bytes, seed) = pinned.ok_or_else(|| Error::Damaged {
+            what: format!("record at block {}, offset {}", entry.block(), entry.offset()),
+            why: "the index leads to it, but it is not there".into(),
+        })?;
+        Ok(PinnedRecord { bytes, seed, entry })
+    }
+}
+
+/// A record, pinned and not yet checked.
+pub(crate) struct PinnedRecord {
+    bytes: Pinned,
+    seed: u64,
+    entry: Entry,
+}
+
+impl PinnedRecord {
+    /// The record, checked.
+    pub(crate) fn read(&self) -> Result<Record<'_>> {
+        Record::read(&self.bytes, self.seed).map_err(|why| {
+            let mut damage = record::damage(&self.bytes, self.entry.block(), 0, why);
+            damage.what =
+                damage.what.replace("offset 0", &format!("offset {}", self.entry.offset()));
+            damage.into()
+        })
+    }
+
+    /// The error for a record that the index leads to under another key.
+    pub(crate) fn stray(&self, key: &[u8]) -> Error {
+        Error::Damaged {
+            what: format!("record at block {}, offset {}", self.entry.block(), self.entry.offset()),
+            why: format!("the index has it under the key `{}`", key.escape_ascii()),
+        }
+    }
+
+    /// The key.
+    pub(crate) fn key(&self) -> Result<Bytes> {
+        let range = {
+            let record = self.read()?;
+            record.value_at() - record.key.len()..record.value_at()
+        };
+        Ok(Bytes::from(self.bytes.clone().slice(range)))
+    }
+
+    /// The value; `block` finds the blocks of one that is not inline.
+    pub(crate) fn value(self, salt: u64, block: impl Fn(u32) -> Option<Readable>) -> Result<Bytes> {
+        let record = self.read()?;
+        if !record.has_overflow() {
+            let range = record.value_at()..record.value_at() + record.value_len();
+            return Ok(Bytes::from(self.bytes.slice(range)));
+        }
+        overflowed(&record, salt, block)
+    }
+}
+
+/// Reads a value from its pieces: pinned if there is one, else copied together.
+fn overflowed(
+    record: &Record<'_>,
+    salt: u64,
+    block: impl Fn(u32) -> Option<Readable>,
+) -> Result<Bytes> {
+    let mut copied = Vec::new();
+    for piece in record.pieces() {
+        let pinned = block(piece.block.get())
+            .and_then(|readable| readable.published.pin(0..u64::from(piece.len.get())))
+            .filter(|bytes| piece.matches(bytes, salt, record.seq()))
+            .ok_or_else(|| piece_damage(record, piece))?;
+        if pinned.len() == record.value_len() {
+            return Ok(Bytes::from(pinned));
+        }
+        copied.reserve_exact(record.value_len().saturating_sub(copied.len()));
+        copied.extend_from_slice(&pinned);
+    }
+    if copied.len() != record.value_len() {
+        return Err(Error::Damaged {
+            what: format!("value of key `{}`", record.key.escape_ascii()),
+            why: "its pieces are not as long as it is".into(),
+        });
+    }
+    Ok(Bytes::from(copied))
+}
+
+/// Names a damaged piece of a value.
+pub(crate) fn piece_damage(record: &Record<'_>, piece: &record::Piece) -> Error {
+    Error::Damaged {
+        what: format!(
+            "value of key `{}`, {} bytes at block {}",
+            record.key[..record.key.len().min(64)].escape_ascii(),
+            piece.len.get(),
+            piece.block.get()
+        ),
+        why: "it does not have its checksum".into(),
+    }
+}

@@ -1,0 +1,369 @@
+//! The stored form of a record.
+//!
+//! ```text
+//! header (38 bytes)                        key       then, if inline       or else
+//! checksum seq kind flags lag pieces       key_len   value                 pieces × {block, len,
+//!   8       8   1    1     2    2          bytes     value_len bytes       checksum}: 16 bytes
+//! space key_len value_len remaining
+//!   4      4       4         4
+//! ```
+//!
+//! All numbers are little-endian. Records start at multiples of [`ALIGN`], the first record behind
+//! the end of a batch at a multiple of a line, so that an append never rewrites a line that is
+//! already durable (van Renen §3.3.2).
+//!
+//! The checksum is over all bytes behind it and is seeded with the pool's salt, the block's number
+//! and how often the block was reused: bytes from an earlier life of the block, or from a value that
+//! imitates a record, are never taken for one. So a block need not be zeroed before it is reused,
+//! and one fence makes a record durable: it is whole, or it does not have its checksum.
+
+use halite_engine::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::BLOCK;
+
+/// Records start at multiples of this, in bytes.
+pub(crate) const ALIGN: u64 = 16;
+
+/// A batch starts at a multiple of this, in bytes: a line.
+pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
+
+/// The longest record whose value is inline, in bytes. A longer one has its value in overflow blocks.
+pub(crate) const INLINE_LEN_MAX: usize = 32 << 10;
+
+/// The most pieces that a value may be scattered over: with the longest key they still fill a block.
+pub(crate) const PIECES_MAX: usize =
+    (BLOCK as usize - KEY_LEN_MAX - size_of::<Header>()) / size_of::<Piece>() - 1;
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Header {
+    checksum: U64,
+    /// The record's place in the order of all writes.
+    pub(crate) seq: U64,
+    kind: u8,
+    pub(crate) flags: u8,
+    /// How far durability was behind when the record was written: everything up to
+    /// `seq - 1 - lag` was durable then. [`LAG_UNKNOWN`] if it was further.
+    pub(crate) lag: U16,
+    /// Pieces of a value that is not inline.
+    pieces: U16,
+    pub(crate) space: U32,
+    key_len: U32,
+    value_len: U32,
+    /// Records of the same batch (or group, if relocated) behind this one.
+    pub(crate) remaining: U32,
+}
+
+/// The lag that says nothing.
+pub(crate) const LAG_UNKNOWN: u16 = u16::MAX;
+
+/// The value lies in overflow blocks.
+const OVERFLOW: u8 = 1;
+/// The record was moved here by collection, with the sequence number that it had.
+pub(crate) const RELOCATED: u8 = 2;
+/// A range without an end.
+const OPEN_END: u8 = 4;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The key has the value.
+    Put,
+    /// The key was deleted.
+    Delete,
+    /// The keys from the key up to the value, or without an end, were deleted.
+    DeleteRange,
+}
+
+/// A part of a value in overflow blocks.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Piece {
+    /// The first of a run of blocks.
+    pub(crate) block: U32,
+    /// In bytes.
+    pub(crate) len: U32,
+    checksum: U64,
+}
+
+impl Piece {
+    /// Describes `bytes`, the part of a value that record `seq` refers to in `block`.
+    pub(crate) fn new(block: u32, bytes: &[u8], salt: u64, seq: u64) -> Self {
+        let checksum = Self::sum(block, bytes, salt, seq);
+        Self { block: block.into(), len: (bytes.len() as u32).into(), checksum: checksum.into() }
+    }
+
+    /// Whether `bytes` are what the record refers to.
+    pub(crate) fn matches(&self, bytes: &[u8], salt: u64, seq: u64) -> bool {
+        self.checksum.get() == Self::sum(self.block.get(), bytes, salt, seq)
+    }
+
+    /// How many blocks the piece takes.
+    pub(crate) fn block_count(&self) -> u32 {
+        u64::from(self.len.get()).div_ceil(BLOCK) as u32
+    }
+
+    fn sum(block: u32, bytes: &[u8], salt: u64, seq: u64) -> u64 {
+        xxh3_64_with_seed(bytes, seed(salt ^ seq, block, 0))
+    }
+}
+
+/// What seeds the checksums of a block's records in one of its lives.
+pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
+    let life = u64::from(block) << 32 | u64::from(incarnation);
+    salt.wrapping_add(life.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// What a new record says besides its key and value.
+#[derive(Clone, Copy)]
+pub(crate) struct Draft<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) seq: u64,
+    pub(crate) lag: u64,
+    pub(crate) remaining: u32,
+    pub(crate) space: u32,
+    pub(crate) key: &'a [u8],
+    /// The value, or the end of the range.
+    pub(crate) value: Option<&'a [u8]>,
+    /// Where the value lies, if not inline.
+    pub(crate) pieces: &'a [Piece],
+}
+
+impl Draft<'_> {
+    /// Whether a record is too long for its value to be inline.
+    pub(crate) fn needs_overflow(key: &[u8], value: &[u8]) -> bool {
+        size_of::<Header>() + key.len() + value.len() > INLINE_LEN_MAX && !value.is_empty()
+    }
+
+    /// The length of the record in bytes, without padding.
+    pub(crate) fn len(&self) -> u64 {
+        let body = if self.pieces.is_empty() {
+            self.value.map_or(0, <[u8]>::len)
+        } else {
+            size_of_val(self.pieces)
+        };
+        (size_of::<Header>() + self.key.len() + body) as u64
+    }
+
+    /// Appends the record to `out`, without padding.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, seed: u64) {
+        let start = out.len();
+        let value = self.value.unwrap_or_default();
+        let open_end = self.kind == Kind::DeleteRange && self.value.is_none();
+        let overflow = !self.pieces.is_empty();
+        let header = Header {
+            checksum: 0.into(),
+            seq: self.seq.into(),
+            kind: match self.kind {
+                Kind::Put => 1,
+                Kind::Delete => 2,
+                Kind::DeleteRange => 3,
+            },
+            flags: u8::from(overflow) * OVERFLOW | u8::from(open_end) * OPEN_END,
+            lag: (self.lag.min(LAG_UNKNOWN.into()) as u16).into(),
+            pieces: (self.pieces.len() as u16).into(),
+            space: self.space.into(),
+            key_len: (self.key.len() as u32).into(),
+            value_len: (value.len() as u32).into(),
+            remaining: self.remaining.into(),
+        };
+        out.extend_from_slice(header.as_bytes());
+        out.extend_from_slice(self.key);
+        out.extend_from_slice(if overflow { self.pieces.as_bytes() } else { value });
+        sign(&mut out[start..], seed);
+    }
+}
+
+/// Gives a record its checksum.
+fn sign(record: &mut [u8], seed: u64) {
+    let sum = xxh3_64_with_seed(&record[8..], seed);
+    record[..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Appends a copy of a record, moved to a block with another seed, to `out`.
+pub(crate) fn relocate(record: &Record<'_>, remaining: u32, out: &mut Vec<u8>, seed: u64) {
+    let start = out.len();
+    let mut header = record.header;
+    header.flags |= RELOCATED;
+    header.remaining = remaining.into();
+    header.lag = LAG_UNKNOWN.into();
+    out.extend_from_slice(header.as_bytes());
+    out.extend_from_slice(record.key);
+    out.extend_from_slice(record.body);
+    sign(&mut out[start..], seed);
+}
+
+/// A record that has its checksum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) header: Header,
+    pub(crate) kind: Kind,
+    pub(crate) key: &'a [u8],
+    /// The value, or its pieces.
+    body: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Reads the record at the start of `bytes`, which reach to the end of what may be read.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn read(bytes: &'a [u8], seed: u64) -> Result<Self, &'static str> {
+        let (header, rest) =
+            Header::read_from_prefix(bytes).map_err(|_| "the block ends inside a header")?;
+        let (key_len, value_len) = (header.key_len.get() as usize, header.value_len.get() as usize);
+        let overflow = header.flags & OVERFLOW != 0;
+        let body_len = if overflow {
+            usize::from(header.pieces.get()) * size_of::<Piece>()
+        } else {
+            value_len
+        };
+        let len = size_of::<Header>()
+            .checked_add(key_len)
+            .and_then(|len| len.checked_add(body_len))
+            .filter(|&len| {
+                len <= bytes.len() && key_len <= KEY_LEN_MAX && value_len <= VALUE_LEN_MAX
+            })
+            .ok_or("its lengths reach beyond the block")?;
+        if xxh3_64_with_seed(&bytes[8..len], seed) != header.checksum.get() {
+            return Err("it does not have its checksum");
+        }
+        let kind = match header.kind {
+            1 => Kind::Put,
+            2 => Kind::Delete,
+            3 => Kind::DeleteRange,
+            _ => return Err("it is of an unknown kind"),
+        };
+        let (key, body) = rest.split_at(key_len);
+        Ok(Self { header, kind, key, body: &body[..body_len] })
+    }
+
+    /// In bytes, without padding.
+    pub(crate) fn len(&self) -> u64 {
+        (size_of::<Header>() + self.key.len() + self.body.len()) as u64
+    }
+
+    /// Where the record behind this one starts, if this one starts at `at`.
+    pub(crate) fn next_at(&self, at: u64) -> u64 {
+        let align = if self.header.remaining.get() == 0 { BATCH_ALIGN } else { ALIGN };
+        (at + self.len()).next_multiple_of(align)
+    }
+
+    pub(crate) fn seq(&self) -> u64 {
+        self.header.seq.get()
+    }
+
+    pub(crate) fn is_relocated(&self) -> bool {
+        self.header.flags & RELOCATED != 0
+    }
+
+    pub(crate) fn has_overflow(&self) -> bool {
+        self.header.flags & OVERFLOW != 0
+    }
+
+    /// In bytes.
+    pub(crate) fn value_len(&self) -> usize {
+        self.header.value_len.get() as usize
+    }
+
+    /// Bytes of the record before an inline value.
+    pub(crate) fn value_at(&self) -> usize {
+        size_of::<Header>() + self.key.len()
+    }
+
+    /// The pieces of a value that is not inline; none if the record contradicts itself.
+    pub(crate) fn pieces(&self) -> &'a [Piece] {
+        if !self.has_overflow() {
+            return &[];
+        }
+        <[Piece]>::ref_from_bytes(self.body).unwrap_or_default()
+    }
+
+    /// The end of a deleted range.
+    pub(crate) fn range_end(&self) -> Option<&'a [u8]> {
+        (self.header.flags & OPEN_END == 0).then_some(self.body)
+    }
+
+    /// Everything up to this was durable when the record was written.
+    pub(crate) fn durable_before(&self) -> u64 {
+        match self.header.lag.get() {
+            LAG_UNKNOWN => 0,
+            lag => self.seq().saturating_sub(1 + u64::from(lag)),
+        }
+    }
+}
+
+/// Names a damaged record, with its key if that can still be read.
+pub(crate) fn damage(bytes: &[u8], block: u32, at: u64, why: &str) -> Damage {
+    let mut what = format!("record at block {block}, offset {at}");
+    let rest = bytes.get(at as usize..).unwrap_or_default();
+    if let Ok((header, rest)) = Header::read_from_prefix(rest)
+        && let Some(key) = rest.get(..(header.key_len.get() as usize).min(64))
+        && !key.is_empty()
+    {
+        let more = if header.key_len.get() > 64 { "…" } else { "" };
+        what += &format!(
+            " (it seems to be number {}, key `{}{more}`)",
+            header.seq.get(),
+            key.escape_ascii()
+        );
+    }
+    Damage { what, why: why.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn draft<'a>(kind: Kind, key: &'a [u8], value: Option<&'a [u8]>) -> Draft<'a> {
+        Draft { kind, seq: 77, lag: 3, remaining: 0, space: 9, key, value, pieces: &[] }
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_reads_back_and_every_flipped_bit_is_seen(
+            key in prop::collection::vec(any::<u8>(), 0..50),
+            value in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
+            kind in 0..3,
+            bit in any::<prop::sample::Index>(),
+        ) {
+            let kind = [Kind::Put, Kind::Delete, Kind::DeleteRange][kind as usize];
+            let mut bytes = Vec::new();
+            let draft = draft(kind, &key, value.as_deref());
+            draft.encode(&mut bytes, 5);
+            prop_assert_eq!(bytes.len() as u64, draft.len());
+            let record = Record::read(&bytes, 5).unwrap();
+            prop_assert_eq!((record.kind, record.key, record.seq()), (kind, &key[..], 77));
+            prop_assert_eq!(record.body, value.as_deref().unwrap_or_default());
+            prop_assert_eq!(record.durable_before(), 73);
+            prop_assert_eq!(record.len(), draft.len());
+            if kind == Kind::DeleteRange {
+                prop_assert_eq!(record.range_end(), value.as_deref());
+            }
+            prop_assert!(Record::read(&bytes, 6).is_err(), "another life of the block");
+            let bit = bit.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Record::read(&bytes, 5).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Record::read(&bytes, 1).is_err());
+        }
+    }
+
+    #[test]
+    fn the_longest_record_fits_a_block() {
+        let pieces = vec![Piece::new(1, b"", 0, 0); PIECES_MAX];
+        let key = vec![0; KEY_LEN_MAX];
+        let draft = Draft { pieces: &pieces, ..draft(Kind::Put, &key, Some(b"v")) };
+        assert!(draft.len().next_multiple_of(BATCH_ALIGN) <= BLOCK);
+        assert!(PIECES_MAX >= 2 * VALUE_LEN_MAX / halite_alloc::SEGMENT as usize);
+    }
+}

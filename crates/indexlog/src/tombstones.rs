@@ -1,0 +1,156 @@
+//! Tombstones: what is known of deleted keys.
+//!
+//! A tombstone must stay on the medium as long as an older version of a key that it deleted does;
+//! otherwise the key would be back after the next open. So every dead record is counted exactly
+//! once, by what killed it: a range tombstone that covers its key and is newer (the oldest such), or
+//! else the newest record of its key: a live record (in its index entry) or a tombstone (here).
+//! When a block is freed, each dead record in it is taken off its count. A tombstone that counts
+//! nothing has done its duty: it is dead weight, and goes when its own block is freed.
+
+use std::collections::BTreeMap;
+
+use halite_index::BPlusTree;
+
+use crate::entry::Entry;
+
+/// The tombstones of all key spaces.
+#[derive(Default)]
+pub(crate) struct Tombstones {
+    points: BTreeMap<u32, BPlusTree>,
+    /// By sequence number, ascending.
+    ranges: BTreeMap<u32, Vec<RangeTombstone>>,
+}
+
+/// The deletion of a range.
+pub(crate) struct RangeTombstone {
+    pub(crate) seq: u64,
+    pub(crate) start: Box<[u8]>,
+    pub(crate) end: Option<Box<[u8]>>,
+    pub(crate) entry: Entry,
+    /// Dead records that it keeps from coming back.
+    pub(crate) stale: u64,
+}
+
+impl RangeTombstone {
+    pub(crate) fn covers(&self, key: &[u8], seq: u64) -> bool {
+        seq < self.seq && key >= &self.start[..] && self.end.as_deref().is_none_or(|end| key < end)
+    }
+}
+
+impl Tombstones {
+    /// The tombstone of a key.
+    pub(crate) fn get(&self, space: u32, key: &[u8]) -> Option<Entry> {
+        self.points.get(&space)?.get(key).map(Entry::from_bits)
+    }
+
+    pub(crate) fn insert(&mut self, space: u32, key: &[u8], entry: Entry) {
+        self.points.entry(space).or_default().insert(key, entry.bits());
+    }
+
+    pub(crate) fn remove(&mut self, space: u32, key: &[u8]) -> Option<Entry> {
+        let points = self.points.get_mut(&space)?;
+        let entry = points.remove(key).map(Entry::from_bits);
+        if points.is_empty() {
+            self.points.remove(&space);
+        }
+        entry
+    }
+
+    /// Sets all tombstones of a key space at once.
+    pub(crate) fn set_points(&mut self, space: u32, points: BPlusTree) {
+        if !points.is_empty() {
+            self.points.insert(space, points);
+        }
+    }
+
+    /// Removes the tombstones of the keys in a range, and returns their entries.
+    pub(crate) fn remove_range(
+        &mut self,
+        space: u32,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Vec<Entry> {
+        let Some(points) = self.points.get_mut(&space) else { return Vec::new() };
+        let removed = drain_range(points, start, end);
+        if points.is_empty() {
+            self.points.remove(&space);
+        }
+        removed
+    }
+
+    /// Adds the newest range tombstone.
+    pub(crate) fn insert_range(&mut self, space: u32, tombstone: RangeTombstone) {
+        let ranges = self.ranges.entry(space).or_default();
+        debug_assert!(ranges.last().is_none_or(|last| last.seq < tombstone.seq));
+        ranges.push(tombstone);
+    }
+
+    /// All range tombstones.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &RangeTombstone> {
+        self.ranges.values().flatten()
+    }
+
+    /// The range tombstone with a sequence number.
+    pub(crate) fn range(&self, space: u32, seq: u64) -> Option<&RangeTombstone> {
+        let ranges = self.ranges.get(&space)?;
+        let at = ranges.binary_search_by_key(&seq, |tombstone| tombstone.seq).ok()?;
+        ranges.get(at)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn range_mut(&mut self, space: u32, seq: u64) -> Option<&mut RangeTombstone> {
+        let ranges = self.ranges.get_mut(&space)?;
+        let at = ranges.binary_search_by_key(&seq, |tombstone| tombstone.seq).ok()?;
+        ranges.get_mut(at)
+    }
+
+    pub(crate) fn remove_range_tombstone(&mut self, space: u32, seq: u64) {
+        if let Some(ranges) = self.ranges.get_mut(&space) {
+            ranges.retain(|tombstone| tombstone.seq != seq);
+            if ranges.is_empty() {
+                self.ranges.remove(&space);
+            }
+        }
+    }
+
+    /// The range tombstone that counts a dead record: the oldest that covers it.
+    pub(crate) fn killer(
+        &mut self,
+        space: u32,
+        key: &[u8],
+        seq: u64,
+    ) -> Option<&mut RangeTombstone> {
+        self.ranges.get_mut(&space)?.iter_mut().find(|tombstone| tombstone.covers(key, seq))
+    }
+
+    /// Bytes of DRAM.
+    pub(crate) fn heap_len(&self) -> usize {
+        let ranges = self.ranges.values().flatten().map(|tombstone| {
+            size_of_val(tombstone)
+                + tombstone.start.len()
+                + tombstone.end.as_deref().map_or(0, <[u8]>::len)
+        });
+        self.points.values().map(BPlusTree::heap_len).sum::<usize>() + ranges.sum::<usize>()
+    }
+}
+
+/// Removes a range of a tree, and returns the entries that were in it.
+pub(crate) fn drain_range(tree: &mut BPlusTree, start: &[u8], end: Option<&[u8]>) -> Vec<Entry> {
+    let mut cursor = tree.range(start, end);
+    if start.is_empty() && end.is_none() {
+        *tree = BPlusTree::new();
+        return cursor.map(Entry::from_bits).collect();
+    }
+    let (mut keys, mut entries) = (Vec::new(), Vec::new());
+    while let Some(bits) = cursor.next() {
+        let mut key = Vec::new();
+        cursor.copy_key(&mut key);
+        keys.push(key);
+        entries.push(Entry::from_bits(bits));
+    }
+    drop(cursor);
+    for key in keys {
+        tree.remove(&key);
+    }
+    entries
+}

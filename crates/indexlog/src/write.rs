@@ -1,0 +1,516 @@
+//! The write path.
+//!
+//! [`Writer::write`] checks the operations, makes room, writes large values, encodes records behind
+//! the log's tail, waits for one fence and applies the operations to the view. Nothing has happened
+//! if anything fails before the records are written; if the fence itself fails, nobody knows what is
+//! durable, so the writer takes no more writes.
+
+use std::sync::Arc;
+
+use halite_alloc::{Device, SEGMENT, Segments};
+use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
+use halite_pmem::{Fenced, Flushed, Pool};
+use parking_lot::RwLock;
+
+use crate::block_map::{BlockMap, Life, ORDINALS, State};
+use crate::blocks::Blocks;
+use crate::collect::Limbo;
+use crate::entry::Entry;
+use crate::log::{Closed, Pending, Tail};
+use crate::overflow::{self, Unfenced};
+use crate::read::View;
+use crate::record::{ALIGN, Draft, Kind, PIECES_MAX, Piece};
+use crate::tombstones::{RangeTombstone, Tombstones, drain_range};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+
+/// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
+const BATCH_LEN_MAX: u64 = 256 << 20;
+
+/// Blocks that may wait for a sync before a write brings it about, so that their ordinals, with
+/// those of the largest batch, stay apart.
+const UNSEALED_MAX: usize = 512;
+
+/// The key space that holds the names of the others: name → id.
+pub(crate) const CATALOGUE: u32 = 0;
+
+/// Blocks that stay free for collection: one for what it moves, one for what does not fit there.
+const RESERVE_COLLECT: u32 = 2;
+
+/// Blocks that stay free for collection and deletes, so that a full store can be emptied.
+const RESERVE_DELETE: u32 = RESERVE_COLLECT + 2;
+
+/// What a write may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Claim {
+    Put,
+    Delete,
+}
+
+/// The one writer: what only the holder of its lock changes.
+pub(crate) struct Writer {
+    pub(crate) pool: Pool,
+    pub(crate) device: Device,
+    pub(crate) salt: u64,
+    pub(crate) map: BlockMap,
+    pub(crate) blocks: Blocks,
+    pub(crate) log: Tail,
+    pub(crate) collector: Tail,
+    pub(crate) tombstones: Tombstones,
+    /// The number of the next record.
+    pub(crate) next_seq: u64,
+    /// Records up to this one are durable.
+    pub(crate) durable_seq: u64,
+    pending: Vec<Pending>,
+    /// Blocks that were left before all of them was durable.
+    unsealed: Vec<(u32, u64)>,
+    pub(crate) limbo: Vec<Limbo>,
+    pub(crate) next_ordinal: u16,
+    pub(crate) next_space: u32,
+    poisoned: Option<String>,
+    entries: Vec<Entry>,
+    pub(crate) user_bytes: u64,
+    pub(crate) moved_bytes: u64,
+    pub(crate) collected_blocks: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(segments: &Arc<Segments>, device: Device, map: BlockMap) -> Self {
+        Self {
+            pool: segments.pool().clone(),
+            device,
+            salt: segments.salt(),
+            map,
+            blocks: Blocks::default(),
+            log: Tail::default(),
+            collector: Tail::default(),
+            tombstones: Tombstones::default(),
+            next_seq: 1,
+            durable_seq: 0,
+            pending: Vec::new(),
+            unsealed: Vec::new(),
+            limbo: Vec::new(),
+            next_ordinal: 0,
+            next_space: CATALOGUE + 1,
+            poisoned: None,
+            entries: Vec::new(),
+            user_bytes: 0,
+            moved_bytes: 0,
+            collected_blocks: 0,
+        }
+    }
+
+    /// Applies operations atomically. The caller has checked them, and that their key spaces exist.
+    pub(crate) fn write(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        durability: Durability,
+        oldest_scan: impl Fn() -> Option<u64>,
+    ) -> Result<()> {
+        self.check_health()?;
+        if ops.is_empty() || self.is_needless(view, ops) {
+            return Ok(());
+        }
+        if self.unsealed.len() > UNSEALED_MAX {
+            self.sync()?;
+        }
+        self.make_room_for(view, ops, &oldest_scan)?;
+        let mut unfenced = Unfenced::default();
+        let mut pieces = Vec::new();
+        for (op, seq) in ops.iter().zip(self.next_seq..) {
+            pieces.push(match *op {
+                Op::Put { key, value, .. } if Draft::needs_overflow(key, value) => {
+                    let (device, blocks) = (&self.device, &mut self.blocks);
+                    match unfenced.write(device, blocks, value, self.salt, seq) {
+                        Ok(pieces) => pieces,
+                        Err(error) => {
+                            unfenced.discard(blocks);
+                            return Err(error);
+                        }
+                    }
+                }
+                _ => Vec::new(),
+            });
+        }
+        let written = unfenced
+            .publish(&self.pool, view)
+            .and_then(|()| self.append(view, ops, &pieces, durability));
+        self.poison_by(written)?;
+        self.apply(view, ops);
+        Ok(())
+    }
+
+    /// Makes every write so far durable. One fence, if there is anything to wait for.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.check_health()?;
+        let synced = self.sync_pending(Vec::new()).map(drop);
+        self.poison_by(synced)
+    }
+
+    /// Ends the log's current block, durably, so that the next open finds a clean end.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.sync()?;
+        self.leave_block();
+        // Sealing what was just fenced takes a second fence, this one.
+        let sealed = self.sync_pending(Vec::new()).map(drop);
+        self.poison_by(sealed)
+    }
+
+    pub(crate) fn unsynced(&self) -> u64 {
+        self.next_seq - 1 - self.durable_seq
+    }
+
+    pub(crate) fn check_health(&self) -> Result<()> {
+        match &self.poisoned {
+            Some(why) => Err(Error::Poisoned { why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn poison_by<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.poisoned = Some(error.to_string());
+        }
+        result
+    }
+
+    /// Whether the only operation deletes what is not there.
+    fn is_needless(&self, view: &RwLock<View>, ops: &[Op<'_>]) -> bool {
+        let view = view.read();
+        let tree = |space: KeySpaceId| view.spaces.get(&space.0).map(|space| &space.tree);
+        match *ops {
+            [Op::Delete { space, key }] => tree(space).is_none_or(|tree| tree.get(key).is_none()),
+            [Op::DeleteRange { space, start, end }] => {
+                tree(space).is_none_or(|tree| tree.range(start, end).next().is_none())
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes sure that the operations find room, so that nothing can fail halfway for lack of it.
+    fn make_room_for(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<()> {
+        let (mut needed, mut total, mut remaining) = (0, 0, self.log.remaining());
+        let mut claim = Claim::Delete;
+        for op in ops {
+            let draft = draft(op, 0, 0, 0);
+            let mut len = draft.len();
+            if let Op::Put { key, value, .. } = *op {
+                claim = Claim::Put;
+                if Draft::needs_overflow(key, value) {
+                    let blocks = overflow::block_count(value.len());
+                    needed += blocks;
+                    // As if every block were a piece of its own: never too little.
+                    len = len - value.len() as u64 + 16 * blocks.min(PIECES_MAX as u64);
+                }
+            }
+            let len = len.next_multiple_of(ALIGN);
+            total += len;
+            if len > remaining {
+                needed += 1;
+                remaining = BLOCK;
+            }
+            remaining = remaining.saturating_sub(len);
+        }
+        if total > BATCH_LEN_MAX {
+            return Err(Error::BatchTooLarge { len: total, limit: BATCH_LEN_MAX });
+        }
+        let reserve = if claim == Claim::Put { RESERVE_DELETE } else { RESERVE_COLLECT };
+        // A delete is worth more effort: it is what makes room.
+        let worthwhile = if claim == Claim::Put { BLOCK / 32 } else { 1 };
+        let needed = needed + u64::from(reserve);
+        while u64::from(self.blocks.free_count()) < needed {
+            if self.release_limbo(view, oldest_scan())? {
+                continue;
+            }
+            // What is in limbo is not room yet; moving more there would only fill the rest.
+            let in_limbo = self.limbo.iter().any(Limbo::is_block);
+            let victim = self.blocks.victim().filter(|_| !in_limbo);
+            let (block, bytes) = victim.unwrap_or_default();
+            if bytes >= BLOCK / 2 {
+                self.collect(view, block)?;
+                continue;
+            }
+            if self.add_segment()? {
+                continue;
+            }
+            if self.unsynced() > 0 && !self.limbo.is_empty() {
+                self.sync()?;
+            } else if bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK {
+                self.collect(view, block)?;
+            } else {
+                return Err(Error::Full { used: self.blocks.live(), limit: self.pool.len_max() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a segment to the data device, if the pool has one.
+    fn add_segment(&mut self) -> Result<bool> {
+        let segment = self.blocks.absent_segment();
+        let blocks = segment * BLOCKS_PER_SEGMENT..(segment + 1) * BLOCKS_PER_SEGMENT;
+        if u64::from(blocks.end) > Entry::BLOCKS_MAX {
+            return Ok(false);
+        }
+        let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device.get(segment)?));
+        let grant = match grown {
+            Ok(grant) => grant,
+            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let lives: Result<Vec<_>> = blocks.clone().map(|block| self.map.get(block)).collect();
+        let lives = lives?;
+        let incarnations = || lives.iter().map(|life| life.unwrap_or(Life::NEVER_USED).incarnation);
+        for (block, incarnation) in blocks.zip(incarnations()) {
+            self.map.set(block, Life { state: State::Free, incarnation }, None);
+        }
+        // Other words may wait for their fence; it does not matter that they get one now.
+        let mut flushed = Vec::new();
+        self.map.flush(&mut flushed);
+        let committed = self.pool.fence_all(&flushed).map_err(Error::from);
+        let committed = committed.and_then(|_| Ok(grant.commit()?));
+        self.poison_by(committed)?;
+        self.blocks.add_segment(segment, incarnations());
+        Ok(true)
+    }
+
+    /// Writes the records of `ops` behind the log's tail, and their places into `self.entries`.
+    fn append(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        pieces: &[Vec<Piece>],
+        durability: Durability,
+    ) -> Result<()> {
+        self.entries.clear();
+        for (at, (op, pieces)) in ops.iter().zip(pieces).enumerate() {
+            let seq = self.next_seq + at as u64;
+            let remaining = (ops.len() - 1 - at) as u32;
+            let draft = Draft { pieces, ..draft(op, seq, seq - 1 - self.durable_seq, remaining) };
+            if draft.len().next_multiple_of(ALIGN) > self.log.remaining() {
+                if let Some(pending) = self.log.write() {
+                    self.add_pending(pending);
+                }
+                self.leave_block();
+                self.enter_block(view)?;
+            }
+            let entry = self.log.push(!pieces.is_empty(), |out, seed| draft.encode(out, seed));
+            self.entries.push(entry);
+        }
+        if let Some(last) = self.entries.last_mut() {
+            *last = self.log.end_batch(*last);
+        }
+        self.next_seq += ops.len() as u64;
+        if durability == Durability::Immediate && self.pending.is_empty() {
+            return self.append_durably(view, ops);
+        }
+        if let Some(pending) = self.log.write() {
+            self.add_pending(pending);
+        }
+        if durability == Durability::Immediate {
+            self.sync_pending(Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// Streams the chunk and waits for it: the one fence of a put.
+    fn append_durably(&mut self, view: &RwLock<View>, ops: &[Op<'_>]) -> Result<()> {
+        let Some(flushed) = self.log.stream() else { return Ok(()) };
+        if let [Op::Put { space, key, .. }] = *ops {
+            // While the lines drain, the index's come into the cache.
+            let view = view.read();
+            std::hint::black_box(view.spaces.get(&space.0).and_then(|space| space.tree.get(key)));
+        }
+        if self.map.is_dirty() {
+            let mut proofs = self.sync_pending(vec![flushed])?;
+            self.log.publish(proofs.swap_remove(0));
+        } else {
+            let [proof] = self.pool.fence([flushed])?;
+            self.log.publish(proof);
+            self.durable_seq = self.next_seq - 1;
+        }
+        Ok(())
+    }
+
+    fn add_pending(&mut self, pending: Pending) {
+        if !self.pending.last_mut().is_some_and(|last| last.extend(&pending)) {
+            self.pending.push(pending);
+        }
+    }
+
+    /// Flushes and fences all that is pending, behind `flushed`, whose proofs come first.
+    fn sync_pending(&mut self, mut flushed: Vec<Flushed>) -> Result<Vec<Fenced>> {
+        let (pending, given) = (std::mem::take(&mut self.pending), flushed.len());
+        flushed.extend(pending.iter().map(Pending::flush));
+        let mut proofs = self.fence_with_map(flushed)?;
+        self.durable_seq = self.next_seq - 1;
+        if let Some(proof) = proofs.last() {
+            // All that was ever appended is durable now, so every proof of now will do.
+            for (block, used) in std::mem::take(&mut self.unsealed) {
+                self.seal(block, used, proof);
+            }
+        }
+        if !pending.is_empty() {
+            // The last range that waited is in the log's current block.
+            self.log.proof = Some(proofs.swap_remove(given + pending.len() - 1));
+        }
+        Ok(proofs)
+    }
+
+    /// Fences `flushed` together with the words of the map that wait.
+    pub(crate) fn fence_with_map(&mut self, mut flushed: Vec<Flushed>) -> Result<Vec<Fenced>> {
+        self.map.flush(&mut flushed);
+        if flushed.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.pool.fence_all(&flushed)?)
+    }
+
+    /// Leaves the log's current block; it is sealed when all of it is durable.
+    fn leave_block(&mut self) {
+        match self.log.close() {
+            Some(Closed { block, used, proof: Some(proof) }) => self.seal(block, used, &proof),
+            Some(Closed { block, used, proof: None }) => self.unsealed.push((block, used)),
+            None => {}
+        }
+    }
+
+    fn seal(&mut self, block: u32, used: u64, proof: &Fenced) {
+        let incarnation = self.blocks.incarnation(block);
+        self.map.set(block, Life { state: State::Sealed(used), incarnation }, Some(proof));
+        self.blocks.seal(block, used);
+    }
+
+    fn enter_block(&mut self, view: &RwLock<View>) -> Result<()> {
+        let block = self.take_block()?;
+        let readable = self.log.enter(&self.device, &self.blocks, block, self.salt)?;
+        view.write().set_block(block, readable);
+        let state = State::Open(self.next_ordinal);
+        self.next_ordinal = (self.next_ordinal + 1) % ORDINALS;
+        let incarnation = self.blocks.incarnation(block);
+        self.map.set(block, Life { state, incarnation }, None);
+        Ok(())
+    }
+
+    pub(crate) fn take_block(&mut self) -> Result<u32> {
+        let (used, limit) = (self.blocks.live(), self.pool.len_max());
+        self.blocks.take().ok_or(Error::Full { used, limit })
+    }
+
+    /// Applies operations whose records are written to the view.
+    fn apply(&mut self, view: &RwLock<View>, ops: &[Op<'_>]) {
+        let mut view = view.write();
+        let first_seq = self.next_seq - ops.len() as u64;
+        for (at, op) in ops.iter().enumerate() {
+            let entry = self.entries[at];
+            self.blocks.born(entry.block(), entry.footprint());
+            match *op {
+                Op::Put { space, key, value } => {
+                    self.user_bytes += (key.len() + value.len()) as u64;
+                    self.apply_put(&mut view, space.0, key, entry);
+                }
+                Op::Delete { space, key } => self.apply_delete(&mut view, space.0, key, entry),
+                Op::DeleteRange { space, start, end } => {
+                    let tombstone = RangeTombstone {
+                        seq: first_seq + at as u64,
+                        start: start.into(),
+                        end: end.map(Into::into),
+                        entry,
+                        stale: 0,
+                    };
+                    self.apply_delete_range(&mut view, space.0, tombstone);
+                }
+            }
+        }
+    }
+
+    fn apply_put(&mut self, view: &mut View, space: u32, key: &[u8], entry: Entry) {
+        let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
+        let old = tree.insert_with(key, |old| {
+            let stale = old.map_or(0, |old| Entry::from_bits(old).stale() + 1);
+            entry.with_stale(stale).bits()
+        });
+        if let Some(old) = old {
+            self.bury(view, Entry::from_bits(old));
+        } else if let Some(tombstone) = self.tombstones.remove(space, key) {
+            self.bury_tombstone(tombstone);
+            tree.insert(key, entry.with_stale(tombstone.stale() + 1).bits());
+        }
+    }
+
+    fn apply_delete(&mut self, view: &mut View, space: u32, key: &[u8], entry: Entry) {
+        let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
+        let mut stale = 0;
+        if let Some(old) = tree.remove(key).map(Entry::from_bits) {
+            stale = old.stale() + 1;
+            self.bury(view, old);
+        } else if let Some(tombstone) = self.tombstones.get(space, key) {
+            stale = tombstone.stale() + 1;
+            self.bury_tombstone(tombstone);
+        }
+        self.tombstones.insert(space, key, entry.with_stale(stale));
+        if stale == 0 {
+            self.blocks.died(entry.block(), entry.footprint());
+        }
+    }
+
+    fn apply_delete_range(&mut self, view: &mut View, space: u32, mut tombstone: RangeTombstone) {
+        let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
+        let (start, end) = (&tombstone.start, tombstone.end.as_deref());
+        for old in drain_range(tree, start, end) {
+            tombstone.stale += u64::from(old.stale()) + 1;
+            self.bury(view, old);
+        }
+        for old in self.tombstones.remove_range(space, start, end) {
+            tombstone.stale += u64::from(old.stale()) + 1;
+            self.bury_tombstone(old);
+        }
+        if tombstone.stale == 0 {
+            self.blocks.died(tombstone.entry.block(), tombstone.entry.footprint());
+        }
+        self.tombstones.insert_range(space, tombstone);
+    }
+
+    /// Accounts for the death of a live record; a value in blocks of its own goes to limbo.
+    fn bury(&mut self, view: &mut View, dead: Entry) {
+        if dead.has_overflow() {
+            let pinned = view.pin(dead).ok();
+            // A record that cannot be read any more leaves its value's blocks to the next open.
+            let pieces = pinned.as_ref().and_then(|pinned| Some(pinned.read().ok()?.pieces()));
+            for piece in pieces.unwrap_or_default() {
+                self.blocks.died(piece.block.get(), piece.len.get().into());
+                self.send_to_limbo(view, Limbo::piece(piece, self.next_seq - 1));
+            }
+        }
+        self.blocks.died(dead.block(), dead.footprint());
+    }
+
+    /// Accounts for the death of a tombstone that was superseded.
+    fn bury_tombstone(&mut self, dead: Entry) {
+        if dead.stale() > 0 {
+            self.blocks.died(dead.block(), dead.footprint());
+        }
+    }
+
+    pub(crate) fn send_to_limbo(&mut self, view: &mut View, mut limbo: Limbo) {
+        limbo.epoch = view.epoch;
+        view.epoch += 1;
+        self.limbo.push(limbo);
+    }
+}
+
+/// The record of an operation, its value inline.
+fn draft<'a>(op: &Op<'a>, seq: u64, lag: u64, remaining: u32) -> Draft<'a> {
+    let (kind, space, key, value) = match *op {
+        Op::Put { space, key, value } => (Kind::Put, space, key, Some(value)),
+        Op::Delete { space, key } => (Kind::Delete, space, key, None),
+        Op::DeleteRange { space, start, end } => (Kind::DeleteRange, space, start, end),
+    };
+    Draft { kind, seq, lag, remaining, space: space.0, key, value, pieces: &[] }
+}
+
+const _: () = assert!(SEGMENT == BLOCK * BLOCKS_PER_SEGMENT as u64);
