@@ -17,6 +17,7 @@ const LEN_MIN_BY_TAILS: usize = 4;
 /// rest, the first 8 bytes are a key's head, a big-endian number padded with zeros, which decides
 /// nearly every comparison; the bytes behind are its tail. All tails lie in one array, in order.
 #[derive(Clone)]
+#[repr(C)]
 pub(crate) struct Keys {
     len: usize,
     prefix_len: usize,
@@ -31,6 +32,9 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
+    /// Bytes at the start that most searches read: the lengths and the heads.
+    pub(crate) const SEARCHED_LEN: usize = std::mem::offset_of!(Self, head_lens);
+
     pub(crate) fn new(low: Box<[u8]>, high: Option<Box<[u8]>>) -> Self {
         let prefix_len = high.as_deref().map_or(0, |high| common_prefix(&low, high));
         Self {
@@ -75,14 +79,7 @@ impl Keys {
         debug_assert!(key >= &self.low[..] && self.high().is_none_or(|high| key < high));
         let rest = &key[self.prefix_len..];
         let (head, head_len) = head_of(rest);
-        // A search without branches on the keys: `first` is the first key whose head is not less.
-        let (mut first, mut len) = (0, self.len);
-        while len > 1 {
-            let half = len / 2;
-            first += usize::from(self.heads[first + half - 1] < head) * half;
-            len -= half;
-        }
-        first += usize::from(len == 1 && self.heads[first] < head);
+        let first = self.first_not_below(head);
         if first == self.len || self.heads[first] != head {
             return Err(first);
         }
@@ -103,6 +100,32 @@ impl Keys {
                 Err(start)
             }
         }
+    }
+
+    /// The place of the only key that may be `key`: the one with its head. The rest of the key, a
+    /// cache miss away, is compared only if there are more.
+    #[inline]
+    pub(crate) fn candidate(&self, key: &[u8]) -> Option<usize> {
+        let (head, _) = head_of(&key[self.prefix_len..]);
+        let first = self.first_not_below(head);
+        match self.heads[..self.len].get(first..)? {
+            [found, next, ..] if *found == head && *next == head => self.search(key).ok(),
+            [found, ..] if *found == head => Some(first),
+            _ => None,
+        }
+    }
+
+    /// The first key whose head is not less than `head`.
+    #[inline]
+    fn first_not_below(&self, head: u64) -> usize {
+        // Without branches on the keys, which nobody could predict.
+        let (mut first, mut len) = (0, self.len);
+        while len > 1 {
+            let half = len / 2;
+            first += usize::from(self.heads[first + half - 1] < head) * half;
+            len -= half;
+        }
+        first + usize::from(len == 1 && self.heads[first] < head)
     }
 
     /// How the key at `at` compares with another. Of two keys with one head, the shorter is a prefix

@@ -7,12 +7,11 @@
 //! A lookup walks `tree` → one `node` a level → `keys`, where a node's sorted keys lie as fixed-size
 //! heads behind the prefix that they share: prefix truncation and poor man's normalized keys
 //! (Graefe and Larson, cited in Lersch §5.6.2).
-#![forbid(unsafe_code)]
-
 mod build;
 mod cursor;
 mod keys;
 mod node;
+mod prefetch;
 mod tree;
 
 pub use cursor::Cursor;

@@ -8,6 +8,7 @@ use crate::keys::{FANOUT, Keys, separator, shift_right};
 const SPARSE: usize = FANOUT / 4;
 
 #[derive(Clone)]
+#[repr(C, align(64))]
 pub(crate) struct Node {
     pub(crate) keys: Keys,
     pub(crate) body: Body,
@@ -29,6 +30,9 @@ pub(crate) struct Split {
 }
 
 impl Node {
+    /// Bytes at a node's start that a search reads.
+    pub(crate) const SEARCHED_LEN: usize = Keys::SEARCHED_LEN;
+
     pub(crate) fn empty_leaf(low: Box<[u8]>, high: Option<Box<[u8]>>) -> Self {
         Self { keys: Keys::new(low, high), body: Body::Leaf([0; FANOUT]) }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::Cursor;
 use crate::keys::Keys;
 use crate::node::{Body, Node};
+use crate::prefetch;
 
 /// An ordered map from byte strings to 8-byte values, cloned in constant time.
 ///
@@ -44,11 +45,25 @@ impl BPlusTree {
     /// The value of `key`.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
+        self.find(key, |keys| keys.search(key).ok())
+    }
+
+    /// The value of `key`, or of another key, if `key` is not there: the caller compares. Saves the
+    /// cache miss for the part of a key that a node does not need to tell its keys apart.
+    #[must_use]
+    pub fn get_candidate(&self, key: &[u8]) -> Option<u64> {
+        self.find(key, |keys| keys.candidate(key))
+    }
+
+    fn find(&self, key: &[u8], in_leaf: impl FnOnce(&Keys) -> Option<usize>) -> Option<u64> {
         let mut node = &self.root;
         loop {
             match &node.body {
-                Body::Leaf(values) => return node.keys.search(key).ok().map(|at| values[at]),
-                Body::Inner(children) => node = &children[node.child_of(key)],
+                Body::Leaf(values) => return in_leaf(&node.keys).map(|at| values[at]),
+                Body::Inner(children) => {
+                    node = &children[node.child_of(key)];
+                    prefetch::node(node);
+                }
             }
         }
     }

@@ -61,6 +61,9 @@ proptest! {
                 prop_assert_eq!(tree.remove(&key), model.remove(&key));
             }
             prop_assert_eq!(tree.get(&key), model.get(&key).copied());
+            if let Some(value) = model.get(&key) {
+                prop_assert_eq!(tree.get_candidate(&key), Some(*value));
+            }
             if at % 200 == 0 {
                 snapshots.push((tree.clone(), model.clone()));
             }

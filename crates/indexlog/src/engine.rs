@@ -242,11 +242,13 @@ impl Engine for IndexLog {
         check_key(key)?;
         let pinned = {
             let view = self.shared.view.read();
-            let Some(entry) = view.user_space(space)?.tree.get(key) else { return Ok(None) };
+            let Some(entry) = view.user_space(space)?.tree.get_candidate(key) else {
+                return Ok(None);
+            };
             view.pin(Entry::from_bits(entry))?
         };
         if pinned.read()?.key != key {
-            return Err(pinned.stray(key));
+            return Ok(None);
         }
         let block = |block| self.shared.view.read().block(block).cloned();
         Ok(Some(pinned.value(self.shared.salt, block)?))

@@ -103,14 +103,6 @@ impl PinnedRecord {
         })
     }
 
-    /// The error for a record that the index leads to under another key.
-    pub(crate) fn stray(&self, key: &[u8]) -> Error {
-        Error::Damaged {
-            what: format!("record at block {}, offset {}", self.entry.block(), self.entry.offset()),
-            why: format!("the index has it under the key `{}`", key.escape_ascii()),
-        }
-    }
-
     /// The key.
     pub(crate) fn key(&self) -> Result<Bytes> {
         let range = {
