@@ -23,7 +23,8 @@ pub fn readers_see_whole_batches_only(factory: &dyn Factory) -> Check {
         batch.delete_prefix(space, &token(number.wrapping_sub(1) % PLACES));
         batch.put(space, &token(number % PLACES), &value(number, 100));
         batch.put(space, b"z counter", &number.to_be_bytes());
-        let durable = if number % 2 == 0 { Durability::Immediate } else { Durability::Deferred };
+        let durable =
+            if number.is_multiple_of(2) { Durability::Immediate } else { Durability::Deferred };
         Ok(engine.write(&batch.ops(), durable)?)
     };
     // The first place before this one is the last of all, as BATCHES is a multiple of PLACES.
