@@ -15,13 +15,13 @@ pub struct Model {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct State {
     spaces: BTreeMap<KeySpaceId, Space>,
     next_id: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Space {
     name: String,
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -37,6 +37,14 @@ impl Model {
     fn with<T>(&self, space: KeySpaceId, f: impl FnOnce(&mut Space) -> T) -> Result<T> {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         state.spaces.get_mut(&space).map(f).ok_or(Error::NoSuchKeySpace)
+    }
+}
+
+impl Clone for Model {
+    /// A second model in the same state, with the same ids of key spaces.
+    fn clone(&self) -> Self {
+        let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Self { state: Mutex::new(state.clone()) }
     }
 }
 

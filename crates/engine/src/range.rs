@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn bounds_become_half_open() {
-        let range = KeyRange::from_bounds(&(Bound::Excluded(b"a"), Bound::Included(b"c")));
+        let range = KeyRange::from_bounds::<&str>(&(Bound::Excluded("a"), Bound::Included("c")));
         assert!(!range.contains(b"a") && range.contains(b"a\0") && range.contains(b"c"));
         assert!(!range.contains(b"c\0"));
         assert!(KeyRange::new(*b"b", Some(b"b".to_vec())).is_empty());

@@ -1,0 +1,77 @@
+//! redb: a copy-on-write B-tree in Rust.
+
+use std::path::Path;
+
+use halite_bench::{Store, StoreResult};
+use redb::{Database, Durability, ReadableDatabase, TableDefinition};
+
+use crate::CACHE_BYTES;
+
+const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
+
+/// redb with a transaction for each put, and one for each get, which then reads the present.
+#[derive(Default)]
+pub(crate) struct Redb {
+    open: Option<Database>,
+}
+
+impl Redb {
+    fn opened(&self) -> StoreResult<&Database> {
+        self.open.as_ref().ok_or_else(|| "the store is closed".into())
+    }
+}
+
+impl Store for Redb {
+    fn name(&self) -> &str {
+        "redb"
+    }
+
+    fn durability(&self) -> String {
+        "each put its own transaction with Durability::Immediate: fdatasync".to_owned()
+    }
+
+    fn open(&mut self, folder: &Path) -> StoreResult<()> {
+        std::fs::create_dir_all(folder)?;
+        let database =
+            Database::builder().set_cache_size(CACHE_BYTES).create(folder.join("redb"))?;
+        let transaction = database.begin_write()?;
+        transaction.open_table(RECORDS)?;
+        transaction.commit()?;
+        self.open = Some(database);
+        Ok(())
+    }
+
+    fn close(&mut self) -> StoreResult<()> {
+        self.open = None;
+        Ok(())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        let mut transaction = self.opened()?.begin_write()?;
+        transaction.set_durability(Durability::Immediate)?;
+        transaction.open_table(RECORDS)?.insert(key, value)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
+        let records = self.opened()?.begin_read()?.open_table(RECORDS)?;
+        if let Some(value) = records.get(key)? {
+            read(value.value());
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        start: &[u8],
+        limit: u64,
+        read: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> StoreResult<()> {
+        let records = self.opened()?.begin_read()?.open_table(RECORDS)?;
+        for pair in records.range(start..)?.take(limit as usize) {
+            let (key, value) = pair?;
+            read(key.value(), value.value());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! What can go wrong in a measurement.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::store::StoreError;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A measurement that could not be made, or whose outcome would mean nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A store returned an error.
+    #[error("{store}: cannot {action}: {source}")]
+    Store {
+        /// The store's name.
+        store: String,
+        /// What it was asked to do.
+        action: &'static str,
+        /// Its own error.
+        source: StoreError,
+    },
+
+    /// A store returned something else than was put into it.
+    #[error("{store}: wrong answer: {why}; its speed would mean nothing")]
+    WrongAnswer {
+        /// The store's name.
+        store: String,
+        /// What is wrong.
+        why: String,
+    },
+
+    /// The process that was to be killed could not be run.
+    #[error("{store}: the process to be killed: {source}")]
+    Child {
+        /// The store's name.
+        store: String,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// There is no place for the stores.
+    #[error("{}: cannot create the folder: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// An option makes no sense.
+    #[error("{option} is {value}; it must be at least {least}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least that makes sense.
+        least: u64,
+    },
+}
+
+impl Error {
+    /// Turns a store's own error into one that names the store and the action.
+    pub(crate) fn of_store(store: &str, action: &'static str) -> impl FnOnce(StoreError) -> Self {
+        let store = store.to_owned();
+        move |source| Self::Store { store, action, source }
+    }
+}

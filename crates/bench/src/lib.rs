@@ -1,0 +1,27 @@
+//! Workloads that measure key-value stores.
+//!
+//! [`kv`] is the first: one thread puts, gets, scans and reopens. It drives anything that is a
+//! [`Store`]; [`HaliteStore`] is Halite, other adapters live beside the program that compares.
+//! Stores take turns phase by phase, so that noise of the machine hits all of them alike, and what
+//! they return is checked against what was put, so that a store cannot be fast by being wrong. The
+//! outcome is a [`Report`]: a table by [`Display`](std::fmt::Display), or JSON.
+#![forbid(unsafe_code)]
+
+mod error;
+mod halite_store;
+mod killed;
+mod kv;
+mod options;
+mod records;
+mod report;
+mod store;
+mod summary;
+
+pub use error::{Error, Result};
+pub use halite_store::HaliteStore;
+pub use killed::{ChildCommand, load_and_wait};
+pub use kv::{Hooks, kv};
+pub use options::KvOptions;
+pub use report::{Phase, PutTraffic, Ratio, Report, Row};
+pub use store::{Counters, Store, StoreError, StoreResult};
+pub use summary::Summary;

@@ -1,0 +1,70 @@
+//! What a workload needs of a store.
+
+use std::path::Path;
+
+/// A store's own error.
+pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A result of a store.
+pub type StoreResult<T> = std::result::Result<T, StoreError>;
+
+/// A key-value store under measurement. It is opened before anything else is asked of it.
+pub trait Store {
+    /// A short name, one word.
+    fn name(&self) -> &str;
+
+    /// What an acknowledged put survives, and how the store was asked for that.
+    fn durability(&self) -> String;
+
+    /// Opens the store in `folder`, and creates it if the folder is empty. When this returns, every
+    /// record can be read.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn open(&mut self, folder: &Path) -> StoreResult<()>;
+
+    /// Closes the store cleanly, if it is open.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn close(&mut self) -> StoreResult<()>;
+
+    /// Puts a record, durably.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()>;
+
+    /// Calls `read` with the present value of `key`, if it has one.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()>;
+
+    /// Calls `read` with up to `limit` pairs from `start` on, ascending.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn scan(
+        &mut self,
+        start: &[u8],
+        limit: u64,
+        read: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> StoreResult<()>;
+
+    /// What the store has counted since it was opened, if it counts.
+    fn counters(&self) -> Option<Counters> {
+        None
+    }
+}
+
+/// What a store counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Traffic to its medium.
+    pub traffic: halite::Traffic,
+    /// Bytes of DRAM that its index takes.
+    pub index_bytes: u64,
+    /// Records in it.
+    pub records: u64,
+}

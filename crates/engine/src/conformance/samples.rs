@@ -1,0 +1,44 @@
+//! Samples.
+
+use std::collections::BTreeMap;
+
+use super::data::{Random, key};
+use super::{AMPLE, Check, Factory, Store, ensure};
+use crate::{Durability, WriteBatch};
+
+/// Samples by uniform random numbers reach most keys, and none far more often than others; a
+/// sample of nothing is nothing.
+///
+/// # Errors
+/// How the samples were spread.
+pub fn samples_reach_most_keys_about_equally(factory: &dyn Factory) -> Check {
+    const KEYS: u64 = 1_000;
+    const SAMPLES: u64 = 20 * KEYS;
+    let store = Store::new(factory, AMPLE)?;
+    let engine = store.engine();
+    let space = engine.key_space("samples")?;
+    ensure!(engine.sample(space, 7)?.is_none(), "an empty key space has a sample");
+    let mut batch = WriteBatch::new();
+    (0..2 * KEYS).for_each(|number| batch.put(space, &key(number), b"1"));
+    (0..KEYS).for_each(|number| batch.delete(space, &key(2 * number)));
+    engine.write(&batch.ops(), Durability::Immediate)?;
+
+    let mut hits = BTreeMap::<Vec<u8>, u64>::new();
+    let mut random = Random::new(1);
+    for _ in 0..SAMPLES {
+        let Some(sample) = engine.sample(space, random.next_u64())? else {
+            ensure!(false, "a key space of {KEYS} keys has no sample");
+            break;
+        };
+        *hits.entry(sample.to_vec()).or_default() += 1;
+    }
+    let all_there = hits.keys().all(|sample| {
+        (0..KEYS).map(|number| key(2 * number + 1)).any(|existing| existing == *sample)
+    });
+    ensure!(all_there, "a sample is not a key");
+    // Of 20 samples a key, a uniform sampler leaves out a key in a million; trees are less even.
+    let most = hits.values().max().copied().unwrap_or_default();
+    ensure!(hits.len() as u64 >= KEYS * 3 / 4, "samples reach {} of {KEYS} keys", hits.len());
+    ensure!(most <= 20 * 20, "one of {KEYS} keys is {most} of {SAMPLES} samples");
+    Ok(())
+}

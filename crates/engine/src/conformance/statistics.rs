@@ -1,0 +1,94 @@
+//! Statistics.
+
+use super::data::{key, value};
+use super::{Check, Factory, Store, ensure};
+use crate::{Durability, Op, Stats};
+
+const POOL: u64 = 64 << 20;
+
+/// The numbers fit each other and what was written.
+///
+/// # Errors
+/// The numbers that do not.
+pub fn statistics_add_up(factory: &dyn Factory) -> Check {
+    const KEYS: u64 = 5_000;
+    const LEN: usize = 1_000;
+    let store = Store::new(factory, POOL)?;
+    let engine = store.engine();
+    let space = engine.key_space("values")?;
+    let before = engine.stats();
+    let user_bytes = KEYS * (key(0).len() + LEN) as u64;
+    let mut live_once = 0;
+    for round in 1..=30 {
+        for number in 0..KEYS {
+            let bytes = value(number + round, LEN);
+            let op = Op::Put { space, key: &key(number), value: &bytes };
+            engine.write(&[op], Durability::Deferred)?;
+        }
+        engine.sync()?;
+        let stats = engine.stats();
+        fits(&stats)?;
+        ensure!(stats.records == KEYS, "{} records, should be {KEYS}", stats.records);
+        let brought = stats.user_bytes_written - before.user_bytes_written;
+        ensure!(brought == user_bytes * round, "{brought} bytes brought, not {user_bytes}*{round}");
+        ensure!(stats.live_bytes >= user_bytes, "{} live of {user_bytes}", stats.live_bytes);
+        if round == 1 {
+            live_once = stats.live_bytes;
+        }
+        let live = stats.live_bytes;
+        ensure!(live <= 2 * live_once, "{live} live bytes, {live_once} after the first round");
+        ensure!(stats.index_bytes > 0, "an index of {KEYS} keys takes no memory");
+    }
+    let stats = engine.stats();
+    let traffic = stats.traffic - before.traffic;
+    ensure!(traffic.lines * 64 >= 30 * user_bytes, "less written than was put: {traffic:?}");
+    ensure!(traffic.fences >= 30, "{} fences for 30 syncs", traffic.fences);
+    ensure!(stats.collected_blocks > 0, "twice the pool was written and nothing collected");
+
+    let op = Op::DeleteRange { space, start: b"", end: None };
+    engine.write(&[op], Durability::Immediate)?;
+    let stats = engine.stats();
+    fits(&stats)?;
+    ensure!(stats.records == 0, "{} records, all were deleted", stats.records);
+    ensure!(stats.live_bytes < live_once / 2, "{} live bytes of nothing", stats.live_bytes);
+    Ok(())
+}
+
+fn fits(stats: &Stats) -> Check {
+    let parts = stats.live_bytes + stats.dead_bytes + stats.free_bytes;
+    ensure!(parts <= stats.pool_bytes, "live, dead and free exceed the pool: {stats:?}");
+    ensure!(stats.pool_bytes <= stats.pool_bytes_max, "the pool exceeds its limit: {stats:?}");
+    ensure!(stats.pool_bytes_max <= POOL, "the limit is not the one asked for: {stats:?}");
+    Ok(())
+}
+
+/// After a sync, and after a write that is durable at once, no write waits to become durable; each
+/// of the two fences.
+///
+/// # Errors
+/// The numbers that say otherwise.
+pub fn a_sync_leaves_no_write_behind(factory: &dyn Factory) -> Check {
+    let store = Store::new(factory, POOL)?;
+    let engine = store.engine();
+    let space = engine.key_space("values")?;
+    for number in 0..100 {
+        let before = engine.stats();
+        for nth in 0..number {
+            let op = Op::Put { space, key: &key(nth), value: b"deferred" };
+            engine.write(&[op], Durability::Deferred)?;
+        }
+        let waiting = engine.stats().unsynced_writes;
+        ensure!(waiting <= number, "{waiting} of {number} deferred writes wait");
+        if number % 2 == 0 {
+            engine.sync()?;
+        } else {
+            let op = Op::Put { space, key: &key(0), value: b"immediate" };
+            engine.write(&[op], Durability::Immediate)?;
+        }
+        let after = engine.stats();
+        ensure!(after.unsynced_writes == 0, "{} writes wait", after.unsynced_writes);
+        let fences = after.traffic.fences - before.traffic.fences;
+        ensure!(fences > 0 || number == 0, "durable without a fence");
+    }
+    Ok(())
+}
