@@ -67,10 +67,13 @@ impl Keys {
             || self.len >= LEN_MIN_BY_TAILS && self.tails.len() + key.len() > TAILS_LEN_MAX
     }
 
-    /// Whether the keys of both, and `more`, would fit into one node with room to spare.
+    /// Whether the keys of both, and `more`, would fit into one node with room to spare, or one has
+    /// none to bring.
     pub(crate) fn could_join(&self, other: &Self, more: usize) -> bool {
-        self.len + other.len + more <= FANOUT * 3 / 4
-            && self.tails.len() + other.tails.len() <= TAILS_LEN_MAX / 2
+        let len = self.len + other.len + more;
+        let roomy =
+            len <= FANOUT * 3 / 4 && self.tails.len() + other.tails.len() <= TAILS_LEN_MAX / 2;
+        roomy || len <= FANOUT && (self.len == 0 || other.len == 0)
     }
 
     /// The place of `key`, a key between the fences, or where it would go.

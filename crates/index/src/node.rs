@@ -69,9 +69,7 @@ impl Node {
 
     fn insert_into_leaf(&mut self, at: usize, key: &[u8], value: u64) -> Option<Split> {
         if !self.keys.is_full_for(key) {
-            let Body::Leaf(values) = &mut self.body else { unreachable!("a leaf") };
-            shift_right(values, at, self.keys.len(), value);
-            self.keys.insert(at, key);
+            self.put_value(at, key, value);
             return None;
         }
         // Keys that come in ascending order leave full nodes behind.
@@ -85,18 +83,22 @@ impl Node {
         };
         let mut right = self.split_off(middle, middle, &separator);
         if key < &*separator {
-            self.insert_into_leaf(at, key, value);
+            self.put_value(at, key, value);
         } else {
-            right.insert_into_leaf(at - middle, key, value);
+            right.put_value(at - middle, key, value);
         }
         Some(Split { separator, right: Arc::new(right) })
     }
 
+    fn put_value(&mut self, at: usize, key: &[u8], value: u64) {
+        let Body::Leaf(values) = &mut self.body else { unreachable!("a leaf") };
+        shift_right(values, at, self.keys.len(), value);
+        self.keys.insert(at, key);
+    }
+
     fn insert_child(&mut self, at: usize, split: Split) -> Option<Split> {
         if !self.keys.is_full_for(&split.separator) {
-            let Body::Inner(children) = &mut self.body else { unreachable!("an inner node") };
-            children.insert(at + 1, split.right);
-            self.keys.insert(at, &split.separator);
+            self.put_child(at, split);
             return None;
         }
         let len = self.keys.len();
@@ -104,11 +106,17 @@ impl Node {
         let separator: Box<[u8]> = self.keys.get(middle).into();
         let mut right = self.split_off(middle, middle + 1, &separator);
         if at <= middle {
-            self.insert_child(at, split);
+            self.put_child(at, split);
         } else {
-            right.insert_child(at - middle - 1, split);
+            right.put_child(at - middle - 1, split);
         }
         Some(Split { separator, right: Arc::new(right) })
+    }
+
+    fn put_child(&mut self, at: usize, split: Split) {
+        let Body::Inner(children) = &mut self.body else { unreachable!("an inner node") };
+        children.insert(at + 1, split.right);
+        self.keys.insert(at, &split.separator);
     }
 
     /// Keeps the keys before `keep`, and returns a node with those from `from` on.
@@ -157,7 +165,8 @@ impl Node {
         let Body::Inner(children) = &mut self.body else { return false };
         let [a, b] = [children.get(left), children.get(left + 1)];
         let (Some(a), Some(b)) = (a, b) else { return false };
-        if !a.keys.could_join(&b.keys, 1) {
+        let separators = usize::from(matches!(a.body, Body::Inner(_)));
+        if !a.keys.could_join(&b.keys, separators) {
             return false;
         }
         let mut keys = Keys::new(a.keys.low().into(), b.keys.high().map(Into::into));

@@ -128,7 +128,11 @@ impl BPlusTree {
         let mut node = &self.root;
         loop {
             match &node.body {
-                Body::Leaf(_) if node.keys.len() == 0 => return None,
+                // A leaf that could join neither neighbour: the next entry will do, or the one before.
+                Body::Leaf(_) if node.keys.len() == 0 => {
+                    let low = node.keys.low();
+                    return self.range(low, None).chain(self.range_rev(b"", Some(low))).next();
+                }
                 Body::Leaf(values) => return Some(values[choose(node.keys.len())]),
                 Body::Inner(children) => node = &children[choose(children.len())],
             }

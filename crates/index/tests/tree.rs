@@ -126,6 +126,34 @@ fn huge_keys_keep_nodes_small() {
 }
 
 #[test]
+fn huge_keys_among_small_ones_lose_nothing() {
+    let (mut tree, mut model) = (BPlusTree::new(), Model::new());
+    for number in 0..3000_u64 {
+        let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let len = if number % 7 == 0 { 40_000 } else { number as usize % 40 };
+        let key =
+            [&b"same prefix"[..], &scattered[..2], &vec![b'x'; len], &scattered[2..]].concat();
+        assert_eq!(tree.insert(&key, number), model.insert(key, number));
+    }
+    check(&tree, &model);
+    check(&BPlusTree::from_sorted(model.clone()), &model);
+    for key in model.keys().step_by(2).cloned().collect::<Vec<_>>() {
+        assert_eq!(tree.remove(&key), model.remove(&key));
+    }
+    check(&tree, &model);
+}
+
+#[test]
+fn a_sample_is_found_whatever_was_removed() {
+    let mut tree = BPlusTree::from_sorted((0..5000_u64).map(|n| (n.to_be_bytes(), n)));
+    for number in (0..5000).filter(|number| number % 1000 > 70) {
+        tree.remove(&u64::to_be_bytes(number));
+        let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        assert!(tree.sample(random).is_some());
+    }
+}
+
+#[test]
 fn samples_reach_every_key() {
     assert_eq!(BPlusTree::new().sample(5), None);
     let tree = BPlusTree::from_sorted((0..500_u64).map(|n| (n.to_be_bytes(), n)));

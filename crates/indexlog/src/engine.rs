@@ -8,7 +8,7 @@ use std::time::Instant;
 use halite_alloc::Segments;
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, KEY_LEN_MAX, KeyRange, KeySpaceId,
-    Op, Progress, Recovery, Result, Scan, Stats, VerifyReport, check_key, check_key_space_name,
+    Op, Progress, Recovery, Result, Scan, Stats, VerifyReport, check_key_space_name,
 };
 use halite_index::BPlusTree;
 use halite_pmem::Pool;
@@ -239,7 +239,6 @@ impl Engine for IndexLog {
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        check_key(key)?;
         let pinned = {
             let view = self.shared.view.read();
             let Some(entry) = view.user_space(space)?.tree.get_candidate(key) else {

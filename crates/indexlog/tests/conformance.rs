@@ -1,0 +1,40 @@
+//! The contract of every engine, kept by this one.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use halite_engine::conformance::Factory;
+use halite_engine::{Engine, EngineOptions, Result};
+use halite_indexlog::IndexLog;
+use halite_pmem::PoolOptions;
+
+struct IndexLogs;
+
+thread_local! {
+    /// The pool that was opened last.
+    static POOL: RefCell<PathBuf> = RefCell::default();
+}
+
+impl Factory for IndexLogs {
+    fn open(&self, folder: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>> {
+        let pool = folder.join("pool");
+        POOL.replace(pool.clone());
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = pool_bytes_max;
+        Ok(Arc::new(IndexLog::open(&EngineOptions { pool, pool_options, create: true })?))
+    }
+
+    /// Leaves the pool's file as it is now: what a killed process leaves.
+    fn crash(&self, engine: Arc<dyn Engine>) {
+        POOL.with_borrow(|pool| {
+            let image = pool.with_extension("image");
+            fs::copy(pool, &image).expect("room for an image");
+            drop(engine);
+            fs::rename(&image, pool).expect("the image takes the pool's place");
+        });
+    }
+}
+
+halite_engine::conformance!(IndexLogs);
