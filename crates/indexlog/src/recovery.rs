@@ -334,6 +334,7 @@ struct Found {
     key_at: u32,
     key_len: u32,
     is_put: bool,
+    is_copy: bool,
 }
 
 impl Found {
@@ -349,6 +350,7 @@ impl Found {
             key_at: at as u32 + (record.value_at() - record.key.len()) as u32,
             key_len: record.key.len() as u32,
             is_put: record.kind == Kind::Put,
+            is_copy: record.is_relocated(),
         }
     }
 
@@ -370,9 +372,12 @@ impl Found {
         })
     }
 
-    /// By key, then the newest first.
+    /// By key, then the newest first; of a record and its copy the copy first, so that a block whose
+    /// collection was interrupted has nothing alive.
     fn cmp(&self, other: &Self, view: &View) -> std::cmp::Ordering {
-        self.cmp_key(other, view).then_with(|| other.seq.cmp(&self.seq))
+        self.cmp_key(other, view)
+            .then_with(|| other.seq.cmp(&self.seq))
+            .then_with(|| other.is_copy.cmp(&self.is_copy))
     }
 }
 

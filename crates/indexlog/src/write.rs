@@ -33,11 +33,12 @@ const UNSEALED_MAX: usize = 512;
 /// The key space that holds the names of the others: name → id.
 pub(crate) const CATALOGUE: u32 = 0;
 
-/// Blocks that stay free for collection: one for what it moves, one for what does not fit there.
-const RESERVE_COLLECT: u32 = 2;
+/// Blocks that stay free for collection: one for what it moves, and spare ones, because a crash that
+/// interrupts it leaves a block and its copy.
+const RESERVE_COLLECT: u32 = 3;
 
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
-const RESERVE_DELETE: u32 = RESERVE_COLLECT + 2;
+const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
 /// What a write may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,7 +230,8 @@ impl Writer {
             }
             // What is in limbo is not room yet; moving more there would only fill the rest.
             let in_limbo = self.limbo.iter().any(Limbo::is_block);
-            let victim = self.blocks.victim().filter(|_| !in_limbo);
+            let can_collect = !in_limbo && self.blocks.free_count() > 0;
+            let victim = self.blocks.victim().filter(|_| can_collect);
             let (block, bytes) = victim.unwrap_or_default();
             if bytes >= BLOCK / 2 {
                 self.collect(view, block)?;
