@@ -48,7 +48,7 @@ Exit codes:
 
 /// An ordered, durable key-value database for memory that persists.
 #[derive(Debug, Parser)]
-#[command(name = "halite", version, after_help = EXAMPLES, propagate_version = true)]
+#[command(name = "halite", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

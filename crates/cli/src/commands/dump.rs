@@ -53,7 +53,7 @@ impl Dump {
         let db = open(&self.path)?;
         let spaces = match &self.space {
             Some(name) => find_space(&db, name)?.into_iter().collect(),
-            None => db.key_spaces(),
+            None => all_spaces(&db),
         };
         match self.file.as_deref().filter(|file| file.as_os_str() != "-") {
             Some(file) => self.dump_to_file(&spaces, file),
@@ -95,10 +95,8 @@ impl Dump {
         failed: impl Fn(io::Error) -> Error,
     ) -> Result<()> {
         let in_database = |error| in_database(&self.path, error);
-        for (nth, space) in spaces.iter().enumerate() {
-            // Lines of TSV name a key space until the next is named, so only the first can go
-            // without; the default one comes first by its name.
-            let unnamed = self.space.is_some() || (nth == 0 && space.name() == DEFAULT_SPACE);
+        for space in spaces {
+            let unnamed = self.space.is_some() || space.name() == DEFAULT_SPACE;
             writer.name_space((!unnamed).then(|| space.name())).map_err(&failed)?;
             for pair in space.iter().map_err(in_database)? {
                 let (key, value) = pair.map_err(in_database)?;
@@ -136,4 +134,14 @@ impl Dump {
         }
         Ok(opened)
     }
+}
+
+/// All key spaces, the default one first: lines of TSV name a key space until the next is named, so
+/// only the first can go without. `db1` comes before `db1:expires`, as [`WriteSpace`] needs it.
+///
+/// [`WriteSpace`]: crate::folder::WriteSpace
+fn all_spaces(db: &Database) -> Vec<KeySpace> {
+    let mut spaces = db.key_spaces();
+    spaces.sort_by_key(|space| (space.name() != DEFAULT_SPACE, space.name().to_owned()));
+    spaces
 }

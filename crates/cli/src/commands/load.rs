@@ -30,24 +30,25 @@ Examples:
   halite load ./data people.jsonl --key id --space people
 
 TSV (--format tsv, the default):
-  a line is a key, a tab and a value. \\t \\n \\r \\0 \\\\ stand for tab, line feed, carriage return, zero
-  byte and backslash, \\xHH for the byte HH; every other byte for itself. A line `\\space`, tab, NAME
-  says that the records below are of the key space NAME.
+  A line is a key, a tab and a value. \\t \\n \\r \\0 \\\\ stand for tab, line feed, carriage return,
+  zero byte and backslash, \\xHH for the byte HH; every other byte stands for itself. A line of
+  `\\space`, a tab and NAME says that the records below are of the key space NAME.
 
 JSON lines (--format jsonl, the default for *.jsonl, *.ndjson, *.json and with --key):
-  With --key FIELD, a line is any object: the key is the text of that field (a string or a number),
-  the value is the object's text as it stands.
-  Without, a line is {\"key\": ..., \"value\": ...}: strings are stored as their text, a value of any
-  other type as its JSON. `key_base64` and `value_base64` hold bytes that are not UTF-8; `space`
-  names the key space.
+  With --key FIELD, a line is any object: the key is the text of that field, a string or a
+  number, and the value is the object's text as it stands.
+  Without, a line is {\"key\": ..., \"value\": ...}: strings are stored as their text, a value of
+  any other type as its JSON. `key_base64` and `value_base64` hold bytes that are not UTF-8;
+  `space` names the key space.
 
-Records are committed in batches and made durable now and then and at the end. At wrong input, and at
-Ctrl-C, what was read before is kept, and the command says how much that is.";
+Records are committed in batches, and made durable now and then and at the end. At wrong input,
+and at Ctrl-C, what was read before is kept, and the command says how much that is.";
 
 /// Load records from a file, standard input or a folder
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
+    override_usage = "halite load [OPTIONS] <PATH> <FILE | --dir DIR>",
     group(ArgGroup::new("input").required(true).args(["file", "dir"])),
 )]
 pub(crate) struct Load {

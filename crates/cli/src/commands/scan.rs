@@ -21,8 +21,8 @@ Examples:
   halite scan ./data --prefix user: --count
   halite scan ./data --json | jq .key
 
-A line is a key, a tab and a value, with the escapes of `halite load --help`. With --json, a line is
-an object {\"key\": ..., \"value\": ...}; what is not UTF-8 is `key_base64` or `value_base64`.";
+A line is a key, a tab and a value, with the escapes of `halite load --help`. With --json, a
+line is an object {\"key\": ..., \"value\": ...}; what is not UTF-8 is `key_base64` or `value_base64`.";
 
 /// List keys and values in order
 #[derive(Debug, Args)]

@@ -22,22 +22,22 @@ const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
 const EXAMPLES: &str = "\
 Examples:
-  halite serve ./data                               127.0.0.1:6379, for redis-cli and any Redis client
+  halite serve ./data                             on 127.0.0.1:6379, for any Redis client
   halite serve ./data --port 7000 --max-size 2GiB
   halite serve /dev/shm/cache --maxclients 100 --timeout 300
   halite serve ./data --bind 0.0.0.0 --requirepass-file secret
-  HALITE_REQUIREPASS=secret halite serve ./data     a password that no process list shows
-  halite serve ./data --sync interval=1000          an ordinary file: lose at most a second at a power cut
+  HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
+  halite serve ./data --sync interval=1000        a power cut takes a second's writes at most
 
-A write is acknowledged when it is durable on the medium that the start banner names. --sync weakens
-that for ordinary files only, where durable means a call of the kernel's sync:
+A write is acknowledged when it is durable on the medium that the start banner names. --sync
+weakens that for ordinary files only, where durable means a call of the kernel's sync:
   always          before a write is acknowledged (the default)
-  interval=<ms>   at least that often; the process may die at any time without loss
-  never           when the kernel likes, and when the server ends
+  interval=<ms>   at this interval; the process may die at any time without loss
+  never           when the kernel does it, and when the server ends
 
-The folder's database is created if there is none, and grows as needed up to --max-size: at the
-limit, writes get Redis' OOM error, reads and deletes go on. SIGTERM and Ctrl-C answer what has
-arrived, sync and end with exit code 0.";
+The folder's database is created if there is none, and grows as needed up to --max-size. At the
+limit, writes get Redis' OOM error; reads and deletes go on. SIGTERM and Ctrl-C answer what has
+arrived, sync, and end with exit code 0.";
 
 /// Serve a database to Redis clients
 #[derive(Debug, Args)]
@@ -70,9 +70,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
     sync: SyncPolicy,
 
-    /// The password that clients must give; the process list shows it, the two ways below do not:
-    /// the environment variable HALITE_REQUIREPASS, and --requirepass-file
-    #[arg(long, value_name = "PASSWORD", hide_possible_values = true)]
+    /// The password that clients must give; the process list shows it, but not what comes from the
+    /// environment variable HALITE_REQUIREPASS or from --requirepass-file
+    #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
 
     /// Take the password from the first line of FILE
