@@ -1,7 +1,6 @@
 //! `stat` and `check`.
 
 use std::fs;
-use std::process::Stdio;
 
 use crate::run::Home;
 
@@ -75,19 +74,4 @@ fn what_is_not_a_database_is_an_error_and_no_panic() {
         }
         assert!(fs::read(home.path("data/pool.halite")).unwrap() == contents);
     }
-}
-
-#[test]
-fn a_second_process_is_told_that_the_database_is_in_use() {
-    let home = Home::new();
-    home.ok(&["put", "data", "key", "value"]);
-    let mut holder = home.command(&["load", "data", "-"]).stdin(Stdio::piped()).spawn().unwrap();
-    // The holder waits for its input with the database open.
-    let refused = std::iter::repeat_with(|| home.run(&["get", "data", "key"]))
-        .find(|ended| ended.code != Some(0))
-        .unwrap();
-    refused.failed(1, "data/pool.halite: the pool is in use by another process");
-    drop(holder.stdin.take());
-    assert!(holder.wait().unwrap().success());
-    assert_eq!(home.text(&["get", "data", "key"]), "value");
 }
