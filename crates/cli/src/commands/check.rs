@@ -8,6 +8,7 @@ use clap::Args;
 use halite::{Damage, Database, VerifyReport};
 use serde_json::{Value, json};
 
+use crate::error::damage;
 use crate::folder::{in_database, open};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
@@ -37,11 +38,7 @@ impl Check {
     pub(crate) fn run(&self) -> Result<()> {
         let report = match open(&self.path) {
             Ok(db) => self.verify(&db)?,
-            // Damage that keeps the database from opening is a finding like any other.
-            Err(Error::Database { source: halite::Error::Damaged { what, why }, .. }) => {
-                VerifyReport { damage: vec![Damage { what, why }], ..VerifyReport::default() }
-            }
-            Err(error) => return Err(error),
+            Err(error) => not_opened(error)?,
         };
         if self.json {
             output::json(&as_json(&report))?;
@@ -81,6 +78,17 @@ impl Check {
             let _ = writeln!(text, "not everything could be read: {records}, {bytes} verified");
         }
         text
+    }
+}
+
+/// Damage that keeps the database from opening is a finding like any other.
+fn not_opened(error: Error) -> Result<VerifyReport> {
+    match &error {
+        Error::Database { source, .. } => match damage(source) {
+            Some(part) => Ok(VerifyReport { damage: vec![part], ..VerifyReport::default() }),
+            None => Err(error),
+        },
+        _ => Err(error),
     }
 }
 
