@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const BYTES_OF_STREAM: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
@@ -19,7 +19,8 @@ pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
     bar(doing, Some(len), RECORDS)
 }
 
-/// It is drawn on standard error, and only where both it and standard output are a terminal.
+/// It is drawn on standard error, only where both it and standard output are a terminal, and it leaves
+/// nothing behind.
 fn bar(doing: &'static str, len: Option<u64>, template: &str) -> ProgressBar {
     if !(io::stderr().is_terminal() && io::stdout().is_terminal()) {
         return ProgressBar::hidden();
@@ -27,7 +28,7 @@ fn bar(doing: &'static str, len: Option<u64>, template: &str) -> ProgressBar {
     let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.with_style(style).with_message(doing)
+    bar.with_style(style).with_message(doing).with_finish(ProgressFinish::AndClear)
 }
 
 #[cfg(test)]
