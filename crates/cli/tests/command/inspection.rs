@@ -63,7 +63,7 @@ fn a_flipped_bit_in_a_value_is_found() {
 
 #[test]
 fn what_is_not_a_database_is_an_error_and_no_panic() {
-    for contents in [&b""[..], b"not a database", &[0; 4 << 20], &[0xa5; 4 << 20]] {
+    for contents in [&b""[..], b"not a database", &[0xa5; 4 << 20]] {
         let home = Home::new();
         fs::create_dir(home.path("data")).unwrap();
         home.file("data/pool.halite", contents);
