@@ -145,9 +145,10 @@ fn an_interrupted_load_keeps_what_it_says() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"first\t1\n").unwrap();
     // The database exists once the loader runs and its signal handlers are in place.
     while !home.path("data/pool.halite").exists() {
-        stdin.write_all(b"first\t1\n").unwrap();
+        stdin.write_all(b"more\t2\n").unwrap();
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     // The rest must not be read; the pipe may be closed at any moment.
