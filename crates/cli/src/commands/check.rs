@@ -1,0 +1,131 @@
+//! `halite check`.
+
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use clap::Args;
+use halite::{Damage, Database, VerifyReport};
+use serde_json::{Value, json};
+
+use crate::error::damage;
+use crate::folder::{in_database, open};
+use crate::size::{count, human};
+use crate::{Error, Result, output, progress};
+
+const EXAMPLES: &str = "\
+Examples:
+  halite check ./data                         one line when all is well
+  halite check ./data || echo damaged         exit code 4: damage found
+  halite check ./data --json | jq '.damage[].what'
+
+Everything that has a checksum is read and compared. Nothing is repaired: restore what is damaged
+from a copy.";
+
+/// Verify every checksum
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Check {
+    /// The database's folder
+    path: PathBuf,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(&self) -> Result<()> {
+        let report = match open(&self.path) {
+            Ok(db) => self.verify(&db)?,
+            Err(error) => not_opened(error)?,
+        };
+        if self.json {
+            output::json(&as_json(&report))?;
+        } else {
+            output::text(&self.as_text(&report))?;
+        }
+        match report.damage.len() {
+            0 => Ok(()),
+            parts => Err(Error::DamageFound {
+                path: self.path.clone(),
+                parts: count(parts as u64, "part"),
+            }),
+        }
+    }
+
+    fn verify(&self, db: &Database) -> Result<VerifyReport> {
+        let bar = progress::bytes("checking", Some(0));
+        let report = db.verify(&mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+            ControlFlow::Continue(())
+        });
+        bar.finish_and_clear();
+        report.map_err(|error| in_database(&self.path, error))
+    }
+
+    fn as_text(&self, report: &VerifyReport) -> String {
+        let mut text = String::new();
+        for Damage { what, why } in &report.damage {
+            // A string takes every write.
+            let _ = writeln!(text, "damaged: {what}: {why}");
+        }
+        let (records, bytes) = (count(report.records, "record"), human(report.bytes));
+        if report.damage.is_empty() {
+            let _ = writeln!(text, "{}: whole: {records}, {bytes} verified", self.path.display());
+        } else if !report.complete {
+            let _ = writeln!(text, "not everything could be read: {records}, {bytes} verified");
+        }
+        text
+    }
+}
+
+/// Damage that keeps the database from opening is a finding like any other.
+fn not_opened(error: Error) -> Result<VerifyReport> {
+    match &error {
+        Error::Database { source, .. } => match damage(source) {
+            Some(part) => Ok(VerifyReport { damage: vec![part], ..VerifyReport::default() }),
+            None => Err(error),
+        },
+        _ => Err(error),
+    }
+}
+
+fn as_json(report: &VerifyReport) -> Value {
+    let damage: Vec<_> =
+        report.damage.iter().map(|part| json!({ "what": part.what, "why": part.why })).collect();
+    json!({
+        "whole": report.damage.is_empty() && report.complete,
+        "complete": report.complete,
+        "records": report.records,
+        "bytes": report.bytes,
+        "damage": damage,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_damaged_part_is_told() {
+        let part =
+            |n: u32| Damage { what: format!("record {n}"), why: "checksum differs".to_owned() };
+        let check = Check { path: "data".into(), json: false };
+        let report =
+            VerifyReport { records: 9, bytes: 900, damage: vec![part(1), part(2)], complete: true };
+        let text = check.as_text(&report);
+        assert_eq!(
+            text,
+            "damaged: record 1: checksum differs\ndamaged: record 2: checksum differs\n"
+        );
+        let json = as_json(&report);
+        assert_eq!(
+            (&json["whole"], &json["damage"][1]["what"]),
+            (&json!(false), &json!("record 2"))
+        );
+        let whole = VerifyReport { damage: vec![], ..report };
+        assert_eq!(check.as_text(&whole), "data: whole: 9 records, 900 B verified\n");
+    }
+}

@@ -1,0 +1,23 @@
+//! The commands: a file each, with its arguments, its help and what it does.
+
+mod check;
+mod completions;
+mod del;
+mod dump;
+mod get;
+mod load;
+mod put;
+mod scan;
+mod serve;
+mod stat;
+
+pub(crate) use check::Check;
+pub(crate) use completions::Completions;
+pub(crate) use del::Del;
+pub(crate) use dump::Dump;
+pub(crate) use get::Get;
+pub(crate) use load::Load;
+pub(crate) use put::Put;
+pub(crate) use scan::Scan;
+pub(crate) use serve::Serve;
+pub(crate) use stat::Stat;

@@ -1,0 +1,153 @@
+//! `halite scan`.
+
+use std::ffi::OsString;
+use std::ops::Bound;
+
+use clap::Args;
+use halite::{Iter, KeyRange, KeySpace};
+use serde_json::json;
+
+use crate::folder::{find_space, in_database, open};
+use crate::formats::Format;
+use crate::place::{Escapes, Place};
+use crate::{Result, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  halite scan ./data                                every key and value, in the order of the keys
+  halite scan ./data --prefix user: --keys-only
+  halite scan ./data --from 2024 --to 2025          from `2024` up to, not including, `2025`
+  halite scan ./data --reverse --limit 10           the ten largest keys
+  halite scan ./data --prefix user: --count
+  halite scan ./data --json | jq .key
+
+A line is a key, a tab and a value, with the escapes of `halite load --help`. With --json, a
+line is an object {\"key\": ..., \"value\": ...}; what is not UTF-8 is `key_base64` or `value_base64`.";
+
+/// List keys and values in order
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    place: Place,
+
+    /// Only keys that begin with P
+    #[arg(long, value_name = "P")]
+    prefix: Option<OsString>,
+
+    /// Only keys from K on
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    from: Option<OsString>,
+
+    /// Only keys before K
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    to: Option<OsString>,
+
+    /// From the largest key to the smallest
+    #[arg(long)]
+    reverse: bool,
+
+    /// At most N keys
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+
+    /// Print no values
+    #[arg(long)]
+    keys_only: bool,
+
+    /// Print only how many keys there are
+    #[arg(long, conflicts_with = "keys_only")]
+    count: bool,
+
+    #[command(flatten)]
+    escapes: Escapes,
+
+    /// Print JSON objects
+    #[arg(long)]
+    json: bool,
+}
+
+impl Scan {
+    pub(crate) fn run(&self) -> Result<()> {
+        let range = self.range()?;
+        let db = open(&self.place.path)?;
+        let failed = |error| in_database(&self.place.path, error);
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let pairs = match find_space(&db, &self.place.space)? {
+            Some(space) => Some(pairs(&space, range, self.reverse).map_err(failed)?),
+            None => None,
+        };
+        let mut pairs = pairs.into_iter().flatten().take(limit);
+        if self.count {
+            let count = pairs.try_fold(0_u64, |count, pair| pair.map(|_| count + 1));
+            return self.print_count(count.map_err(failed)?);
+        }
+        let format = if self.json { Format::Jsonl } else { Format::Tsv };
+        let mut writer = format.writer(output::stdout());
+        for pair in pairs {
+            let (key, value) = pair.map_err(failed)?;
+            let written =
+                if self.keys_only { writer.write_key(&key) } else { writer.write(&key, &value) };
+            written.map_err(output::failed)?;
+        }
+        writer.flush().map_err(output::failed)
+    }
+
+    /// The keys that are in the range from `--from` to `--to` and begin with `--prefix`.
+    fn range(&self) -> Result<KeyRange> {
+        let key = |argument: &Option<OsString>| {
+            argument.as_ref().map(|argument| self.escapes.key(argument)).transpose()
+        };
+        let prefix = KeyRange::prefix(&key(&self.prefix)?.unwrap_or_default());
+        let start = key(&self.from)?.unwrap_or_default().max(prefix.start().to_vec());
+        let ends = key(&self.to)?.into_iter().chain(prefix.end().map(<[u8]>::to_vec));
+        Ok(KeyRange::new(start, ends.min()))
+    }
+
+    fn print_count(&self, count: u64) -> Result<()> {
+        if self.json {
+            output::json(&json!({ "count": count }))
+        } else {
+            output::text(&format!("{count}\n"))
+        }
+    }
+}
+
+fn pairs(space: &KeySpace, range: KeyRange, reverse: bool) -> halite::Result<Iter> {
+    let start = Bound::Included(range.start());
+    let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
+    if reverse {
+        space.range_rev::<&[u8]>((start, end))
+    } else {
+        space.range::<&[u8]>((start, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        scan: Scan,
+    }
+
+    fn range(arguments: &[&str]) -> KeyRange {
+        let line = Line::parse_from([&["scan", "data"], arguments].concat());
+        line.scan.range().unwrap()
+    }
+
+    #[test]
+    fn from_to_and_prefix_all_hold() {
+        let key = |text: &str| Some(text.as_bytes().to_vec());
+        assert_eq!(range(&[]), KeyRange::all());
+        assert_eq!(range(&["--prefix", "b"]), KeyRange::new(*b"b", key("c")));
+        assert_eq!(range(&["--prefix", "b", "--from", "bx"]), KeyRange::new(*b"bx", key("c")));
+        assert_eq!(range(&["--prefix", "b", "--to", "bx"]), KeyRange::new(*b"b", key("bx")));
+        assert_eq!(range(&["--from", "a", "--to", "z"]), KeyRange::new(*b"a", key("z")));
+        assert!(range(&["--prefix", "b", "--to", "a"]).is_empty());
+        assert_eq!(range(&["-e", "--from", r"\x00"]), KeyRange::new(*b"\0", None));
+    }
+}

@@ -1,0 +1,197 @@
+//! `halite serve`.
+
+use std::env::{self, VarError};
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use halite::Database;
+use halite_server::{Config, Handle, Server, SyncPolicy};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::stat::recovery;
+use crate::folder::{check_folder, open_with};
+use crate::{Error, Result, output, size};
+
+const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
+
+const EXAMPLES: &str = "\
+Examples:
+  halite serve ./data                             on 127.0.0.1:6379, for any Redis client
+  halite serve ./data --port 7000 --max-size 2GiB
+  halite serve /dev/shm/cache --maxclients 100 --timeout 300
+  halite serve ./data --bind 0.0.0.0 --requirepass-file secret
+  HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
+  halite serve ./data --sync interval=1000        a power cut takes a second's writes at most
+
+A write is acknowledged when it is durable on the medium that the start banner names. --sync
+weakens that for ordinary files only, where durable means a call of the kernel's sync:
+  always          before a write is acknowledged (the default)
+  interval=<ms>   at this interval; the process may die at any time without loss
+  never           when the kernel does it, and when the server ends
+
+The folder's database is created if there is none, and grows as needed up to --max-size. At the
+limit, writes get Redis' OOM error; reads and deletes go on. SIGTERM and Ctrl-C answer what has
+arrived, sync, and end with exit code 0.";
+
+/// Serve a database to Redis clients
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    /// The database's folder
+    path: PathBuf,
+
+    /// The addresses to listen on
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', default_value = "127.0.0.1")]
+    bind: Vec<IpAddr>,
+
+    /// The port to listen on; 0: any free one
+    #[arg(long, default_value_t = 6379)]
+    port: u16,
+
+    /// The engine that keeps the data
+    #[arg(
+        long,
+        default_value = halite::ENGINES[0],
+        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied()),
+    )]
+    engine: String,
+
+    /// The size that the database may grow to, such as 64MiB or 2GiB; by default 1 TiB
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    max_size: Option<u64>,
+
+    /// When a write to an ordinary file is durable: always, interval=<ms> or never
+    #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
+    sync: SyncPolicy,
+
+    /// The password that clients must give; the process list shows it, but not what comes from the
+    /// environment variable HALITE_REQUIREPASS or from --requirepass-file
+    #[arg(long, value_name = "PASSWORD")]
+    requirepass: Option<String>,
+
+    /// Take the password from the first line of FILE
+    #[arg(long, value_name = "FILE", conflicts_with = "requirepass")]
+    requirepass_file: Option<PathBuf>,
+
+    /// The most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    maxclients: u32,
+
+    /// Seconds after which an idle client is disconnected; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    timeout: u64,
+
+    /// How many databases SELECT can choose from
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    databases: u32,
+}
+
+impl Serve {
+    pub(crate) fn run(&self) -> Result<()> {
+        let config = self.configure(Config::default())?;
+        let protected = config.requirepass.is_some();
+        check_folder(&self.path)?;
+        let builder = Database::builder().engine(&self.engine);
+        let builder = match self.max_size {
+            Some(bytes) => builder.max_size(bytes),
+            None => builder,
+        };
+        let db = open_with(builder, &self.path)?;
+        let banner = self.banner(&db);
+        let server = Server::bind(db, config)?;
+        shut_down_on_signals(server.handle())?;
+
+        output::message(banner);
+        for address in server.local_addrs() {
+            output::message(format_args!("listening on {address}"));
+            if !address.ip().is_loopback() && !protected {
+                output::message(format_args!(
+                    "warning: whoever reaches {address} can read and write everything; \
+                     set a password (--requirepass-file)"
+                ));
+            }
+        }
+        output::message("ready to accept connections");
+        server.run()?;
+        output::message("stopped");
+        Ok(())
+    }
+
+    fn configure(&self, mut config: Config) -> Result<Config> {
+        config.bind.clone_from(&self.bind);
+        config.port = self.port;
+        config.requirepass = self.password()?;
+        config.sync = self.sync;
+        config.databases = self.databases;
+        config.client_count_max = self.maxclients as usize;
+        config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
+        Ok(config)
+    }
+
+    fn password(&self) -> Result<Option<String>> {
+        let (thing, password) = match (&self.requirepass, &self.requirepass_file) {
+            (Some(password), _) => ("--requirepass".to_owned(), password.clone()),
+            (None, Some(file)) => {
+                let thing = file.display().to_string();
+                let text = fs::read_to_string(file).map_err(|error| Error::io(&thing, error))?;
+                (thing, text.lines().next().unwrap_or_default().to_owned())
+            }
+            (None, None) => match env::var(PASSWORD_VARIABLE) {
+                Ok(password) => (PASSWORD_VARIABLE.to_owned(), password),
+                Err(VarError::NotPresent) => return Ok(None),
+                Err(VarError::NotUnicode(_)) => {
+                    return Err(Error::input(PASSWORD_VARIABLE, "the password is not UTF-8"));
+                }
+            },
+        };
+        // An empty one would leave the server open to somebody who believes it is closed.
+        if password.is_empty() {
+            return Err(Error::input(thing, "the password is empty; give one, or none at all"));
+        }
+        Ok(Some(password))
+    }
+
+    fn banner(&self, db: &Database) -> String {
+        let stats = db.stats();
+        format!(
+            "version {}\n  \
+               database  {}, engine {}\n  \
+               domain    {}: {}\n  \
+               sync      {}\n  \
+               pool      {}, grows up to {}\n  \
+               recovery  {}",
+            env!("CARGO_PKG_VERSION"),
+            self.path.display(),
+            db.engine_name(),
+            stats.domain,
+            stats.domain.guarantee(),
+            self.sync,
+            size::human(stats.pool_bytes),
+            size::human(stats.pool_bytes_max),
+            recovery(&stats),
+        )
+    }
+}
+
+fn parse_sync(text: &str) -> std::result::Result<SyncPolicy, String> {
+    text.parse().map_err(|_| "a policy is always, interval=<ms> or never".to_owned())
+}
+
+/// Ends the server at SIGINT or SIGTERM; [`Server::run`] then returns.
+fn shut_down_on_signals(handle: Handle) -> Result<()> {
+    let failed = |error| Error::io("signals", error);
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            output::message("shutting down");
+            handle.shutdown();
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(failed)
+}

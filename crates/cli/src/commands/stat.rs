@@ -1,0 +1,147 @@
+//! `halite stat`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use halite::{Database, Stats};
+use serde_json::{Map, Value, json};
+
+use crate::folder::{in_database, open};
+use crate::size::{count, grouped, human};
+use crate::{Result, output};
+
+const EXAMPLES: &str = "\
+Examples:
+  halite stat ./data
+  halite stat ./data --json | jq .pool.live_bytes
+
+Sizes are in bytes, times in seconds. The traffic is that of opening the database just now.";
+
+/// Show what a database holds and what durable means where it lies
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Stat {
+    /// The database's folder
+    path: PathBuf,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stat {
+    pub(crate) fn run(&self) -> Result<()> {
+        let db = open(&self.path)?;
+        let stats = db.stats();
+        let mut spaces = Vec::new();
+        for space in db.key_spaces() {
+            let len = space.len().map_err(|error| in_database(&self.path, error))?;
+            spaces.push((space.name().to_owned(), len));
+        }
+        if self.json {
+            output::json(&as_json(&db, &stats, &spaces))
+        } else {
+            output::text(&as_table(&db, &stats, &spaces))
+        }
+    }
+}
+
+fn as_json(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> Value {
+    let spaces: Map<_, _> =
+        spaces.iter().map(|(name, records)| (name.clone(), json!(records))).collect();
+    let (recovery, traffic) = (&stats.recovery, &stats.traffic);
+    json!({
+        "path": db.path().to_string_lossy(),
+        "engine": db.engine_name(),
+        "domain": stats.domain.name(),
+        "survives_power_cut": stats.domain.survives_power_cut(),
+        "records": stats.records,
+        "key_spaces": spaces,
+        "pool": {
+            "bytes": stats.pool_bytes,
+            "bytes_max": stats.pool_bytes_max,
+            "live_bytes": stats.live_bytes,
+            "dead_bytes": stats.dead_bytes,
+            "free_bytes": stats.free_bytes,
+        },
+        "index": {
+            "dram_bytes": stats.index_bytes,
+            "dram_bytes_per_record": per_record(stats),
+        },
+        "recovery": {
+            "clean": recovery.clean,
+            "records_read": recovery.records_read,
+            "records_cut": recovery.records_cut,
+            "segments_reclaimed": recovery.segments_reclaimed,
+            "seconds": recovery.duration.as_secs_f64(),
+        },
+        "traffic": {
+            "loads": traffic.loads,
+            "stores": traffic.stores,
+            "flushes": traffic.flushes,
+            "fences": traffic.fences,
+            "lines": traffic.lines,
+            "media_blocks": traffic.media_blocks,
+        },
+    })
+}
+
+fn as_table(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> String {
+    let mut table = String::new();
+    let mut row = |name: &str, value: String| {
+        // A string takes every write.
+        let _ = writeln!(table, "{name:<12}{value}");
+    };
+    row("database", db.path().display().to_string());
+    row("engine", db.engine_name().to_owned());
+    row("domain", format!("{}: {}", stats.domain, stats.domain.guarantee()));
+    row("records", grouped(stats.records));
+    for (name, records) in spaces {
+        row("", format!("{name}: {}", grouped(*records)));
+    }
+    row("pool", format!("{}, up to {}", human(stats.pool_bytes), human(stats.pool_bytes_max)));
+    for (name, bytes) in
+        [("live", stats.live_bytes), ("dead", stats.dead_bytes), ("free", stats.free_bytes)]
+    {
+        row("", format!("{name} {} ({:.1}%)", human(bytes), percent(bytes, stats.pool_bytes)));
+    }
+    let per_record = per_record(stats).map_or(String::new(), |b| format!(", {b:.1} B a record"));
+    row("index", format!("{} of DRAM{per_record}", human(stats.index_bytes)));
+    row("recovery", recovery(stats));
+    let traffic = &stats.traffic;
+    row(
+        "traffic",
+        format!(
+            "{}, {}, {}, {} ({} of 64 B, {} of 256 B)",
+            count(traffic.loads, "load"),
+            count(traffic.stores, "store"),
+            count(traffic.flushes, "write-back"),
+            count(traffic.fences, "fence"),
+            count(traffic.lines, "line"),
+            count(traffic.media_blocks, "block"),
+        ),
+    );
+    table
+}
+
+/// What opening the store found, on one line.
+pub(crate) fn recovery(stats: &Stats) -> String {
+    let recovery = &stats.recovery;
+    format!(
+        "{} read, {} cut, {} reclaimed, in {:.3} s; it was {}",
+        count(recovery.records_read, "record"),
+        grouped(recovery.records_cut),
+        count(recovery.segments_reclaimed, "segment"),
+        recovery.duration.as_secs_f64(),
+        if recovery.clean { "closed cleanly" } else { "not closed cleanly" },
+    )
+}
+
+fn per_record(stats: &Stats) -> Option<f64> {
+    (stats.records > 0).then(|| stats.index_bytes as f64 / stats.records as f64)
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
+}

@@ -1,0 +1,121 @@
+//! What can go wrong in a command, and the exit code it ends with.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use halite::Damage;
+
+/// A result of a command.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a command: the thing, the reason, the way out, on one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(
+        "{}: there is no database here; \
+         create one with `halite put`, `halite load` or `halite serve`", path.display()
+    )]
+    NoDatabase { path: PathBuf },
+
+    #[error("{}: not a folder; a database is a folder, name another path", path.display())]
+    NotAFolder { path: PathBuf },
+
+    #[error("{}", with_path(path, source))]
+    Database { path: PathBuf, source: halite::Error },
+
+    #[error("{}: there is no key space `{space}`; there is {existing}", path.display())]
+    NoKeySpace { path: PathBuf, space: String, existing: String },
+
+    #[error("{key}: there is no such key in key space `{space}` of {}", path.display())]
+    NoKey { path: PathBuf, space: String, key: String },
+
+    #[error("{}: {parts} damaged; restore from a copy", path.display())]
+    DamageFound { path: PathBuf, parts: String },
+
+    /// Standard output has no reader any more.
+    #[error("standard output was closed")]
+    OutputClosed,
+
+    #[error("{thing}: {source}")]
+    Io { thing: String, source: io::Error },
+
+    #[error("{thing}: {why}")]
+    Input { thing: String, why: String },
+
+    #[error("{0}")]
+    Usage(String),
+
+    #[error("{source}; {records} before it loaded and kept")]
+    LoadFailed { source: Box<Error>, records: String },
+
+    #[error("interrupted; {records} loaded and kept, the rest is not read")]
+    Interrupted { records: String },
+
+    #[error(transparent)]
+    Server(#[from] halite_server::Error),
+}
+
+impl Error {
+    pub(crate) fn io(thing: impl ToString, source: io::Error) -> Self {
+        Self::Io { thing: thing.to_string(), source }
+    }
+
+    pub(crate) fn input(thing: impl ToString, why: impl ToString) -> Self {
+        Self::Input { thing: thing.to_string(), why: why.to_string() }
+    }
+
+    /// The codes that `halite --help` documents.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::NoKey { .. } => 3,
+            Self::DamageFound { .. } => 4,
+            Self::Database { source, .. } if damage(source).is_some() => 4,
+            Self::LoadFailed { source, .. } => source.exit_code(),
+            Self::Interrupted { .. } => 130,
+            _ => 1,
+        }
+    }
+}
+
+/// Errors of the pool name its file already; the others are about the whole database.
+fn with_path(path: &Path, source: &halite::Error) -> String {
+    let (path, text) = (path.display().to_string(), source.to_string());
+    if text.starts_with(&path) { text } else { format!("{path}: {text}") }
+}
+
+/// What is damaged, if that is what the error says: a part of the store, or the space it lies in.
+pub(crate) fn damage(error: &halite::Error) -> Option<Damage> {
+    let (what, why) = match error {
+        halite::Error::Damaged { what, why }
+        | halite::Error::Alloc(halite_alloc::Error::Damaged { what, why, .. }) => {
+            (what.clone(), why.clone())
+        }
+        halite::Error::Alloc(truncated @ halite_alloc::Error::Truncated { .. }) => {
+            ("the pool".to_owned(), truncated.to_string())
+        }
+        _ => return None,
+    };
+    Some(Damage { what, why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_has_its_exit_code_wherever_it_is_met() {
+        let damaged = halite::Error::Damaged { what: "record 7".into(), why: "checksum".into() };
+        let met = Error::Database { path: "data".into(), source: damaged };
+        assert_eq!(met.exit_code(), 4);
+        assert!(met.to_string().starts_with("data: damaged: record 7"));
+        assert_eq!(
+            Error::LoadFailed { source: Box::new(met), records: String::new() }.exit_code(),
+            4
+        );
+        let truncated = halite_alloc::Error::Truncated { path: "data".into(), says: 2, is: 1 };
+        let met = Error::Database { path: "data".into(), source: truncated.into() };
+        assert_eq!(met.exit_code(), 4);
+        assert_eq!(Error::input("x", "y").exit_code(), 1);
+    }
+}

@@ -1,0 +1,132 @@
+//! Opening a database, and finding a key space in it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use halite::{Batch, Builder, Database, KeySpace};
+
+use crate::place::DEFAULT_SPACE;
+use crate::{Error, Result};
+
+/// Opens the database in `path`, which must be there: reading never creates one.
+pub(crate) fn open(path: &Path) -> Result<Database> {
+    check_folder(path)?;
+    if !path.join(Database::POOL_FILE).exists() {
+        return Err(Error::NoDatabase { path: path.to_owned() });
+    }
+    open_with(Database::builder().create(false), path)
+}
+
+/// Opens the database in `path`, or creates it.
+pub(crate) fn open_or_create(path: &Path) -> Result<Database> {
+    check_folder(path)?;
+    open_with(Database::builder(), path)
+}
+
+/// Opens the database in `path` as `builder` says.
+pub(crate) fn open_with(builder: Builder, path: &Path) -> Result<Database> {
+    builder.open(path).map_err(|source| in_database(path, source))
+}
+
+/// Checks that `path` is a folder, or free for one.
+pub(crate) fn check_folder(path: &Path) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(Error::NotAFolder { path: path.to_owned() }),
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.as_os_str().is_empty() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(Error::NotAFolder { path: path.to_owned() })
+        }
+        Err(error) => Err(Error::io(format!("`{}`", path.display()), error)),
+    }
+}
+
+/// An error of the database in `path`.
+pub(crate) fn in_database(path: &Path, source: halite::Error) -> Error {
+    Error::Database { path: path.to_owned(), source }
+}
+
+/// The key space called `name`. The default one need not exist yet: `None` stands for an empty one.
+pub(crate) fn find_space(db: &Database, name: &str) -> Result<Option<KeySpace>> {
+    match db.find_key_space(name) {
+        None if name != DEFAULT_SPACE => {
+            let names: Vec<_> =
+                db.key_spaces().iter().map(|space| format!("`{}`", space.name())).collect();
+            let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Err(Error::NoKeySpace { path: db.path().to_owned(), space: name.to_owned(), existing })
+        }
+        found => Ok(found),
+    }
+}
+
+/// A key space to write to.
+///
+/// The server keeps the deadlines of the keys of `db0` in the key space `db0:expires`. A key that
+/// is written or removed here loses its deadline, as with the server's SET and DEL: else the server
+/// would remove the new value when the old one's time is up.
+pub(crate) struct WriteSpace {
+    space: KeySpace,
+    deadlines: Option<KeySpace>,
+}
+
+impl WriteSpace {
+    /// The key space called `name`, created if there is none.
+    pub(crate) fn create(db: &Database, name: &str) -> halite::Result<Self> {
+        db.key_space(name).map(|space| Self::of(db, space))
+    }
+
+    /// An existing key space.
+    pub(crate) fn of(db: &Database, space: KeySpace) -> Self {
+        let deadlines = db.find_key_space(&format!("{}:expires", space.name()));
+        Self { space, deadlines }
+    }
+
+    pub(crate) fn put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) -> halite::Result<()> {
+        batch.put(&self.space, key, value);
+        self.forget_deadline(batch, key)
+    }
+
+    /// Removes `key`; says whether it was there.
+    pub(crate) fn delete(&self, batch: &mut Batch, key: &[u8]) -> halite::Result<bool> {
+        batch.delete(&self.space, key);
+        self.forget_deadline(batch, key)?;
+        self.space.contains_key(key)
+    }
+
+    fn forget_deadline(&self, batch: &mut Batch, key: &[u8]) -> halite::Result<()> {
+        if let Some(deadlines) = &self.deadlines
+            && deadlines.contains_key(key)?
+        {
+            batch.delete(deadlines, key);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_written_loses_its_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path().join("data")).unwrap();
+        let (keys, deadlines) =
+            (db.key_space("db0").unwrap(), db.key_space("db0:expires").unwrap());
+        for key in ["put", "deleted", "left"] {
+            keys.put(key, "old").unwrap();
+            deadlines.put(key, [0; 8]).unwrap();
+        }
+        let space = WriteSpace::create(&db, "db0").unwrap();
+        let mut batch = db.batch();
+        space.put(&mut batch, b"put", b"new").unwrap();
+        assert!(space.delete(&mut batch, b"deleted").unwrap());
+        assert!(!space.delete(&mut batch, b"never there").unwrap());
+        batch.commit().unwrap();
+        assert_eq!(keys.get("put").unwrap().unwrap(), b"new");
+        assert_eq!(keys.len().unwrap(), 2);
+        assert_eq!(deadlines.len().unwrap(), 1);
+        assert!(deadlines.contains_key("left").unwrap());
+    }
+}

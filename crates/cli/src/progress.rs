@@ -1,0 +1,44 @@
+//! Progress bars, for people at a terminal.
+
+use std::io::{self, IsTerminal};
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+
+const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+const BYTES_OF_STREAM: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
+const RECORDS: &str = "{msg} {wide_bar} {human_pos}/{human_len} records {eta}";
+
+/// A bar over bytes; without a length, a spinner that counts them.
+pub(crate) fn bytes(doing: &'static str, len: Option<u64>) -> ProgressBar {
+    let template = if len.is_some() { BYTES } else { BYTES_OF_STREAM };
+    bar(doing, len, template)
+}
+
+/// A bar over records.
+pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
+    bar(doing, Some(len), RECORDS)
+}
+
+/// It is drawn on standard error, only where both it and standard output are a terminal, and it leaves
+/// nothing behind.
+fn bar(doing: &'static str, len: Option<u64>, template: &str) -> ProgressBar {
+    if !(io::stderr().is_terminal() && io::stdout().is_terminal()) {
+        return ProgressBar::hidden();
+    }
+    let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.with_style(style).with_message(doing).with_finish(ProgressFinish::AndClear)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_templates_are_well_formed() {
+        for template in [BYTES, BYTES_OF_STREAM, RECORDS] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `stat` and `check`.
+
+use std::fs;
+
+use crate::run::Home;
+
+#[test]
+fn stat_counts_records_by_key_space() {
+    let home = Home::new();
+    home.run_with(&["load", "data", "-"], b"a\t1\nb\t2\n\\space\tpeople\nc\t3\n").ok();
+    let stat = home.json(&["stat", "data", "--json"]);
+    assert_eq!(stat["records"], 3);
+    assert_eq!(stat["key_spaces"], serde_json::json!({ "db0": 2, "people": 1 }));
+    for size in ["bytes", "bytes_max", "live_bytes", "dead_bytes", "free_bytes"] {
+        assert!(stat["pool"][size].is_u64(), "{size}");
+    }
+    assert!(stat["domain"].is_string() && stat["index"]["dram_bytes"].is_u64());
+    let table = home.text(&["stat", "data"]);
+    assert!(table.contains("people: 1") && table.contains("domain"), "{table}");
+}
+
+#[test]
+fn a_whole_database_is_one_line() {
+    let home = Home::new();
+    home.run_with(&["load", "data", "-"], b"a\t1\nb\t2\n").ok();
+    let line = home.text(&["check", "data"]);
+    assert!(line.starts_with("data: whole: ") && line.lines().count() == 1, "{line}");
+    let report = home.json(&["check", "data", "--json"]);
+    assert_eq!((&report["whole"], &report["damage"]), (&true.into(), &serde_json::json!([])));
+}
+
+#[test]
+fn a_flipped_bit_in_a_value_is_found() {
+    let home = Home::new();
+    let value = "the quick brown fox jumps over the lazy dog, again and again and again";
+    home.ok(&["put", "data", "first", "1"]);
+    home.ok(&["put", "data", "fox", value]);
+    home.ok(&["put", "data", "last", "1"]);
+    let pool = home.path("data/pool.halite");
+    let mut bytes = fs::read(&pool).unwrap();
+    let at = bytes.windows(value.len()).position(|window| window == value.as_bytes()).unwrap();
+    bytes[at + 10] ^= 4;
+    fs::write(&pool, bytes).unwrap();
+
+    let ended = home.run(&["check", "data"]);
+    assert_eq!(ended.code, Some(4), "{}", ended.err);
+    let findings = String::from_utf8(ended.out).unwrap();
+    assert!(findings.starts_with("damaged: "), "{findings}");
+    assert!(
+        ended.err.starts_with("halite: data: ") && ended.err.contains("damaged"),
+        "{}",
+        ended.err
+    );
+    let ended = home.run(&["check", "data", "--json"]);
+    assert_eq!(ended.code, Some(4));
+    let report: serde_json::Value = serde_json::from_slice(&ended.out).unwrap();
+    assert_eq!(report["whole"], false);
+    assert!(report["damage"][0]["what"].is_string());
+    // Damage is never returned as data.
+    let ended = home.run(&["get", "data", "fox"]);
+    assert_eq!((ended.code, &ended.out[..]), (Some(4), &b""[..]), "{}", ended.err);
+}
+
+#[test]
+fn what_is_not_a_database_is_an_error_and_no_panic() {
+    for contents in [&b""[..], b"not a database", &[0xa5; 4 << 20]] {
+        let home = Home::new();
+        fs::create_dir(home.path("data")).unwrap();
+        home.file("data/pool.halite", contents);
+        for args in [&["check", "data"][..], &["scan", "data"], &["put", "data", "key", "value"]] {
+            let ended = home.run(args);
+            assert!(matches!(ended.code, Some(1 | 4)), "{args:?}: {:?} {}", ended.code, ended.err);
+            assert!(ended.err.starts_with("halite: data"), "{}", ended.err);
+        }
+        assert!(fs::read(home.path("data/pool.halite")).unwrap() == contents);
+    }
+}

@@ -1,0 +1,11 @@
+//! The `halite` binary, as its users start it.
+//!
+//! Every test runs real processes one after another on a folder of its own: what one leaves, the
+//! next must find.
+
+mod bulk;
+mod data;
+mod inspection;
+mod run;
+mod serve;
+mod usage;

@@ -1,0 +1,132 @@
+//! `serve`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStderr, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::run::Home;
+
+/// A server that is ready, on a port of its own.
+struct Served {
+    process: Child,
+    log: BufReader<ChildStderr>,
+    banner: String,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn start(home: &Home, args: &[&str]) -> Self {
+        let args = [&["serve", "data", "--port", "0"], args].concat();
+        let mut command = home.command(&args);
+        Self::spawn(command.stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn spawn(mut process: Child) -> Self {
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let mut banner = String::new();
+        while !banner.contains("ready to accept connections") {
+            assert!(log.read_line(&mut banner).unwrap() > 0, "no start: {banner}");
+        }
+        let at = "listening on ";
+        let address = banner.lines().find_map(|line| line.split_once(at)).unwrap().1;
+        let address = address.parse().unwrap();
+        Self { process, log, banner, address }
+    }
+
+    /// Sends a request and reads as many bytes as the expected reply has.
+    fn expect(&self, connection: &mut TcpStream, request: &str, reply: &str) {
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut got = vec![0; reply.len()];
+        connection.read_exact(&mut got).unwrap();
+        assert_eq!(String::from_utf8_lossy(&got), reply, "{request}");
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).unwrap()
+    }
+
+    /// Ends the server by a signal; returns its exit code and what it said meanwhile.
+    fn end(mut self, signal: Signal) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+        let mut said = String::new();
+        self.log.read_to_string(&mut said).unwrap();
+        (self.process.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Only a failed test leaves it running.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_banner_says_what_durable_means() {
+    let home = Home::new();
+    let served = Served::start(&home, &["--max-size", "64MiB", "--sync", "interval=50"]);
+    for said in ["version", "data", "engine indexlog", "domain", "sync", "interval=50", "recovery"]
+    {
+        assert!(served.banner.contains(said), "{said}: {}", served.banner);
+    }
+    assert!(served.banner.contains("grows up to 64.0 MiB"), "{}", served.banner);
+}
+
+#[test]
+fn a_signal_finishes_the_server_cleanly() {
+    let home = Home::new();
+    for (signal, key) in [(Signal::TERM, "term"), (Signal::INT, "int")] {
+        let served = Served::start(&home, &[]);
+        let mut connection = served.connect();
+        let set = format!("SET {key} value\r\n");
+        served.expect(&mut connection, &set, "+OK\r\n");
+        let (code, said) = served.end(signal);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(home.text(&["get", "data", key]), "value");
+    }
+}
+
+#[test]
+fn what_is_loaded_is_served_and_what_is_served_is_dumped() {
+    let home = Home::new();
+    home.run_with(&["load", "data", "-"], b"loaded\t1\n").ok();
+    let served = Served::start(&home, &[]);
+    let mut connection = served.connect();
+    served.expect(&mut connection, "GET loaded\r\n", "$1\r\n1\r\n");
+    served.expect(&mut connection, "SET served 2\r\n", "+OK\r\n");
+    home.run(&["get", "data", "loaded"]).failed(1, "data/pool.halite: the pool is in use");
+    // What was acknowledged is there after a kill.
+    let (code, _) = served.end(Signal::KILL);
+    assert_eq!(code, None);
+    assert_eq!(home.text(&["dump", "data", "--space", "db0"]), "loaded\t1\nserved\t2\n");
+}
+
+#[test]
+fn a_password_comes_from_the_environment_or_a_file() {
+    let home = Home::new();
+    home.file("secret", "sesame\n");
+    let by_file = Served::start(&home, &["--requirepass-file", "secret"]);
+    let mut connection = by_file.connect();
+    by_file.expect(&mut connection, "GET key\r\n", "-NOAUTH");
+    assert!(!by_file.banner.contains("sesame"));
+    assert_eq!(by_file.end(Signal::TERM).0, Some(0));
+
+    let mut command = home.command(&["serve", "data", "--port", "0"]);
+    command.env("HALITE_REQUIREPASS", "sesame").stderr(Stdio::piped());
+    let by_environment = Served::spawn(command.spawn().unwrap());
+    let mut connection = by_environment.connect();
+    by_environment.expect(&mut connection, "AUTH sesame\r\nPING\r\n", "+OK\r\n+PONG\r\n");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let home = Home::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let ended = home.run(&["serve", "data", "--port", &address.port().to_string()]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains(&address.to_string()), "{}", ended.err);
+}
