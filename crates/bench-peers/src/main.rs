@@ -94,12 +94,14 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let mut options = KvOptions::default();
-    options.records = arguments.records;
-    options.gets = arguments.gets;
-    options.repeats = arguments.repeats;
-    options.seed = arguments.seed;
-    options.overwrite = arguments.overwrite;
+    let options = KvOptions {
+        records: arguments.records,
+        overwrite: arguments.overwrite,
+        gets: arguments.gets,
+        repeats: arguments.repeats,
+        seed: arguments.seed,
+        ..KvOptions::default()
+    };
     let all: Vec<_> = NAMES.iter().map(|name| (*name).to_owned()).collect();
     let names = if arguments.stores.is_empty() { &all } else { &arguments.stores };
     let mut stores: Vec<_> = names.iter().filter_map(|name| store(name)).collect();

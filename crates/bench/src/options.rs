@@ -4,7 +4,6 @@ use crate::{Error, Result};
 
 /// How large the workload is. What one seed generates is the same for every store and every run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct KvOptions {
     /// Records to load.
     pub records: u64,

@@ -32,10 +32,14 @@ fn main() {
 }
 
 fn options() -> KvOptions {
-    let mut options = KvOptions::default();
-    (options.records, options.gets, options.scans, options.repeats) = (2_000, 500, 50, 3);
-    options.overwrite = true;
-    options
+    KvOptions {
+        records: 2_000,
+        overwrite: true,
+        gets: 500,
+        scans: 50,
+        repeats: 3,
+        ..KvOptions::default()
+    }
 }
 
 fn every_phase_of_every_store_is_reported() {

@@ -2,12 +2,21 @@
 //!
 //! An engine's tests implement [`Factory`] and name it once:
 //!
-//! ```ignore
-//! struct IndexLogs;
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//! use halite_engine::{Engine, Model, Result, conformance::Factory};
 //!
-//! impl halite_engine::conformance::Factory for IndexLogs { /* open */ }
+//! struct Models;
 //!
-//! halite_engine::conformance!(IndexLogs);
+//! impl Factory for Models {
+//!     fn open(&self, folder: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>> {
+//!         Ok(Arc::new(Model::new()))
+//!     }
+//! }
+//!
+//! halite_engine::conformance!(Models; contract);
+//! # fn main() {}
 //! ```
 //!
 //! [`conformance!`](crate::conformance!) turns each property into a `#[test]` of its own, in three
@@ -186,7 +195,7 @@ use ensure_err;
 /// Generates the tests of the conformance suite for a [`Factory`](crate::conformance::Factory).
 ///
 /// `conformance!(factory)` generates all of them, `conformance!(factory; contract, space)` those of
-/// the groups named. See the [module](crate::conformance).
+/// the groups named. See the [module](mod@crate::conformance).
 #[macro_export]
 macro_rules! conformance {
     (@tests $factory:expr; $($module:ident::$property:ident,)+) => {

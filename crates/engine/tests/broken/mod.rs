@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use halite_engine::conformance::Factory;
 use halite_engine::{
@@ -163,9 +164,12 @@ impl Engine for BrokenModel {
                 ops.sort_by_key(|op| matches!(op, Op::Put { .. }));
                 self.model.write(&ops, durability)
             }
-            Fault::AppliesUpToTheError | Fault::WritesOneByOne => {
-                ops.iter().try_for_each(|op| self.put_in(op, durability))
-            }
+            Fault::AppliesUpToTheError => ops.iter().try_for_each(|op| self.put_in(op, durability)),
+            Fault::WritesOneByOne => ops.iter().try_for_each(|op| {
+                // Long enough for a reader to come in between, however busy the machine is.
+                std::thread::sleep(Duration::from_micros(1));
+                self.put_in(op, durability)
+            }),
             _ => {
                 // All or nothing, as far as the errors of single operations go.
                 for op in ops {
