@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use halite::Damage;
-
 /// A result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -70,7 +68,7 @@ impl Error {
             Self::Usage(_) => 2,
             Self::NoKey { .. } => 3,
             Self::DamageFound { .. } => 4,
-            Self::Database { source, .. } if damage(source).is_some() => 4,
+            Self::Database { source, .. } if source.damage().is_some() => 4,
             Self::LoadFailed { source, .. } => source.exit_code(),
             Self::Interrupted { .. } => 130,
             _ => 1,
@@ -82,21 +80,6 @@ impl Error {
 fn with_path(path: &Path, source: &halite::Error) -> String {
     let (path, text) = (path.display().to_string(), source.to_string());
     if text.starts_with(&path) { text } else { format!("{path}: {text}") }
-}
-
-/// What is damaged, if that is what the error says: a part of the store, or the space it lies in.
-pub(crate) fn damage(error: &halite::Error) -> Option<Damage> {
-    let (what, why) = match error {
-        halite::Error::Damaged { what, why }
-        | halite::Error::Alloc(halite_alloc::Error::Damaged { what, why, .. }) => {
-            (what.clone(), why.clone())
-        }
-        halite::Error::Alloc(truncated @ halite_alloc::Error::Truncated { .. }) => {
-            ("the pool".to_owned(), truncated.to_string())
-        }
-        _ => return None,
-    };
-    Some(Damage { what, why })
 }
 
 #[cfg(test)]
@@ -113,9 +96,6 @@ mod tests {
             Error::LoadFailed { source: Box::new(met), records: String::new() }.exit_code(),
             4
         );
-        let truncated = halite_alloc::Error::Truncated { path: "data".into(), says: 2, is: 1 };
-        let met = Error::Database { path: "data".into(), source: truncated.into() };
-        assert_eq!(met.exit_code(), 4);
         assert_eq!(Error::input("x", "y").exit_code(), 1);
     }
 }

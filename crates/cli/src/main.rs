@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{Check, Completions, Del, Dump, Get, Load, Put, Scan, Serve, Stat};
+use commands::{Bench, Check, Completions, Del, Dump, Get, Load, Put, Scan, Serve, Stat};
 use error::{Error, Result};
 
 const EXAMPLES: &str = "\
@@ -65,6 +65,7 @@ enum Command {
     Dump(Dump),
     Stat(Stat),
     Check(Check),
+    Bench(Bench),
     Completions(Completions),
 }
 
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Dump(dump) => dump.run(),
         Command::Stat(stat) => stat.run(),
         Command::Check(check) => check.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),
     };
     match done {

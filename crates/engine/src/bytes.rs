@@ -8,7 +8,7 @@ use halite_pmem::Pinned;
 /// A key or a value read from a store: pinned where it lies in the pool, or owned.
 ///
 /// A pinned one costs no copy. It keeps the block it lies in from being reused, so hold it as long
-/// as it is read and no longer; [`Bytes::to_vec`] makes a copy that holds nothing.
+/// as it is read and no longer; `to_vec` makes a copy that holds nothing.
 #[derive(Clone)]
 pub struct Bytes(Repr);
 

@@ -1,6 +1,6 @@
 //! What can go wrong in an engine.
 
-use crate::{KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
+use crate::{Damage, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
 
 /// A result of an engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -98,4 +98,38 @@ pub enum Error {
     /// An error of the pool.
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),
+}
+
+impl Error {
+    /// What is damaged, if that is what the error says.
+    #[must_use]
+    pub fn damage(&self) -> Option<Damage> {
+        let (what, why) = match self {
+            Self::Damaged { what, why }
+            | Self::Alloc(halite_alloc::Error::Damaged { what, why, .. }) => {
+                (what.clone(), why.clone())
+            }
+            Self::Alloc(truncated @ halite_alloc::Error::Truncated { .. }) => {
+                ("pool".to_owned(), truncated.to_string())
+            }
+            Self::Pool(out @ halite_pmem::Error::OutOfBounds { .. }) => {
+                ("pool".to_owned(), out.to_string())
+            }
+            _ => return None,
+        };
+        Some(Damage { what, why })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_told_wherever_it_was_met() {
+        let truncated = halite_alloc::Error::Truncated { path: "data".into(), says: 2, is: 1 };
+        let damage = Error::from(truncated).damage();
+        assert!(damage.is_some_and(|damage| damage.why.contains("truncated")));
+        assert_eq!(Error::NoSuchKeySpace.damage(), None);
+    }
 }

@@ -15,6 +15,10 @@ pub(crate) struct Node {
 }
 
 #[derive(Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a node is behind an `Arc`, and nearly all are leaves"
+)]
 pub(crate) enum Body {
     /// The value of each key.
     Leaf([u64; FANOUT]),

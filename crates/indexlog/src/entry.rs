@@ -29,10 +29,10 @@ impl Entry {
         debug_assert!(offset + footprint <= BLOCK && footprint / record::ALIGN <= FIELD);
         debug_assert!((offset | footprint).is_multiple_of(record::ALIGN));
         Self(
-            u64::from(overflow) << 52
-                | u64::from(block) << 26
-                | offset / record::ALIGN << 13
-                | footprint / record::ALIGN,
+            (u64::from(overflow) << 52)
+                | (u64::from(block) << 26)
+                | ((offset / record::ALIGN) << 13)
+                | (footprint / record::ALIGN),
         )
     }
 

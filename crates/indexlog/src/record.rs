@@ -163,7 +163,7 @@ impl Draft<'_> {
                 Kind::Delete => 2,
                 Kind::DeleteRange => 3,
             },
-            flags: u8::from(overflow) * OVERFLOW | u8::from(open_end) * OPEN_END,
+            flags: (u8::from(overflow) * OVERFLOW) | (u8::from(open_end) * OPEN_END),
             lag: (self.lag.min(LAG_UNKNOWN.into()) as u16).into(),
             pieces: (self.pieces.len() as u16).into(),
             space: self.space.into(),

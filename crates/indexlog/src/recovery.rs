@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use halite_alloc::Segments;
-use halite_engine::{Damage, Error, Recovery, Result};
+use halite_engine::{Error, Recovery, Result};
 use halite_index::BPlusTree;
 use halite_pmem::Fresh;
 
@@ -539,13 +539,4 @@ fn release_empty_segments(writer: &mut Writer) -> Result<u64> {
     })?;
     released.into_iter().for_each(|segment| blocks.remove_segment(segment));
     Ok(count)
-}
-
-/// Names what was found damaged.
-pub(crate) fn damage_of(error: Error) -> std::result::Result<Damage, Error> {
-    match error {
-        Error::Damaged { what, why } => Ok(Damage { what, why }),
-        Error::Alloc(halite_alloc::Error::Damaged { what, why, .. }) => Ok(Damage { what, why }),
-        other => Err(other),
-    }
 }

@@ -7,7 +7,6 @@ use halite_engine::{Progress, VerifyReport};
 use crate::engine::Shared;
 use crate::read::{View, piece_damage};
 use crate::record::{self, Record};
-use crate::recovery::damage_of;
 
 impl Shared {
     pub(crate) fn verify(&self, progress: Progress<'_>) -> VerifyReport {
@@ -75,7 +74,7 @@ impl Shared {
             if bytes.len() != piece.len.get() as usize
                 || !piece.matches(bytes, self.salt, record.seq())
             {
-                report.damage.extend(damage_of(piece_damage(record, piece)).ok());
+                report.damage.extend(piece_damage(record, piece).damage());
             }
         }
     }

@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FsWord;
+
 /// What is safe from what, once it is fenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -66,7 +68,7 @@ impl Domain {
         if maps_sync {
             return if caches_persist(file) { Self::Platform } else { Self::Memory };
         }
-        match rustix::fs::fstatfs(file).map(|stat| stat.f_type as i64) {
+        match rustix::fs::fstatfs(file).map(|stat| stat.f_type) {
             Ok(TMPFS_MAGIC | RAMFS_MAGIC | HUGETLBFS_MAGIC) => Self::Process,
             _ => Self::PageCache,
         }
@@ -79,9 +81,9 @@ impl fmt::Display for Domain {
     }
 }
 
-const TMPFS_MAGIC: i64 = 0x0102_1994;
-const RAMFS_MAGIC: i64 = 0x8584_58f6;
-const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+const TMPFS_MAGIC: FsWord = 0x0102_1994;
+const RAMFS_MAGIC: FsWord = 0x8584_58f6_u32 as FsWord;
+const HUGETLBFS_MAGIC: FsWord = 0x9584_58f6_u32 as FsWord;
 
 /// Whether the nvdimm or CXL region below the file's device says that its domain starts at the CPU
 /// cache (`persistence_domain` of the region in sysfs).

@@ -8,7 +8,6 @@ use clap::Args;
 use halite::{Damage, Database, VerifyReport};
 use serde_json::{Value, json};
 
-use crate::error::damage;
 use crate::folder::{in_database, open};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
@@ -84,7 +83,7 @@ impl Check {
 /// Damage that keeps the database from opening is a finding like any other.
 fn not_opened(error: Error) -> Result<VerifyReport> {
     match &error {
-        Error::Database { source, .. } => match damage(source) {
+        Error::Database { source, .. } => match source.damage() {
             Some(part) => Ok(VerifyReport { damage: vec![part], ..VerifyReport::default() }),
             None => Err(error),
         },

@@ -1,5 +1,6 @@
 //! The commands: a file each, with its arguments, its help and what it does.
 
+mod bench;
 mod check;
 mod completions;
 mod del;
@@ -11,6 +12,7 @@ mod scan;
 mod serve;
 mod stat;
 
+pub(crate) use bench::Bench;
 pub(crate) use check::Check;
 pub(crate) use completions::Completions;
 pub(crate) use del::Del;
