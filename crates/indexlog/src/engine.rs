@@ -15,6 +15,7 @@ use halite_pmem::Pool;
 use parking_lot::{Mutex, RwLock};
 
 use crate::BLOCK;
+use crate::block_map::BlockMap;
 use crate::entry::Entry;
 use crate::read::View;
 use crate::recovery::{Recovered, recover};
@@ -111,6 +112,8 @@ impl IndexLog {
 /// Creates a store whose pool appears in its place when it is whole.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     let segments = Segments::create(&options.pool, &options.pool_options)?;
+    // Every store has a map, even an empty one: its absence is damage.
+    BlockMap::open(&segments)?.extend(1)?;
     segments.set_root(ROOT, VERSION)?;
     segments.install(&options.pool)?;
     Ok(segments)

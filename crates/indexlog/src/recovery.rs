@@ -41,6 +41,12 @@ pub(crate) struct Recovered {
 /// [`Error::Damaged`]; what the pool reports.
 pub(crate) fn recover(segments: &Arc<Segments>) -> Result<Recovered> {
     let map = BlockMap::open(segments)?;
+    if map.len() == 0 {
+        return Err(Error::Damaged {
+            what: "block map".into(),
+            why: "the allocation table does not have it".into(),
+        });
+    }
     let device = segments.device(DATA_DEVICE);
     let mut writer = Writer::new(segments, device, map);
     let mut view = View::default();
@@ -120,16 +126,16 @@ struct OpenBlock {
     seqs: Option<(u64, u64)>,
     /// Where each of them ends, and how many of its batch are to follow.
     records: Vec<(u64, u32)>,
+    /// The lowest number of a record beyond those.
+    beyond: Option<u64>,
     /// The highest number that something in the block, beyond those records too, proves durable.
     durable: u64,
 }
 
 impl OpenBlock {
     fn read(block: u32, ordinal: u16, fresh: Fresh, seed: u64) -> Self {
-        let mut this =
-            Self { block, ordinal, fresh, seed, seqs: None, records: Vec::new(), durable: 0 };
-        let bytes = this.fresh.bytes();
-        let (mut seqs, mut records, mut durable) = (None, Vec::new(), 0);
+        let bytes = fresh.bytes();
+        let (mut seqs, mut records, mut beyond, mut durable) = (None, Vec::new(), None, 0);
         let mut at = 0;
         while at < BLOCK
             && let Ok(record) = Record::read(&bytes[at as usize..], seed)
@@ -150,10 +156,10 @@ impl OpenBlock {
         for at in (at.next_multiple_of(BATCH_ALIGN)..BLOCK).step_by(BATCH_ALIGN as usize) {
             if let Ok(record) = Record::read(&bytes[at as usize..], seed) {
                 durable = durable.max(record.durable_before());
+                beyond = Some(beyond.map_or(record.seq(), |seq| record.seq().min(seq)));
             }
         }
-        (this.seqs, this.records, this.durable) = (seqs, records, durable);
-        this
+        Self { block, ordinal, fresh, seed, seqs, records, beyond, durable }
     }
 
     /// Where the records end.
@@ -228,7 +234,7 @@ impl Cut {
             if broken {
                 missing_at = missing_at.or(Some((open.block, 0)));
                 // What comes first behind a gap of unknown beginning bounds it from above.
-                expected = expected.or(first.map(|first| first.saturating_sub(1)));
+                expected = expected.or(first.or(open.beyond).map(|first| first.saturating_sub(1)));
                 records_cut += open.records.len() as u64;
                 open.records.clear();
                 continue;
