@@ -1,1 +1,5 @@
-//! placeholder
+#![forbid(unsafe_code)]
+//! x
+mod glob;
+mod number;
+pub mod resp;
