@@ -53,7 +53,7 @@ impl Buffer {
     pub(crate) fn read(&mut self, socket: &mut impl Read, missing: usize) -> io::Result<Received> {
         self.compact();
         let wanted = missing.clamp(READ_LEN, self.end.max(READ_LEN_MAX));
-        if self.free() < wanted.min(READ_LEN) || (self.free() < wanted && self.end > READ_LEN) {
+        if self.free() < READ_LEN / 2 || (self.free() < wanted && self.end > READ_LEN) {
             self.bytes.resize(self.end + wanted, 0);
         }
         let room = self.free();

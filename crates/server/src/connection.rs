@@ -20,7 +20,9 @@ pub(crate) struct Connection {
     pub(crate) readable: bool,
     /// The socket takes bytes.
     pub(crate) writable: bool,
-    /// The other side sends no more.
+    /// The other side will send no more; what it has sent may still be in the socket.
+    pub(crate) ending: bool,
+    /// The other side sends no more, and all has been read.
     pub(crate) ended: bool,
     /// The connection is in the list of those to be served.
     pub(crate) listed: bool,
@@ -40,6 +42,7 @@ impl Connection {
             sent: 0,
             readable: false,
             writable: true,
+            ending: false,
             ended: false,
             listed: false,
             has_requests: false,
@@ -53,7 +56,8 @@ impl Connection {
         match self.input.read(&mut self.socket, missing) {
             Ok(received) => {
                 self.ended = received.len == 0;
-                self.readable = !received.drained && !self.ended;
+                // No event will announce an end that has been announced already.
+                self.readable = (!received.drained || self.ending) && !self.ended;
                 self.has_requests = received.len > 0;
                 Ok(received.len)
             }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::call::Call;
+use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::commands::{self, Command, flags};
 use crate::failure::{Failure, Outcome};
@@ -31,7 +31,8 @@ pub(crate) fn dispatch(
     }
     let found = find(args);
     if let (Some(pause), Ok(command)) = (service.pause, &found) {
-        let writes = command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
+        let writes =
+            command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
         if service.now < pause.until && (writes || !pause.writes_only) {
             return Dispatched::Paused;
         }
@@ -43,6 +44,10 @@ pub(crate) fn dispatch(
     }
     let result = match found {
         Ok(command) => admit(service, client, command, args, out),
+        Err(_) if is_http(&args[0]) => {
+            client.killed = true;
+            return Dispatched::Done;
+        }
         Err(failure) => {
             client.queue.iter_mut().for_each(|queue| queue.aborted = true);
             Err(failure)
@@ -95,12 +100,11 @@ fn admit(
     out: &mut Vec<u8>,
 ) -> Outcome {
     check_admission(service, client, command, args).map_err(|failure| {
-        let Some(queue) = &mut client.queue else { return failure };
-        queue.aborted = true;
         if !command.is(flags::EXECUTES) {
+            client.queue.iter_mut().for_each(|queue| queue.aborted = true);
             return failure;
         }
-        crate::commands::transactions::leave(service, client);
+        commands::transactions::leave(service, client);
         let text = failure.text();
         let text = text.strip_prefix("ERR ").unwrap_or(&text);
         format!("EXECABORT Transaction discarded because of: {text}").into()
@@ -150,6 +154,12 @@ fn find(args: Args<'_>) -> Outcome<&'static Command> {
         }
         _ => Ok(command),
     }
+}
+
+/// Whether a line is one of HTTP. A web page can make a browser send requests to this server, with
+/// lines in their body that are commands; so a connection that speaks HTTP ends at its first line.
+fn is_http(word: &[u8]) -> bool {
+    is(word, "POST") || is(word, "Host:")
 }
 
 fn unknown(args: Args<'_>) -> Failure {

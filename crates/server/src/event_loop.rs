@@ -184,6 +184,7 @@ impl EventLoop {
             connection.readable |=
                 event.is_readable() || event.is_read_closed() || event.is_error();
             connection.writable |= event.is_writable();
+            connection.ending |= event.is_read_closed();
             if connection.readable || connection.unsent() > 0 {
                 self.list(place);
             }
@@ -279,6 +280,10 @@ impl EventLoop {
     fn answer(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         let Some(client) = self.service.clients.get_mut(place) else { return };
+        if client.killed {
+            self.close(place);
+            return;
+        }
         match connection.send() {
             Ok(len) => self.service.counters.output_bytes += len as u64,
             Err(_) => client.killed = true,
@@ -286,11 +291,6 @@ impl EventLoop {
         client.buffers.output_len = connection.unsent();
         if client.killed || client.closing && connection.unsent() == 0 {
             connection.drain();
-            self.close(place);
-            return;
-        }
-        if connection.unsent() > self.service.settings.limits.output_buffer_len_max {
-            self.service.counters.output_limit_disconnections += 1;
             self.close(place);
             return;
         }
@@ -419,8 +419,7 @@ impl EventLoop {
                 client.buffers.query_free = connection.input.free();
                 client.buffers.output_capacity = connection.output.capacity();
             }
-            let idle =
-                self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
+            let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
             if idle && !self.paused.contains(&place) || is_late(&self.service, place, connection) {
                 self.close(place);
             }
@@ -430,16 +429,12 @@ impl EventLoop {
 
 /// Executes the requests in a connection's input, until they end, or too many replies wait, or a
 /// pause begins.
-fn execute(
-    service: &mut Service,
-    connection: &mut Connection,
-    client: &mut Client,
-) -> Dispatched {
+fn execute(service: &mut Service, connection: &mut Connection, client: &mut Client) -> Dispatched {
     let mut dispatched = Dispatched::Done;
     connection.has_requests = false;
     client.buffers.query_len = connection.input.len();
     client.buffers.query_free = connection.input.free();
-    while !client.closing {
+    while !client.closing && !client.killed {
         if connection.unsent() >= UNSENT_MAX {
             connection.has_requests = true;
             break;
@@ -458,6 +453,10 @@ fn execute(
                 }
                 connection.parser.reset();
                 connection.input.consume(len);
+                if connection.unsent() > service.settings.limits.output_buffer_len_max {
+                    service.counters.output_limit_disconnections += 1;
+                    client.killed = true;
+                }
             }
             Ok(Step::More) => break,
             Err(error) => {
@@ -470,8 +469,7 @@ fn execute(
     }
     connection.input.compact();
     let waits = !connection.input.unread().is_empty() && !connection.has_requests;
-    connection.request_began =
-        waits.then(|| connection.request_began.unwrap_or(service.now));
+    connection.request_began = waits.then(|| connection.request_began.unwrap_or(service.now));
     if connection.input.unread().len() > service.settings.limits.query_buffer_len_max {
         service.counters.query_limit_disconnections += 1;
         client.killed = true;

@@ -20,8 +20,7 @@ const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub(crate) const SYNTAX: &str = "ERR syntax error";
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(crate) const NOT_A_FLOAT: &str = "ERR value is not a valid float";
-pub(crate) const TOO_LONG: &str =
-    "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+pub(crate) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 

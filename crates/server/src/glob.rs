@@ -34,7 +34,9 @@ fn matches_by(mut pattern: &[u8], mut text: &[u8], fold: fn(u8) -> u8) -> bool {
             continue;
         }
         match (text.split_first(), one(pattern, text.first().copied(), fold)) {
-            (Some((_, text_rest)), Some(pattern_rest)) => (pattern, text) = (pattern_rest, text_rest),
+            (Some((_, text_rest)), Some(pattern_rest)) => {
+                (pattern, text) = (pattern_rest, text_rest)
+            }
             (None, _) if pattern.is_empty() => return true,
             (None, _) => return false,
             (Some(_), None) => {

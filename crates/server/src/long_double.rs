@@ -164,9 +164,9 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let magnitude = digits
-        .iter()
-        .fold(0i64, |sum, digit| (sum * 10 + i64::from(digit - b'0')).min(DECIMAL_EXPONENT_MAX * 2));
+    let magnitude = digits.iter().fold(0i64, |sum, digit| {
+        (sum * 10 + i64::from(digit - b'0')).min(DECIMAL_EXPONENT_MAX * 2)
+    });
     Some(if negative { -magnitude } else { magnitude })
 }
 
@@ -220,10 +220,24 @@ mod tests {
     #[test]
     fn what_is_no_number_or_out_of_range_is_refused() {
         let long = "1".repeat(TEXT_LEN_MAX);
-        for text in
-            ["", "-", ".", "e5", "1e", "1e+", " 1", "1 ", "1x", "--1", "nan", "1e5000", "1e-5000",
-             "1e99999999999999999999", "1.2.3", &long]
-        {
+        for text in [
+            "",
+            "-",
+            ".",
+            "e5",
+            "1e",
+            "1e+",
+            " 1",
+            "1 ",
+            "1x",
+            "--1",
+            "nan",
+            "1e5000",
+            "1e-5000",
+            "1e99999999999999999999",
+            "1.2.3",
+            &long,
+        ] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text:?}");
         }
         let largest = LongDouble::parse(b"1e4932").unwrap();

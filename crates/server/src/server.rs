@@ -67,7 +67,8 @@ impl Server {
         let listeners = addrs.map(listener::listen).collect::<Result<Vec<_>, _>>()?;
         let addrs = listeners.iter().map(|listener| listener.local_addr());
         let addrs = addrs.collect::<Result<Vec<_>, _>>();
-        let addrs = addrs.map_err(|source| Error::Io { action: "read a socket's address", source })?;
+        let addrs =
+            addrs.map_err(|source| Error::Io { action: "read a socket's address", source })?;
         let poll = Poll::new().map_err(|source| Error::Io { action: "create a poll", source })?;
         let waker = Waker::new(poll.registry(), event_loop::WAKER)
             .map_err(|source| Error::Io { action: "create a waker", source })?;

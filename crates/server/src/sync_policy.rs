@@ -60,7 +60,8 @@ mod tests {
         for text in ["always", "never", "interval=1", "interval=60000"] {
             assert_eq!(text.parse::<SyncPolicy>().unwrap().to_string(), text);
         }
-        for text in ["", "Always", "interval", "interval=", "interval=0", "interval=-1", "never=1"] {
+        for text in ["", "Always", "interval", "interval=", "interval=0", "interval=-1", "never=1"]
+        {
             assert!(text.parse::<SyncPolicy>().is_err(), "{text:?}");
         }
     }

@@ -30,9 +30,8 @@ impl Queue {
     /// The commands.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
         let commands = self.commands.iter();
-        commands.map(|(command, range)| {
-            (*command, Args::new(&self.bytes, &self.ranges[range.clone()]))
-        })
+        commands
+            .map(|(command, range)| (*command, Args::new(&self.bytes, &self.ranges[range.clone()])))
     }
 
     /// The number of commands.

@@ -29,7 +29,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     for name in names {
         match find_full(name) {
             Some(command) => describe(&mut reply, command),
-            None => reply.null_array(),
+            None => reply.null(),
         }
     }
     Ok(())
@@ -55,9 +55,9 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         5 if is(call.arg(2), "FILTERBY") => {
             let wanted = call.arg(4).to_vec();
             match () {
-                () if is(call.arg(3), "PATTERN") => {
-                    Box::new(move |command| glob::matches_ignoring_case(&wanted, command.full_name.as_bytes()))
-                }
+                () if is(call.arg(3), "PATTERN") => Box::new(move |command| {
+                    glob::matches_ignoring_case(&wanted, command.full_name.as_bytes())
+                }),
                 () if is(call.arg(3), "ACLCAT") => Box::new(move |command| {
                     categories(command).iter().any(|category| is(&wanted, &category[1..]))
                 }),
@@ -87,7 +87,8 @@ pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let keys: Vec<_> = command.key_indexes(request.len()).filter_map(|at| request.get(at)).collect();
+    let keys: Vec<_> =
+        command.key_indexes(request.len()).filter_map(|at| request.get(at)).collect();
     if keys.is_empty() {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
     }
@@ -146,9 +147,12 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     [first, last, step].into_iter().for_each(|number| reply.integer(i64::from(number)));
     simple_set(reply, &categories(command));
     // No tips.
-    reply.array(0);
+    reply.set(0);
     describe_keys(reply, command);
-    reply.array(command.subcommands.len());
+    match command.subcommands.len() {
+        0 => reply.set(0),
+        parts => reply.array(parts),
+    }
     command.subcommands.iter().for_each(|part| describe(reply, part));
 }
 

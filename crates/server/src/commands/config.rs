@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::SyncPolicy;
 use crate::call::Call;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, SYNTAX};
 use crate::glob;
 use crate::number::parse_i64;
 use crate::service::{Counters, Service};
@@ -40,11 +40,15 @@ static PARAMETERS: &[Parameter] = &[
         name.to_owned()
     }),
     // Every write is kept, as with Redis' append-only file; it cannot be switched off.
-    settable("appendonly", |_| "yes".to_owned(), |_, value| match value {
-        b"yes" => Ok(()),
-        b"no" => Err("every write is kept in the store".to_owned()),
-        _ => Err("argument must be 'yes' or 'no'".to_owned()),
-    }),
+    settable(
+        "appendonly",
+        |_| "yes".to_owned(),
+        |_, value| match value {
+            b"yes" => Ok(()),
+            b"no" => Err("every write is kept in the store".to_owned()),
+            _ => Err("argument must be 'yes' or 'no'".to_owned()),
+        },
+    ),
     fixed("bind", |service| service.settings.bind.clone()),
     settable(
         "client-query-buffer-limit",
@@ -85,10 +89,14 @@ static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    settable("save", |service| service.settings.save.clone(), |settings, value| {
-        settings.save = save_points(value).ok_or("Invalid save parameters")?;
-        Ok(())
-    }),
+    settable(
+        "save",
+        |service| service.settings.save.clone(),
+        |settings, value| {
+            settings.save = save_points(value).ok_or("Invalid save parameters")?;
+            Ok(())
+        },
+    ),
     settable(
         "tcp-keepalive",
         |service| seconds(service.settings.tcp_keepalive),
@@ -109,19 +117,21 @@ static PARAMETERS: &[Parameter] = &[
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let patterns = call.args.from(2);
-    let wanted = |parameter: &&Parameter| {
+    let mut found = Vec::new();
+    for parameter in PARAMETERS {
+        let name = parameter.name.as_bytes();
         let mut patterns = patterns.iter();
-        patterns.any(|pattern| glob::matches_ignoring_case(pattern, parameter.name.as_bytes()))
-    };
-    let found: Vec<_> = PARAMETERS
-        .iter()
-        .filter(wanted)
-        .map(|parameter| (parameter.name, (parameter.get)(call.service)))
-        .collect();
+        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name));
+        if let Some(pattern) = pattern {
+            // A name that the client gives comes back as it gave it.
+            let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
+            found.push((name, (parameter.get)(call.service)));
+        }
+    }
     let mut reply = call.reply();
     reply.map(found.len());
     for (name, value) in found {
-        reply.bulk(name.as_bytes());
+        reply.bulk(name);
         reply.bulk(value.as_bytes());
     }
     Ok(())
@@ -130,7 +140,7 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
 /// Changes all of some settings, or none.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() % 2 == 1 {
-        return Err("ERR wrong number of arguments for 'config|set' command".into());
+        return Err(SYNTAX.into());
     }
     let mut settings = call.service.settings.clone();
     let mut seen: Vec<&str> = Vec::new();

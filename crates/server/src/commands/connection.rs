@@ -120,10 +120,12 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
         authenticate(call, user, password)?;
     }
     if call.service.settings.requirepass.is_some() && !call.client.authenticated {
-        return Err("NOAUTH HELLO must be called with the client already authenticated, otherwise \
-                    the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
-                    client and select the RESP protocol version at the same time"
-            .into());
+        return Err(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise \
+                    the HELLO AUTH <user> <pass> option can be used to authenticate the client \
+                    and select the RESP protocol version at the same time"
+                .into(),
+        );
     }
     if let Some(name) = name {
         call.client.name = check_name(name)?;

@@ -52,8 +52,7 @@ impl Condition {
         }
         let Self { if_absent, if_present, if_later, if_earlier } = condition;
         if if_absent && (if_present || if_later || if_earlier) {
-            let text =
-                "ERR NX and XX, GT or LT options at the same time are not compatible";
+            let text = "ERR NX and XX, GT or LT options at the same time are not compatible";
             return Err(text.into());
         }
         if if_later && if_earlier {

@@ -27,7 +27,9 @@ static SECTIONS: &[(&str, Section)] = &[
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let wanted = call.args.from(1);
     let all = wanted.is_empty()
-        || wanted.iter().any(|word| ["all", "default", "everything"].iter().any(|name| is(word, name)));
+        || wanted
+            .iter()
+            .any(|word| ["all", "default", "everything"].iter().any(|name| is(word, name)));
     let mut text = String::new();
     for (name, section) in SECTIONS {
         if all || wanted.iter().any(|word| is(word, name)) {

@@ -57,8 +57,13 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Outcome {
         reply.bulk(b"len");
         reply.integer(i64::from(table.len(a.len(), b.len())));
     } else {
-        let common: Vec<u8> =
-            table.matches(a, b).iter().rev().flat_map(|found| &a[found.a.clone()]).copied().collect();
+        let common: Vec<u8> = table
+            .matches(a, b)
+            .iter()
+            .rev()
+            .flat_map(|found| &a[found.a.clone()])
+            .copied()
+            .collect();
         reply.bulk(&common);
     }
     Ok(())
@@ -109,8 +114,7 @@ impl Table {
             let (done, row) = table.cells.split_at_mut((i + 1) * width);
             let above = &done[i * width..];
             for (j, byte_b) in b.iter().enumerate() {
-                row[j + 1] =
-                    if byte_a == byte_b { above[j] + 1 } else { above[j + 1].max(row[j]) };
+                row[j + 1] = if byte_a == byte_b { above[j] + 1 } else { above[j + 1].max(row[j]) };
             }
         }
         table

@@ -59,7 +59,8 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
         match () {
             () if is(word, "COUNT") => {
                 let count = crate::number::parse_i64(value).ok_or(NOT_AN_INTEGER)?;
-                options.count = usize::try_from(count).ok().filter(|&count| count > 0).ok_or(SYNTAX)?;
+                options.count =
+                    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(SYNTAX)?;
             }
             () if is(word, "MATCH") => options.pattern = value,
             () if is(word, "TYPE") => options.other_type = !is(value, "string"),

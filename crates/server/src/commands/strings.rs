@@ -14,12 +14,12 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
-    let keys = call.args.from(1);
+    let (keys, start) = (call.args.from(1), call.out.len());
     call.reply().array(keys.len());
     for key in keys {
         let value = call.read(key)?;
         call.reply().bulk_or_null(value.as_deref());
-        if call.out.len() > call.service.settings.limits.output_buffer_len_max {
+        if call.out.len() - start > call.service.settings.limits.output_buffer_len_max {
             // The client is dropped for it; the other values need not be copied.
             break;
         }
@@ -69,8 +69,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     };
     let looks = options.get || options.if_absent || options.if_present || options.keep_ttl;
     let old = if looks { call.get(key)? } else { None };
-    let refused =
-        (options.if_absent && old.is_some()) || (options.if_present && old.is_none());
+    let refused = (options.if_absent && old.is_some()) || (options.if_present && old.is_none());
     if !refused {
         call.service.store.put(call.client.db, key, value, deadline)?;
     }

@@ -348,6 +348,9 @@ const fn pack(name: &[u8]) -> Option<u128> {
     }
     let (mut packed, mut index) = (0, 0);
     while index < name.len() {
+        if name[index] == 0 {
+            return None;
+        }
         packed = packed << 8 | name[index].to_ascii_uppercase() as u128;
         index += 1;
     }
@@ -379,7 +382,8 @@ mod tests {
 
     #[test]
     fn every_part_is_found_in_its_command() {
-        let parts = COMMANDS.iter().flat_map(|whole| whole.subcommands.iter().map(move |p| (whole, p)));
+        let parts =
+            COMMANDS.iter().flat_map(|whole| whole.subcommands.iter().map(move |p| (whole, p)));
         for (whole, part) in parts {
             assert_eq!(part.full_name, format!("{}|{}", whole.name, part.name));
             let found = whole.subcommand(part.name.to_ascii_uppercase().as_bytes()).unwrap();

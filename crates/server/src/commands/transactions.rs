@@ -74,11 +74,11 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
 /// Executes the queued commands. One that is refused does not keep the others from being executed;
 /// if the store fails, all end.
 fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
+    let start = call.out.len();
     call.reply().array(queue.len());
     for (command, args) in queue.iter() {
         call.service.counters.commands += 1;
-        let mut queued =
-            Call { service: call.service, client: call.client, args, out: call.out };
+        let mut queued = Call { service: call.service, client: call.client, args, out: call.out };
         match dispatch::perform(&mut queued, command) {
             Err(Failure::Refused(text)) => {
                 queued.service.counters.errors += 1;
@@ -86,6 +86,9 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
             }
             done => done?,
         }
+        // Beyond the limit the client is dropped; the other commands must be executed nevertheless.
+        let kept = call.service.settings.limits.output_buffer_len_max.saturating_add(1);
+        call.out.truncate(start.saturating_add(kept));
     }
     Ok(())
 }

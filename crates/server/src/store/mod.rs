@@ -499,7 +499,8 @@ fn encode_order(order: &[usize]) -> Vec<u8> {
 /// The order of the databases, at least `count`: those that the record does not know follow it.
 fn decode_order(record: &[u8], count: usize) -> Result<Vec<usize>> {
     let (places, rest) = record.as_chunks::<4>();
-    let mut order: Vec<_> = places.iter().map(|&place| u32::from_be_bytes(place) as usize).collect();
+    let mut order: Vec<_> =
+        places.iter().map(|&place| u32::from_be_bytes(place) as usize).collect();
     let mut sorted = order.clone();
     sorted.sort_unstable();
     if !rest.is_empty() || !sorted.iter().copied().eq(0..sorted.len()) {
