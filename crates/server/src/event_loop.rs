@@ -22,9 +22,8 @@ use mio::{Events, Interest, Poll, Token};
 use crate::client::Client;
 use crate::commands::transactions;
 use crate::connection::Connection;
-use crate::dispatch::{Dispatched, dispatch};
-use crate::reply::Reply;
-use crate::resp::Step;
+use crate::dispatch::Dispatched;
+use crate::execution::{UNSENT_MAX, execute};
 use crate::service::Service;
 use crate::{Error, SyncPolicy, listener};
 
@@ -41,8 +40,6 @@ const FIRST_CONNECTION: Token = Token(2);
 const EVENTS_MAX: usize = 1024;
 /// Expired keys that are removed in one turn.
 const EXPIRED_MAX: usize = 512;
-/// Bytes of unsent replies above which a client's next request waits.
-const UNSENT_MAX: usize = 1 << 20;
 /// How long a connection is silent before its buffers are given back.
 const BUFFERS_KEPT: Duration = Duration::from_secs(2);
 /// How long clients have to read their last replies at shutdown.
@@ -425,60 +422,6 @@ impl EventLoop {
             }
         }
     }
-}
-
-/// Executes the requests in a connection's input, until they end, or too many replies wait, or a
-/// pause begins.
-fn execute(service: &mut Service, connection: &mut Connection, client: &mut Client) -> Dispatched {
-    let mut dispatched = Dispatched::Done;
-    connection.has_requests = false;
-    client.buffers.query_len = connection.input.len();
-    client.buffers.query_free = connection.input.free();
-    while !client.closing && !client.killed {
-        if connection.unsent() >= UNSENT_MAX {
-            connection.has_requests = true;
-            break;
-        }
-        let stranger = !client.authenticated && service.settings.requirepass.is_some();
-        let limits = service.settings.limits.of_requests(stranger);
-        let input = connection.input.unread();
-        match connection.parser.parse(input, &limits) {
-            Ok(Step::Request { len }) => {
-                client.buffers.request_len = len;
-                let args = connection.parser.args(input);
-                dispatched = dispatch(service, client, args, &mut connection.output);
-                if dispatched == Dispatched::Paused {
-                    connection.has_requests = true;
-                    break;
-                }
-                connection.parser.reset();
-                connection.input.consume(len);
-                if connection.unsent() > service.settings.limits.output_buffer_len_max {
-                    service.counters.output_limit_disconnections += 1;
-                    client.killed = true;
-                }
-            }
-            Ok(Step::More) => break,
-            Err(error) => {
-                let mut reply = Reply { out: &mut connection.output, protocol: client.protocol };
-                reply.error(&format!("ERR {error}"));
-                service.counters.errors += 1;
-                client.closing = true;
-            }
-        }
-    }
-    connection.input.compact();
-    let waits = !connection.input.unread().is_empty() && !connection.has_requests;
-    connection.request_began = waits.then(|| connection.request_began.unwrap_or(service.now));
-    if connection.input.unread().len() > service.settings.limits.query_buffer_len_max {
-        service.counters.query_limit_disconnections += 1;
-        client.killed = true;
-    }
-    client.buffers.query_len = connection.input.len();
-    client.buffers.query_free = connection.input.free();
-    client.buffers.output_capacity = connection.output.capacity();
-    client.buffers.request_len = 0;
-    dispatched
 }
 
 /// Whether a client has had its time to prove who it is, or to finish a request.

@@ -52,3 +52,14 @@ impl From<halite::Error> for Failure {
         Self::Store(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_store_is_what_redis_calls_out_of_memory() {
+        let failure = Failure::from(halite::Error::Full { used: 1, limit: 1 });
+        assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
+    }
+}

@@ -4,7 +4,7 @@
 //! everything, so a command is atomic and a transaction needs no lock.
 //!
 //! A request walks through it like this. `event_loop` sees that a socket is ready and reads from it
-//! into the `buffer` of its `connection`; [`resp`] finds the request in it, in place; `dispatch`
+//! into the `buffer` of its `connection`; `execution` has [`resp`] find the request in it, in place; `dispatch`
 //! looks its command up in `commands::table` and checks who may do what; the command's handler, in
 //! a file of its family under `commands`, works on the `store`, which keeps each database in a key
 //! space of the Halite database below; `reply` writes the answer. When all requests that have
@@ -23,6 +23,7 @@ mod cursors;
 mod dispatch;
 mod error;
 mod event_loop;
+mod execution;
 mod failure;
 mod glob;
 mod listener;

@@ -234,7 +234,7 @@ fn commands_describe_themselves() {
     let mut client = server.client();
     let count = client.integer("COMMAND COUNT");
     assert!(count > 60, "{count}");
-    assert_eq!(client.ask("COMMAND").matches("[+write").count() > 20, true);
+    assert!(client.ask("COMMAND").matches("[+write").count() > 20);
     client.check(&[
         ("COMMAND GETKEYS MSET a 1 b 2", "[\"a\", \"b\"]"),
         ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments"),

@@ -15,18 +15,16 @@ struct Parameter {
     name: &'static str,
     get: fn(&Service) -> String,
     /// Changes it, or says what is wrong with the value; `None`: it cannot change.
-    set: Option<fn(&mut Settings, &[u8]) -> Result<(), String>>,
+    set: Option<Set>,
 }
+
+type Set = fn(&mut Settings, &[u8]) -> Result<(), String>;
 
 const fn fixed(name: &'static str, get: fn(&Service) -> String) -> Parameter {
     Parameter { name, get, set: None }
 }
 
-const fn settable(
-    name: &'static str,
-    get: fn(&Service) -> String,
-    set: fn(&mut Settings, &[u8]) -> Result<(), String>,
-) -> Parameter {
+const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> Parameter {
     Parameter { name, get, set: Some(set) }
 }
 

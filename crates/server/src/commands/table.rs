@@ -134,8 +134,8 @@ impl Command {
     pub(crate) fn key_indexes(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
         let Keys { first, last, step } = self.keys;
         let last = if last < 0 { words as i32 + last } else { last };
-        let range = if first == 0 { 1..=0 } else { first..=last.min(words as i32 - 1) };
-        range.step_by(step.max(1) as usize).map(|index| index as usize)
+        let end = if first == 0 { first } else { words.min(last as usize + 1) as i32 };
+        (first..end).step_by(step.max(1) as usize).map(|index| index as usize)
     }
 
     const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {

@@ -12,14 +12,16 @@
 //! through, and become one batch in the end. All writes defer durability to [`Store::sync`], which
 //! the event loop calls once for all requests of a turn, before it answers them.
 
+mod database;
 mod deadlines;
+mod order;
 mod overlay;
 mod walk;
 mod watches;
 
-use halite::{Bytes, Durability, KEY_LEN_MAX, KeyRange, KeySpace, VALUE_LEN_MAX};
+use halite::{Bytes, Durability, KEY_LEN_MAX, KeySpace, VALUE_LEN_MAX};
 
-use deadlines::Deadlines;
+use database::Database;
 use overlay::{Overlay, Value};
 pub(crate) use watches::Watch;
 use watches::Watches;
@@ -57,22 +59,12 @@ pub(crate) struct Store {
     pub(crate) expired: u64,
 }
 
-/// The key spaces of a database.
-struct Database {
-    values: KeySpace,
-    expires: KeySpace,
-    deadlines: Deadlines,
-}
-
-/// The key in `server` that holds the order of the databases.
-const ORDER_KEY: &[u8] = b"databases";
-
 impl Store {
     /// Opens `count` databases, and reads the deadlines of their keys.
     pub(crate) fn open(db: halite::Database, count: usize) -> Result<Self> {
         let settings = db.key_space("server")?;
-        let order = match settings.get(ORDER_KEY)? {
-            Some(record) => decode_order(&record, count)?,
+        let order = match settings.get(order::KEY)? {
+            Some(record) => order::decode(&record, count)?,
             None => (0..count).collect(),
         };
         let databases = (0..order.len()).map(|number| Database::open(&db, number));
@@ -206,8 +198,8 @@ impl Store {
         if let Some(overlay) = &mut self.overlay {
             overlay.order = Some(order);
         } else {
-            let record = encode_order(&order);
-            self.settings.put_with(ORDER_KEY, record, Durability::Deferred)?;
+            let record = order::encode(&order);
+            self.settings.put_with(order::KEY, record, Durability::Deferred)?;
             self.order = order;
         }
         self.changes += 1;
@@ -252,7 +244,7 @@ impl Store {
             }
         }
         if let Some(order) = &overlay.order {
-            self.batch.put(&self.settings, ORDER_KEY, encode_order(order));
+            self.batch.put(&self.settings, order::KEY, order::encode(order));
         }
         if self.batch.is_empty() {
             return Ok(());
@@ -452,35 +444,6 @@ impl Store {
     }
 }
 
-impl Database {
-    fn open(db: &halite::Database, number: usize) -> Result<Self> {
-        let values = db.key_space(&format!("db{number}"))?;
-        let expires = db.key_space(&format!("db{number}:expires"))?;
-        let mut deadlines = Deadlines::default();
-        for pair in expires.iter()? {
-            let (key, record) = pair?;
-            let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| halite::Error::Damaged {
-                what: format!("the deadline of `{}` in {}", key.escape_ascii(), expires.name()),
-                why: format!("it has {} bytes instead of 8", record.len()),
-            })?;
-            deadlines.set(&key, Some(u64::from_be_bytes(record)));
-        }
-        Ok(Self { values, expires, deadlines })
-    }
-
-    fn batch_deadline(&self, batch: &mut halite::Batch, key: &[u8], deadline: Option<u64>) {
-        match deadline {
-            Some(at) => batch.put(&self.expires, key, at.to_be_bytes()),
-            None => batch.delete(&self.expires, key),
-        }
-    }
-
-    fn batch_clear(&self, batch: &mut halite::Batch) {
-        batch.delete_range(&self.values, &KeyRange::all());
-        batch.delete_range(&self.expires, &KeyRange::all());
-    }
-}
-
 /// Refuses in a transaction what the engine would refuse at its end.
 fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_LEN_MAX {
@@ -490,27 +453,6 @@ fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
     } else {
         Ok(())
     }
-}
-
-fn encode_order(order: &[usize]) -> Vec<u8> {
-    order.iter().flat_map(|&place| (place as u32).to_be_bytes()).collect()
-}
-
-/// The order of the databases, at least `count`: those that the record does not know follow it.
-fn decode_order(record: &[u8], count: usize) -> Result<Vec<usize>> {
-    let (places, rest) = record.as_chunks::<4>();
-    let mut order: Vec<_> =
-        places.iter().map(|&place| u32::from_be_bytes(place) as usize).collect();
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    if !rest.is_empty() || !sorted.iter().copied().eq(0..sorted.len()) {
-        return Err(halite::Error::Damaged {
-            what: "the record `databases` in the key space `server`".to_owned(),
-            why: "it does not name each database once".to_owned(),
-        });
-    }
-    order.extend(order.len()..count);
-    Ok(order)
 }
 
 #[cfg(test)]

@@ -192,11 +192,3 @@ proptest! {
         prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
     }
 }
-
-#[test]
-fn an_order_that_is_none_is_damage() {
-    assert_eq!(decode_order(&encode_order(&[2, 0, 1]), 5).unwrap(), [2, 0, 1, 3, 4]);
-    for record in [&b"abc"[..], &encode_order(&[0, 0]), &encode_order(&[1, 2])] {
-        assert!(matches!(decode_order(record, 2), Err(halite::Error::Damaged { .. })));
-    }
-}

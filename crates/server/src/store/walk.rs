@@ -113,7 +113,7 @@ where
     Changed: Iterator<Item = (&'a Box<[u8]>, &'a Change)>,
     B: AsRef<[u8]>,
 {
-    let Some((key, _)) = changed.peek() else { return None };
+    let (key, _) = changed.peek()?;
     match stored.peek() {
         Some(Ok((stored_key, _))) if stored_key.as_ref() < &key[..] => return None,
         Some(Ok((stored_key, _))) if stored_key.as_ref() == &key[..] => drop(stored.next()),

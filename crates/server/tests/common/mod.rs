@@ -14,22 +14,22 @@ use halite_server::{Config, Error, Handle, Server};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server. It stops when it is dropped.
-pub struct Running {
-    pub addr: SocketAddr,
-    pub handle: Handle,
-    pub db: Database,
+pub(crate) struct Running {
+    pub(crate) addr: SocketAddr,
+    pub(crate) handle: Handle,
+    pub(crate) db: Database,
     thread: Option<JoinHandle<Result<(), Error>>>,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Running {
     /// A server with an empty database.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(|_| {})
     }
 
     /// A server with an empty database, configured by `change`.
-    pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path().join("data")).unwrap();
         let mut running = Self::on(db, change);
@@ -38,7 +38,7 @@ impl Running {
     }
 
     /// A server on `db`.
-    pub fn on(db: Database, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn on(db: Database, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         config.port = 0;
         change(&mut config);
@@ -48,18 +48,18 @@ impl Running {
         Self { addr, handle, db, thread, _folder: None }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(self.addr)
     }
 
     /// Stops the server and returns what `run` returned.
-    pub fn stop(&mut self) -> Result<(), Error> {
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.handle.shutdown();
         self.wait()
     }
 
     /// Waits until the server has stopped by itself.
-    pub fn wait(&mut self) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self) -> Result<(), Error> {
         self.thread.take().expect("the server runs").join().expect("the server does not panic")
     }
 }
@@ -77,41 +77,41 @@ impl Drop for Running {
 }
 
 /// A client that shows replies as text.
-pub struct Client {
-    pub socket: BufReader<TcpStream>,
+pub(crate) struct Client {
+    pub(crate) socket: BufReader<TcpStream>,
 }
 
 impl Client {
-    pub fn connect(addr: SocketAddr) -> Self {
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
         let socket = TcpStream::connect(addr).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket: BufReader::new(socket) }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.get_mut().write_all(bytes).unwrap();
     }
 
     /// Sends words, as an array.
-    pub fn send_words<W: AsRef<[u8]>>(&mut self, words: &[W]) {
+    pub(crate) fn send_words<W: AsRef<[u8]>>(&mut self, words: &[W]) {
         self.send(&request(words));
     }
 
     /// Sends a request and returns its reply.
-    pub fn call<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
+    pub(crate) fn call<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
         self.send_words(words);
         self.reply()
     }
 
     /// Sends a request written as words between spaces; `''` is the empty word.
-    pub fn ask(&mut self, line: &str) -> String {
+    pub(crate) fn ask(&mut self, line: &str) -> String {
         self.call(&words(line))
     }
 
     /// Sends each request and compares its reply.
     #[track_caller]
-    pub fn check(&mut self, dialogue: &[(&str, &str)]) {
+    pub(crate) fn check(&mut self, dialogue: &[(&str, &str)]) {
         for (request, expected) in dialogue {
             assert_eq!(self.ask(request), *expected, "reply to `{request}`");
         }
@@ -119,7 +119,7 @@ impl Client {
 
     /// The integer that a request is answered with.
     #[track_caller]
-    pub fn integer(&mut self, line: &str) -> i64 {
+    pub(crate) fn integer(&mut self, line: &str) -> i64 {
         let reply = self.ask(line);
         let number = reply.strip_prefix(':').and_then(|number| number.parse().ok());
         number.unwrap_or_else(|| panic!("`{line}` is answered with {reply}"))
@@ -127,7 +127,7 @@ impl Client {
 
     /// The next reply: `+OK`, `-ERR ...`, `:1`, `"bulk"`, `nil`, `[array]`, `{map: ...}`, `~[set]`,
     /// `=txt:...`; or `closed`.
-    pub fn reply(&mut self) -> String {
+    pub(crate) fn reply(&mut self) -> String {
         self.try_reply().unwrap_or_else(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::ConnectionReset
@@ -176,12 +176,12 @@ impl Client {
 }
 
 /// The words of a line.
-pub fn words(line: &str) -> Vec<&str> {
+pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_ascii_whitespace().map(|word| if word == "''" { "" } else { word }).collect()
 }
 
 /// A request as an array of words.
-pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+pub(crate) fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend(format!("${}\r\n", word.as_ref().len()).bytes());
@@ -193,7 +193,7 @@ pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
 
 /// Tries until `condition` holds; fails after a long time.
 #[track_caller]
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if condition() {
             return;
