@@ -160,8 +160,7 @@ impl EventLoop {
         {
             until = until.min(self.synced_at + interval);
         }
-        // Rounded up, for the kernel counts in milliseconds and would wake us too early.
-        until.saturating_duration_since(now) + Duration::from_micros(999)
+        until.saturating_duration_since(now)
     }
 
     /// Waits for sockets to become ready, and lists their connections.
@@ -388,7 +387,9 @@ impl EventLoop {
         }
         let ticks = self.service.now >= self.ticked_at + TICK;
         if (ticks || self.must_expire) && self.service.expires_actively {
-            self.must_expire = self.service.store.expire_due(EXPIRED_MAX)? == EXPIRED_MAX;
+            // Keys that cannot be removed now are not seen by anybody, and are tried again.
+            let expired = self.service.store.expire_due(EXPIRED_MAX);
+            self.must_expire = expired.is_ok_and(|count| count == EXPIRED_MAX);
         }
         if !ticks {
             return Ok(());

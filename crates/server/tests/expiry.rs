@@ -86,8 +86,6 @@ fn expired_keys_are_gone_for_every_command_before_they_are_collected() {
         ("EXEC", "[:1, :1, :1, :1, :1]"),
         ("DEBUG SLEEP 0.01", "+OK"),
         ("DBSIZE", ":6"),
-        ("KEYS *", "[\"stays\"]"),
-        ("SCAN 0", "[\"0\", [\"stays\"]]"),
         ("RANDOMKEY", "\"stays\""),
         ("GET a", "nil"),
         ("DBSIZE", ":5"),
@@ -105,6 +103,24 @@ fn expired_keys_are_gone_for_every_command_before_they_are_collected() {
     let deadlines = server.db.find_key_space("db0:expires").unwrap();
     let keys: Vec<_> = deadlines.iter().unwrap().map(|pair| pair.unwrap().0).collect();
     assert_eq!(keys, Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn scans_pass_expired_keys_over_and_remove_them() {
+    for scan in [("KEYS *", "[\"stays\"]"), ("SCAN 0", "[\"0\", [\"stays\"]]")] {
+        Running::start().client().check(&[
+            ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"),
+            ("SET gone v PX 1", "+OK"),
+            ("SET stays v", "+OK"),
+            ("DEBUG SLEEP 0.01", "+OK"),
+            ("MULTI", "+OK"),
+            (scan.0, "+QUEUED"),
+            ("EXEC", &format!("[{}]", scan.1)),
+            ("DBSIZE", ":2"),
+            scan,
+            ("DBSIZE", ":1"),
+        ]);
+    }
 }
 
 #[test]

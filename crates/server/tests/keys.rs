@@ -83,6 +83,22 @@ fn a_key_is_copied_with_its_deadline() {
 }
 
 #[test]
+fn a_key_moves_to_another_database() {
+    Running::start().client().check(&[
+        ("SET a 1 EX 100", "+OK"),
+        ("MOVE a 1", ":1"),
+        ("MOVE a 1", ":0"),
+        ("SET a 2", "+OK"),
+        ("MOVE a 1", ":0"),
+        ("MOVE a 0", "-ERR source and destination objects are the same"),
+        ("MOVE a 16", "-ERR DB index is out of range"),
+        ("SELECT 1", "+OK"),
+        ("GET a", "\"1\""),
+        ("TTL a", ":100"),
+    ]);
+}
+
+#[test]
 fn databases_are_apart() {
     Running::start().client().check(&[
         ("SET k zero", "+OK"),

@@ -95,6 +95,25 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
+    let (from, key, to) = (call.client.db, call.arg(1), call.database(2)?);
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let value = call.get(key)?;
+    let moved = match value {
+        Some(value) if !call.service.store.contains(to, key)? => {
+            let deadline = new_deadline(call.service.store.deadline(from, key));
+            call.service.store.put(to, key, &value, deadline)?;
+            call.service.store.remove(from, key)?;
+            true
+        }
+        _ => false,
+    };
+    call.reply().flag(moved);
+    Ok(())
+}
+
 fn new_deadline(deadline: Option<u64>) -> NewDeadline {
     deadline.map_or(NewDeadline::Clear, NewDeadline::At)
 }

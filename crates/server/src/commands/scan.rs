@@ -70,6 +70,9 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
     Ok(options)
 }
 
+/// Expired keys that a scan removes at most.
+const EXPIRED_MAX: usize = 128;
+
 /// Some keys, in order.
 struct Page {
     /// Those that match.
@@ -79,7 +82,12 @@ struct Page {
 }
 
 /// Looks at up to `count` keys behind `after` that can match `pattern`.
-fn find(call: &Call<'_>, pattern: &[u8], after: Option<&[u8]>, count: usize) -> Outcome<Page> {
+fn find(call: &mut Call<'_>, pattern: &[u8], after: Option<&[u8]>, count: usize) -> Outcome<Page> {
+    // Keys that have expired are passed over; some are removed, so that later scans need not. If
+    // that fails, this scan finds the same.
+    if !call.service.store.in_transaction() {
+        let _ = call.service.store.expire_due(EXPIRED_MAX);
+    }
     let mut page = Page { found: Vec::new(), last: None };
     let (mut looked_at, mut bytes) = (0, 0);
     let prefix = glob::literal_prefix(pattern);

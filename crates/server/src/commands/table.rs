@@ -220,6 +220,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("setex", 4, GROWS, Text, "2.0.0", "Sets a key that expires in seconds", strings::setex).keys(1, 1, 1),
     new("setnx", 3, GROWS | FAST, Text, "1.0.0", "Sets a key if it does not exist", strings::setnx).keys(1, 1, 1),
     new("setrange", 4, GROWS, Text, "2.2.0", "Overwrites a part of a value", strings::setrange).keys(1, 1, 1),
+    new("substr", 4, READ, Text, "1.0.0", "Returns a part of a value", strings::getrange).keys(1, 1, 1),
     new("strlen", 2, READ | FAST, Text, "2.2.0", "Returns the length of a value", strings::strlen).keys(1, 1, 1),
 
     new("copy", -3, GROWS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
@@ -229,6 +230,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("expireat", -3, WRITE | FAST, Generic, "1.2.0", "Lets a key expire at a time in seconds", expiry::expireat).keys(1, 1, 1),
     new("expiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which second a key expires", expiry::expiretime).keys(1, 1, 1),
     new("keys", 2, READ | DANGEROUS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
+    new("move", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Moves a key to another database", keys::move_to_database).keys(1, 1, 1),
     new("object", -2, 0, Generic, "2.2.3", "Tells how a value is stored", object::help).with(&[
         part("object|encoding", 3, READ, Generic, "2.2.3", "Tells the encoding of a value", object::encoding).keys(2, 2, 1),
         part("object|freq", 3, READ, Generic, "4.0.0", "Tells how often a key is used", object::freq).keys(2, 2, 1),

@@ -87,7 +87,10 @@ impl Store {
     #[inline]
     pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Bytes>> {
         let place = self.place(db);
-        self.expire_if_due(db, place, key)?;
+        if self.is_due(place, key) {
+            self.expire(db, place, key)?;
+            return Ok(None);
+        }
         self.value(place, key)
     }
 
@@ -166,22 +169,24 @@ impl Store {
             self.changes += self.len(db)?;
         }
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
-        for &place in &places {
-            if let Some(overlay) = &mut self.overlay {
-                overlay.clear(place);
-                continue;
-            }
-            let database = &self.databases[place];
-            if !database.values.is_empty()? || !database.expires.is_empty()? {
-                database.batch_clear(&mut self.batch);
-            }
-        }
-        if self.overlay.is_some() || self.batch.is_empty() {
+        if let Some(overlay) = &mut self.overlay {
+            places.iter().for_each(|&place| overlay.clear(place));
             return Ok(());
         }
+        let mut full = Vec::new();
+        for place in places {
+            let database = &self.databases[place];
+            if !database.values.is_empty()? || !database.expires.is_empty()? {
+                full.push(place);
+            }
+        }
+        if full.is_empty() {
+            return Ok(());
+        }
+        full.iter().for_each(|&place| self.databases[place].batch_clear(&mut self.batch));
         self.batch.commit_and_clear(Durability::Deferred)?;
         self.unsynced = true;
-        places.iter().for_each(|&place| self.databases[place].deadlines.clear());
+        full.iter().for_each(|&place| self.databases[place].deadlines.clear());
         Ok(())
     }
 
@@ -328,7 +333,7 @@ impl Store {
     /// Watches `key`: any change to it from now on shows in [`Store::has_changed`].
     pub(crate) fn watch(&mut self, db: usize, key: &[u8]) -> Result<Watch> {
         // A key that has expired by now is gone already, and its removal no change.
-        self.expire_if_due(db, self.place(db), key)?;
+        self.contains(db, key)?;
         Ok(self.watches.add(db, key))
     }
 
@@ -339,7 +344,7 @@ impl Store {
 
     /// Whether the key of `watch` was changed, or has expired, since the watch began.
     pub(crate) fn has_changed(&mut self, watch: &Watch) -> Result<bool> {
-        self.expire_if_due(watch.db, self.place(watch.db), &watch.key)?;
+        self.contains(watch.db, &watch.key)?;
         Ok(self.watches.has_changed(watch))
     }
 
@@ -392,11 +397,14 @@ impl Store {
         self.deadline_at(place, key).is_some_and(|deadline| deadline <= self.now_ms)
     }
 
-    #[inline]
-    fn expire_if_due(&mut self, db: usize, place: usize, key: &[u8]) -> Result<()> {
-        if self.is_due(place, key) {
-            self.expired += 1;
-            self.erase(db, place, key)?;
+    /// Removes a key that is due. If there is no room to say so, it stays, and stays due.
+    fn expire(&mut self, db: usize, place: usize, key: &[u8]) -> Result<()> {
+        match self.erase(db, place, key) {
+            Err(halite::Error::Full { .. }) => self.watches.touch(db, key),
+            erased => {
+                erased?;
+                self.expired += 1;
+            }
         }
         Ok(())
     }
