@@ -1,0 +1,116 @@
+//! The bytes of requests that have arrived.
+
+use std::io::{self, Read};
+
+/// Bytes between a socket and the parser. Its memory is given back when it is empty for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    /// All initialised; what counts is `start..end`.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// The smallest room for a read, in bytes; that of Redis.
+const READ_LEN: usize = 16 << 10;
+/// The largest read while no word is known to be longer, in bytes: it bounds the time that one
+/// client takes of a turn.
+const READ_LEN_MAX: usize = 64 << 10;
+
+impl Buffer {
+    /// What has arrived and is not consumed.
+    #[inline]
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Bytes since the buffer was last moved to its front, consumed ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.end
+    }
+
+    /// Bytes for which there is room.
+    pub(crate) fn free(&self) -> usize {
+        self.bytes.len() - self.end
+    }
+
+    #[inline]
+    pub(crate) fn consume(&mut self, len: usize) {
+        self.start += len;
+        debug_assert!(self.start <= self.end, "only what has arrived is consumed");
+    }
+
+    /// Moves what is not consumed to the front.
+    pub(crate) fn compact(&mut self) {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+    }
+
+    /// Reads once; `missing` is how many bytes the request at the front lacks at least. Room grows
+    /// with what has arrived: at most to twice as much.
+    pub(crate) fn read(&mut self, socket: &mut impl Read, missing: usize) -> io::Result<Received> {
+        self.compact();
+        let wanted = missing.clamp(READ_LEN, self.end.max(READ_LEN_MAX));
+        if self.free() < READ_LEN / 2 || (self.free() < wanted && self.end > READ_LEN) {
+            self.bytes.resize(self.end + wanted, 0);
+        }
+        let room = self.free();
+        let limit = room.min(READ_LEN_MAX.max(missing));
+        let len = socket.read(&mut self.bytes[self.end..self.end + limit])?;
+        self.end += len;
+        Ok(Received { len, drained: len < limit })
+    }
+
+    /// Gives memory back that is not needed.
+    pub(crate) fn shrink(&mut self) {
+        self.compact();
+        self.bytes.truncate(self.end);
+        self.bytes.shrink_to_fit();
+    }
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received {
+    /// Bytes; 0: the other side sends no more.
+    pub(crate) len: usize,
+    /// There was room for more, so nothing is left in the socket.
+    pub(crate) drained: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_grows_with_what_arrives() {
+        let mut buffer = Buffer::default();
+        let mut input = &vec![7; 1 << 20][..];
+        let mut arrived = 0;
+        while arrived < 1 << 20 {
+            let received = buffer.read(&mut input, 512 << 20).unwrap();
+            arrived += received.len;
+            assert!(buffer.bytes.len() <= 2 * arrived + READ_LEN_MAX, "{}", buffer.bytes.len());
+        }
+        assert_eq!(buffer.unread().len(), 1 << 20);
+        buffer.consume(1 << 20);
+        buffer.shrink();
+        assert_eq!(buffer.bytes.capacity(), 0);
+    }
+
+    #[test]
+    fn what_is_consumed_makes_room() {
+        let mut buffer = Buffer::default();
+        for _ in 0..1000 {
+            let received = buffer.read(&mut &b"abcdefgh"[..], 1).unwrap();
+            assert!(received.drained);
+            buffer.consume(7);
+            let unread = buffer.unread().len();
+            buffer.consume(unread - 1);
+            assert_eq!(buffer.unread(), b"h");
+        }
+        assert_eq!(buffer.bytes.len(), READ_LEN);
+    }
+}

@@ -1,0 +1,78 @@
+//! One command of one client.
+
+use halite::Bytes;
+
+use crate::client::Client;
+use crate::failure::{DB_OUT_OF_RANGE, NOT_AN_INTEGER, Outcome};
+use crate::number::parse_i64;
+use crate::reply::Reply;
+use crate::resp::Args;
+use crate::service::Service;
+
+/// What a command has to do with: who asks what, and where the reply goes.
+pub(crate) struct Call<'a> {
+    pub(crate) service: &'a mut Service,
+    pub(crate) client: &'a mut Client,
+    /// The words; the first is the command's name.
+    pub(crate) args: Args<'a>,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+impl<'a> Call<'a> {
+    /// Where to write the reply.
+    #[inline]
+    pub(crate) fn reply(&mut self) -> Reply<'_> {
+        Reply { out: self.out, protocol: self.client.protocol }
+    }
+
+    /// A word that the command's arity says is there.
+    #[inline]
+    pub(crate) fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.get(index).unwrap_or_default()
+    }
+
+    /// A word as an integer.
+    pub(crate) fn integer(&self, index: usize) -> Outcome<i64> {
+        parse_i64(self.arg(index)).ok_or_else(|| NOT_AN_INTEGER.into())
+    }
+
+    /// A word as the number of a database.
+    pub(crate) fn database(&self, index: usize) -> Outcome<usize> {
+        let number = self.integer(index)?;
+        if i32::try_from(number).is_err() {
+            return Err(NOT_AN_INTEGER.into());
+        }
+        self.check_database(number)
+    }
+
+    /// The number of a database, if there is one with this number.
+    pub(crate) fn check_database(&self, number: i64) -> Outcome<usize> {
+        let number = usize::try_from(number).ok();
+        let known = number.filter(|&number| number < self.service.settings.databases);
+        known.ok_or_else(|| DB_OUT_OF_RANGE.into())
+    }
+
+    /// The value of a key, for a command that changes it.
+    #[inline]
+    pub(crate) fn get(&mut self, key: &[u8]) -> Outcome<Option<Bytes>> {
+        Ok(self.service.store.get(self.client.db, key)?)
+    }
+
+    /// The value of a key, for a command that only reads: it counts as a hit or a miss.
+    #[inline]
+    pub(crate) fn read(&mut self, key: &[u8]) -> Outcome<Option<Bytes>> {
+        let value = self.service.store.get(self.client.db, key)?;
+        let counters = &mut self.service.counters;
+        match value {
+            Some(_) => counters.key_hits += 1,
+            None => counters.key_misses += 1,
+        }
+        Ok(value)
+    }
+}
+
+/// Whether two words are the same in upper or lower case.
+#[inline]
+pub(crate) fn is(word: &[u8], name: &str) -> bool {
+    word.eq_ignore_ascii_case(name.as_bytes())
+}

@@ -1,0 +1,140 @@
+//! What the server knows about a client, apart from its socket.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use crate::reply::Protocol;
+use crate::store::Watch;
+use crate::transaction::Queue;
+
+/// A connected client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) addr: SocketAddr,
+    pub(crate) laddr: SocketAddr,
+    /// The socket's number in the operating system.
+    pub(crate) fd: i32,
+    pub(crate) name: String,
+    pub(crate) lib_name: String,
+    pub(crate) lib_version: String,
+    /// The selected database.
+    pub(crate) db: usize,
+    pub(crate) protocol: Protocol,
+    pub(crate) authenticated: bool,
+    /// The commands since MULTI.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) watches: Vec<Watch>,
+    pub(crate) replies: Replies,
+    pub(crate) no_evict: bool,
+    /// The connection closes once its replies are sent.
+    pub(crate) closing: bool,
+    /// The connection closes at once.
+    pub(crate) killed: bool,
+    pub(crate) connected_at: Instant,
+    pub(crate) active_at: Instant,
+    /// The name of the last command.
+    pub(crate) last_command: &'static str,
+    pub(crate) buffers: Buffers,
+}
+
+/// Which replies a client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    All,
+    None,
+    /// None for the command after this one.
+    SkipNext,
+    /// None for this command.
+    SkipThis,
+}
+
+/// What a connection's buffers hold, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Buffers {
+    pub(crate) query_len: usize,
+    pub(crate) query_free: usize,
+    pub(crate) request_len: usize,
+    pub(crate) output_len: usize,
+    pub(crate) output_capacity: usize,
+}
+
+impl Client {
+    pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
+        Self {
+            id,
+            addr,
+            laddr,
+            fd,
+            name: String::new(),
+            lib_name: String::new(),
+            lib_version: String::new(),
+            db: 0,
+            protocol: Protocol::default(),
+            authenticated: false,
+            queue: None,
+            watches: Vec::new(),
+            replies: Replies::All,
+            no_evict: false,
+            closing: false,
+            killed: false,
+            connected_at: now,
+            active_at: now,
+            last_command: "NULL",
+            buffers: Buffers::default(),
+        }
+    }
+
+    /// The line of CLIENT LIST.
+    pub(crate) fn describe(&self, now: Instant) -> String {
+        let mut flags = String::new();
+        if self.queue.is_some() {
+            flags.push('x');
+        }
+        if self.queue.as_ref().is_some_and(|queue| queue.aborted) {
+            flags.push('d');
+        }
+        if self.closing {
+            flags.push('c');
+        }
+        if self.no_evict {
+            flags.push('e');
+        }
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let (queued, queued_bytes) =
+            self.queue.as_ref().map_or((-1, 0), |queue| (queue.len() as i64, queue.byte_len()));
+        let buffers = self.buffers;
+        let total = buffers.query_len
+            + buffers.query_free
+            + buffers.output_capacity
+            + queued_bytes
+            + size_of::<Self>();
+        format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
+             ssub=0 multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
+             rbs={} rbp={} obl={} oll=0 omem=0 tot-mem={total} events={} cmd={} user=default \
+             redir=-1 resp={} lib-name={} lib-ver={}",
+            self.id,
+            self.addr,
+            self.laddr,
+            self.fd,
+            self.name,
+            now.saturating_duration_since(self.connected_at).as_secs(),
+            now.saturating_duration_since(self.active_at).as_secs(),
+            self.db,
+            buffers.query_len,
+            buffers.query_free,
+            buffers.request_len,
+            buffers.output_capacity,
+            buffers.output_len,
+            buffers.output_len,
+            if buffers.output_len > 0 { "rw" } else { "r" },
+            self.last_command,
+            self.protocol.number(),
+            self.lib_name,
+            self.lib_version,
+        )
+    }
+}

@@ -1,0 +1,63 @@
+//! The connected clients.
+
+use crate::client::Client;
+
+/// The clients by the token of their connection. The one whose requests are being executed is out
+/// of its place meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    places: Vec<Option<Box<Client>>>,
+    count: usize,
+}
+
+impl Clients {
+    /// Takes a place for a client that connects.
+    pub(crate) fn insert(&mut self, token: usize, client: Client) {
+        if self.places.len() <= token {
+            self.places.resize_with(token + 1, || None);
+        }
+        self.places[token] = Some(Box::new(client));
+        self.count += 1;
+    }
+
+    /// Removes a client that is gone.
+    pub(crate) fn remove(&mut self, token: usize) -> Option<Box<Client>> {
+        let client = self.places.get_mut(token)?.take();
+        self.count -= usize::from(client.is_some());
+        client
+    }
+
+    /// Takes a client out to execute its requests, until [`Clients::put_back`].
+    pub(crate) fn take_out(&mut self, token: usize) -> Option<Box<Client>> {
+        self.places.get_mut(token)?.take()
+    }
+
+    /// Ends what [`Clients::take_out`] began.
+    pub(crate) fn put_back(&mut self, token: usize, client: Box<Client>) {
+        self.places[token] = Some(client);
+    }
+
+    pub(crate) fn get(&self, token: usize) -> Option<&Client> {
+        self.places.get(token)?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, token: usize) -> Option<&mut Client> {
+        self.places.get_mut(token)?.as_deref_mut()
+    }
+
+    /// The number of clients.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// All clients that are in their place.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.places.iter().flatten().map(|client| &**client)
+    }
+
+    /// All clients that are in their place, with their tokens.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Client)> {
+        let places = self.places.iter_mut().enumerate();
+        places.filter_map(|(token, place)| place.as_deref_mut().map(|client| (token, client)))
+    }
+}

@@ -1,0 +1,129 @@
+//! What an administrator does to the whole server.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::call::{Call, is};
+use crate::failure::{Failure, Outcome, SYNTAX};
+use crate::number::{Decimal, parse_i64};
+use crate::service::unix_time;
+
+pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
+    let len = call.service.store.len(call.client.db)?;
+    call.reply().integer(len as i64);
+    Ok(())
+}
+
+pub(super) fn time(call: &mut Call<'_>) -> Outcome {
+    let now = unix_time();
+    let mut reply = call.reply();
+    reply.array(2);
+    reply.bulk(Decimal::unsigned(now.as_secs()).as_bytes());
+    reply.bulk(Decimal::unsigned(u64::from(now.subsec_micros())).as_bytes());
+    Ok(())
+}
+
+pub(super) fn flushdb(call: &mut Call<'_>) -> Outcome {
+    let db = call.client.db;
+    flush(call, db..db + 1)
+}
+
+pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {
+    let all = 0..call.service.settings.databases;
+    flush(call, all)
+}
+
+/// To remove all keys takes one record however many there are: SYNC and ASYNC are the same.
+fn flush(call: &mut Call<'_>, dbs: std::ops::Range<usize>) -> Outcome {
+    match call.args.get(1) {
+        None => {}
+        Some(word) if call.args.len() == 2 && (is(word, "SYNC") || is(word, "ASYNC")) => {}
+        Some(_) => return Err(SYNTAX.into()),
+    }
+    call.service.store.flush(dbs)?;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
+    let number = |index, error: &'static str| {
+        let number = parse_i64(call.arg(index)).filter(|&number| i32::try_from(number).is_ok());
+        number.ok_or_else(|| Failure::from(error))
+    };
+    let a = number(1, "ERR invalid first DB index")?;
+    let b = number(2, "ERR invalid second DB index")?;
+    let (a, b) = (call.check_database(a)?, call.check_database(b)?);
+    if a != b {
+        call.service.store.swap(a, b)?;
+    }
+    call.reply().ok();
+    Ok(())
+}
+
+/// The event loop makes everything durable before it sends the reply.
+pub(super) fn save(call: &mut Call<'_>) -> Outcome {
+    call.service.sync_asked = true;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn bgsave(call: &mut Call<'_>) -> Outcome {
+    match call.args.get(1) {
+        None => {}
+        Some(word) if is(word, "SCHEDULE") && call.args.len() == 2 => {}
+        Some(_) => return Err(SYNTAX.into()),
+    }
+    call.service.sync_asked = true;
+    call.reply().simple("Background saving started");
+    Ok(())
+}
+
+pub(super) fn lastsave(call: &mut Call<'_>) -> Outcome {
+    let seconds = call.service.synced_ms / 1000;
+    call.reply().integer(seconds as i64);
+    Ok(())
+}
+
+/// There is nothing that could keep the server from stopping, so NOW and FORCE change nothing; and
+/// as everything is made durable before it stops, SAVE and NOSAVE do not either.
+pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
+    let (mut save, mut no_save, mut abort) = (false, false, false);
+    for word in call.args.from(1) {
+        match () {
+            () if is(word, "SAVE") => save = true,
+            () if is(word, "NOSAVE") => no_save = true,
+            () if is(word, "NOW") || is(word, "FORCE") => {}
+            () if is(word, "ABORT") => abort = true,
+            () => return Err(SYNTAX.into()),
+        }
+    }
+    if save && no_save || abort && call.args.len() > 2 {
+        return Err(SYNTAX.into());
+    }
+    if abort {
+        return Err("ERR No shutdown in progress.".into());
+    }
+    call.service.shutdown_asked = true;
+    call.client.closing = true;
+    Ok(())
+}
+
+pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
+    let word = call.arg(1);
+    if is(word, "SLEEP") && call.args.len() == 3 {
+        let seconds = std::str::from_utf8(call.arg(2)).ok().and_then(|text| text.parse().ok());
+        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        thread::sleep(time.unwrap_or_default());
+        call.service.tick();
+    } else if is(word, "SET-ACTIVE-EXPIRE") && call.args.len() == 3 {
+        call.service.expires_actively = call.integer(2)? != 0;
+    } else {
+        let word = String::from_utf8_lossy(word);
+        return Err(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP."
+        )
+        .into());
+    }
+    call.reply().ok();
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! CLIENT: clients as they see themselves and each other.
+
+use std::time::Duration;
+
+use crate::call::{Call, is};
+use crate::client::{Client, Replies};
+use crate::failure::{Outcome, SYNTAX};
+use crate::number::parse_i64;
+use crate::service::Pause;
+
+use super::connection::replies;
+
+pub(super) fn id(call: &mut Call<'_>) -> Outcome {
+    let id = call.client.id;
+    call.reply().integer(id as i64);
+    Ok(())
+}
+
+pub(super) fn getname(call: &mut Call<'_>) -> Outcome {
+    let name = Some(call.client.name.clone()).filter(|name| !name.is_empty());
+    call.reply().bulk_or_null(name.as_deref().map(str::as_bytes));
+    Ok(())
+}
+
+pub(super) fn setname(call: &mut Call<'_>) -> Outcome {
+    call.client.name = check_name(call.arg(2))?;
+    call.reply().ok();
+    Ok(())
+}
+
+/// A name that does not break the lines of CLIENT LIST.
+pub(super) fn check_name(name: &[u8]) -> Outcome<String> {
+    printable(name).ok_or_else(|| {
+        "ERR Client names cannot contain spaces, newlines or special characters.".into()
+    })
+}
+
+fn printable(text: &[u8]) -> Option<String> {
+    let fits = text.iter().all(|byte| (b'!'..=b'~').contains(byte));
+    fits.then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+pub(super) fn setinfo(call: &mut Call<'_>) -> Outcome {
+    let option = String::from_utf8_lossy(call.arg(2)).into_owned();
+    let value = printable(call.arg(3));
+    let field = match () {
+        () if is(option.as_bytes(), "lib-name") => &mut call.client.lib_name,
+        () if is(option.as_bytes(), "lib-ver") => &mut call.client.lib_version,
+        () => return Err(format!("ERR Unrecognized option '{option}'").into()),
+    };
+    *field = value.ok_or_else(|| {
+        format!("ERR {option} cannot contain spaces, newlines or special characters.")
+    })?;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
+    call.client.no_evict = match () {
+        () if is(call.arg(2), "ON") => true,
+        () if is(call.arg(2), "OFF") => false,
+        () => return Err(SYNTAX.into()),
+    };
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
+    let wanted = replies(call.arg(2)).ok_or(SYNTAX)?;
+    // SKIP says nothing to a client that wants no replies at all.
+    if wanted != Replies::SkipNext || call.client.replies != Replies::None {
+        call.client.replies = wanted;
+    }
+    if wanted == Replies::All {
+        call.reply().ok();
+    }
+    Ok(())
+}
+
+pub(super) fn info(call: &mut Call<'_>) -> Outcome {
+    let line = call.client.describe(call.service.now) + "\n";
+    call.reply().verbatim(&line);
+    Ok(())
+}
+
+pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+    let mut ids = None;
+    let mut normal = true;
+    match call.args.get(2) {
+        None => {}
+        Some(word) if is(word, "TYPE") && call.args.len() == 4 => normal = is_normal(call.arg(3))?,
+        Some(word) if is(word, "ID") && call.args.len() > 3 => {
+            let parse = |word: &[u8]| {
+                parse_i64(word).and_then(|id| u64::try_from(id).ok()).ok_or("ERR Invalid client ID")
+            };
+            ids = Some(call.args.from(3).iter().map(parse).collect::<Result<Vec<_>, _>>()?);
+        }
+        Some(_) => return Err(SYNTAX.into()),
+    }
+    let wanted =
+        |client: &&Client| normal && ids.as_ref().is_none_or(|ids| ids.contains(&client.id));
+    let me = std::iter::once(&*call.client);
+    let mut clients: Vec<_> = call.service.clients.iter().chain(me).filter(wanted).collect();
+    clients.sort_by_key(|client| client.id);
+    let now = call.service.now;
+    let text: String = clients.iter().map(|client| client.describe(now) + "\n").collect();
+    call.reply().verbatim(&text);
+    Ok(())
+}
+
+/// Whether a type is that of all clients here; others are known, but there are none.
+fn is_normal(word: &[u8]) -> Outcome<bool> {
+    match () {
+        () if is(word, "normal") => Ok(true),
+        () if ["master", "replica", "slave", "pubsub"].iter().any(|name| is(word, name)) => {
+            Ok(false)
+        }
+        () => {
+            let word = String::from_utf8_lossy(word);
+            Err(format!("ERR Unknown client type '{word}'").into())
+        }
+    }
+}
+
+/// Which clients CLIENT KILL disconnects.
+#[derive(Default)]
+struct Filter {
+    id: Option<u64>,
+    addr: Option<String>,
+    laddr: Option<String>,
+    /// None: the type or user asked for has no clients.
+    nobody: bool,
+    spare_me: bool,
+}
+
+impl Filter {
+    fn parse(call: &Call<'_>) -> Outcome<Self> {
+        let mut filter = Self { spare_me: true, ..Self::default() };
+        let mut words = call.args.from(2).iter();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(SYNTAX)?;
+            let text = || String::from_utf8_lossy(value).into_owned();
+            match () {
+                () if is(word, "ID") => {
+                    let id = parse_i64(value).and_then(|id| u64::try_from(id).ok());
+                    let id = id.filter(|&id| id > 0);
+                    filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+                }
+                () if is(word, "ADDR") => filter.addr = Some(text()),
+                () if is(word, "LADDR") => filter.laddr = Some(text()),
+                () if is(word, "TYPE") => filter.nobody |= !is_normal(value)?,
+                () if is(word, "USER") => {
+                    if value != b"default" {
+                        return Err(format!("ERR No such user '{}'", text()).into());
+                    }
+                }
+                () if is(word, "SKIPME") => {
+                    filter.spare_me = match () {
+                        () if is(value, "yes") => true,
+                        () if is(value, "no") => false,
+                        () => return Err(SYNTAX.into()),
+                    }
+                }
+                () => return Err(SYNTAX.into()),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn fits(&self, client: &Client) -> bool {
+        let is_addr = |wanted: &Option<String>, addr: std::net::SocketAddr| {
+            wanted.as_ref().is_none_or(|wanted| *wanted == addr.to_string())
+        };
+        !self.nobody
+            && self.id.is_none_or(|id| id == client.id)
+            && is_addr(&self.addr, client.addr)
+            && is_addr(&self.laddr, client.laddr)
+    }
+}
+
+pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
+    // The old form: an address alone.
+    let old_form = call.args.len() == 3;
+    let filter = if old_form {
+        let addr = String::from_utf8_lossy(call.arg(2)).into_owned();
+        Filter { addr: Some(addr), ..Filter::default() }
+    } else {
+        Filter::parse(call)?
+    };
+    let mut count = 0;
+    for (_, client) in call.service.clients.iter_mut() {
+        if filter.fits(client) && !client.killed {
+            client.killed = true;
+            count += 1;
+        }
+    }
+    call.service.some_killed |= count > 0;
+    if !filter.spare_me && filter.fits(call.client) {
+        // It still gets its reply.
+        call.client.closing = true;
+        count += 1;
+    }
+    match (old_form, count) {
+        (true, 0) => return Err("ERR No such client".into()),
+        (true, _) => call.reply().ok(),
+        (false, count) => call.reply().integer(count),
+    }
+    Ok(())
+}
+
+pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
+    let writes_only = match call.args.get(3) {
+        None => false,
+        Some(word) if is(word, "ALL") && call.args.len() == 4 => false,
+        Some(word) if is(word, "WRITE") && call.args.len() == 4 => true,
+        Some(_) => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+    };
+    let ms = parse_i64(call.arg(2)).ok_or("ERR timeout is not an integer or out of range")?;
+    let ms = u64::try_from(ms).map_err(|_| "ERR timeout is negative")?;
+    let until = call.service.now.checked_add(Duration::from_millis(ms));
+    let until = until.ok_or("ERR timeout is out of range")?;
+    // A pause that is under way is not cut short or weakened by another.
+    let service = &mut *call.service;
+    let old = service.pause.filter(|old| old.until > service.now);
+    service.pause = Some(Pause {
+        until: old.map_or(until, |old| old.until.max(until)),
+        writes_only: writes_only && old.is_none_or(|old| old.writes_only),
+    });
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn unpause(call: &mut Call<'_>) -> Outcome {
+    call.service.pause = None;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn help(call: &mut Call<'_>) -> Outcome {
+    call.reply().simples(&[
+        "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GETNAME",
+        "    Returns the name of this connection.",
+        "ID",
+        "    Returns the number of this connection.",
+        "INFO",
+        "    Describes this connection.",
+        "KILL <ip:port>",
+        "    Disconnects a client.",
+        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal] [USER <name>] [SKIPME yes|no]",
+        "    Disconnects the clients that fit.",
+        "LIST [TYPE normal] [ID <id> ...]",
+        "    Describes connections.",
+        "NO-EVICT ON|OFF",
+        "    Marks this connection; none is evicted here.",
+        "PAUSE <milliseconds> [WRITE|ALL]",
+        "    Lets all clients wait.",
+        "REPLY ON|OFF|SKIP",
+        "    Sets which replies this connection wants.",
+        "SETINFO LIB-NAME|LIB-VER <value>",
+        "    Names the library of this connection.",
+        "SETNAME <name>",
+        "    Names this connection.",
+        "UNPAUSE",
+        "    Ends a pause.",
+        "HELP",
+        "    Prints this help.",
+    ]);
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! CONFIG: the settings that clients ask for, and those that they can change.
+
+use std::time::Duration;
+
+use crate::SyncPolicy;
+use crate::call::Call;
+use crate::failure::{Outcome, SYNTAX};
+use crate::glob;
+use crate::number::parse_i64;
+use crate::service::{Counters, Service};
+use crate::settings::Settings;
+
+/// A setting by the name that Redis has for it.
+struct Parameter {
+    name: &'static str,
+    get: fn(&Service) -> String,
+    /// Changes it, or says what is wrong with the value; `None`: it cannot change.
+    set: Option<Set>,
+}
+
+type Set = fn(&mut Settings, &[u8]) -> Result<(), String>;
+
+const fn fixed(name: &'static str, get: fn(&Service) -> String) -> Parameter {
+    Parameter { name, get, set: None }
+}
+
+const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> Parameter {
+    Parameter { name, get, set: Some(set) }
+}
+
+static PARAMETERS: &[Parameter] = &[
+    fixed("appendfsync", |service| {
+        let name = match service.settings.sync {
+            SyncPolicy::Always => "always",
+            SyncPolicy::Interval(_) => "everysec",
+            SyncPolicy::Never => "no",
+        };
+        name.to_owned()
+    }),
+    // Every write is kept, as with Redis' append-only file; it cannot be switched off.
+    settable(
+        "appendonly",
+        |_| "yes".to_owned(),
+        |_, value| match value {
+            b"yes" => Ok(()),
+            b"no" => Err("every write is kept in the store".to_owned()),
+            _ => Err("argument must be 'yes' or 'no'".to_owned()),
+        },
+    ),
+    fixed("bind", |service| service.settings.bind.clone()),
+    settable(
+        "client-query-buffer-limit",
+        |service| service.settings.limits.query_buffer_len_max.to_string(),
+        |settings, value| {
+            settings.limits.query_buffer_len_max = bytes(value, 1 << 20..=usize::MAX)?;
+            Ok(())
+        },
+    ),
+    fixed("databases", |service| service.settings.databases.to_string()),
+    fixed("dir", |service| service.store.path().display().to_string()),
+    settable(
+        "maxclients",
+        |service| service.settings.client_count_max.to_string(),
+        |settings, value| {
+            settings.client_count_max = integer(value, 1..=i64::from(u32::MAX))? as usize;
+            Ok(())
+        },
+    ),
+    fixed("maxmemory", |service| service.store.stats().pool_bytes_max.to_string()),
+    fixed("maxmemory-policy", |_| "noeviction".to_owned()),
+    fixed("port", |service| service.settings.port.to_string()),
+    settable(
+        "proto-max-bulk-len",
+        |service| service.settings.limits.bulk_len_max.to_string(),
+        |settings, value| {
+            settings.limits.bulk_len_max = bytes(value, 1 << 20..=halite::VALUE_LEN_MAX)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "requirepass",
+        |service| service.settings.requirepass.clone().unwrap_or_default(),
+        |settings, value| {
+            let password = std::str::from_utf8(value);
+            let password = password.map_err(|_| "the password is not UTF-8".to_owned())?;
+            settings.requirepass = Some(password.to_owned()).filter(|text| !text.is_empty());
+            Ok(())
+        },
+    ),
+    settable(
+        "save",
+        |service| service.settings.save.clone(),
+        |settings, value| {
+            settings.save = save_points(value).ok_or("Invalid save parameters")?;
+            Ok(())
+        },
+    ),
+    settable(
+        "tcp-keepalive",
+        |service| seconds(service.settings.tcp_keepalive),
+        |settings, value| {
+            settings.tcp_keepalive = duration(value)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "timeout",
+        |service| seconds(service.settings.idle_timeout),
+        |settings, value| {
+            settings.idle_timeout = duration(value)?;
+            Ok(())
+        },
+    ),
+];
+
+pub(super) fn get(call: &mut Call<'_>) -> Outcome {
+    let patterns = call.args.from(2);
+    let mut found = Vec::new();
+    for parameter in PARAMETERS {
+        let name = parameter.name.as_bytes();
+        let mut patterns = patterns.iter();
+        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name));
+        if let Some(pattern) = pattern {
+            // A name that the client gives comes back as it gave it.
+            let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
+            found.push((name, (parameter.get)(call.service)));
+        }
+    }
+    let mut reply = call.reply();
+    reply.map(found.len());
+    for (name, value) in found {
+        reply.bulk(name);
+        reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+/// Changes all of some settings, or none.
+pub(super) fn set(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() % 2 == 1 {
+        return Err(SYNTAX.into());
+    }
+    let mut settings = call.service.settings.clone();
+    let mut seen: Vec<&str> = Vec::new();
+    let mut words = call.args.from(2).iter();
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        let parameter = PARAMETERS.iter().find(|parameter| crate::call::is(name, parameter.name));
+        let Some(parameter) = parameter else {
+            let name = String::from_utf8_lossy(name);
+            let text = "ERR Unknown option or number of arguments for CONFIG SET";
+            return Err(format!("{text} - '{name}'").into());
+        };
+        let changed = match parameter.set {
+            _ if seen.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
+            Some(set) => set(&mut settings, value),
+            None => Err("can't set immutable config".to_owned()),
+        };
+        seen.push(parameter.name);
+        changed.map_err(|why| {
+            let name = parameter.name;
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        })?;
+    }
+    // Whoever is connected without a password stays connected when there is one.
+    if call.service.settings.requirepass.is_none() && settings.requirepass.is_some() {
+        call.client.authenticated = true;
+        call.service.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
+    }
+    call.service.settings = settings;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
+    let expired_before = call.service.store.expired;
+    call.service.counters = Counters { expired_before, ..Counters::default() };
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn rewrite(_: &mut Call<'_>) -> Outcome {
+    Err("ERR The server is running without a config file".into())
+}
+
+pub(super) fn help(call: &mut Call<'_>) -> Outcome {
+    call.reply().simples(&[
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern> [<pattern> ...]",
+        "    Returns the parameters that match.",
+        "SET <parameter> <value> [<parameter> <value> ...]",
+        "    Changes parameters.",
+        "RESETSTAT",
+        "    Sets the counters of INFO to zero.",
+        "REWRITE",
+        "    Is refused: there is no config file.",
+        "HELP",
+        "    Prints this help.",
+    ]);
+    Ok(())
+}
+
+fn integer(value: &[u8], range: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
+    let number = parse_i64(value).ok_or("argument couldn't be parsed into an integer")?;
+    if range.contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("argument must be between {} and {} inclusive", range.start(), range.end()))
+    }
+}
+
+/// Seconds; 0: for ever.
+fn duration(value: &[u8]) -> Result<Option<Duration>, String> {
+    let seconds = integer(value, 0..=i64::from(i32::MAX))? as u64;
+    Ok(Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero()))
+}
+
+fn seconds(time: Option<Duration>) -> String {
+    time.map_or(0, |time| time.as_secs()).to_string()
+}
+
+/// A size in bytes, or with one of Redis' units: `k` is 1000, `kb` is 1024.
+fn bytes(value: &[u8], range: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let unit = match value[digits..].to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => 0,
+    };
+    let number = parse_i64(&value[..digits]).and_then(|number| usize::try_from(number).ok());
+    let bytes = number.and_then(|number| number.checked_mul(unit)).filter(|_| unit > 0);
+    let bytes = bytes.ok_or("argument must be a memory value")?;
+    if range.contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(format!("argument must be between {} and {} inclusive", range.start(), range.end()))
+    }
+}
+
+/// Pairs of seconds and changes.
+fn save_points(value: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(value).ok()?;
+    let numbers: Vec<_> = text.split_ascii_whitespace().collect();
+    let pairs = numbers.chunks(2).all(|pair| {
+        matches!(pair, [seconds, changes]
+            if parse_i64(seconds.as_bytes()).is_some_and(|seconds| seconds > 0)
+                && parse_i64(changes.as_bytes()).is_some_and(|changes| changes >= 0))
+    });
+    pairs.then(|| numbers.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        let parse = |text: &str| bytes(text.as_bytes(), 1..=1 << 40);
+        assert_eq!(parse("512mb"), Ok(512 << 20));
+        assert_eq!(parse("1K"), Ok(1000));
+        assert_eq!(parse("7"), Ok(7));
+        for text in ["", "mb", "1tb", "-1", "1 mb", "0", "99999999999gb"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn save_points_are_pairs() {
+        assert_eq!(save_points(b"3600 1  300 100").as_deref(), Some("3600 1 300 100"));
+        assert_eq!(save_points(b"").as_deref(), Some(""));
+        for text in ["100", "0 1", "1 -1", "a b", "1 2 3"] {
+            assert_eq!(save_points(text.as_bytes()), None, "{text:?}");
+        }
+    }
+}

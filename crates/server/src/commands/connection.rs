@@ -1,0 +1,179 @@
+//! Who a client is, and how it talks.
+
+use crate::call::{Call, is};
+use crate::client::{Client, Replies};
+use crate::failure::{Outcome, SYNTAX};
+use crate::number::parse_i64;
+use crate::reply::Protocol;
+
+use super::client::check_name;
+use super::transactions;
+
+/// The version of Redis whose commands and replies these are.
+pub(super) const REDIS_VERSION: &str = "7.0.15";
+
+pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
+    match call.args.len() {
+        1 => call.reply().simple("PONG"),
+        2 => {
+            let text = call.arg(1);
+            call.reply().bulk(text);
+        }
+        _ => return Err("ERR wrong number of arguments for 'ping' command".into()),
+    }
+    Ok(())
+}
+
+pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
+    let text = call.arg(1);
+    call.reply().bulk(text);
+    Ok(())
+}
+
+pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
+    call.client.closing = true;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn select(call: &mut Call<'_>) -> Outcome {
+    call.client.db = call.database(1)?;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
+    transactions::leave(call.service, call.client);
+    let Client { id, addr, laddr, fd, .. } = *call.client;
+    let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
+    client.active_at = call.service.now;
+    client.buffers = call.client.buffers;
+    client.last_command = call.client.last_command;
+    *call.client = client;
+    call.reply().simple("RESET");
+    Ok(())
+}
+
+pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
+    let (user, password) = match call.args.len() {
+        2 if call.service.settings.requirepass.is_none() => {
+            return Err("ERR AUTH <password> called without any password configured for the \
+                        default user. Are you sure your configuration is correct?"
+                .into());
+        }
+        2 => (&b"default"[..], call.arg(1)),
+        3 => (call.arg(1), call.arg(2)),
+        _ => return Err(SYNTAX.into()),
+    };
+    authenticate(call, user, password)?;
+    call.reply().ok();
+    Ok(())
+}
+
+/// Without a password, the only user may come in with any.
+fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    let right = match &call.service.settings.requirepass {
+        Some(right) => is_same(password, right.as_bytes()),
+        None => true,
+    };
+    if user != b"default" || !right {
+        return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
+    }
+    call.client.authenticated = true;
+    Ok(())
+}
+
+/// Compares in a time that depends on the length of what was `given` only.
+fn is_same(given: &[u8], right: &[u8]) -> bool {
+    let mut difference = given.len() ^ right.len();
+    for (index, byte) in given.iter().enumerate() {
+        let other = right.get(index).copied().unwrap_or(!byte);
+        difference |= usize::from(std::hint::black_box(byte ^ other));
+    }
+    difference == 0
+}
+
+pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
+    let protocol = match call.args.get(1) {
+        Some(word) => match parse_i64(word) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err("NOPROTO unsupported protocol version".into()),
+            None => return Err("ERR Protocol version is not an integer or out of range".into()),
+        },
+        None => call.client.protocol,
+    };
+    let (mut login, mut name) = (None, None);
+    let mut words = call.args.from(2).iter();
+    while let Some(word) = words.next() {
+        let left = words.len();
+        if is(word, "AUTH") && left >= 2 {
+            login = words.next().zip(words.next());
+        } else if is(word, "SETNAME") && left >= 1 {
+            name = words.next();
+        } else {
+            let word = String::from_utf8_lossy(word);
+            return Err(format!("ERR Syntax error in HELLO option '{word}'").into());
+        }
+    }
+    if let Some((user, password)) = login {
+        authenticate(call, user, password)?;
+    }
+    if call.service.settings.requirepass.is_some() && !call.client.authenticated {
+        return Err(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise \
+                    the HELLO AUTH <user> <pass> option can be used to authenticate the client \
+                    and select the RESP protocol version at the same time"
+                .into(),
+        );
+    }
+    if let Some(name) = name {
+        call.client.name = check_name(name)?;
+    }
+    call.client.protocol = protocol;
+    greet(call);
+    Ok(())
+}
+
+fn greet(call: &mut Call<'_>) {
+    let (id, protocol) = (call.client.id, call.client.protocol);
+    let mut reply = call.reply();
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(protocol.number());
+    reply.bulk(b"id");
+    reply.integer(id as i64);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// The replies that CLIENT REPLY names.
+pub(super) fn replies(word: &[u8]) -> Option<Replies> {
+    match () {
+        () if is(word, "ON") => Some(Replies::All),
+        () if is(word, "OFF") => Some(Replies::None),
+        () if is(word, "SKIP") => Some(Replies::SkipNext),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_password_is_the_same() {
+        assert!(is_same(b"secret", b"secret") && is_same(b"", b""));
+        for given in ["", "secre", "secrets", "Secret", "secret\0"] {
+            assert!(!is_same(given.as_bytes(), b"secret"), "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! INFO: how the server is.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::call::{Call, is};
+use crate::failure::Outcome;
+use crate::service::Service;
+
+use super::connection::REDIS_VERSION;
+
+/// Writes the lines of a section.
+type Section = fn(&Service, &mut String);
+
+static SECTIONS: &[(&str, Section)] = &[
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("CPU", cpu),
+    ("Halite", halite),
+    ("Keyspace", keyspace),
+];
+
+pub(super) fn info(call: &mut Call<'_>) -> Outcome {
+    let wanted = call.args.from(1);
+    let all = wanted.is_empty()
+        || wanted
+            .iter()
+            .any(|word| ["all", "default", "everything"].iter().any(|name| is(word, name)));
+    let mut text = String::new();
+    for (name, section) in SECTIONS {
+        if all || wanted.iter().any(|word| is(word, name)) {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            text.push_str("# ");
+            text.push_str(name);
+            text.push_str("\r\n");
+            section(call.service, &mut text);
+        }
+    }
+    call.reply().verbatim(&text);
+    Ok(())
+}
+
+/// Appends lines `name:value`.
+macro_rules! lines {
+    ($text:expr, $($name:literal: $value:expr,)*) => {
+        $(let _ = write!($text, concat!($name, ":{}\r\n"), $value);)*
+    };
+}
+
+fn server(service: &Service, text: &mut String) {
+    let uptime = service.now.duration_since(service.started).as_secs();
+    lines!(text,
+        "redis_version": REDIS_VERSION,
+        "redis_mode": "standalone",
+        "halite_version": env!("CARGO_PKG_VERSION"),
+        "os": std::env::consts::OS,
+        "arch_bits": usize::BITS,
+        "multiplexing_api": "epoll",
+        "process_id": std::process::id(),
+        "run_id": service.run_id,
+        "tcp_port": service.settings.port,
+        "server_time_usec": crate::service::unix_time().as_micros(),
+        "uptime_in_seconds": uptime,
+        "uptime_in_days": uptime / 86400,
+        "hz": crate::event_loop::TICKS_PER_SECOND,
+    );
+}
+
+fn clients(service: &Service, text: &mut String) {
+    let others = service.clients.iter();
+    let (input, output) = others.fold((0, 0), |(input, output), client| {
+        (input.max(client.buffers.query_len), output.max(client.buffers.output_len))
+    });
+    lines!(text,
+        "connected_clients": service.clients.len(),
+        "cluster_connections": 0,
+        "maxclients": service.settings.client_count_max,
+        "client_recent_max_input_buffer": input,
+        "client_recent_max_output_buffer": output,
+        "blocked_clients": 0,
+    );
+}
+
+/// Memory that clients' data takes is memory of the pool: its bytes are the used memory, and its
+/// limit is the most memory, at which writes get the error that Redis has for it.
+fn memory(service: &Service, text: &mut String) {
+    let stats = service.store.stats();
+    lines!(text,
+        "used_memory": stats.live_bytes,
+        "used_memory_human": human(stats.live_bytes),
+        "used_memory_rss": resident_bytes(),
+        "used_memory_rss_human": human(resident_bytes()),
+        "used_memory_index": stats.index_bytes,
+        "maxmemory": stats.pool_bytes_max,
+        "maxmemory_human": human(stats.pool_bytes_max),
+        "maxmemory_policy": "noeviction",
+    );
+}
+
+fn persistence(service: &Service, text: &mut String) {
+    lines!(text,
+        "loading": 0,
+        "async_loading": 0,
+        "rdb_changes_since_last_save": service.store.stats().unsynced_writes,
+        "rdb_bgsave_in_progress": 0,
+        "rdb_last_save_time": service.synced_ms / 1000,
+        "rdb_last_bgsave_status": "ok",
+        "aof_enabled": 1,
+        "aof_rewrite_in_progress": 0,
+        "aof_last_write_status": "ok",
+    );
+}
+
+fn stats(service: &Service, text: &mut String) {
+    let counters = service.counters;
+    lines!(text,
+        "total_connections_received": counters.connections,
+        "total_commands_processed": counters.commands,
+        "total_net_input_bytes": counters.input_bytes,
+        "total_net_output_bytes": counters.output_bytes,
+        "rejected_connections": counters.connections_rejected,
+        "expired_keys": service.store.expired - counters.expired_before,
+        "evicted_keys": 0,
+        "keyspace_hits": counters.key_hits,
+        "keyspace_misses": counters.key_misses,
+        "total_error_replies": counters.errors,
+        "total_changes": service.store.changes,
+        "total_syncs": counters.syncs,
+        "client_query_buffer_limit_disconnections": counters.query_limit_disconnections,
+        "client_output_buffer_limit_disconnections": counters.output_limit_disconnections,
+    );
+}
+
+fn replication(_: &Service, text: &mut String) {
+    lines!(text,
+        "role": "master",
+        "connected_slaves": 0,
+    );
+}
+
+fn cpu(_: &Service, text: &mut String) {
+    let (user, system) = cpu_seconds();
+    lines!(text,
+        "used_cpu_sys": format_args!("{system:.6}"),
+        "used_cpu_user": format_args!("{user:.6}"),
+    );
+}
+
+fn halite(service: &Service, text: &mut String) {
+    let stats = service.store.stats();
+    lines!(text,
+        "engine": service.store.engine_name(),
+        "domain": stats.domain,
+        "durability": stats.domain.guarantee(),
+        "sync_policy": service.settings.sync,
+        "records": stats.records,
+        "pool_bytes": stats.pool_bytes,
+        "pool_bytes_max": stats.pool_bytes_max,
+        "live_bytes": stats.live_bytes,
+        "dead_bytes": stats.dead_bytes,
+        "free_bytes": stats.free_bytes,
+        "index_bytes": stats.index_bytes,
+        "user_bytes_written": stats.user_bytes_written,
+        "collected_bytes_moved": stats.collected_bytes_moved,
+        "collected_blocks": stats.collected_blocks,
+        "traffic_loads": stats.traffic.loads,
+        "traffic_stores": stats.traffic.stores,
+        "traffic_flushes": stats.traffic.flushes,
+        "traffic_fences": stats.traffic.fences,
+        "traffic_lines": stats.traffic.lines,
+        "traffic_media_blocks": stats.traffic.media_blocks,
+        "recovery_clean": u8::from(stats.recovery.clean),
+        "recovery_records_read": stats.recovery.records_read,
+        "recovery_records_cut": stats.recovery.records_cut,
+    );
+}
+
+fn keyspace(service: &Service, text: &mut String) {
+    for db in 0..service.settings.databases {
+        let keys = service.store.len(db).unwrap_or(0);
+        if keys > 0 {
+            let (expires, avg_ttl) = service.store.expiring(db);
+            let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={avg_ttl}\r\n");
+        }
+    }
+}
+
+fn human(bytes: u64) -> String {
+    let units = [(1u64 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match units.iter().find(|(size, _)| bytes >= *size) {
+        Some((size, unit)) => format!("{:.2}{unit}", bytes as f64 / *size as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+/// Bytes of the process in memory, the pool's pages that it has touched included; 0 where the
+/// operating system does not tell.
+fn resident_bytes() -> u64 {
+    let pages = fs::read_to_string("/proc/self/statm").ok().and_then(|statm| {
+        statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok())
+    });
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Seconds in user mode and in the kernel; 0 where the operating system does not tell.
+fn cpu_seconds() -> (f64, f64) {
+    let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return (0.0, 0.0) };
+    // Behind the name, which may hold anything, utime and stime are the 12th and 13th fields.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = |index| {
+        let field = fields.split_ascii_whitespace().nth(index);
+        field.and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let per_second = rustix::param::clock_ticks_per_second() as f64;
+    (ticks(11) / per_second, ticks(12) / per_second)
+}

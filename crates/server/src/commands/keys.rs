@@ -1,0 +1,119 @@
+//! Keys: whether they exist, what they are called.
+
+use crate::call::{Call, is};
+use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};
+use crate::store::NewDeadline;
+
+pub(super) fn del(call: &mut Call<'_>) -> Outcome {
+    let mut count = 0;
+    for key in call.args.from(1) {
+        count += i64::from(call.service.store.remove(call.client.db, key)?);
+    }
+    call.reply().integer(count);
+    Ok(())
+}
+
+/// EXISTS, and TOUCH: no time of last use is kept that could be touched.
+pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
+    let mut count = 0;
+    for key in call.args.from(1) {
+        count += i64::from(call.read(key)?.is_some());
+    }
+    call.reply().integer(count);
+    Ok(())
+}
+
+pub(super) fn key_type(call: &mut Call<'_>) -> Outcome {
+    let exists = call.read(call.arg(1))?.is_some();
+    call.reply().simple(if exists { "string" } else { "none" });
+    Ok(())
+}
+
+pub(super) fn randomkey(call: &mut Call<'_>) -> Outcome {
+    let service = &mut *call.service;
+    let key = service.store.random_key(call.client.db, || service.random.next())?;
+    call.reply().bulk_or_null(key.as_deref());
+    Ok(())
+}
+
+pub(super) fn rename(call: &mut Call<'_>) -> Outcome {
+    move_key(call, true)?;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn renamenx(call: &mut Call<'_>) -> Outcome {
+    let moved = move_key(call, false)?;
+    call.reply().flag(moved);
+    Ok(())
+}
+
+/// Moves a value with its deadline to another key; returns whether it did.
+fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
+    let (db, from, to) = (call.client.db, call.arg(1), call.arg(2));
+    let value = call.get(from)?.ok_or(NO_SUCH_KEY)?;
+    if from == to {
+        return Ok(false);
+    }
+    if !replace && call.service.store.contains(db, to)? {
+        return Ok(false);
+    }
+    let deadline = new_deadline(call.service.store.deadline(db, from));
+    call.service.store.put(db, to, &value, deadline)?;
+    call.service.store.remove(db, from)?;
+    Ok(true)
+}
+
+pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
+    let (from_db, from, to) = (call.client.db, call.arg(1), call.arg(2));
+    let (mut to_db, mut replace) = (from_db, false);
+    let mut index = 3;
+    while let Some(word) = call.args.get(index) {
+        index += 1;
+        if is(word, "REPLACE") {
+            replace = true;
+        } else if is(word, "DB") && index < call.args.len() {
+            to_db = call.database(index)?;
+            index += 1;
+        } else {
+            return Err(SYNTAX.into());
+        }
+    }
+    if from_db == to_db && from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let value = call.read(from)?;
+    let copied = match value {
+        Some(value) if replace || !call.service.store.contains(to_db, to)? => {
+            let deadline = new_deadline(call.service.store.deadline(from_db, from));
+            call.service.store.put(to_db, to, &value, deadline)?;
+            true
+        }
+        _ => false,
+    };
+    call.reply().flag(copied);
+    Ok(())
+}
+
+pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
+    let (from, key, to) = (call.client.db, call.arg(1), call.database(2)?);
+    if from == to {
+        return Err("ERR source and destination objects are the same".into());
+    }
+    let value = call.get(key)?;
+    let moved = match value {
+        Some(value) if !call.service.store.contains(to, key)? => {
+            let deadline = new_deadline(call.service.store.deadline(from, key));
+            call.service.store.put(to, key, &value, deadline)?;
+            call.service.store.remove(from, key)?;
+            true
+        }
+        _ => false,
+    };
+    call.reply().flag(moved);
+    Ok(())
+}
+
+fn new_deadline(deadline: Option<u64>) -> NewDeadline {
+    deadline.map_or(NewDeadline::Clear, NewDeadline::At)
+}

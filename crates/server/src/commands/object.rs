@@ -1,0 +1,62 @@
+//! OBJECT: what clients like to know about how a value is stored.
+
+use crate::call::Call;
+use crate::failure::Outcome;
+use crate::number::parse_i64;
+
+/// Tells the encoding that Redis would choose for such a value.
+pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
+    let encoding = call.get(call.arg(2))?.map(|value| match value.len() {
+        ..=20 if parse_i64(&value).is_some() => "int",
+        ..=44 => "embstr",
+        _ => "raw",
+    });
+    call.reply().bulk_or_null(encoding.map(str::as_bytes));
+    Ok(())
+}
+
+/// A value has one key.
+pub(super) fn refcount(call: &mut Call<'_>) -> Outcome {
+    tell(call, 1)
+}
+
+/// No time of last use is kept: every key counts as just used.
+pub(super) fn idletime(call: &mut Call<'_>) -> Outcome {
+    tell(call, 0)
+}
+
+pub(super) fn freq(call: &mut Call<'_>) -> Outcome {
+    if call.get(call.arg(2))?.is_some() {
+        return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+                    Please note that when switching between policies at runtime LRU and LFU data \
+                    will take some time to adjust."
+            .into());
+    }
+    call.reply().null();
+    Ok(())
+}
+
+fn tell(call: &mut Call<'_>, number: i64) -> Outcome {
+    match call.get(call.arg(2))? {
+        Some(_) => call.reply().integer(number),
+        None => call.reply().null(),
+    }
+    Ok(())
+}
+
+pub(super) fn help(call: &mut Call<'_>) -> Outcome {
+    call.reply().simples(&[
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Tells the encoding of the value: int, embstr or raw.",
+        "FREQ <key>",
+        "    Is refused: there is no LFU policy.",
+        "IDLETIME <key>",
+        "    Tells 0: no time of last use is kept.",
+        "REFCOUNT <key>",
+        "    Tells 1.",
+        "HELP",
+        "    Prints this help.",
+    ]);
+    Ok(())
+}

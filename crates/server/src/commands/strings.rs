@@ -1,0 +1,262 @@
+//! Values: GET, SET and what is between them.
+
+use crate::call::Call;
+use crate::failure::{NOT_AN_INTEGER, Outcome, TOO_LONG};
+use crate::number::parse_i64;
+use crate::store::NewDeadline;
+
+use super::options::{self, Clock, SetOptions};
+
+pub(super) fn get(call: &mut Call<'_>) -> Outcome {
+    let value = call.read(call.arg(1))?;
+    call.reply().bulk_or_null(value.as_deref());
+    Ok(())
+}
+
+pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
+    let (keys, start) = (call.args.from(1), call.out.len());
+    call.reply().array(keys.len());
+    for key in keys {
+        let value = call.read(key)?;
+        call.reply().bulk_or_null(value.as_deref());
+        if call.out.len() - start > call.service.settings.limits.output_buffer_len_max {
+            // The client is dropped for it; the other values need not be copied.
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn strlen(call: &mut Call<'_>) -> Outcome {
+    let len = call.read(call.arg(1))?.map_or(0, |value| value.len());
+    call.reply().integer(len as i64);
+    Ok(())
+}
+
+pub(super) fn getrange(call: &mut Call<'_>) -> Outcome {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let value = call.read(call.arg(1))?;
+    let value = value.as_deref().unwrap_or_default();
+    call.reply().bulk(part(value, start, end));
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both included; negative positions count from the end.
+fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
+    let len = value.len() as i64;
+    if start < 0 && end < 0 && start > end {
+        return &[];
+    }
+    let from_end = |position: i64| {
+        if position < 0 { position.saturating_add(len).max(0) } else { position }
+    };
+    let (start, end) = (from_end(start), from_end(end).min(len - 1));
+    if start > end { &[] } else { &value[start as usize..=end as usize] }
+}
+
+pub(super) fn set(call: &mut Call<'_>) -> Outcome {
+    let (key, value) = (call.arg(1), call.arg(2));
+    if call.args.len() == 3 {
+        call.service.store.put(call.client.db, key, value, NewDeadline::Clear)?;
+        call.reply().ok();
+        return Ok(());
+    }
+    let options = SetOptions::of_set(call)?;
+    let deadline = match options.deadline(call, "set")? {
+        Some(at) => NewDeadline::At(at),
+        None if options.keep_ttl => NewDeadline::Keep,
+        None => NewDeadline::Clear,
+    };
+    let looks = options.get || options.if_absent || options.if_present || options.keep_ttl;
+    let old = if looks { call.get(key)? } else { None };
+    let refused = (options.if_absent && old.is_some()) || (options.if_present && old.is_none());
+    if !refused {
+        call.service.store.put(call.client.db, key, value, deadline)?;
+    }
+    match (options.get, refused) {
+        (true, _) => call.reply().bulk_or_null(old.as_deref()),
+        (false, true) => call.reply().null(),
+        (false, false) => call.reply().ok(),
+    }
+    Ok(())
+}
+
+pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
+    let key = call.arg(1);
+    let absent = call.get(key)?.is_none();
+    if absent {
+        call.service.store.put(call.client.db, key, call.arg(2), NewDeadline::Clear)?;
+    }
+    call.reply().flag(absent);
+    Ok(())
+}
+
+pub(super) fn setex(call: &mut Call<'_>) -> Outcome {
+    set_expiring(call, Clock { seconds: true, relative: true }, "setex")
+}
+
+pub(super) fn psetex(call: &mut Call<'_>) -> Outcome {
+    set_expiring(call, Clock { seconds: false, relative: true }, "psetex")
+}
+
+fn set_expiring(call: &mut Call<'_>, clock: Clock, command: &str) -> Outcome {
+    let deadline = options::deadline(call, clock, call.arg(2), command)?;
+    let (db, key, value) = (call.client.db, call.arg(1), call.arg(3));
+    call.service.store.put(db, key, value, NewDeadline::At(deadline))?;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn getset(call: &mut Call<'_>) -> Outcome {
+    let key = call.arg(1);
+    let old = call.read(key)?;
+    call.service.store.put(call.client.db, key, call.arg(2), NewDeadline::Clear)?;
+    call.reply().bulk_or_null(old.as_deref());
+    Ok(())
+}
+
+pub(super) fn getdel(call: &mut Call<'_>) -> Outcome {
+    let key = call.arg(1);
+    let old = call.read(key)?;
+    if old.is_some() {
+        call.service.store.remove(call.client.db, key)?;
+    }
+    call.reply().bulk_or_null(old.as_deref());
+    Ok(())
+}
+
+pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
+    let (db, key) = (call.client.db, call.arg(1));
+    let options = SetOptions::of_getex(call)?;
+    let Some(value) = call.read(key)? else {
+        call.reply().null();
+        return Ok(());
+    };
+    match options.deadline(call, "getex")? {
+        Some(at) if at <= call.service.store.now_ms => {
+            call.service.store.remove(db, key)?;
+        }
+        Some(at) => call.service.store.set_deadline(db, key, Some(at))?,
+        None if options.persist && call.service.store.deadline(db, key).is_some() => {
+            call.service.store.set_deadline(db, key, None)?;
+        }
+        None => {}
+    }
+    call.reply().bulk(&value);
+    Ok(())
+}
+
+pub(super) fn mset(call: &mut Call<'_>) -> Outcome {
+    check_pairs(call, "mset")?;
+    set_pairs(call)?;
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn msetnx(call: &mut Call<'_>) -> Outcome {
+    check_pairs(call, "msetnx")?;
+    for key in call.args.from(1).iter().step_by(2) {
+        if call.get(key)?.is_some() {
+            call.reply().flag(false);
+            return Ok(());
+        }
+    }
+    set_pairs(call)?;
+    call.reply().flag(true);
+    Ok(())
+}
+
+fn check_pairs(call: &Call<'_>, command: &str) -> Outcome {
+    if call.args.len() % 2 == 1 {
+        Ok(())
+    } else {
+        Err(format!("ERR wrong number of arguments for '{command}' command").into())
+    }
+}
+
+fn set_pairs(call: &mut Call<'_>) -> Outcome {
+    let mut words = call.args.from(1).iter();
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        call.service.store.put(call.client.db, key, value, NewDeadline::Clear)?;
+    }
+    Ok(())
+}
+
+pub(super) fn append(call: &mut Call<'_>) -> Outcome {
+    let (key, tail) = (call.arg(1), call.arg(2));
+    let old = call.get(key)?;
+    let old = old.as_deref().unwrap_or_default();
+    let len = check_len(call, old.len().checked_add(tail.len()))?;
+    put_computed(call, key, |value| {
+        value.extend_from_slice(old);
+        value.extend_from_slice(tail);
+    })?;
+    call.reply().integer(len as i64);
+    Ok(())
+}
+
+pub(super) fn setrange(call: &mut Call<'_>) -> Outcome {
+    let (key, text) = (call.arg(1), call.arg(3));
+    let offset = parse_i64(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
+    let offset = usize::try_from(offset).map_err(|_| "ERR offset is out of range")?;
+    let old = call.get(key)?;
+    let old = old.as_deref().unwrap_or_default();
+    if text.is_empty() {
+        call.reply().integer(old.len() as i64);
+        return Ok(());
+    }
+    let end = check_len(call, offset.checked_add(text.len()))?;
+    put_computed(call, key, |value| {
+        value.extend_from_slice(old);
+        value.resize(old.len().max(end), 0);
+        value[offset..end].copy_from_slice(text);
+    })?;
+    call.reply().integer(old.len().max(end) as i64);
+    Ok(())
+}
+
+/// The length that a value would have, if it may have it.
+fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
+    let len_max = call.service.settings.limits.bulk_len_max.min(halite::VALUE_LEN_MAX);
+    len.filter(|&len| len <= len_max).ok_or_else(|| TOO_LONG.into())
+}
+
+/// Sets a value that `compute` writes; the key's deadline stays.
+fn put_computed(call: &mut Call<'_>, key: &[u8], compute: impl FnOnce(&mut Vec<u8>)) -> Outcome {
+    let service = &mut *call.service;
+    service.scratch.clear();
+    compute(&mut service.scratch);
+    let put = service.store.put(call.client.db, key, &service.scratch, NewDeadline::Keep);
+    if service.scratch.capacity() > SCRATCH_KEPT {
+        service.scratch = Vec::new();
+    }
+    Ok(put?)
+}
+
+/// The most memory that is kept for the next computed value, in bytes.
+const SCRATCH_KEPT: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_cut_at_the_ends_of_the_value() {
+        let value = b"Hello World";
+        for (start, end, expected) in [
+            (0, 3, "Hell"),
+            (0, -1, "Hello World"),
+            (-4, -1, "orld"),
+            (5, 3, ""),
+            (5, 5000, " World"),
+            (-5000, 10000, "Hello World"),
+            (0, -100, "H"),
+            (-1, -100, ""),
+            (i64::MIN, i64::MIN, "H"),
+            (i64::MAX, i64::MAX, ""),
+        ] {
+            assert_eq!(part(value, start, end), expected.as_bytes(), "{start}..={end}");
+        }
+        assert_eq!(part(b"", 0, -1), b"");
+    }
+}

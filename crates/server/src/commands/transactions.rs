@@ -1,0 +1,115 @@
+//! Transactions: commands that happen together, if the keys they depend on have not changed.
+
+use crate::call::Call;
+use crate::client::Client;
+use crate::dispatch;
+use crate::failure::{Failure, Outcome};
+use crate::service::Service;
+use crate::transaction::Queue;
+
+pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    call.client.queue = Some(Queue::default());
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_none() {
+        return Err("ERR DISCARD without MULTI".into());
+    }
+    leave(call.service, call.client);
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_some() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    let db = call.client.db;
+    for key in call.args.from(1) {
+        let known = call.client.watches.iter().any(|watch| watch.db == db && *watch.key == *key);
+        if !known {
+            let watch = call.service.store.watch(db, key)?;
+            call.client.watches.push(watch);
+        }
+    }
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn unwatch(call: &mut Call<'_>) -> Outcome {
+    forget_watches(call.service, call.client);
+    call.reply().ok();
+    Ok(())
+}
+
+/// Executes the queued commands on top of the store, and commits what they changed as one batch.
+pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
+    let Some(queue) = call.client.queue.take() else {
+        return Err("ERR EXEC without MULTI".into());
+    };
+    let changed = watched_key_changed(call);
+    forget_watches(call.service, call.client);
+    if queue.aborted {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    if changed? {
+        call.reply().null_array();
+        return Ok(());
+    }
+    call.service.store.begin();
+    let done = run(call, &queue).and_then(|()| Ok(call.service.store.commit()?));
+    call.service.store.rollback();
+    done.map_err(|failure| {
+        let text = failure.text();
+        let text = text.strip_prefix("ERR ").unwrap_or(&text);
+        format!("EXECABORT Transaction discarded because of: {text}").into()
+    })
+}
+
+/// Executes the queued commands. One that is refused does not keep the others from being executed;
+/// if the store fails, all end.
+fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
+    let start = call.out.len();
+    call.reply().array(queue.len());
+    for (command, args) in queue.iter() {
+        call.service.counters.commands += 1;
+        let mut queued = Call { service: call.service, client: call.client, args, out: call.out };
+        match dispatch::perform(&mut queued, command) {
+            Err(Failure::Refused(text)) => {
+                queued.service.counters.errors += 1;
+                queued.reply().error(&text);
+            }
+            done => done?,
+        }
+        // Beyond the limit the client is dropped; the other commands must be executed nevertheless.
+        let kept = call.service.settings.limits.output_buffer_len_max.saturating_add(1);
+        call.out.truncate(start.saturating_add(kept));
+    }
+    Ok(())
+}
+
+fn watched_key_changed(call: &mut Call<'_>) -> Outcome<bool> {
+    for watch in &call.client.watches {
+        if call.service.store.has_changed(watch)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Ends the transaction of a client without executing it.
+pub(crate) fn leave(service: &mut Service, client: &mut Client) {
+    client.queue = None;
+    forget_watches(service, client);
+}
+
+fn forget_watches(service: &mut Service, client: &mut Client) {
+    for watch in client.watches.drain(..) {
+        service.store.unwatch(&watch);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a server is told before it starts.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::SyncPolicy;
+
+/// The configuration of a server. The default listens on `127.0.0.1:6379`.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// The addresses to listen on.
+    pub bind: Vec<IpAddr>,
+    /// The port; 0 takes a free one, see [`crate::Server::local_addrs`].
+    pub port: u16,
+    /// The password that clients must give before anything else.
+    pub requirepass: Option<String>,
+    /// When a write is durable on an ordinary file.
+    pub sync: SyncPolicy,
+    /// The number of databases, at least one.
+    pub databases: u32,
+    /// The most clients at a time.
+    pub client_count_max: usize,
+    /// How long a client may be silent before it is disconnected; `None`: for ever.
+    pub idle_timeout: Option<Duration>,
+    /// How long a connection may be silent before TCP asks whether its other end still exists.
+    pub tcp_keepalive: Option<Duration>,
+    /// What a single client may take.
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bind: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            port: 6379,
+            requirepass: None,
+            sync: SyncPolicy::default(),
+            databases: 16,
+            client_count_max: 10_000,
+            idle_timeout: None,
+            tcp_keepalive: Some(Duration::from_secs(300)),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("bind", &self.bind)
+            .field("port", &self.port)
+            .field("requirepass", &self.requirepass.as_ref().map(|_| "<not shown>"))
+            .field("sync", &self.sync)
+            .field("databases", &self.databases)
+            .field("client_count_max", &self.client_count_max)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("tcp_keepalive", &self.tcp_keepalive)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+/// What a single client may take of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The longest word of a request, and so the longest value, in bytes.
+    pub bulk_len_max: usize,
+    /// The most words of a request.
+    pub args_max: usize,
+    /// The longest request typed on a line, in bytes.
+    pub inline_len_max: usize,
+    /// Bytes of requests that have arrived and are not answered; a client with more is dropped.
+    pub query_buffer_len_max: usize,
+    /// Bytes of replies that wait for the client to read them; a client with more is dropped.
+    pub output_buffer_len_max: usize,
+    /// Bytes of the commands that a client has queued between MULTI and EXEC.
+    pub transaction_len_max: usize,
+    /// Within which time a client must prove who it is, if there is a password, and finish a
+    /// request that it has begun; a large request has a second more for each 16 KiB of it that
+    /// have arrived.
+    pub request_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let requests = crate::resp::Limits::default();
+        Self {
+            bulk_len_max: requests.bulk_len_max,
+            args_max: requests.args_max,
+            inline_len_max: requests.inline_len_max,
+            query_buffer_len_max: 1 << 30,
+            output_buffer_len_max: 1 << 30,
+            transaction_len_max: 1 << 30,
+            request_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Limits {
+    /// The limits of requests, of a client that has proved who it is or not.
+    pub(crate) fn of_requests(&self, unauthenticated: bool) -> crate::resp::Limits {
+        crate::resp::Limits {
+            bulk_len_max: self.bulk_len_max,
+            args_max: self.args_max,
+            inline_len_max: self.inline_len_max,
+            unauthenticated,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_printed() {
+        let config = Config { requirepass: Some("secret".into()), ..Config::default() };
+        assert!(!format!("{config:?}").contains("secret"));
+    }
+}

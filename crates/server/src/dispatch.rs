@@ -1,0 +1,194 @@
+//! From a request to its command: who may do what, now or at EXEC.
+
+use std::borrow::Cow;
+
+use crate::call::{Call, is};
+use crate::client::{Client, Replies};
+use crate::commands::{self, Command, flags};
+use crate::failure::{Failure, Outcome};
+use crate::reply::Reply;
+use crate::resp::Args;
+use crate::service::Service;
+
+/// Whether a request was executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dispatched {
+    /// It was, and its reply is written.
+    Done,
+    /// It must wait until the pause is over.
+    Paused,
+}
+
+/// Executes a request of `client` and writes its reply to `out`.
+pub(crate) fn dispatch(
+    service: &mut Service,
+    client: &mut Client,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Dispatched {
+    if args.is_empty() {
+        return Dispatched::Done;
+    }
+    let found = find(args);
+    if let (Some(pause), Ok(command)) = (service.pause, &found) {
+        let writes =
+            command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
+        if service.now < pause.until && (writes || !pause.writes_only) {
+            return Dispatched::Paused;
+        }
+    }
+    service.counters.commands += 1;
+    let (start, replies) = (out.len(), client.replies);
+    if replies == Replies::SkipNext {
+        client.replies = Replies::SkipThis;
+    }
+    let result = match found {
+        Ok(command) => admit(service, client, command, args, out),
+        Err(_) if is_http(&args[0]) => {
+            client.killed = true;
+            return Dispatched::Done;
+        }
+        Err(failure) => {
+            client.queue.iter_mut().for_each(|queue| queue.aborted = true);
+            Err(failure)
+        }
+    };
+    if let Err(failure) = result {
+        service.counters.errors += 1;
+        Reply { out, protocol: client.protocol }.error(&failure.text());
+    }
+    match client.replies {
+        Replies::All => {}
+        Replies::None | Replies::SkipNext => out.truncate(start),
+        Replies::SkipThis => {
+            out.truncate(start);
+            client.replies = Replies::All;
+        }
+    }
+    Dispatched::Done
+}
+
+/// Executes a command; its changes happen together. On failure it has written no reply, but may,
+/// within EXEC, have changed something.
+#[inline]
+pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome {
+    // A command with one key changes it by one operation of the store, which is atomic by itself.
+    let gathers =
+        command.is(flags::MANY_KEYS) && call.args.len() > 2 && !call.service.store.in_transaction();
+    if gathers {
+        call.service.store.begin();
+    }
+    let start = call.out.len();
+    let mut result = (command.handler)(call);
+    if gathers {
+        match result {
+            Ok(()) => result = call.service.store.commit().map_err(Failure::from),
+            Err(_) => call.service.store.rollback(),
+        }
+    }
+    if result.is_err() {
+        call.out.truncate(start);
+    }
+    result
+}
+
+fn admit(
+    service: &mut Service,
+    client: &mut Client,
+    command: &'static Command,
+    args: Args<'_>,
+    out: &mut Vec<u8>,
+) -> Outcome {
+    check_admission(service, client, command, args).map_err(|failure| {
+        if !command.is(flags::EXECUTES) {
+            client.queue.iter_mut().for_each(|queue| queue.aborted = true);
+            return failure;
+        }
+        commands::transactions::leave(service, client);
+        let text = failure.text();
+        let text = text.strip_prefix("ERR ").unwrap_or(&text);
+        format!("EXECABORT Transaction discarded because of: {text}").into()
+    })?;
+    client.last_command = command.full_name;
+    if let Some(queue) = &mut client.queue
+        && !command.is(flags::NOT_QUEUED)
+    {
+        if queue.byte_len() + args.byte_len() > service.settings.limits.transaction_len_max {
+            queue.aborted = true;
+            return Err("ERR the transaction is too large, end it with EXEC or DISCARD".into());
+        }
+        queue.push(command, args);
+        Reply { out, protocol: client.protocol }.simple("QUEUED");
+        return Ok(());
+    }
+    perform(&mut Call { service, client, args, out }, command)
+}
+
+fn check_admission(
+    service: &Service,
+    client: &Client,
+    command: &'static Command,
+    args: Args<'_>,
+) -> Outcome {
+    if !command.takes(args.len()) {
+        let name = command.full_name;
+        return Err(format!("ERR wrong number of arguments for '{name}' command").into());
+    }
+    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    if stranger && !command.is(flags::NO_AUTH) {
+        return Err("NOAUTH Authentication required.".into());
+    }
+    if client.queue.is_some() && command.is(flags::NO_MULTI) {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    Ok(())
+}
+
+/// The command that a request names, a subcommand where there are some.
+#[inline]
+fn find(args: Args<'_>) -> Outcome<&'static Command> {
+    let Some(command) = commands::find(&args[0]) else { return Err(unknown(args)) };
+    match args.get(1) {
+        Some(word) if !command.subcommands.is_empty() => {
+            command.subcommand(word).ok_or_else(|| unknown_subcommand(command, word))
+        }
+        _ => Ok(command),
+    }
+}
+
+/// Whether a line is one of HTTP. A web page can make a browser send requests to this server, with
+/// lines in their body that are commands; so a connection that speaks HTTP ends at its first line.
+fn is_http(word: &[u8]) -> bool {
+    is(word, "POST") || is(word, "Host:")
+}
+
+fn unknown(args: Args<'_>) -> Failure {
+    let mut shown = String::new();
+    for arg in args.from(1) {
+        if shown.len() >= QUOTED_LEN_MAX {
+            break;
+        }
+        let room = QUOTED_LEN_MAX - shown.len();
+        shown.push_str(&format!("'{}' ", quoted(arg, room)));
+    }
+    let name = quoted(&args[0], QUOTED_LEN_MAX);
+    format!("ERR unknown command '{name}', with args beginning with: {shown}").into()
+}
+
+fn unknown_subcommand(command: &Command, word: &[u8]) -> Failure {
+    let name = command.name.to_ascii_uppercase();
+    let word = quoted(word, QUOTED_LEN_MAX);
+    format!("ERR unknown subcommand '{word}'. Try {name} HELP.").into()
+}
+
+/// How much of what a client sent is shown to it again, in bytes.
+const QUOTED_LEN_MAX: usize = 128;
+
+fn quoted(word: &[u8], len_max: usize) -> Cow<'_, str> {
+    String::from_utf8_lossy(&word[..word.len().min(len_max)])
+}
+
+fn queues_write(client: &Client) -> bool {
+    let queue = client.queue.as_ref();
+    queue.is_some_and(|queue| queue.iter().any(|(command, _)| command.is(flags::WRITE)))
+}

@@ -1,0 +1,52 @@
+//! What can go wrong with a server.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// What keeps a server from starting, or stopped it. What a client does wrong is answered to the
+/// client, and is not here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}; choose another address or port")]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// There is no address to listen on.
+    #[error("there is no address to listen on; give at least one")]
+    NoAddress,
+
+    /// There would be no database to use.
+    #[error("a server has at least one database, not 0")]
+    NoDatabase,
+
+    /// A text names no [`crate::SyncPolicy`].
+    #[error("`{text}` is no sync policy; say always, interval=<ms> or never")]
+    SyncPolicy {
+        /// The text.
+        text: String,
+    },
+
+    /// The operating system refused.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// What was written could not be made durable. The writes since the last sync were not
+    /// acknowledged.
+    #[error("writes could not be made durable, the server stopped: {0}")]
+    Sync(#[source] halite::Error),
+
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] halite::Error),
+}

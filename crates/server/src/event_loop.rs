@@ -1,0 +1,440 @@
+//! The event loop: one thread for all clients.
+//!
+//! A turn of the loop: see which sockets are ready; read from each of them once and execute the
+//! requests that have arrived, whose writes are visible and not yet durable; make all of them
+//! durable at once; then send the replies. So a reply says that a write is durable, and requests
+//! that arrive together, from one client or from many, share one fence.
+//!
+//! Readiness comes as edges: a connection remembers that it may be read from or written to, and is
+//! listed for the next turn as long as there is something to do. A client that does not read its
+//! replies is not read from either.
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use halite::Domain;
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::client::Client;
+use crate::commands::transactions;
+use crate::connection::Connection;
+use crate::dispatch::Dispatched;
+use crate::execution::{UNSENT_MAX, execute};
+use crate::service::Service;
+use crate::{Error, SyncPolicy, listener};
+
+/// How often the loop looks after what no event announces.
+pub(crate) const TICKS_PER_SECOND: u32 = 10;
+const TICK: Duration = Duration::from_millis(1000 / TICKS_PER_SECOND as u64);
+/// The token of the waker.
+pub(crate) const WAKER: Token = Token(0);
+/// The token of all listeners: when one is ready, all are asked.
+const LISTENERS: Token = Token(1);
+/// The token of the first connection.
+const FIRST_CONNECTION: Token = Token(2);
+
+const EVENTS_MAX: usize = 1024;
+/// Expired keys that are removed in one turn.
+const EXPIRED_MAX: usize = 512;
+/// How long a connection is silent before its buffers are given back.
+const BUFFERS_KEPT: Duration = Duration::from_secs(2);
+/// How long clients have to read their last replies at shutdown.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Bytes of a request that has begun for which it has a second more to arrive.
+const BYTES_PER_SECOND_MIN: usize = 16 << 10;
+
+/// All sockets, and the service that they reach.
+pub(crate) struct EventLoop {
+    poll: Poll,
+    listeners: Vec<TcpListener>,
+    service: Service,
+    connections: Vec<Option<Box<Connection>>>,
+    /// Places in `connections` that are empty.
+    free: Vec<usize>,
+    /// Connections to serve in this turn.
+    listed: Vec<usize>,
+    /// Connections whose next request waits for a pause to end.
+    paused: Vec<usize>,
+    stop: Arc<AtomicBool>,
+    next_client_id: u64,
+    /// Connections may wait that could not be accepted.
+    must_accept: bool,
+    /// More keys have expired than a turn removes.
+    must_expire: bool,
+    ticked_at: Instant,
+    ticks: u32,
+    synced_at: Instant,
+    /// When writes become durable, given the medium.
+    policy: SyncPolicy,
+}
+
+impl EventLoop {
+    pub(crate) fn new(
+        poll: Poll,
+        mut listeners: Vec<TcpListener>,
+        service: Service,
+        stop: Arc<AtomicBool>,
+        domain: Domain,
+    ) -> Result<Self, Error> {
+        for listener in &mut listeners {
+            let registered = poll.registry().register(listener, LISTENERS, Interest::READABLE);
+            registered.map_err(|source| Error::Io { action: "wait for connections", source })?;
+        }
+        // Elsewhere durability costs a fence: there is nothing to trade it for.
+        let policy = match domain {
+            Domain::PageCache => service.settings.sync,
+            _ => SyncPolicy::Always,
+        };
+        Ok(Self {
+            poll,
+            listeners,
+            service,
+            connections: Vec::new(),
+            free: Vec::new(),
+            listed: Vec::new(),
+            paused: Vec::new(),
+            stop,
+            next_client_id: 1,
+            must_accept: false,
+            must_expire: false,
+            ticked_at: Instant::now(),
+            ticks: 0,
+            synced_at: Instant::now(),
+            policy,
+        })
+    }
+
+    /// Serves clients until somebody stops the server.
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.stop.load(Ordering::Acquire) && !self.service.shutdown_asked {
+            self.wait(&mut events, self.timeout())?;
+            self.look_after()?;
+            self.turn()?;
+        }
+        self.finish(&mut events)
+    }
+
+    /// Answers what has arrived, and ends.
+    fn finish(mut self, events: &mut Events) -> Result<(), Error> {
+        self.listeners.clear();
+        self.service.pause = None;
+        self.resume_paused();
+        self.wait(events, Duration::ZERO)?;
+        self.turn()?;
+        self.service.sync().map_err(Error::Sync)?;
+        let deadline = Instant::now() + FAREWELL;
+        while self.connections.iter().flatten().any(|connection| connection.unsent() > 0) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.wait(events, left)?;
+            for token in std::mem::take(&mut self.listed) {
+                let Some(connection) = self.connections[token].as_mut() else { continue };
+                connection.listed = false;
+                if connection.send().is_err() {
+                    self.close(token);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How long nothing needs to be done if no socket becomes ready.
+    fn timeout(&self) -> Duration {
+        if !self.listed.is_empty() || self.must_expire {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let mut until = self.ticked_at + TICK;
+        if let Some(pause) = self.service.pause {
+            until = until.min(pause.until);
+        }
+        if let (SyncPolicy::Interval(interval), true) =
+            (self.policy, self.service.store.is_unsynced())
+        {
+            until = until.min(self.synced_at + interval);
+        }
+        until.saturating_duration_since(now)
+    }
+
+    /// Waits for sockets to become ready, and lists their connections.
+    fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<(), Error> {
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+            Err(source) => return Err(Error::Io { action: "wait for clients", source }),
+            Ok(()) => {}
+        }
+        self.service.tick();
+        for event in events.iter() {
+            let Some(place) = event.token().0.checked_sub(FIRST_CONNECTION.0) else {
+                self.must_accept |= event.token() == LISTENERS;
+                continue;
+            };
+            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            connection.readable |=
+                event.is_readable() || event.is_read_closed() || event.is_error();
+            connection.writable |= event.is_writable();
+            connection.ending |= event.is_read_closed();
+            if connection.readable || connection.unsent() > 0 {
+                self.list(place);
+            }
+        }
+        if self.must_accept {
+            self.accept();
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, place: usize) {
+        if let Some(connection) = &mut self.connections[place]
+            && !connection.listed
+        {
+            connection.listed = true;
+            self.listed.push(place);
+        }
+    }
+
+    /// Serves the listed connections, makes what they wrote durable, and answers them.
+    fn turn(&mut self) -> Result<(), Error> {
+        let served = std::mem::take(&mut self.listed);
+        for &place in &served {
+            self.serve(place);
+        }
+        self.sync()?;
+        for &place in &served {
+            self.answer(place);
+        }
+        if self.listed.is_empty() {
+            // Keep the memory.
+            self.listed = served;
+            self.listed.clear();
+        }
+        if self.service.some_killed {
+            self.close_killed();
+        }
+        if self.service.pause.is_none() {
+            self.resume_paused();
+        }
+        Ok(())
+    }
+
+    /// Reads from a connection once and executes the requests that have arrived.
+    fn serve(&mut self, place: usize) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        connection.listed = false;
+        let Some(mut client) = self.service.clients.take_out(place) else { return };
+        let wants_more = !client.closing
+            && !client.killed
+            && !connection.has_requests
+            && connection.unsent() < UNSENT_MAX;
+        if connection.readable && wants_more {
+            match connection.receive() {
+                Ok(len) => {
+                    self.service.counters.input_bytes += len as u64;
+                    if len > 0 {
+                        client.active_at = self.service.now;
+                    }
+                }
+                Err(_) => client.killed = true,
+            }
+        }
+        if connection.has_requests && !client.killed {
+            let dispatched = execute(&mut self.service, connection, &mut client);
+            if dispatched == Dispatched::Paused {
+                self.paused.push(place);
+            }
+        }
+        if connection.ended && !connection.has_requests {
+            client.closing = true;
+        }
+        self.service.some_killed |= client.killed;
+        self.service.clients.put_back(place, client);
+    }
+
+    /// Makes what was written durable, as far as the policy says.
+    fn sync(&mut self) -> Result<(), Error> {
+        let due = match self.policy {
+            SyncPolicy::Always => true,
+            SyncPolicy::Interval(interval) => self.service.now >= self.synced_at + interval,
+            SyncPolicy::Never => false,
+        };
+        if due && self.service.store.is_unsynced() || self.service.sync_asked {
+            self.service.sync().map_err(Error::Sync)?;
+            self.service.sync_asked = false;
+            self.synced_at = self.service.now;
+        }
+        Ok(())
+    }
+
+    /// Sends a connection's replies, and lists it again if there is more to do.
+    fn answer(&mut self, place: usize) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        let Some(client) = self.service.clients.get_mut(place) else { return };
+        if client.killed {
+            self.close(place);
+            return;
+        }
+        match connection.send() {
+            Ok(len) => self.service.counters.output_bytes += len as u64,
+            Err(_) => client.killed = true,
+        }
+        client.buffers.output_len = connection.unsent();
+        if client.killed || client.closing && connection.unsent() == 0 {
+            connection.drain();
+            self.close(place);
+            return;
+        }
+        let can_send = connection.unsent() > 0 && connection.writable;
+        let can_execute = connection.unsent() < UNSENT_MAX
+            && !client.closing
+            && (connection.has_requests || connection.readable)
+            && !self.paused.contains(&place);
+        if can_send || can_execute {
+            self.list(place);
+        }
+    }
+
+    fn close(&mut self, place: usize) {
+        if let Some(mut client) = self.service.clients.remove(place) {
+            transactions::leave(&mut self.service, &mut client);
+        }
+        if let Some(mut connection) = self.connections[place].take() {
+            // Closing the socket removes it from the poll too; this only says so.
+            let _ = self.poll.registry().deregister(&mut connection.socket);
+            self.free.push(place);
+        }
+        self.paused.retain(|&paused| paused != place);
+    }
+
+    fn close_killed(&mut self) {
+        self.service.some_killed = false;
+        let clients = self.service.clients.iter_mut();
+        let killed: Vec<_> =
+            clients.filter(|(_, client)| client.killed).map(|(place, _)| place).collect();
+        killed.into_iter().for_each(|place| self.close(place));
+    }
+
+    fn resume_paused(&mut self) {
+        for place in std::mem::take(&mut self.paused) {
+            self.list(place);
+        }
+    }
+
+    /// Accepts the connections that wait, as many as there may be.
+    fn accept(&mut self) {
+        self.must_accept = false;
+        for index in 0..self.listeners.len() {
+            loop {
+                match self.listeners[index].accept() {
+                    Ok((socket, addr)) => self.welcome(socket, addr),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                        ) => {}
+                    // No more files, or no memory: try again at the next tick.
+                    Err(_) => {
+                        self.must_accept = true;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
+        self.service.counters.connections += 1;
+        if self.service.clients.len() >= self.service.settings.client_count_max {
+            self.service.counters.connections_rejected += 1;
+            let _ = socket.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        // A connection without these options works too.
+        let _ = socket.set_nodelay(true);
+        if let Some(idle) = self.service.settings.tcp_keepalive {
+            let _ = listener::keep_alive(&socket, idle);
+        }
+        let Ok(laddr) = socket.local_addr() else { return };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let token = Token(FIRST_CONNECTION.0 + place);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(&mut socket, token, interest).is_err() {
+            self.free.push(place);
+            return;
+        }
+        let fd = socket.as_raw_fd();
+        let client = Client::new(self.next_client_id, addr, laddr, fd, self.service.now);
+        self.next_client_id += 1;
+        self.service.clients.insert(place, client);
+        self.connections[place] = Some(Box::new(Connection::new(socket)));
+    }
+
+    /// Does what no event announces.
+    fn look_after(&mut self) -> Result<(), Error> {
+        if self.service.pause.is_some_and(|pause| pause.until <= self.service.now) {
+            self.service.pause = None;
+            self.resume_paused();
+        }
+        let ticks = self.service.now >= self.ticked_at + TICK;
+        if (ticks || self.must_expire) && self.service.expires_actively {
+            // Keys that cannot be removed now are not seen by anybody, and are tried again.
+            let expired = self.service.store.expire_due(EXPIRED_MAX);
+            self.must_expire = expired.is_ok_and(|count| count == EXPIRED_MAX);
+        }
+        if !ticks {
+            return Ok(());
+        }
+        self.ticked_at = self.service.now;
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.must_accept {
+            self.accept();
+        }
+        if self.ticks.is_multiple_of(TICKS_PER_SECOND) {
+            self.look_after_connections();
+        }
+        Ok(())
+    }
+
+    /// Closes connections that are silent for too long, and gives back memory of the others.
+    fn look_after_connections(&mut self) {
+        for place in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[place] else { continue };
+            let Some(client) = self.service.clients.get_mut(place) else { continue };
+            let silent = self.service.now.saturating_duration_since(client.active_at);
+            if silent >= BUFFERS_KEPT && connection.input.free() > 0 {
+                connection.input.shrink();
+                client.buffers.query_len = connection.input.len();
+                client.buffers.query_free = connection.input.free();
+                client.buffers.output_capacity = connection.output.capacity();
+            }
+            let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
+            if idle && !self.paused.contains(&place) || is_late(&self.service, place, connection) {
+                self.close(place);
+            }
+        }
+    }
+}
+
+/// Whether a client has had its time to prove who it is, or to finish a request.
+fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
+    let Some(client) = service.clients.get(place) else { return false };
+    let timeout = service.settings.limits.request_timeout;
+    let since = |then: Instant| service.now.saturating_duration_since(then);
+    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    if stranger && since(client.connected_at) >= timeout {
+        return true;
+    }
+    let arrived = connection.input.unread().len();
+    let more = Duration::from_secs((arrived / BYTES_PER_SECOND_MIN) as u64);
+    connection.request_began.is_some_and(|began| since(began) >= timeout + more)
+}

@@ -1,0 +1,69 @@
+//! The requests in a connection's input, one after the other.
+
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::dispatch::{Dispatched, dispatch};
+use crate::reply::Reply;
+use crate::resp::Step;
+use crate::service::Service;
+
+/// Bytes of unsent replies above which a client's next request waits.
+pub(crate) const UNSENT_MAX: usize = 1 << 20;
+
+/// Executes the requests in a connection's input, until they end, or too many replies wait, or a
+/// pause begins.
+pub(crate) fn execute(
+    service: &mut Service,
+    connection: &mut Connection,
+    client: &mut Client,
+) -> Dispatched {
+    let mut dispatched = Dispatched::Done;
+    connection.has_requests = false;
+    client.buffers.query_len = connection.input.len();
+    client.buffers.query_free = connection.input.free();
+    while !client.closing && !client.killed {
+        if connection.unsent() >= UNSENT_MAX {
+            connection.has_requests = true;
+            break;
+        }
+        let stranger = !client.authenticated && service.settings.requirepass.is_some();
+        let limits = service.settings.limits.of_requests(stranger);
+        let input = connection.input.unread();
+        match connection.parser.parse(input, &limits) {
+            Ok(Step::Request { len }) => {
+                client.buffers.request_len = len;
+                let args = connection.parser.args(input);
+                dispatched = dispatch(service, client, args, &mut connection.output);
+                if dispatched == Dispatched::Paused {
+                    connection.has_requests = true;
+                    break;
+                }
+                connection.parser.reset();
+                connection.input.consume(len);
+                if connection.unsent() > service.settings.limits.output_buffer_len_max {
+                    service.counters.output_limit_disconnections += 1;
+                    client.killed = true;
+                }
+            }
+            Ok(Step::More) => break,
+            Err(error) => {
+                let mut reply = Reply { out: &mut connection.output, protocol: client.protocol };
+                reply.error(&format!("ERR {error}"));
+                service.counters.errors += 1;
+                client.closing = true;
+            }
+        }
+    }
+    connection.input.compact();
+    let waits = !connection.input.unread().is_empty() && !connection.has_requests;
+    connection.request_began = waits.then(|| connection.request_began.unwrap_or(service.now));
+    if connection.input.unread().len() > service.settings.limits.query_buffer_len_max {
+        service.counters.query_limit_disconnections += 1;
+        client.killed = true;
+    }
+    client.buffers.query_len = connection.input.len();
+    client.buffers.query_free = connection.input.free();
+    client.buffers.output_capacity = connection.output.capacity();
+    client.buffers.request_len = 0;
+    dispatched
+}

@@ -1,0 +1,65 @@
+//! Why a command was not done.
+
+use std::borrow::Cow;
+
+/// The result of a command; its reply, if it was done, is written already.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a command was not done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What it asks cannot be done; the reply says why: a code, a space, and a text.
+    Refused(Cow<'static, str>),
+    /// The store failed.
+    Store(halite::Error),
+}
+
+/// The reply to a write when the store is full.
+const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+pub(crate) const SYNTAX: &str = "ERR syntax error";
+pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(crate) const NOT_A_FLOAT: &str = "ERR value is not a valid float";
+pub(crate) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
+pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
+
+impl Failure {
+    /// The reply.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Refused(text) => Cow::Borrowed(text),
+            Self::Store(halite::Error::Full { .. }) => Cow::Borrowed(FULL),
+            Self::Store(error) => Cow::Owned(format!("ERR {error}")),
+        }
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Self {
+        Self::Refused(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Refused(Cow::Owned(text))
+    }
+}
+
+impl From<halite::Error> for Failure {
+    fn from(error: halite::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_store_is_what_redis_calls_out_of_memory() {
+        let failure = Failure::from(halite::Error::Full { used: 1, limit: 1 });
+        assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
+    }
+}

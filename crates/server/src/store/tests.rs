@@ -1,0 +1,194 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A store on a database that only this test has.
+fn store() -> (Store, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let db = halite::Database::open(folder.path().join("data")).unwrap();
+    (Store::open(db, 3).unwrap(), folder)
+}
+
+/// Something that a command may do.
+#[derive(Debug, Clone)]
+enum Action {
+    Put { db: usize, key: u8, value: u8, deadline: NewDeadline },
+    Remove { db: usize, key: u8 },
+    SetDeadline { db: usize, key: u8, deadline: Option<u64> },
+    Flush { db: usize },
+    Swap { a: usize, b: usize },
+    Later,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let (db, key) = (0..3usize, 0..6u8);
+    let deadline = prop_oneof![
+        2 => Just(NewDeadline::Keep),
+        2 => Just(NewDeadline::Clear),
+        3 => (0..30u64).prop_map(NewDeadline::At),
+    ];
+    prop_oneof![
+        6 => (db.clone(), key.clone(), any::<u8>(), deadline)
+            .prop_map(|(db, key, value, deadline)| Action::Put { db, key, value, deadline }),
+        3 => (db.clone(), key.clone()).prop_map(|(db, key)| Action::Remove { db, key }),
+        3 => (db.clone(), key, proptest::option::of(0..30u64))
+            .prop_map(|(db, key, deadline)| Action::SetDeadline { db, key, deadline }),
+        1 => db.clone().prop_map(|db| Action::Flush { db }),
+        1 => (db.clone(), db).prop_map(|(a, b)| Action::Swap { a, b }),
+        1 => Just(Action::Later),
+    ]
+}
+
+fn apply(store: &mut Store, action: &Action) {
+    match *action {
+        Action::Put { db, key, value, deadline } => {
+            // As commands do that keep a deadline: they look at the value first.
+            store.get(db, &[key]).unwrap();
+            store.put(db, &[key], &[value], deadline).unwrap();
+        }
+        Action::Remove { db, key } => drop(store.remove(db, &[key]).unwrap()),
+        Action::SetDeadline { db, key, deadline } => {
+            if store.contains(db, &[key]).unwrap() {
+                store.set_deadline(db, &[key], deadline).unwrap();
+            }
+        }
+        Action::Flush { db } => store.flush(db..db + 1).unwrap(),
+        Action::Swap { a, b } => store.swap(a, b).unwrap(),
+        Action::Later => store.now_ms += 5,
+    }
+}
+
+/// Everything that a client can see.
+type Seen = Vec<(usize, Vec<u8>, Vec<u8>, Option<u64>)>;
+
+fn seen(store: &mut Store) -> Seen {
+    let mut all = Vec::new();
+    for db in 0..3 {
+        let mut keys = Vec::new();
+        let visit = |key: &[u8]| {
+            keys.push(key.to_vec());
+            std::ops::ControlFlow::Continue(())
+        };
+        store.walk(db, b"", None, visit).unwrap();
+        assert!(store.len(db).unwrap() >= keys.len() as u64);
+        for key in 0..6u8 {
+            assert_eq!(store.contains(db, &[key]).unwrap(), keys.contains(&vec![key]));
+        }
+        // Now that all expired keys have been looked at, they are gone.
+        assert_eq!(store.len(db).unwrap(), keys.len() as u64);
+        for key in keys {
+            let value = store.get(db, &key).unwrap().unwrap().to_vec();
+            let deadline = store.deadline(db, &key);
+            all.push((db, key, value, deadline));
+        }
+    }
+    all
+}
+
+/// The deadlines in the key spaces and those in memory.
+fn check_deadlines(store: &Store) {
+    for database in &store.databases {
+        let mut stored = 0;
+        for pair in database.expires.iter().unwrap() {
+            let (key, record) = pair.unwrap();
+            let at = u64::from_be_bytes(record[..].try_into().unwrap());
+            assert_eq!(database.deadlines.get(&key), Some(at));
+            assert!(database.values.contains_key(&key).unwrap());
+            stored += 1;
+        }
+        assert_eq!(database.deadlines.len(), stored);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_transaction_does_what_its_commands_do_one_by_one(
+        before in prop::collection::vec(action(), 0..30),
+        inside in prop::collection::vec(action(), 0..30),
+    ) {
+        let ((mut one_by_one, _a), (mut together, _b)) = (store(), store());
+        for action in &before {
+            apply(&mut one_by_one, action);
+            apply(&mut together, action);
+        }
+        together.begin();
+        for action in &inside {
+            apply(&mut one_by_one, action);
+            apply(&mut together, action);
+            prop_assert_eq!(seen(&mut one_by_one), seen(&mut together));
+        }
+        together.commit().unwrap();
+        prop_assert_eq!(seen(&mut one_by_one), seen(&mut together));
+        check_deadlines(&one_by_one);
+        check_deadlines(&together);
+        // And it is all in the database.
+        let mut reopened = Store::open(together.db.clone(), 3).unwrap();
+        reopened.now_ms = together.now_ms;
+        prop_assert_eq!(seen(&mut reopened), seen(&mut together));
+    }
+
+    #[test]
+    fn a_transaction_that_is_rolled_back_leaves_nothing(
+        before in prop::collection::vec(action(), 0..20),
+        inside in prop::collection::vec(action(), 0..20),
+    ) {
+        let (mut store, _folder) = store();
+        before.iter().for_each(|action| apply(&mut store, action));
+        let (then, now_ms) = (seen(&mut store), store.now_ms);
+        store.begin();
+        inside.iter().for_each(|action| apply(&mut store, action));
+        store.rollback();
+        store.now_ms = now_ms;
+        prop_assert_eq!(seen(&mut store), then);
+        check_deadlines(&store);
+    }
+
+    #[test]
+    fn collected_keys_are_those_that_nobody_could_see(
+        actions in prop::collection::vec(action(), 0..40), limit in 1..4usize,
+    ) {
+        let (mut store, _folder) = store();
+        actions.iter().for_each(|action| apply(&mut store, action));
+        store.now_ms += 10;
+        let mut copy = Store::open(store.db.clone(), 3).unwrap();
+        copy.now_ms = store.now_ms;
+        while store.expire_due(limit).unwrap() == limit {}
+        check_deadlines(&store);
+        let lens: Vec<_> = (0..3).map(|db| store.len(db).unwrap()).collect();
+        let seen = seen(&mut store);
+        let visible: Vec<_> =
+            (0..3).map(|db| seen.iter().filter(|(at, ..)| *at == db).count() as u64).collect();
+        prop_assert_eq!(lens, visible);
+    }
+
+    #[test]
+    fn a_walk_goes_on_behind_any_key(
+        keys in prop::collection::btree_set(prop::collection::vec(0..3u8, 0..4), 0..20),
+        changed in prop::collection::btree_set(prop::collection::vec(0..3u8, 0..4), 0..10),
+        prefix in prop::collection::vec(0..3u8, 0..3),
+        after in proptest::option::of(prop::collection::vec(0..3u8, 0..4)),
+    ) {
+        let (mut store, _folder) = store();
+        for key in &keys {
+            store.put(0, key, b"v", NewDeadline::Clear).unwrap();
+        }
+        store.begin();
+        let mut expected = keys.clone();
+        for key in &changed {
+            if !store.remove(0, key).unwrap() {
+                store.put(0, key, b"v", NewDeadline::Clear).unwrap();
+                expected.insert(key.clone());
+            } else {
+                expected.remove(key);
+            }
+        }
+        let mut found = Vec::new();
+        store.walk(0, &prefix, after.as_deref(), |key| {
+            found.push(key.to_vec());
+            std::ops::ControlFlow::Continue(())
+        }).unwrap();
+        expected.retain(|key| key.starts_with(&prefix));
+        expected.retain(|key| after.as_ref().is_none_or(|after| key > after));
+        prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+    }
+}

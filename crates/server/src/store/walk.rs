@@ -1,0 +1,124 @@
+//! Keys in order, as a transaction sees them.
+
+use std::iter::Peekable;
+use std::ops::{Bound, ControlFlow};
+
+use halite::KeyRange;
+
+use super::overlay::{Change, Value};
+use super::{Result, Store};
+
+impl Store {
+    /// Visits the keys that begin with `prefix` and are larger than `after`, in order, until
+    /// `visit` breaks. Keys that have expired are passed over.
+    pub(crate) fn walk(
+        &self,
+        db: usize,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let place = self.place(db);
+        let range = KeyRange::prefix(prefix);
+        let start = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
+        if matches!((start, end), (Bound::Excluded(after), Bound::Excluded(end)) if after >= end) {
+            return Ok(());
+        }
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
+        let cleared = changes.is_some_and(|changes| changes.cleared);
+        let stored = match cleared {
+            true => None,
+            false => Some(self.databases[place].values.range::<&[u8]>((start, end))?),
+        };
+        let mut stored = stored.into_iter().flatten().peekable();
+        let changed = changes.map(|changes| changes.keys.range::<[u8], _>((start, end)));
+        let mut changed = changed.into_iter().flatten().peekable();
+        loop {
+            match next_change(&mut stored, &mut changed) {
+                Some((key, change)) => {
+                    if !matches!(change.value, Value::Removed)
+                        && !self.is_due(place, key)
+                        && visit(key).is_break()
+                    {
+                        return Ok(());
+                    }
+                }
+                None => {
+                    let Some(pair) = stored.next() else { return Ok(()) };
+                    let (key, _) = pair?;
+                    if !self.is_due(place, &key) && visit(&key).is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The number of keys, expired ones that have not been removed yet included.
+    pub(crate) fn len(&self, db: usize) -> Result<u64> {
+        let place = self.place(db);
+        let values = &self.databases[place].values;
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
+        let Some(changes) = changes else { return values.len() };
+        let mut len = if changes.cleared { 0 } else { values.len()? };
+        for (key, change) in &changes.keys {
+            let was_there = !changes.cleared && values.contains_key(key)?;
+            match change.value {
+                Value::Put(_) if !was_there => len += 1,
+                Value::Removed if was_there => len -= 1,
+                _ => {}
+            }
+        }
+        Ok(len)
+    }
+
+    /// A key chosen by `random`, which gives a new number at each call.
+    pub(crate) fn random_key(
+        &mut self,
+        db: usize,
+        mut random: impl FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let place = self.place(db);
+        for _ in 0..SAMPLES_MAX {
+            let sample = self.databases[place].values.sample(random())?;
+            let Some(key) = sample else { break };
+            if self.has_value(place, &key)? {
+                return Ok(Some(key.to_vec()));
+            }
+        }
+        // Nearly all keys have expired, or are a transaction's own.
+        let mut first = None;
+        self.walk(db, b"", None, |key| {
+            first = Some(key.to_vec());
+            ControlFlow::Break(())
+        })?;
+        Ok(first)
+    }
+}
+
+/// How often a random key may turn out to be gone.
+const SAMPLES_MAX: usize = 100;
+
+/// The next key of the two if it is a changed one; a stored one that it replaces is passed over.
+fn next_change<'a, Stored, Changed, B>(
+    stored: &mut Peekable<Stored>,
+    changed: &mut Peekable<Changed>,
+) -> Option<(&'a [u8], &'a Change)>
+where
+    Stored: Iterator<Item = Result<(B, B)>>,
+    Changed: Iterator<Item = (&'a Box<[u8]>, &'a Change)>,
+    B: AsRef<[u8]>,
+{
+    let (key, _) = changed.peek()?;
+    match stored.peek() {
+        Some(Ok((stored_key, _))) if stored_key.as_ref() < &key[..] => return None,
+        Some(Ok((stored_key, _))) if stored_key.as_ref() == &key[..] => drop(stored.next()),
+        Some(Err(_)) => return None,
+        _ => {}
+    }
+    changed.next().map(|(key, change)| (&key[..], change))
+}

@@ -1,0 +1,48 @@
+//! The commands that wait for EXEC.
+
+use std::ops::Range;
+
+use crate::commands::Command;
+use crate::resp::Args;
+
+/// Commands in the order in which they came, with copies of their words.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    commands: Vec<(&'static Command, Range<usize>)>,
+    ranges: Vec<Range<usize>>,
+    bytes: Vec<u8>,
+    /// A command was refused: EXEC must not execute the others.
+    pub(crate) aborted: bool,
+}
+
+impl Queue {
+    /// Adds a command.
+    pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) {
+        let first = self.ranges.len();
+        for arg in args {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(arg);
+            self.ranges.push(start..self.bytes.len());
+        }
+        self.commands.push((command, first..self.ranges.len()));
+    }
+
+    /// The commands.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
+        let commands = self.commands.iter();
+        commands
+            .map(|(command, range)| (*command, Args::new(&self.bytes, &self.ranges[range.clone()])))
+    }
+
+    /// The number of commands.
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Bytes that the commands take.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes.len()
+            + self.ranges.len() * size_of::<Range<usize>>()
+            + self.commands.len() * size_of::<(&Command, Range<usize>)>()
+    }
+}

@@ -1,0 +1,204 @@
+//! A server in a thread, and clients that talk to it over TCP.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use halite::Database;
+use halite_server::{Config, Error, Handle, Server};
+
+/// How long a test waits for a reply before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server. It stops when it is dropped.
+pub(crate) struct Running {
+    pub(crate) addr: SocketAddr,
+    pub(crate) handle: Handle,
+    pub(crate) db: Database,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Running {
+    /// A server with an empty database.
+    pub(crate) fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    /// A server with an empty database, configured by `change`.
+    pub(crate) fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path().join("data")).unwrap();
+        let mut running = Self::on(db, change);
+        running._folder = Some(folder);
+        running
+    }
+
+    /// A server on `db`.
+    pub(crate) fn on(db: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::default();
+        config.port = 0;
+        change(&mut config);
+        let server = Server::bind(db.clone(), config).unwrap();
+        let (addr, handle) = (server.local_addrs()[0], server.handle());
+        let thread = Some(std::thread::spawn(move || server.run()));
+        Self { addr, handle, db, thread, _folder: None }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.addr)
+    }
+
+    /// Stops the server and returns what `run` returned.
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        self.handle.shutdown();
+        self.wait()
+    }
+
+    /// Waits until the server has stopped by itself.
+    pub(crate) fn wait(&mut self) -> Result<(), Error> {
+        self.thread.take().expect("the server runs").join().expect("the server does not panic")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.handle.shutdown();
+        if let Some(thread) = self.thread.take() {
+            let result = thread.join();
+            if !std::thread::panicking() {
+                result.expect("the server does not panic").expect("the server stops in order");
+            }
+        }
+    }
+}
+
+/// A client that shows replies as text.
+pub(crate) struct Client {
+    pub(crate) socket: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
+        let socket = TcpStream::connect(addr).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self { socket: BufReader::new(socket) }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.socket.get_mut().write_all(bytes).unwrap();
+    }
+
+    /// Sends words, as an array.
+    pub(crate) fn send_words<W: AsRef<[u8]>>(&mut self, words: &[W]) {
+        self.send(&request(words));
+    }
+
+    /// Sends a request and returns its reply.
+    pub(crate) fn call<W: AsRef<[u8]>>(&mut self, words: &[W]) -> String {
+        self.send_words(words);
+        self.reply()
+    }
+
+    /// Sends a request written as words between spaces; `''` is the empty word.
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.call(&words(line))
+    }
+
+    /// Sends each request and compares its reply.
+    #[track_caller]
+    pub(crate) fn check(&mut self, dialogue: &[(&str, &str)]) {
+        for (request, expected) in dialogue {
+            assert_eq!(self.ask(request), *expected, "reply to `{request}`");
+        }
+    }
+
+    /// The integer that a request is answered with.
+    #[track_caller]
+    pub(crate) fn integer(&mut self, line: &str) -> i64 {
+        let reply = self.ask(line);
+        let number = reply.strip_prefix(':').and_then(|number| number.parse().ok());
+        number.unwrap_or_else(|| panic!("`{line}` is answered with {reply}"))
+    }
+
+    /// The next reply: `+OK`, `-ERR ...`, `:1`, `"bulk"`, `nil`, `[array]`, `{map: ...}`, `~[set]`,
+    /// `=txt:...`; or `closed`.
+    pub(crate) fn reply(&mut self) -> String {
+        self.try_reply().unwrap_or_else(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => "closed".to_owned(),
+            _ => panic!("no reply: {error}"),
+        })
+    }
+
+    fn try_reply(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.socket.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = line.strip_suffix("\r\n").expect("a line ends with CRLF").to_owned();
+        let (mark, rest) = line.split_at(1);
+        let len = || rest.parse::<i64>().expect("a length");
+        match mark {
+            "+" | "-" | ":" => Ok(line),
+            "_" => Ok("nil".to_owned()),
+            "$" | "*" if rest == "-1" => Ok("nil".to_owned()),
+            "$" | "=" => {
+                let mut bytes = vec![0; len() as usize + 2];
+                self.socket.read_exact(&mut bytes)?;
+                assert_eq!(bytes.split_off(bytes.len() - 2), b"\r\n");
+                let text = bytes.escape_ascii();
+                Ok(if mark == "=" { format!("={text}") } else { format!("\"{text}\"") })
+            }
+            "*" | "~" | "%" => {
+                let mut text = String::new();
+                for index in 0..len() {
+                    let comma = if index > 0 { ", " } else { "" };
+                    write!(text, "{comma}{}", self.try_reply()?).unwrap();
+                    if mark == "%" {
+                        write!(text, ": {}", self.try_reply()?).unwrap();
+                    }
+                }
+                Ok(match mark {
+                    "*" => format!("[{text}]"),
+                    "~" => format!("~[{text}]"),
+                    _ => format!("{{{text}}}"),
+                })
+            }
+            _ => panic!("unknown reply {line:?}"),
+        }
+    }
+}
+
+/// The words of a line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_ascii_whitespace().map(|word| if word == "''" { "" } else { word }).collect()
+}
+
+/// A request as an array of words.
+pub(crate) fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n", word.as_ref().len()).bytes());
+        bytes.extend(word.as_ref());
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+/// Tries until `condition` holds; fails after a long time.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} did not happen");
+}

@@ -1,0 +1,174 @@
+//! Keys and databases.
+
+mod common;
+
+use common::Running;
+
+#[test]
+fn keys_are_counted_and_removed() {
+    Running::start().client().check(&[
+        ("MSET a 1 b 2 c 3", "+OK"),
+        ("EXISTS a b a none", ":3"),
+        ("TOUCH a none", ":1"),
+        ("TYPE a", "+string"),
+        ("TYPE none", "+none"),
+        ("DBSIZE", ":3"),
+        ("DEL a a none", ":1"),
+        ("UNLINK b c", ":2"),
+        ("DBSIZE", ":0"),
+        ("DEL", "-ERR wrong number of arguments for 'del' command"),
+    ]);
+}
+
+#[test]
+fn keys_are_found_by_pattern() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[
+        ("MSET user:1 a user:2 b other c u?er d", "+OK"),
+        ("KEYS user:*", "[\"user:1\", \"user:2\"]"),
+        ("KEYS u\\?er", "[\"u?er\"]"),
+        ("KEYS *[er]*2", "[\"user:2\"]"),
+        ("KEYS none*", "[]"),
+        ("KEYS *", "[\"other\", \"u?er\", \"user:1\", \"user:2\"]"),
+    ]);
+    let random: Vec<_> = (0..200).map(|_| client.ask("RANDOMKEY")).collect();
+    for key in ["\"other\"", "\"u?er\"", "\"user:1\"", "\"user:2\""] {
+        assert!(random.iter().any(|found| found == key), "{key} is among 200 random keys");
+    }
+    client.check(&[("FLUSHALL", "+OK"), ("RANDOMKEY", "nil")]);
+}
+
+#[test]
+fn a_key_moves_with_its_deadline() {
+    Running::start().client().check(&[
+        ("SET a 1 EX 100", "+OK"),
+        ("SET b 2", "+OK"),
+        ("RENAME a b", "+OK"),
+        ("TTL b", ":100"),
+        ("EXISTS a", ":0"),
+        ("SET c 3", "+OK"),
+        ("RENAME c b", "+OK"),
+        ("TTL b", ":-1"),
+        ("RENAME none x", "-ERR no such key"),
+        ("RENAMENX none x", "-ERR no such key"),
+        ("RENAME b b", "+OK"),
+        ("RENAMENX b b", ":0"),
+        ("SET d 4", "+OK"),
+        ("RENAMENX b d", ":0"),
+        ("RENAMENX b e", ":1"),
+        ("GET e", "\"3\""),
+    ]);
+}
+
+#[test]
+fn a_key_is_copied_with_its_deadline() {
+    Running::start().client().check(&[
+        ("SET a 1 EX 100", "+OK"),
+        ("COPY a b", ":1"),
+        ("TTL b", ":100"),
+        ("SET c 2", "+OK"),
+        ("COPY a c", ":0"),
+        ("COPY a c REPLACE", ":1"),
+        ("GET c", "\"1\""),
+        ("COPY none x", ":0"),
+        ("COPY a a", "-ERR source and destination objects are the same"),
+        ("COPY a a DB 3", ":1"),
+        ("SELECT 3", "+OK"),
+        ("TTL a", ":100"),
+        ("COPY a a DB 16", "-ERR DB index is out of range"),
+        ("COPY a a DB x", "-ERR value is not an integer or out of range"),
+        ("COPY a a DB", "-ERR syntax error"),
+    ]);
+}
+
+#[test]
+fn a_key_moves_to_another_database() {
+    Running::start().client().check(&[
+        ("SET a 1 EX 100", "+OK"),
+        ("MOVE a 1", ":1"),
+        ("MOVE a 1", ":0"),
+        ("SET a 2", "+OK"),
+        ("MOVE a 1", ":0"),
+        ("MOVE a 0", "-ERR source and destination objects are the same"),
+        ("MOVE a 16", "-ERR DB index is out of range"),
+        ("SELECT 1", "+OK"),
+        ("GET a", "\"1\""),
+        ("TTL a", ":100"),
+    ]);
+}
+
+#[test]
+fn databases_are_apart() {
+    Running::start().client().check(&[
+        ("SET k zero", "+OK"),
+        ("SELECT 15", "+OK"),
+        ("GET k", "nil"),
+        ("SET k fifteen", "+OK"),
+        ("SELECT 16", "-ERR DB index is out of range"),
+        ("SELECT -1", "-ERR DB index is out of range"),
+        ("SELECT x", "-ERR value is not an integer or out of range"),
+        ("GET k", "\"fifteen\""),
+        ("FLUSHDB", "+OK"),
+        ("DBSIZE", ":0"),
+        ("SELECT 0", "+OK"),
+        ("GET k", "\"zero\""),
+        ("FLUSHALL ASYNC", "+OK"),
+        ("GET k", "nil"),
+        ("FLUSHDB X", "-ERR syntax error"),
+    ]);
+}
+
+#[test]
+fn swapped_databases_stay_swapped_after_a_restart() {
+    let mut server = Running::start();
+    server.client().check(&[
+        ("SET k zero EX 100", "+OK"),
+        ("SWAPDB 0 1", "+OK"),
+        ("GET k", "nil"),
+        ("SELECT 1", "+OK"),
+        ("GET k", "\"zero\""),
+        ("TTL k", ":100"),
+        ("SWAPDB 1 2", "+OK"),
+        ("SWAPDB x 1", "-ERR invalid first DB index"),
+        ("SWAPDB 0 x", "-ERR invalid second DB index"),
+        ("SWAPDB 0 16", "-ERR DB index is out of range"),
+    ]);
+    server.stop().unwrap();
+    let again = Running::on(server.db.clone(), |_| {});
+    again.client().check(&[("SELECT 2", "+OK"), ("GET k", "\"zero\""), ("TTL k", ":100")]);
+    drop(again);
+    // A server with fewer databases leaves the others alone.
+    let fewer = Running::on(server.db.clone(), |config| config.databases = 2);
+    fewer.client().check(&[("DBSIZE", ":0"), ("SELECT 2", "-ERR DB index is out of range")]);
+    drop(fewer);
+    let more = Running::on(server.db.clone(), |config| config.databases = 20);
+    more.client().check(&[("SELECT 2", "+OK"), ("GET k", "\"zero\""), ("SELECT 19", "+OK")]);
+}
+
+#[test]
+fn objects_are_described_as_redis_would() {
+    let number = "9".repeat(20);
+    let (short, long) = ("x".repeat(44), "x".repeat(45));
+    let server = Running::start();
+    let mut client = server.client();
+    for (value, encoding) in [
+        ("123", "int"),
+        (number.as_str(), "embstr"),
+        (short.as_str(), "embstr"),
+        (long.as_str(), "raw"),
+    ] {
+        client.call(&["SET", "k", value]);
+        assert_eq!(client.ask("OBJECT ENCODING k"), format!("\"{encoding}\""));
+    }
+    client.check(&[
+        ("OBJECT REFCOUNT k", ":1"),
+        ("OBJECT IDLETIME k", ":0"),
+        ("OBJECT ENCODING none", "nil"),
+        ("OBJECT NOSUCH k", "-ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP."),
+        ("OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command"),
+    ]);
+    assert!(
+        client.ask("OBJECT FREQ k").starts_with("-ERR An LFU maxmemory policy is not selected")
+    );
+}

@@ -1,0 +1,112 @@
+//! SCAN returns every key that is there all the time.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Client, Running};
+
+/// Scans to the end; `between` runs between the pages.
+fn scan(client: &mut Client, options: &str, mut between: impl FnMut(&mut Client)) -> Vec<String> {
+    let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
+    loop {
+        let reply = client.ask(&format!("SCAN {cursor} {options}"));
+        let (next, page) = page(&reply);
+        keys.extend(page);
+        if next == "0" {
+            return keys;
+        }
+        cursor = next;
+        between(client);
+    }
+}
+
+fn page(reply: &str) -> (String, Vec<String>) {
+    let inner = reply.strip_prefix("[\"").unwrap_or_else(|| panic!("{reply}"));
+    let (cursor, keys) = inner.split_once("\", [").unwrap();
+    let keys = keys.strip_suffix("]]").unwrap();
+    let keys = keys.split(", ").filter(|key| !key.is_empty());
+    (cursor.to_owned(), keys.map(|key| key.trim_matches('"').to_owned()).collect())
+}
+
+fn fill(client: &mut Client, count: usize) -> BTreeSet<String> {
+    let keys: BTreeSet<_> = (0..count).map(|index| format!("key:{index}")).collect();
+    let words: Vec<_> = keys.iter().flat_map(|key| [key.as_str(), "v"]).collect();
+    client.call(&[&["MSET"], &words[..]].concat());
+    keys
+}
+
+#[test]
+fn a_scan_visits_each_key_once() {
+    let server = Running::start();
+    let mut client = server.client();
+    let keys = fill(&mut client, 1000);
+    for options in ["", "COUNT 1000", "COUNT 7", "COUNT 100000 TYPE string"] {
+        let found = scan(&mut client, options, |_| {});
+        assert_eq!(found.len(), keys.len(), "{options}");
+        assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), keys, "{options}");
+    }
+    assert_eq!(scan(&mut client, "MATCH key:1?", |_| {}).len(), 10);
+    assert_eq!(scan(&mut client, "MATCH *9*9 COUNT 100", |_| {}).len(), 19);
+    assert!(scan(&mut client, "TYPE list", |_| {}).is_empty());
+}
+
+#[test]
+fn keys_that_stay_are_returned_while_others_come_and_go() {
+    let server = Running::start();
+    let mut client = server.client();
+    let keys = fill(&mut client, 500);
+    let mut step = 0;
+    let found = scan(&mut client, "COUNT 10", |client| {
+        step += 1;
+        client.ask(&format!("SET key:0:{step} v"));
+        client.ask(&format!("SET zzz:{} v", step % 10));
+        client.ask(&format!("DEL zzz:{}", (step + 1) % 10));
+        client.ask(&format!("DEL key:0:{}", step - 1));
+    });
+    let found: BTreeSet<_> = found.into_iter().collect();
+    assert!(keys.is_subset(&found));
+}
+
+#[test]
+fn a_cursor_can_be_used_again_and_by_others() {
+    let server = Running::start();
+    let mut client = server.client();
+    fill(&mut client, 30);
+    let (cursor, _) = page(&client.ask("SCAN 0"));
+    let request = format!("SCAN {cursor} COUNT 5");
+    let (_, first) = page(&client.ask(&request));
+    let (_, again) = page(&server.client().ask(&request));
+    assert_eq!((first.len(), &first), (5, &again));
+}
+
+#[test]
+fn an_unknown_cursor_is_an_error() {
+    let server = Running::start();
+    let mut client = server.client();
+    fill(&mut client, 30);
+    let (cursor, _) = page(&client.ask("SCAN 0"));
+    assert!(client.ask("SCAN 1").starts_with("-ERR unknown cursor: "));
+    client.ask("SELECT 1");
+    assert!(client.ask(&format!("SCAN {cursor}")).starts_with("-ERR unknown cursor: "));
+    client.check(&[
+        ("SCAN x", "-ERR invalid cursor"),
+        ("SCAN 18446744073709551616", "-ERR invalid cursor"),
+        ("SCAN 0 COUNT 0", "-ERR syntax error"),
+        ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range"),
+        ("SCAN 0 MATCH", "-ERR syntax error"),
+        ("SCAN 0 X y", "-ERR syntax error"),
+        ("SCAN 0", "[\"0\", []]"),
+    ]);
+}
+
+#[test]
+fn keys_of_any_bytes_are_scanned() {
+    let server = Running::start();
+    let mut client = server.client();
+    for key in [&b""[..], b"\x00", b"\x00\x00", b"\xff", b"\xff\xff", b"\xff\xff\xff"] {
+        client.call(&[b"SET", key, b"v"]);
+    }
+    assert_eq!(scan(&mut client, "COUNT 1", |_| {}).len(), 6);
+    assert_eq!(client.call(&[&b"KEYS"[..], b"\xff\xff*"]), "[\"\\xff\\xff\", \"\\xff\\xff\\xff\"]");
+}

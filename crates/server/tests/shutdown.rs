@@ -1,0 +1,101 @@
+//! The server stops in order, and what it acknowledged is there again.
+
+mod common;
+
+use std::net::TcpStream;
+
+use common::Running;
+use halite::Database;
+use halite_server::{Config, Error, Server};
+
+#[test]
+fn shutdown_from_another_thread_ends_the_server_and_its_connections() {
+    let mut server = Running::start();
+    let mut client = server.client();
+    client.check(&[("SET k 1", "+OK")]);
+    server.stop().unwrap();
+    assert_eq!(client.reply(), "closed");
+    assert!(TcpStream::connect(server.addr).is_err());
+    Running::on(server.db.clone(), |_| {}).client().check(&[("GET k", "\"1\"")]);
+}
+
+#[test]
+fn shutdown_by_a_client_gets_no_reply() {
+    for request in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN SAVE NOW FORCE"] {
+        let mut server = Running::start();
+        let mut client = server.client();
+        client.check(&[
+            ("SHUTDOWN x", "-ERR syntax error"),
+            ("SHUTDOWN SAVE NOSAVE", "-ERR syntax error"),
+            ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
+            (request, "closed"),
+        ]);
+        server.wait().unwrap();
+    }
+}
+
+#[test]
+fn requests_in_flight_are_answered_before_the_end() {
+    let mut server = Running::start();
+    let mut clients: Vec<_> = (0..20).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));
+    let mut admin = server.client();
+    clients.iter_mut().for_each(|client| client.send(b"INCR n\r\n"));
+    admin.send(b"SHUTDOWN\r\n");
+    server.wait().unwrap();
+    let answered = clients
+        .iter_mut()
+        .map(|client| usize::from(client.reply().starts_with(':')))
+        .sum::<usize>();
+    let stored = server.db.find_key_space("db0").unwrap().get("n").unwrap().unwrap();
+    assert_eq!(*stored, *answered.to_string().as_bytes());
+    assert_eq!(answered, 20);
+}
+
+#[test]
+fn a_handle_stops_a_server_before_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path().join("data")).unwrap();
+    let mut config = Config::default();
+    config.port = 0;
+    let server = Server::bind(db, config).unwrap();
+    let handle = server.handle();
+    handle.shutdown();
+    handle.clone().shutdown();
+    server.run().unwrap();
+    handle.shutdown();
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let running = Running::start();
+    let mut config = Config::default();
+    config.port = running.addr.port();
+    match Server::bind(running.db.clone(), config) {
+        Err(Error::Bind { addr, .. }) => assert_eq!(addr, running.addr),
+        other => panic!("{:?}", other.err()),
+    }
+    let mut config = Config::default();
+    config.bind.clear();
+    assert!(matches!(Server::bind(running.db.clone(), config), Err(Error::NoAddress)));
+    let mut config = Config::default();
+    config.databases = 0;
+    assert!(matches!(Server::bind(running.db.clone(), config), Err(Error::NoDatabase)));
+}
+
+#[test]
+fn a_server_listens_on_every_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path().join("data")).unwrap();
+    let mut config = Config::default();
+    config.port = 0;
+    config.bind = vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
+    let server = Server::bind(db, config).unwrap();
+    let (addrs, handle) = (server.local_addrs(), server.handle());
+    let thread = std::thread::spawn(move || server.run());
+    for addr in addrs {
+        common::Client::connect(addr).check(&[("PING", "+PONG")]);
+    }
+    handle.shutdown();
+    thread.join().unwrap().unwrap();
+}
