@@ -6,6 +6,8 @@
 mod bulk;
 mod data;
 mod inspection;
+mod kill;
 mod run;
 mod serve;
+mod served;
 mod usage;

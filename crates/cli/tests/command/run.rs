@@ -25,6 +25,11 @@ impl Home {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// In memory, where a fence does not wait for a disk.
+    pub(crate) fn in_memory() -> Self {
+        Self { folder: tempfile::tempdir_in("/dev/shm").unwrap() }
+    }
+
     /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

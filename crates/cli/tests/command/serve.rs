@@ -1,68 +1,9 @@
 //! `serve`.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ChildStderr, Stdio};
-
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::run::Home;
-
-/// A server that is ready, on a port of its own.
-struct Served {
-    process: Child,
-    log: BufReader<ChildStderr>,
-    banner: String,
-    address: SocketAddr,
-}
-
-impl Served {
-    fn start(home: &Home, args: &[&str]) -> Self {
-        let args = [&["serve", "data", "--port", "0"], args].concat();
-        let mut command = home.command(&args);
-        Self::spawn(command.stderr(Stdio::piped()).spawn().unwrap())
-    }
-
-    fn spawn(mut process: Child) -> Self {
-        let mut log = BufReader::new(process.stderr.take().unwrap());
-        let mut banner = String::new();
-        while !banner.contains("ready to accept connections") {
-            assert!(log.read_line(&mut banner).unwrap() > 0, "no start: {banner}");
-        }
-        let at = "listening on ";
-        let address = banner.lines().find_map(|line| line.split_once(at)).unwrap().1;
-        let address = address.parse().unwrap();
-        Self { process, log, banner, address }
-    }
-
-    /// Sends a request and reads as many bytes as the expected reply has.
-    fn expect(&self, connection: &mut TcpStream, request: &str, reply: &str) {
-        connection.write_all(request.as_bytes()).unwrap();
-        let mut got = vec![0; reply.len()];
-        connection.read_exact(&mut got).unwrap();
-        assert_eq!(String::from_utf8_lossy(&got), reply, "{request}");
-    }
-
-    fn connect(&self) -> TcpStream {
-        TcpStream::connect(self.address).unwrap()
-    }
-
-    /// Ends the server by a signal; returns its exit code and what it said meanwhile.
-    fn end(mut self, signal: Signal) -> (Option<i32>, String) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
-        let mut said = String::new();
-        self.log.read_to_string(&mut said).unwrap();
-        (self.process.wait().unwrap().code(), said)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // Only a failed test leaves it running.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use crate::served::Served;
 
 #[test]
 fn the_banner_says_what_durable_means() {

@@ -1,0 +1,238 @@
+//! A server that is killed while clients write: every acknowledged write is there afterwards, and no
+//! half batch.
+//!
+//! `HALITE_KILL_ROUNDS` sets the number of kills, `HALITE_KILL_SEED` repeats their moments.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+
+use crate::run::Home;
+use crate::served::Served;
+
+const WRITERS: usize = 4;
+/// Keys of a writer that come in no transaction.
+const KEYS: u64 = 40;
+/// Keys of a transaction, which always have one value.
+const TWINS: u64 = 5;
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+type Values = BTreeMap<String, Vec<u8>>;
+
+/// One request, or several that happen together.
+#[derive(Clone)]
+enum Step {
+    Set(String, Vec<u8>),
+    Delete(String),
+    /// The same value for all twins.
+    Transaction(Vec<String>, Vec<u8>),
+}
+
+impl Step {
+    fn apply(&self, values: &mut Values) {
+        match self {
+            Self::Set(key, value) => drop(values.insert(key.clone(), value.clone())),
+            Self::Delete(key) => drop(values.remove(key)),
+            Self::Transaction(keys, value) => {
+                keys.iter().for_each(|key| drop(values.insert(key.clone(), value.clone())));
+            }
+        }
+    }
+
+    /// The requests, and how many lines of reply they bring.
+    fn encode(&self, to: &mut Vec<u8>) -> usize {
+        match self {
+            Self::Set(key, value) => request(to, &[b"SET", key.as_bytes(), value]),
+            Self::Delete(key) => request(to, &[b"DEL", key.as_bytes()]),
+            Self::Transaction(keys, value) => {
+                request(to, &[b"MULTI"]);
+                keys.iter().for_each(|key| request(to, &[b"SET", key.as_bytes(), value]));
+                request(to, &[b"EXEC"]);
+                // OK, a QUEUED each, the array's head, an OK each.
+                return 2 + 2 * keys.len();
+            }
+        }
+        1
+    }
+}
+
+fn request(to: &mut Vec<u8>, words: &[&[u8]]) {
+    to.extend(format!("*{}\r\n", words.len()).bytes());
+    for word in words {
+        to.extend(format!("${}\r\n", word.len()).bytes());
+        to.extend_from_slice(word);
+        to.extend(b"\r\n");
+    }
+}
+
+/// What one writer knows: the state that was acknowledged, and what was under way, in order.
+struct Writer {
+    number: usize,
+    random: Random,
+    acknowledged: Values,
+    under_way: Vec<Step>,
+    count: u64,
+}
+
+impl Writer {
+    fn new(number: usize, seed: u64) -> Self {
+        let random = Random(seed ^ number as u64);
+        Self { number, random, acknowledged: Values::new(), under_way: Vec::new(), count: 0 }
+    }
+
+    fn step(&mut self) -> Step {
+        self.count += 1;
+        let long = self.random.below(200) == 0;
+        let len = if long { 100_000 } else { self.random.below(300) as usize };
+        let mut value = format!("{}:{}:", self.number, self.count).into_bytes();
+        value.resize(value.len() + len, b'.');
+        let key = format!("{}:{}", self.number, self.random.below(KEYS));
+        match self.random.below(10) {
+            0 => Step::Delete(key),
+            1 | 2 => {
+                let twins = (0..TWINS).map(|twin| format!("{}:twin:{twin}", self.number));
+                Step::Transaction(twins.collect(), value)
+            }
+            _ => Step::Set(key, value),
+        }
+    }
+
+    /// Writes, some requests at a time, until the server is gone.
+    fn write_until_killed(&mut self, address: SocketAddr) -> io::Result<()> {
+        let mut connection = TcpStream::connect(address)?;
+        let mut replies = BufReader::new(connection.try_clone()?);
+        loop {
+            let mut requests = Vec::new();
+            let pipeline = if self.random.below(4) == 0 { 8 } else { 1 };
+            let mut expected = Vec::new();
+            for _ in 0..pipeline {
+                let step = self.step();
+                expected.push(step.encode(&mut requests));
+                self.under_way.push(step);
+            }
+            connection.write_all(&requests)?;
+            for lines in expected {
+                for _ in 0..lines {
+                    let mut line = String::new();
+                    if replies.read_line(&mut line)? == 0 {
+                        return Ok(());
+                    }
+                    assert!(!line.starts_with('-'), "{line}");
+                }
+                self.under_way.remove(0).apply(&mut self.acknowledged);
+            }
+        }
+    }
+
+    /// Checks what the server has against what it acknowledged and what was under way, and goes on
+    /// from what it has.
+    fn check(&mut self, address: SocketAddr) {
+        let found = self.read_all(address);
+        let mut possible = self.acknowledged.clone();
+        let mut states = vec![possible.clone()];
+        for step in self.under_way.drain(..) {
+            step.apply(&mut possible);
+            states.push(possible.clone());
+        }
+        assert!(
+            states.contains(&found),
+            "writer {}: what is there is no state between what was acknowledged and what was asked:\
+             \nlost or changed: {:?}",
+            self.number,
+            self.acknowledged
+                .iter()
+                .filter(|(key, value)| found.get(*key) != Some(value))
+                .map(|(key, _)| key)
+                .collect::<Vec<_>>(),
+        );
+        self.acknowledged = found;
+    }
+
+    fn read_all(&self, address: SocketAddr) -> Values {
+        let mut connection = TcpStream::connect(address).unwrap();
+        let mut replies = BufReader::new(connection.try_clone().unwrap());
+        let twins = (0..TWINS).map(|twin| format!("{}:twin:{twin}", self.number));
+        let keys = (0..KEYS).map(|key| format!("{}:{key}", self.number)).chain(twins);
+        let mut found = Values::new();
+        for key in keys {
+            let mut get = Vec::new();
+            request(&mut get, &[b"GET", key.as_bytes()]);
+            connection.write_all(&get).unwrap();
+            let mut head = String::new();
+            replies.read_line(&mut head).unwrap();
+            let len: i64 = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
+            if let Ok(len) = usize::try_from(len) {
+                let mut value = vec![0; len + 2];
+                replies.read_exact(&mut value).unwrap();
+                value.truncate(len);
+                found.insert(key, value);
+            }
+        }
+        found
+    }
+}
+
+fn rounds(or: u64) -> u64 {
+    std::env::var("HALITE_KILL_ROUNDS").map_or(or, |rounds| rounds.parse().unwrap())
+}
+
+fn kill_again_and_again(home: &Home, rounds: u64, wait_ms_max: u64) {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed =
+        std::env::var("HALITE_KILL_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
+    println!("HALITE_KILL_SEED={seed}");
+    let mut random = Random(seed);
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
+    for round in 0..rounds {
+        let served = Served::start(home, &["--max-size", "64MiB"]);
+        let address = served.address;
+        writers.iter_mut().for_each(|writer| writer.check(address));
+        let wait = Duration::from_millis(random.below(wait_ms_max));
+        thread::scope(|scope| {
+            for writer in &mut writers {
+                // The connection breaks when the server is killed; what counts is what it said.
+                scope.spawn(|| drop(writer.write_until_killed(address)));
+            }
+            thread::sleep(wait);
+            let (code, said) = served.end(Signal::KILL);
+            assert_eq!(code, None, "round {round}: the server ended by itself: {said}");
+        });
+    }
+    let served = Served::start(home, &[]);
+    writers.iter_mut().for_each(|writer| writer.check(served.address));
+    let writes: u64 = writers.iter().map(|writer| writer.count).sum();
+    println!("{rounds} kills, {writes} writes");
+    assert!(writes > rounds, "the writers wrote");
+    let (code, said) = served.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    home.ok(&["check", "data"]);
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_to_a_kill() {
+    kill_again_and_again(&Home::in_memory(), rounds(20), 80);
+}
+
+#[test]
+fn no_acknowledged_write_to_an_ordinary_file_is_lost_to_a_kill() {
+    kill_again_and_again(&Home::new(), rounds(20).div_ceil(5), 200);
+}
