@@ -83,7 +83,9 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if gathers {
         match result {
             Ok(()) => result = call.service.store.commit().map_err(Failure::from),
-            Err(_) => call.service.store.rollback(),
+            // A command refuses before it changes anything: what is gone had expired.
+            Err(Failure::Refused(_)) => call.service.store.commit()?,
+            Err(Failure::Store(_)) => call.service.store.rollback(),
         }
     }
     if result.is_err() {

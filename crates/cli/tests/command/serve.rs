@@ -1,5 +1,7 @@
 //! `serve`.
 
+use std::process::Stdio;
+
 use rustix::process::Signal;
 
 use crate::run::Home;
