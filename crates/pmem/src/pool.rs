@@ -323,6 +323,7 @@ impl Pool {
         self.0.stream
     }
 
+    #[cfg(all(target_arch = "x86_64", not(halite_portable)))]
     pub(crate) fn write_back_instruction(&self) -> WriteBack {
         self.0.write_back
     }

@@ -4,6 +4,10 @@ use crate::{Flushed, Pool};
 
 /// How this processor stores lines past the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", not(halite_portable))),
+    expect(dead_code, reason = "only the tuned architecture has these")
+)]
 pub(crate) enum Stream {
     /// 64 bytes at a time.
     Avx512,

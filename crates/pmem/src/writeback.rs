@@ -2,6 +2,10 @@
 
 /// How this processor writes a line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", not(halite_portable))),
+    expect(dead_code, reason = "only the tuned architecture has these")
+)]
 pub(crate) enum WriteBack {
     /// Writes the line back and keeps it in the cache.
     Clwb,

@@ -91,7 +91,7 @@ impl Kv {
             return Ok(load_and_wait(&options, &mut HaliteStore::new(), folder)?);
         }
         let child = |_: &str, folder: &Path| self.child(folder);
-        let progress = |what: &str| output::message(&what);
+        let progress = |what: &str| output::message(what);
         let hooks = Hooks { child: Some(&child), progress: Some(&progress) };
         let mut stores: [Box<dyn Store>; 1] = [Box::new(HaliteStore::new())];
         let report = kv(&options, &self.folder, &mut stores, &hooks)?;
