@@ -144,9 +144,9 @@ fn exec_succeeds_if_nothing_watched_changed() {
 fn expiry_of_a_watched_key_is_a_change_unless_it_was_before() {
     Running::start().client().check(&[
         ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"),
-        ("SET k 1 PX 1", "+OK"),
+        ("SET k 1 PX 300", "+OK"),
         ("WATCH k", "+OK"),
-        ("DEBUG SLEEP 0.01", "+OK"),
+        ("DEBUG SLEEP 0.4", "+OK"),
         ("MULTI", "+OK"),
         ("EXEC", "nil"),
         ("SET k 1 PX 1", "+OK"),
