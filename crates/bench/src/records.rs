@@ -12,7 +12,7 @@ pub(crate) struct Records {
     seed: u64,
 }
 
-const NOISE: usize = 1 << 20;
+const NOISE: usize = 64 << 10;
 
 impl Records {
     pub(crate) fn new(options: &KvOptions) -> Self {

@@ -1,10 +1,9 @@
 //! Building a tree from sorted entries, bottom up.
 
-use std::sync::Arc;
-
 use crate::BPlusTree;
 use crate::keys::{FANOUT, Keys, separator};
 use crate::node::{Body, Node};
+use crate::node_ref::NodeRef;
 
 /// Keys that a built node gets: most of its room, so that the first inserts do not split it.
 const FILL: usize = FANOUT * 7 / 8;
@@ -31,7 +30,7 @@ impl BPlusTree {
 }
 
 struct Leaves<K> {
-    nodes: Vec<Arc<Node>>,
+    nodes: Vec<NodeRef>,
     /// The low fence of the leaf in the making.
     low: Box<[u8]>,
     pending: Vec<(K, u64)>,
@@ -58,12 +57,12 @@ impl<K: AsRef<[u8]>> Leaves<K> {
             keys.insert(at, key.as_ref());
             values[at] = value;
         }
-        self.nodes.push(Arc::new(Node { keys, body: Body::Leaf(values) }));
+        self.nodes.push(NodeRef::new(Node { keys, body: Body::Leaf(values) }));
     }
 }
 
 /// The level above `level`. Each parent has as many children, give or take one.
-fn parents(level: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
+fn parents(level: Vec<NodeRef>) -> Vec<NodeRef> {
     let count = level.len().div_ceil(FILL);
     let mut children = level.into_iter();
     (0..count)
@@ -75,7 +74,7 @@ fn parents(level: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
             for child in &group[1..] {
                 keys.insert(keys.len(), child.keys.low());
             }
-            Arc::new(Node { keys, body: Body::Inner(group) })
+            NodeRef::new(Node { keys, body: Body::Inner(group) })
         })
         .collect()
 }

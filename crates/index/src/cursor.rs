@@ -1,15 +1,15 @@
 //! Iteration over a snapshot.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::node::{Body, Node};
+use crate::node_ref::NodeRef;
 
 /// A walk over the entries of a range, in one direction, in the state when it began.
 pub struct Cursor {
     /// The path to the leaf: inner nodes, each with the child that was entered.
-    path: Vec<(Arc<Node>, usize)>,
-    leaf: Arc<Node>,
+    path: Vec<(NodeRef, usize)>,
+    leaf: NodeRef,
     /// The entries of the leaf that are still to come.
     rest: Range<usize>,
     /// The entry that came last.
@@ -20,15 +20,15 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    pub(crate) fn ascending(root: &Arc<Node>, start: &[u8], end: Option<&[u8]>) -> Self {
+    pub(crate) fn ascending(root: &NodeRef, start: &[u8], end: Option<&[u8]>) -> Self {
         let mut cursor = Self::new(root, start, end, true);
-        cursor.descend(Arc::clone(root), |node| node.child_of(start));
+        cursor.descend(NodeRef::clone(root), |node| node.child_of(start));
         cursor
     }
 
-    pub(crate) fn descending(root: &Arc<Node>, start: &[u8], end: Option<&[u8]>) -> Self {
+    pub(crate) fn descending(root: &NodeRef, start: &[u8], end: Option<&[u8]>) -> Self {
         let mut cursor = Self::new(root, start, end, false);
-        cursor.descend(Arc::clone(root), |node| match end {
+        cursor.descend(NodeRef::clone(root), |node| match end {
             // The child of `end` begins at or before it, so the last smaller key is there or left.
             Some(end) => node.child_of(end),
             None => node.keys.len(),
@@ -36,10 +36,10 @@ impl Cursor {
         cursor
     }
 
-    fn new(root: &Arc<Node>, start: &[u8], end: Option<&[u8]>, ascending: bool) -> Self {
+    fn new(root: &NodeRef, start: &[u8], end: Option<&[u8]>, ascending: bool) -> Self {
         Self {
             path: Vec::new(),
-            leaf: Arc::clone(root),
+            leaf: NodeRef::clone(root),
             rest: 0..0,
             last: 0,
             start: start.into(),
@@ -54,10 +54,10 @@ impl Cursor {
     }
 
     /// Walks down from `node` to the leaf that `choose` leads to.
-    fn descend(&mut self, mut node: Arc<Node>, choose: impl Fn(&Node) -> usize) {
+    fn descend(&mut self, mut node: NodeRef, choose: impl Fn(&Node) -> usize) {
         while let Body::Inner(children) = &node.body {
             let at = choose(&node);
-            let child = Arc::clone(&children[at]);
+            let child = NodeRef::clone(&children[at]);
             self.path.push((node, at));
             node = child;
         }
@@ -107,7 +107,7 @@ impl Cursor {
             else {
                 continue;
             };
-            let child = Arc::clone(child);
+            let child = NodeRef::clone(child);
             self.path.push((node, next));
             if self.ascending {
                 self.descend(child, |_| 0);

@@ -202,6 +202,11 @@ impl Keys {
         self.tails.shrink_to_fit();
     }
 
+    /// The bytes behind the heads.
+    pub(crate) fn tails(&self) -> &[u8] {
+        &self.tails
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_len(&self) -> usize {
         self.tails.capacity() + self.low.len() + self.high.as_ref().map_or(0, |high| high.len())

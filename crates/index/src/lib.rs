@@ -11,6 +11,7 @@ mod build;
 mod cursor;
 mod keys;
 mod node;
+mod node_ref;
 mod prefetch;
 mod tree;
 

@@ -1,8 +1,7 @@
 //! A node of the tree.
 
-use std::sync::Arc;
-
 use crate::keys::{FANOUT, Keys, separator, shift_right};
+use crate::node_ref::NodeRef;
 
 /// A node with fewer entries looks for a neighbour to join.
 const SPARSE: usize = FANOUT / 4;
@@ -17,26 +16,23 @@ pub(crate) struct Node {
 #[derive(Clone)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a node is behind an `Arc`, and nearly all are leaves"
+    reason = "a node is behind a reference, and nearly all are leaves"
 )]
 pub(crate) enum Body {
     /// The value of each key.
     Leaf([u64; FANOUT]),
     /// Children, one more than keys: the keys are what separates them, and the child to the right
     /// of a separator holds the keys from it on.
-    Inner(Vec<Arc<Node>>),
+    Inner(Vec<NodeRef>),
 }
 
 /// The right half of a node that was split, and what separates it from the left.
 pub(crate) struct Split {
     pub(crate) separator: Box<[u8]>,
-    pub(crate) right: Arc<Node>,
+    pub(crate) right: NodeRef,
 }
 
 impl Node {
-    /// Bytes at a node's start that a search reads.
-    pub(crate) const SEARCHED_LEN: usize = Keys::SEARCHED_LEN;
-
     pub(crate) fn empty_leaf(low: Box<[u8]>, high: Option<Box<[u8]>>) -> Self {
         Self { keys: Keys::new(low, high), body: Body::Leaf([0; FANOUT]) }
     }
@@ -49,11 +45,11 @@ impl Node {
 
     /// Sets the value of `key` to what `value` makes of the old one, which is returned.
     pub(crate) fn insert(
-        self: &mut Arc<Self>,
+        this: &mut NodeRef,
         key: &[u8],
         value: impl FnOnce(Option<u64>) -> u64,
     ) -> (Option<u64>, Option<Split>) {
-        let node = Arc::make_mut(self);
+        let node = this.make_mut();
         match &mut node.body {
             Body::Leaf(values) => match node.keys.search(key) {
                 Ok(at) => {
@@ -65,7 +61,7 @@ impl Node {
             },
             Body::Inner(children) => {
                 let at = node.keys.search(key).map_or_else(|at| at, |at| at + 1);
-                let (old, split) = children[at].insert(key, value);
+                let (old, split) = Self::insert(&mut children[at], key, value);
                 (old, split.and_then(|split| node.insert_child(at, split)))
             }
         }
@@ -91,7 +87,7 @@ impl Node {
         } else {
             right.put_value(at - middle, key, value);
         }
-        Some(Split { separator, right: Arc::new(right) })
+        Some(Split { separator, right: NodeRef::new(right) })
     }
 
     fn put_value(&mut self, at: usize, key: &[u8], value: u64) {
@@ -114,7 +110,7 @@ impl Node {
         } else {
             right.put_child(at - middle - 1, split);
         }
-        Some(Split { separator, right: Arc::new(right) })
+        Some(Split { separator, right: NodeRef::new(right) })
     }
 
     fn put_child(&mut self, at: usize, split: Split) {
@@ -143,8 +139,8 @@ impl Node {
     }
 
     /// Removes `key`, which is there, and returns its value.
-    pub(crate) fn remove(self: &mut Arc<Self>, key: &[u8]) -> Option<u64> {
-        let node = Arc::make_mut(self);
+    pub(crate) fn remove(this: &mut NodeRef, key: &[u8]) -> Option<u64> {
+        let node = this.make_mut();
         match &mut node.body {
             Body::Leaf(values) => {
                 let at = node.keys.search(key).ok()?;
@@ -155,7 +151,7 @@ impl Node {
             }
             Body::Inner(children) => {
                 let at = node.keys.search(key).map_or_else(|at| at, |at| at + 1);
-                let old = children[at].remove(key)?;
+                let old = Self::remove(&mut children[at], key)?;
                 if children[at].keys.len() < SPARSE {
                     let _ = node.join_children(at) || at > 0 && node.join_children(at - 1);
                 }
@@ -189,18 +185,18 @@ impl Node {
             _ => unreachable!("all leaves are on one level"),
         };
         keys.extend_from(&b.keys, 0..b.keys.len());
-        children[left] = Arc::new(Self { keys, body });
+        children[left] = NodeRef::new(Self { keys, body });
         children.remove(left + 1);
         self.keys.remove(left);
         true
     }
 
-    /// Bytes of this node and all below it, with the counters of each `Arc`.
+    /// Bytes of this node and all below it, with their counters.
     pub(crate) fn heap_len(&self) -> usize {
         let below = match &self.body {
             Body::Leaf(_) => 0,
             Body::Inner(children) => {
-                children.capacity() * size_of::<Arc<Self>>()
+                children.capacity() * size_of::<NodeRef>()
                     + children.iter().map(|child| child.heap_len()).sum::<usize>()
             }
         };

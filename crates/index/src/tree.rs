@@ -1,10 +1,9 @@
 //! The tree.
 
-use std::sync::Arc;
-
 use crate::Cursor;
 use crate::keys::Keys;
 use crate::node::{Body, Node};
+use crate::node_ref::NodeRef;
 use crate::prefetch;
 
 /// An ordered map from byte strings to 8-byte values, cloned in constant time.
@@ -13,13 +12,13 @@ use crate::prefetch;
 /// has beyond the prefix that its node shares and 8 more bytes, divided by how full the nodes are.
 #[derive(Clone)]
 pub struct BPlusTree {
-    pub(crate) root: Arc<Node>,
+    pub(crate) root: NodeRef,
     pub(crate) len: u64,
 }
 
 impl Default for BPlusTree {
     fn default() -> Self {
-        Self { root: Arc::new(Node::empty_leaf([].into(), None)), len: 0 }
+        Self { root: NodeRef::new(Node::empty_leaf([].into(), None)), len: 0 }
     }
 }
 
@@ -55,6 +54,17 @@ impl BPlusTree {
         self.find(key, |keys| keys.candidate(key))
     }
 
+    /// Brings what an insert of `key` will touch into the cache, for a caller who has to wait for
+    /// something else first.
+    pub fn prepare_insert(&self, key: &[u8]) {
+        let mut node = &self.root;
+        while let Body::Inner(children) = &node.body {
+            node = &children[node.child_of(key)];
+            prefetch::to_search(node);
+        }
+        prefetch::to_insert(node);
+    }
+
     fn find(&self, key: &[u8], in_leaf: impl FnOnce(&Keys) -> Option<usize>) -> Option<u64> {
         let mut node = &self.root;
         loop {
@@ -62,7 +72,7 @@ impl BPlusTree {
                 Body::Leaf(values) => return in_leaf(&node.keys).map(|at| values[at]),
                 Body::Inner(children) => {
                     node = &children[node.child_of(key)];
-                    prefetch::node(node);
+                    prefetch::to_search(node);
                 }
             }
         }
@@ -79,13 +89,13 @@ impl BPlusTree {
         key: &[u8],
         value: impl FnOnce(Option<u64>) -> u64,
     ) -> Option<u64> {
-        let (old, split) = self.root.insert(key, value);
+        let (old, split) = Node::insert(&mut self.root, key, value);
         self.len += u64::from(old.is_none());
         if let Some(split) = split {
             let mut keys = Keys::new([].into(), None);
             keys.insert(0, &split.separator);
-            let children = vec![Arc::clone(&self.root), split.right];
-            self.root = Arc::new(Node { keys, body: Body::Inner(children) });
+            let children = vec![NodeRef::clone(&self.root), split.right];
+            self.root = NodeRef::new(Node { keys, body: Body::Inner(children) });
         }
         old
     }
@@ -94,12 +104,12 @@ impl BPlusTree {
     pub fn remove(&mut self, key: &[u8]) -> Option<u64> {
         // Shared nodes are not copied for a key that is not there.
         self.get(key)?;
-        let old = self.root.remove(key);
+        let old = Node::remove(&mut self.root, key);
         self.len -= u64::from(old.is_some());
         while let Body::Inner(children) = &self.root.body
             && let [child] = &children[..]
         {
-            self.root = Arc::clone(child);
+            self.root = NodeRef::clone(child);
         }
         old
     }

@@ -103,7 +103,11 @@ impl IndexLog {
                 return Err(Error::NoSuchKeySpace);
             }
         }
-        let expanded = expand_long_ranges(&shared.view.read(), ops);
+        let expanded = if ops.iter().any(is_long_range) {
+            expand_long_ranges(&shared.view.read(), ops)
+        } else {
+            Expanded::default()
+        };
         let ops = expanded.ops(ops);
         writer.write(&shared.view, &ops, durability, || shared.scans.oldest())
     }
@@ -119,7 +123,14 @@ fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     Ok(segments)
 }
 
+/// Whether the bounds of a range are too long for one record.
+fn is_long_range(op: &Op<'_>) -> bool {
+    let Op::DeleteRange { start, end, .. } = *op else { return false };
+    start.len() > KEY_LEN_MAX || start.len() + end.map_or(0, <[u8]>::len) > BOUNDS_LEN_MAX
+}
+
 /// Deletes of the keys in ranges whose bounds are too long for one record, by operation.
+#[derive(Default)]
 struct Expanded(Vec<(usize, Vec<Vec<u8>>)>);
 
 /// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same batch.
@@ -127,8 +138,7 @@ fn expand_long_ranges(view: &View, ops: &[Op<'_>]) -> Expanded {
     let mut expanded = Vec::new();
     for (at, op) in ops.iter().enumerate() {
         let Op::DeleteRange { space, start, end } = *op else { continue };
-        let end_len = end.map_or(0, <[u8]>::len);
-        if start.len() <= KEY_LEN_MAX && start.len() + end_len <= BOUNDS_LEN_MAX {
+        if !is_long_range(op) {
             continue;
         }
         let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
@@ -178,9 +188,7 @@ impl Shared {
     /// The pair of an entry, its value without a copy if it is in one piece.
     pub(crate) fn read_pair(&self, entry: Entry) -> Result<(Bytes, Bytes)> {
         let pinned = self.view.read().pin(entry)?;
-        let key = pinned.key()?;
-        let value = pinned.value(self.salt, |block| self.view.read().block(block).cloned())?;
-        Ok((key, value))
+        pinned.pair(self.salt, |block| self.view.read().block(block).cloned())
     }
 }
 
@@ -249,11 +257,8 @@ impl Engine for IndexLog {
             };
             view.pin(Entry::from_bits(entry))?
         };
-        if pinned.read()?.key != key {
-            return Ok(None);
-        }
         let block = |block| self.shared.view.read().block(block).cloned();
-        Ok(Some(pinned.value(self.shared.salt, block)?))
+        pinned.value_of(key, self.shared.salt, block)
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {

@@ -112,14 +112,38 @@ impl PinnedRecord {
         Ok(Bytes::from(self.bytes.clone().slice(range)))
     }
 
-    /// The value; `block` finds the blocks of one that is not inline.
-    pub(crate) fn value(self, salt: u64, block: impl Fn(u32) -> Option<Readable>) -> Result<Bytes> {
+    /// The value, if the record's key is `key`; `block` finds the blocks of one that is not inline.
+    pub(crate) fn value_of(
+        self,
+        key: &[u8],
+        salt: u64,
+        block: impl Fn(u32) -> Option<Readable>,
+    ) -> Result<Option<Bytes>> {
         let record = self.read()?;
-        if !record.has_overflow() {
-            let range = record.value_at()..record.value_at() + record.value_len();
-            return Ok(Bytes::from(self.bytes.slice(range)));
+        if record.key != key {
+            return Ok(None);
         }
-        overflowed(&record, salt, block)
+        if record.has_overflow() {
+            return overflowed(&record, salt, block).map(Some);
+        }
+        let range = record.value_at()..record.value_at() + record.value_len();
+        Ok(Some(Bytes::from(self.bytes.slice(range))))
+    }
+
+    /// The key and the value.
+    pub(crate) fn pair(
+        self,
+        salt: u64,
+        block: impl Fn(u32) -> Option<Readable>,
+    ) -> Result<(Bytes, Bytes)> {
+        let record = self.read()?;
+        let value_at = record.value_at();
+        let key = Bytes::from(self.bytes.clone().slice(value_at - record.key.len()..value_at));
+        if record.has_overflow() {
+            return Ok((key, overflowed(&record, salt, block)?));
+        }
+        let range = value_at..value_at + record.value_len();
+        Ok((key, Bytes::from(self.bytes.slice(range))))
     }
 }
 

@@ -478,7 +478,7 @@ fn name_spaces(writer: &mut Writer, view: &mut View) -> Result<()> {
     for entry in entries {
         let (name, id) = {
             let pinned = view.pin(entry)?;
-            let (name, value) = (pinned.key()?, pinned.value(writer.salt, |_| None)?);
+            let (name, value) = pinned.pair(writer.salt, |_| None)?;
             let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
             (String::from_utf8(name.to_vec()).ok(), id.filter(|&id| id != CATALOGUE))
         };

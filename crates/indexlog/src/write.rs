@@ -5,6 +5,7 @@
 //! if anything fails before the records are written; if the fence itself fails, nobody knows what is
 //! durable, so the writer takes no more writes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halite_alloc::{Device, SEGMENT, Segments};
@@ -117,21 +118,21 @@ impl Writer {
         }
         self.make_room_for(view, ops, &oldest_scan)?;
         let mut unfenced = Unfenced::default();
-        let mut pieces = Vec::new();
-        for (op, seq) in ops.iter().zip(self.next_seq..) {
-            pieces.push(match *op {
-                Op::Put { key, value, .. } if Draft::needs_overflow(key, value) => {
-                    let (device, blocks) = (&self.device, &mut self.blocks);
-                    match unfenced.write(device, blocks, value, self.salt, seq) {
-                        Ok(pieces) => pieces,
-                        Err(error) => {
-                            unfenced.discard(blocks);
-                            return Err(error);
-                        }
+        // By operation, for those whose value is not inline.
+        let mut pieces = BTreeMap::new();
+        for (at, op) in ops.iter().enumerate() {
+            let Op::Put { key, value, .. } = *op else { continue };
+            if Draft::needs_overflow(key, value) {
+                let (device, blocks) = (&self.device, &mut self.blocks);
+                let seq = self.next_seq + at as u64;
+                match unfenced.write(device, blocks, value, self.salt, seq) {
+                    Ok(written) => drop(pieces.insert(at, written)),
+                    Err(error) => {
+                        unfenced.discard(blocks);
+                        return Err(error);
                     }
                 }
-                _ => Vec::new(),
-            });
+            }
         }
         let written = unfenced
             .publish(&self.pool, view)
@@ -177,8 +178,8 @@ impl Writer {
 
     /// Whether the only operation deletes what is not there.
     fn is_needless(&self, view: &RwLock<View>, ops: &[Op<'_>]) -> bool {
-        let view = view.read();
-        let tree = |space: KeySpaceId| view.spaces.get(&space.0).map(|space| &space.tree);
+        let tree =
+            |space: KeySpaceId| view.read().spaces.get(&space.0).map(|space| space.tree.clone());
         match *ops {
             [Op::Delete { space, key }] => tree(space).is_none_or(|tree| tree.get(key).is_none()),
             [Op::DeleteRange { space, start, end }] => {
@@ -285,11 +286,12 @@ impl Writer {
         &mut self,
         view: &RwLock<View>,
         ops: &[Op<'_>],
-        pieces: &[Vec<Piece>],
+        pieces: &BTreeMap<usize, Vec<Piece>>,
         durability: Durability,
     ) -> Result<()> {
         self.entries.clear();
-        for (at, (op, pieces)) in ops.iter().zip(pieces).enumerate() {
+        for (at, op) in ops.iter().enumerate() {
+            let pieces = pieces.get(&at).map_or(&[][..], Vec::as_slice);
             let seq = self.next_seq + at as u64;
             let remaining = (ops.len() - 1 - at) as u32;
             let draft = Draft { pieces, ..draft(op, seq, seq - 1 - self.durable_seq, remaining) };
@@ -324,8 +326,9 @@ impl Writer {
         let Some(flushed) = self.log.stream() else { return Ok(()) };
         if let [Op::Put { space, key, .. }] = *ops {
             // While the lines drain, the index's come into the cache.
-            let view = view.read();
-            std::hint::black_box(view.spaces.get(&space.0).and_then(|space| space.tree.get(key)));
+            if let Some(space) = view.read().spaces.get(&space.0) {
+                space.tree.prepare_insert(key);
+            }
         }
         if self.map.is_dirty() {
             let mut proofs = self.sync_pending(vec![flushed])?;
