@@ -7,8 +7,7 @@ use halite_pmem::Fresh;
 use crate::table::Owner;
 use crate::{Error, Result, SEGMENT, Segments};
 
-/// A logical device: an array of segments with holes. Physical places stay hidden behind it, so a
-/// segment can move without its owner's knowledge.
+/// A logical device: an array of segments with holes. Physical places stay hidden behind it.
 #[derive(Clone)]
 pub struct Device {
     segments: Arc<Segments>,
@@ -31,6 +30,9 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Full`]; what the pool reports.
+    ///
+    /// # Panics
+    /// If there is a segment at `logical`.
     pub fn get(&self, logical: u32) -> Result<Grant> {
         let owner = self.owner(logical);
         let segment = self.segments.take(owner)?;
@@ -72,7 +74,7 @@ impl Device {
         let inside = at.checked_add(len).is_some_and(|end| end <= SEGMENT);
         let Some(segment) = segment.filter(|_| inside) else {
             return Err(Error::Damaged {
-                path: pool.path(),
+                path: pool.path().to_owned(),
                 what: format!("device {}, segment {logical}, bytes {at}..+{len}", self.id),
                 why: "something refers to it, but it is not allocated".into(),
             });
@@ -106,7 +108,7 @@ impl Grant {
     /// Makes the allocation durable. One flush, one fence.
     ///
     /// # Errors
-    /// What the pool reports; the segment is then free again.
+    /// What the pool reports; whether the segment is allocated is then known after the next open.
     pub fn commit(mut self) -> Result<()> {
         self.device.segments.commit(self.owner, self.segment)?;
         self.committed = true;

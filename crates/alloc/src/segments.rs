@@ -7,7 +7,7 @@ use std::sync::Arc;
 use halite_pmem::{Pool, PoolOptions};
 use parking_lot::Mutex;
 
-use crate::superblock::Superblock;
+use crate::superblock::{self, Superblock};
 use crate::table::{Owner, Table};
 use crate::{Device, Error, Result, SEGMENT};
 
@@ -32,7 +32,7 @@ impl Segments {
     /// Creates a pool; [`Segments::install`] puts it in its place.
     ///
     /// # Errors
-    /// See [`Pool::create`].
+    /// See [`Pool::create`]; the pool is put at `path` by [`Segments::install`].
     pub fn create(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
         let pool = Pool::create(path, options)?;
         let superblock = Superblock::create(&pool)?;
@@ -45,6 +45,8 @@ impl Segments {
     /// See [`Pool::open`]; and [`Error::Foreign`], [`Error::FutureVersion`], [`Error::Truncated`],
     /// [`Error::Damaged`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
+        // Before its holes are filled: a file that is something else stays as it is.
+        superblock::refuse_foreign(path)?;
         let pool = Pool::open(path, options)?;
         let mut superblock = Superblock::open(&pool)?;
         // A crash between growing the file and saying so: the words of the new segments are zero.
@@ -58,6 +60,7 @@ impl Segments {
     fn new(pool: Pool, superblock: Superblock) -> Result<Arc<Self>> {
         let mut table = Table::new(superblock.salt());
         table.extend(&pool, superblock.segments())?;
+        table.make_durable()?;
         let (mut free, mut owned) = (BTreeSet::new(), BTreeMap::new());
         for segment in (0..superblock.segments()).filter(|&segment| !Table::is_table(segment)) {
             let Some(owner) = table.read(segment)? else {
@@ -66,7 +69,7 @@ impl Segments {
             };
             if let Some(other) = owned.insert(owner, segment) {
                 return Err(Error::Damaged {
-                    path: pool.path(),
+                    path: pool.path().to_owned(),
                     what: format!("allocation table, segments {other} and {segment}"),
                     why: format!("both are {} of device {}", owner.logical, owner.device),
                 });
@@ -79,8 +82,8 @@ impl Segments {
     ///
     /// # Errors
     /// See [`Pool::install`].
-    pub fn install(&self, path: &Path) -> Result<()> {
-        Ok(self.pool.install(path)?)
+    pub fn install(&self) -> Result<()> {
+        Ok(self.pool.install()?)
     }
 
     /// The pool.
@@ -130,20 +133,22 @@ impl Segments {
 
     pub(crate) fn take(&self, owner: Owner) -> Result<u64> {
         let mut state = self.state.lock();
-        debug_assert!(!state.owned.contains_key(&owner), "{owner:?} is mapped");
-        if state.free.is_empty() {
-            self.grow(&mut state)?;
-        }
-        let Some(segment) = state.free.pop_first() else {
-            let (path, limit) = (self.pool.path(), self.pool.len_max());
-            return Err(Error::Full { reason: halite_pmem::Error::SizeLimit { path, limit } });
+        assert!(!state.owned.contains_key(&owner), "{owner:?} has a segment already");
+        let segment = loop {
+            match state.free.pop_first() {
+                Some(segment) => break segment,
+                // It may be that all that came was a segment of the table.
+                None => self.grow(&mut state)?,
+            }
         };
         state.owned.insert(owner, segment);
         Ok(segment)
     }
 
     pub(crate) fn commit(&self, owner: Owner, segment: u64) -> Result<()> {
-        self.state.lock().table.write(segment, Some(owner))
+        let state = self.state.lock();
+        assert_eq!(state.owned.get(&owner), Some(&segment), "what is granted stays granted");
+        state.table.write(segment, Some(owner))
     }
 
     /// Forgets a grant, or releases a committed segment durably.
@@ -172,7 +177,7 @@ impl Segments {
         let step = (old / 8).clamp(1, GROWTH_MAX);
         self.pool.grow(step * SEGMENT).or_else(|error| match error {
             halite_pmem::Error::NoSpace { .. } | halite_pmem::Error::SizeLimit { .. } => {
-                self.pool.grow(SEGMENT).map_err(|reason| Error::Full { reason })
+                self.pool.grow(SEGMENT).map_err(no_room)
             }
             other => Err(other.into()),
         })?;
@@ -181,5 +186,14 @@ impl Segments {
         state.superblock.set_segments(new)?;
         state.free.extend((old..new).filter(|&segment| !Table::is_table(segment)));
         Ok(())
+    }
+}
+
+fn no_room(reason: halite_pmem::Error) -> Error {
+    match reason {
+        halite_pmem::Error::NoSpace { .. } | halite_pmem::Error::SizeLimit { .. } => {
+            Error::Full { reason }
+        }
+        other => other.into(),
     }
 }

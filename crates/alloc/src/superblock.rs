@@ -1,5 +1,9 @@
 //! The superblock: what the pool is, and where its structures begin.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
 use halite_pmem::{Fresh, Pool};
 use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::little_endian::{U32, U64};
@@ -87,18 +91,20 @@ impl Copy {
 pub(crate) struct Superblock {
     stored: Stored,
     copies: [Fresh; 2],
+    /// The copy that is certainly whole, to be written last.
+    good: usize,
 }
 
 impl Superblock {
     /// Writes the superblock of a new pool.
     pub(crate) fn create(pool: &Pool) -> Result<Self> {
-        let mut random = [0; 24];
+        let (mut random, mut salt) = ([0; 24], [0; 8]);
         let mut filled = 0;
         while filled < random.len() {
             let flags = rustix::rand::GetRandomFlags::empty();
             filled += rustix::rand::getrandom(&mut random[filled..], flags).map_err(|errno| {
                 halite_pmem::Error::Io {
-                    path: pool.path(),
+                    path: pool.path().to_owned(),
                     action: "draw random bytes for the pool's identity",
                     source: errno.into(),
                 }
@@ -109,9 +115,10 @@ impl Superblock {
         stored.version = FORMAT_VERSION.into();
         stored.segment_len = (SEGMENT as u32).into();
         stored.uuid.copy_from_slice(&random[..16]);
-        stored.salt = U64::read_from_bytes(&random[16..]).unwrap_or_default();
+        salt.copy_from_slice(&random[16..]);
+        stored.salt = u64::from_le_bytes(salt).into();
         stored.segments = (pool.len() / SEGMENT).into();
-        let mut superblock = Self { stored, copies: claim(pool)? };
+        let mut superblock = Self { stored, copies: claim(pool)?, good: 0 };
         superblock.write()?;
         Ok(superblock)
     }
@@ -120,16 +127,17 @@ impl Superblock {
     pub(crate) fn open(pool: &Pool) -> Result<Self> {
         let copies = claim(pool)?;
         let read = [Copy::read(copies[0].bytes()), Copy::read(copies[1].bytes())];
-        let path = pool.path();
-        let stored = match &read {
+        let path = pool.path().to_owned();
+        let (stored, good) = match &read {
             [Copy::Valid(a), Copy::Valid(b)] => {
                 if a.generation.get() >= b.generation.get() {
-                    a
+                    (a, 0)
                 } else {
-                    b
+                    (b, 1)
                 }
             }
-            [Copy::Valid(valid), _] | [_, Copy::Valid(valid)] => valid,
+            [Copy::Valid(valid), _] => (valid, 0),
+            [_, Copy::Valid(valid)] => (valid, 1),
             [Copy::Future(found), _] | [_, Copy::Future(found)] => {
                 return Err(Error::FutureVersion {
                     path,
@@ -152,7 +160,7 @@ impl Superblock {
         }
         let agree = matches!(&read, [Copy::Valid(a), Copy::Valid(b)]
             if a.generation.get() == b.generation.get());
-        let mut superblock = Self { stored: Stored::clone(stored), copies };
+        let mut superblock = Self { stored: Stored::clone(stored), copies, good };
         if !agree {
             superblock.write()?;
         }
@@ -194,11 +202,13 @@ impl Superblock {
         self.write()
     }
 
-    /// Writes both copies, one after the other: a crash spoils one at most. Two fences.
+    /// Writes both copies, one after the other, the good one last: a crash spoils one at most, however
+    /// often it comes. Two fences.
     fn write(&mut self) -> Result<()> {
         self.stored.generation += 1;
         self.stored.checksum = self.stored.sum().into();
-        for copy in &mut self.copies {
+        for copy in [1 - self.good, self.good] {
+            let copy = &mut self.copies[copy];
             let flushed = copy.write_stream(0, self.stored.as_bytes());
             copy.pool().fence([flushed])?;
         }
@@ -210,7 +220,25 @@ fn claim(pool: &Pool) -> Result<[Fresh; 2]> {
     Ok([pool.claim(COPIES[0], COPY_LEN)?, pool.claim(COPIES[1], COPY_LEN)?])
 }
 
+/// Refuses a file that has the beginning of a pool at neither copy. Files that are missing, or too
+/// short to tell, are for the pool to name.
+pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    let mut known = false;
+    for at in COPIES {
+        let mut magic = [0; MAGIC.len()];
+        if file.read_exact_at(&mut magic, at).is_err() {
+            return Ok(());
+        }
+        known |= magic == MAGIC;
+    }
+    if known { Ok(()) } else { Err(Error::Foreign { path: path.to_owned() }) }
+}
+
 fn padded(name: &str) -> Option<[u8; ROOT_NAME_LEN_MAX]> {
+    if name.contains('\0') {
+        return None;
+    }
     let mut padded = [0; ROOT_NAME_LEN_MAX];
     padded.get_mut(..name.len()).filter(|_| !name.is_empty())?.copy_from_slice(name.as_bytes());
     Some(padded)

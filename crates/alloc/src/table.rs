@@ -48,6 +48,14 @@ impl Table {
         Ok(())
     }
 
+    /// Makes durable what is read: the process that stored it may have died before its fence.
+    pub(crate) fn make_durable(&self) -> Result<()> {
+        for words in &self.groups {
+            words.pool().fence([words.flush(0..words.len())])?;
+        }
+        Ok(())
+    }
+
     /// Whether a segment holds a part of the table itself.
     pub(crate) fn is_table(segment: u64) -> bool {
         segment.is_multiple_of(GROUP)
@@ -63,7 +71,7 @@ impl Table {
         let owner = Owner { device: (word >> 24) as u8, logical: (word >> 32) as u32 };
         if word != self.encode(segment, owner) {
             return Err(Error::Damaged {
-                path: words.pool().path(),
+                path: words.pool().path().to_owned(),
                 what: format!("allocation table, segment {segment}"),
                 why: format!("the word {word:#018x} does not have its check"),
             });

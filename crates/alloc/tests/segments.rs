@@ -25,7 +25,7 @@ fn options(segments: u64) -> PoolOptions {
 
 fn create(path: &Path, max: u64) -> Arc<Segments> {
     let segments = Segments::create(path, &options(max)).unwrap();
-    segments.install(path).unwrap();
+    segments.install().unwrap();
     segments
 }
 
@@ -101,6 +101,7 @@ fn roots_are_kept() {
     segments.set_root("root-3", 33).unwrap();
     assert!(matches!(segments.set_root("one more", 0), Err(Error::Root { .. })));
     assert!(matches!(segments.set_root(&"x".repeat(25), 0), Err(Error::Root { .. })));
+    assert!(matches!(segments.set_root("\0a", 0), Err(Error::Root { .. })));
     drop(segments);
     let segments = open(&path).unwrap();
     assert_eq!((segments.root("root-3"), segments.root("root-15")), (Some(33), Some(15)));
@@ -115,7 +116,7 @@ fn one_good_copy_of_the_superblock_suffices_and_mends_the_other() {
         poke(&path, copy + at, &[0xa5]);
         assert_eq!(open(&path).unwrap().root("root"), Some(5));
         let other = (32 << 10) - copy;
-        poke(&path, other, &[0; 4096]);
+        poke(&path, other + 16, &[0; 4096]);
         assert_eq!(open(&path).unwrap().root("root"), Some(5), "the damaged copy was mended");
     }
 }

@@ -48,7 +48,8 @@ impl Cursor {
         }
     }
 
-    /// Puts the key of the entry that `next` returned last into `key`.
+    /// Puts the key of the entry that `next` just returned into `key`. Once `next` has returned
+    /// `None` there is none, and what `key` then holds means nothing.
     pub fn copy_key(&self, key: &mut Vec<u8>) {
         self.leaf.keys.copy_to(self.last, key);
     }

@@ -64,15 +64,18 @@ impl Keys {
     /// Whether the node must be split before `key` is added.
     pub(crate) fn is_full_for(&self, key: &[u8]) -> bool {
         self.len == FANOUT
-            || self.len >= LEN_MIN_BY_TAILS && self.tails.len() + key.len() > TAILS_LEN_MAX
+            || self.len >= LEN_MIN_BY_TAILS
+                && self.tails.len() + key.len() - self.prefix_len > TAILS_LEN_MAX
     }
 
     /// Whether the keys of both, and `more`, would fit into one node with room to spare, or one has
     /// none to bring.
     pub(crate) fn could_join(&self, other: &Self, more: usize) -> bool {
         let len = self.len + other.len + more;
+        let prefix_len = other.high().map_or(0, |high| common_prefix(&self.low, high));
+        let tails_len = |keys: &Self| keys.tails.len() + keys.len * (keys.prefix_len - prefix_len);
         let roomy =
-            len <= FANOUT * 3 / 4 && self.tails.len() + other.tails.len() <= TAILS_LEN_MAX / 2;
+            len <= FANOUT * 3 / 4 && tails_len(self) + tails_len(other) <= TAILS_LEN_MAX / 2;
         roomy || len <= FANOUT && (self.len == 0 || other.len == 0)
     }
 

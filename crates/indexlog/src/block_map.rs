@@ -75,7 +75,10 @@ impl BlockMap {
                     why: "it is missing from the allocation table".into(),
                 });
             }
-            map.segments.push(map.device.claim(logical, 0, SEGMENT)?.into_words());
+            let words = map.device.claim(logical, 0, SEGMENT)?.into_words();
+            // The process that stored what is read here may have died before its fence.
+            map.pool.fence([words.flush(0..SEGMENT)])?;
+            map.segments.push(words);
         }
         Ok(map)
     }

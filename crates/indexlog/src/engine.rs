@@ -119,7 +119,7 @@ fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     // Every store has a map, even an empty one: its absence is damage.
     BlockMap::open(&segments)?.extend(1)?;
     segments.set_root(ROOT, VERSION)?;
-    segments.install(&options.pool)?;
+    segments.install()?;
     Ok(segments)
 }
 

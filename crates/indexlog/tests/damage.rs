@@ -207,7 +207,7 @@ fn a_store_of_another_engine_is_named() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let options = options(folder.path());
     let segments = halite_alloc::Segments::create(&options.pool, &options.pool_options).unwrap();
-    segments.install(&options.pool).unwrap();
+    segments.install().unwrap();
     drop(segments);
     let error = IndexLog::open(&options).err().unwrap();
     assert!(matches!(error, Error::OtherEngine { .. }), "{error}");

@@ -13,12 +13,14 @@ use crate::{Fenced, Flushed, Fresh, stream};
 pub struct Appender {
     published: Arc<Published>,
     tail: u64,
+    /// Bytes behind what is published were streamed: only a fence puts them in order.
+    streamed: bool,
 }
 
 impl Appender {
     pub(crate) fn new(published: Arc<Published>) -> Self {
         let tail = published.end.load(Ordering::Relaxed);
-        Self { published, tail }
+        Self { published, tail, streamed: false }
     }
 
     /// The readers' side of the range.
@@ -61,20 +63,24 @@ impl Appender {
     /// If they do not fit.
     pub fn write_stream(&mut self, bytes: &[u8]) -> Flushed {
         let region = &self.published.region;
-        let address = region.address(self.tail, bytes.len() as u64);
+        region.pool().counters().store();
+        let len = bytes.len() as u64;
+        let address = region.address(self.tail, len);
         // SAFETY: as in `write`.
-        let flushed =
-            unsafe { stream::copy(region.pool(), address, region.offset() + self.tail, bytes) };
-        self.tail += bytes.len() as u64;
+        unsafe { stream::copy(region.pool(), address, bytes) };
+        let flushed = region.pool().flushed(region.range(self.tail, len, 0));
+        self.tail += len;
+        self.streamed = true;
         flushed
     }
 
     /// Starts the write-back of `range`.
     ///
     /// # Panics
-    /// If it reaches beyond the end.
+    /// If it reaches beyond what was appended.
     pub fn flush(&self, range: Range<u64>) -> Flushed {
-        self.published.region.flush(range)
+        assert!(range.end <= self.tail, "bytes to be appended cannot be flushed yet");
+        self.published.region.flush(range, 0)
     }
 
     /// Lets readers see all bytes appended so far. Takes the proof that they are durable.
@@ -84,15 +90,19 @@ impl Appender {
     pub fn publish(&mut self, proof: &Fenced) {
         let region = &self.published.region;
         let end = self.published.end.load(Ordering::Relaxed);
-        let whole = proof.pool == region.pool().id()
-            && proof.covers(region.offset() + end, self.tail - end);
-        assert!(whole, "the proof is about other bytes");
+        assert!(region.is_proven(proof, end, self.tail - end), "the proof is about other bytes");
+        // The fence was of the thread that streamed: a `Flushed` does not leave it.
+        self.streamed = false;
         self.reveal();
     }
 
     /// Lets readers in this process see all bytes appended so far, durable or not. Nothing stored
-    /// may lead to them before they are fenced.
+    /// may lead to them before they are fenced: after a crash, what it leads to may be anything.
+    ///
+    /// # Panics
+    /// If some of them were streamed; those have to be fenced and published.
     pub fn reveal(&mut self) {
+        assert!(!self.streamed, "what was streamed is published by the proof of its fence");
         self.published.end.store(self.tail, Ordering::Release);
     }
 
@@ -164,9 +174,10 @@ impl Published {
     /// Starts the write-back of `range`, for bytes that were revealed and not yet fenced.
     ///
     /// # Panics
-    /// If it reaches beyond the range.
+    /// If it reaches beyond what may be read.
     pub fn flush(&self, range: Range<u64>) -> Flushed {
-        self.region.flush(range)
+        assert!(range.end <= self.len(), "only what is revealed is flushed here");
+        self.region.flush(range, 0)
     }
 
     /// The space, to be written anew, if this is the last handle and nothing is pinned.
@@ -174,7 +185,10 @@ impl Published {
     /// # Errors
     /// The handle, if there are others.
     pub fn reclaim(self: Arc<Self>) -> Result<Fresh, Arc<Self>> {
-        Arc::try_unwrap(self).map(|published| Fresh::new(published.region))
+        Arc::try_unwrap(self).map(|mut published| {
+            published.region.renew();
+            Fresh::new(published.region)
+        })
     }
 }
 

@@ -96,6 +96,13 @@ pub enum Error {
         len: u64,
     },
 
+    /// The kernel could not sync the pool earlier; what it holds since is not certain.
+    #[error("{}: an earlier sync of the pool failed; open it anew and check it", path.display())]
+    SyncFailed {
+        /// The pool's file.
+        path: PathBuf,
+    },
+
     /// The operating system refused.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {

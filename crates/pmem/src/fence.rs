@@ -8,31 +8,34 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 #[must_use = "a flushed range is not durable before it is fenced"]
 pub struct Flushed {
-    pub(crate) pool: u64,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+    pub(crate) proves: Range,
     pub(crate) on_this_thread: PhantomData<*const ()>,
 }
 
 /// The proof that a range was durable at some moment, in its pool's [`crate::Domain`].
 #[derive(Debug)]
 pub struct Fenced {
-    pub(crate) pool: u64,
-    offset: u64,
-    len: u64,
+    pub(crate) proves: Range,
 }
 
-impl Fenced {
-    /// Only a pool's fence makes one.
-    pub(crate) fn after_fence(flushed: &Flushed) -> Self {
-        Self { pool: flushed.pool, offset: flushed.offset, len: flushed.len }
-    }
+/// What a proof is about: bytes of one life of a region, as they were after so many writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) pool: u64,
+    /// The life of the region; no two have the same.
+    pub(crate) life: u64,
+    /// Writes that the region's one owner had made. Appended bytes do not change, and count none.
+    pub(crate) writes: u64,
+    /// In the pool.
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
 
-    /// Whether the proof is about all of a range of its pool.
-    #[must_use]
-    pub fn covers(&self, offset: u64, len: u64) -> bool {
-        offset >= self.offset
-            && offset - self.offset <= self.len
-            && len <= self.len - (offset - self.offset)
+impl Range {
+    /// Whether all of `offset..offset + len` is in the range.
+    pub(crate) fn covers(&self, offset: u64, len: u64) -> bool {
+        offset
+            .checked_sub(self.offset)
+            .is_some_and(|before| before.checked_add(len).is_some_and(|needed| needed <= self.len))
     }
 }

@@ -4,16 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::region::Region;
-use crate::{Appender, Fenced, Flushed, Pool, Published, Words, stream};
+use crate::{Appender, Fenced, Flushed, Pool, Published, Words, stream, writeback};
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
 pub struct Fresh {
     region: Region,
+    writes: u64,
 }
 
 impl Fresh {
     pub(crate) fn new(region: Region) -> Self {
-        Self { region }
+        Self { region, writes: 0 }
     }
 
     /// The pool.
@@ -55,6 +56,7 @@ impl Fresh {
     /// # Panics
     /// If they do not fit.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.writes += 1;
         self.pool().counters().store();
         let address = self.region.address(at, bytes.len() as u64);
         // SAFETY: `address` is good for `bytes.len()` bytes of a region that belongs to `self`
@@ -67,25 +69,37 @@ impl Fresh {
     /// # Panics
     /// If they do not fit.
     pub fn write_stream(&mut self, at: u64, bytes: &[u8]) -> Flushed {
+        self.writes += 1;
         let address = self.region.address(at, bytes.len() as u64);
         // SAFETY: as in `write`.
-        unsafe { stream::copy(self.pool(), address, self.offset() + at, bytes) }
+        unsafe { stream::copy(self.pool(), address, bytes) };
+        self.streamed(at, bytes.len() as u64)
     }
 
-    /// Stores zeros over `range`, past the cache.
+    /// Stores zeros over `range`, past the cache. One store; as a write-back, its lines.
     ///
     /// # Panics
     /// If `range` reaches beyond the end.
     pub fn zero(&mut self, range: Range<u64>) -> Flushed {
         const ZEROS: [u8; 4096] = [0; 4096];
-        let mut at = range.start;
-        while at < range.end {
-            let len = (range.end - at).min(ZEROS.len() as u64);
-            // The token of the whole range, made below, stands for this one.
-            let _part = self.write_stream(at, &ZEROS[..len as usize]);
-            at += len;
+        self.writes += 1;
+        let len = range.end.checked_sub(range.start).expect("a range ends after it starts");
+        self.region.address(range.start, len);
+        for at in range.clone().step_by(ZEROS.len()) {
+            let part = (range.end - at).min(ZEROS.len() as u64);
+            let address = self.region.address(at, part);
+            // SAFETY: as in `write`.
+            unsafe { stream::copy(self.pool(), address, &ZEROS[..part as usize]) };
         }
-        self.pool().flushed(self.offset() + range.start, range.end.saturating_sub(range.start))
+        self.streamed(range.start, len)
+    }
+
+    /// Counts what was streamed. It is in order with what this thread does next, so that the range
+    /// may be handed to another.
+    fn streamed(&self, at: u64, len: u64) -> Flushed {
+        writeback::fence();
+        self.pool().counters().store();
+        self.pool().flushed(self.region.range(at, len, self.writes))
     }
 
     /// Starts the write-back of `range`.
@@ -93,17 +107,17 @@ impl Fresh {
     /// # Panics
     /// If it reaches beyond the end.
     pub fn flush(&self, range: Range<u64>) -> Flushed {
-        self.region.flush(range)
+        self.region.flush(range, self.writes)
     }
 
     /// Gives up writing, so that others may read. Takes the proof that all bytes are durable.
     ///
     /// # Panics
-    /// If `proof` is about another range.
+    /// If `proof` does not cover all bytes, or something was written since.
     #[must_use]
     pub fn publish(self, proof: &Fenced) -> Arc<Published> {
-        let whole = proof.pool == self.pool().id() && proof.covers(self.offset(), self.len());
-        assert!(whole, "the proof is about other bytes");
+        let whole = self.region.is_proven(proof, 0, self.len());
+        assert!(whole && proof.proves.writes == self.writes, "the proof is about other bytes");
         let end = self.len();
         Published::new(self.region, end)
     }

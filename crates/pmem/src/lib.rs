@@ -20,9 +20,10 @@
 //! ```
 //!
 //! **Proofs.** [`Fresh::flush`] and its kin return a [`Flushed`]: the write-back has begun.
-//! [`Pool::fence`] turns it into a [`Fenced`]: it is durable. [`Words::publish`], which stores what
-//! leads others to a range, asks for the `Fenced` of that range; so publishing unpersisted bytes
-//! does not compile.
+//! [`Pool::fence`] turns it into a [`Fenced`]: it is durable. Publishing asks for the proof: of the
+//! very bytes, as they are now, for [`Fresh::publish`] and [`Appender::publish`]; of a fence, for
+//! [`Words::publish`], which stores what leads others to bytes. So nothing is published by somebody
+//! who forgot to persist it: that does not compile.
 //!
 //! A request walks `Fresh::write` → `writeback` or `stream` (the instructions) → `Pool::fence`
 //! (`sfence`, or the kernel's sync for [`Domain::PageCache`]).

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{
     Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
@@ -16,6 +17,9 @@ pub(crate) struct Mapping {
     reserved_len: usize,
     base: NonNull<u8>,
     sync: bool,
+    /// A mapping failed after the kernel had removed what was reserved there, so that somebody
+    /// else's memory may be in the range by now.
+    holed: AtomicBool,
 }
 
 // SAFETY: a mapping is an address range; what is done with the memory is up to those who own it.
@@ -44,34 +48,41 @@ impl Mapping {
         let skip = reserved.as_ptr().align_offset(UNIT as usize);
         // SAFETY: `skip < UNIT`, and the reservation is longer than `UNIT`.
         let base = unsafe { reserved.add(skip) };
-        Ok(Self { reserved, reserved_len, base, sync: false })
+        Ok(Self { reserved, reserved_len, base, sync: false, holed: AtomicBool::new(false) })
     }
 
-    /// Whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory.
-    pub(crate) fn try_sync(&mut self, file: &File, len: u64) -> bool {
-        self.sync = true;
-        self.sync = self.map(file, 0, len).is_ok();
+    /// Whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is mapped so
+    /// from now on. Tried beside the reserved range: some file systems refuse too late, when what was
+    /// mapped at a fixed address is gone.
+    pub(crate) fn try_sync(&mut self, file: &File) -> bool {
+        let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
+        // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
+        self.sync = unsafe {
+            let tried = mmap(ptr::null_mut(), UNIT as usize, ProtFlags::READ, flags, file, 0);
+            tried.is_ok_and(|address| munmap(address, UNIT as usize).is_ok())
+        };
         self.sync
     }
 
     /// Maps `start..end` of `file`, which has these bytes, at `start` of the reserved range.
     pub(crate) fn map(&self, file: &File, start: u64, end: u64) -> io::Result<()> {
+        if self.holed.load(Ordering::Acquire) {
+            return Err(io::Error::other("an earlier attempt to map it failed"));
+        }
         let flags =
             if self.sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
         let len = (end - start) as usize;
-        let address = self.address(start);
-        // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), where
-        // nothing else is mapped, so replacing the reservation there disturbs nobody.
+        let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), which is
+        // whole, and nothing was mapped there before.
+        let mapped =
+            unsafe { mmap(address.cast(), len, access, flags | MapFlags::FIXED, file, start) };
+        if let Err(errno) = mapped {
+            self.holed.store(true, Ordering::Release);
+            return Err(errno.into());
+        }
+        // SAFETY: the range is mapped. Where there are no large pages, this changes nothing.
         unsafe {
-            mmap(
-                address.cast(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags | MapFlags::FIXED,
-                file,
-                start,
-            )?;
-            // Large pages are welcome; where there are none, this changes nothing.
             let _ = madvise(address.cast(), len, Advice::LinuxHugepage);
         }
         Ok(())
@@ -89,8 +100,8 @@ impl Mapping {
 
     /// Waits until the kernel has made the pages of `start..end` durable.
     pub(crate) fn sync_range(&self, start: u64, end: u64) -> io::Result<()> {
-        const PAGE: u64 = 4096;
-        let start = start / PAGE * PAGE;
+        let page = rustix::param::page_size() as u64;
+        let start = start / page * page;
         let address = self.address(start);
         // SAFETY: the pages are mapped, and a sync does not change their bytes.
         unsafe { msync(address.cast(), (end - start) as usize, MsyncFlags::SYNC) }?;
@@ -106,6 +117,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.holed.load(Ordering::Acquire) {
+            // What is in the hole is not known to be ours; the addresses are given up.
+            return;
+        }
         // SAFETY: the whole reservation belongs to this mapping, and the pool that holds it is
         // gone, so no region can reach it.
         unsafe {

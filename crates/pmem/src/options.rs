@@ -6,7 +6,7 @@ use crate::{Domain, UNIT};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Bytes that a new pool has, rounded up to [`UNIT`].
+    /// Bytes that a new pool has, rounded up to [`UNIT`], but no more than `size_max`.
     pub size_initial: u64,
     /// Bytes that the pool may grow to, rounded down to [`UNIT`]; as much address space is reserved.
     /// A pool that is already larger opens, but does not grow.

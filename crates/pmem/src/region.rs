@@ -1,20 +1,41 @@
 //! A range of a pool with one owner.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Flushed, Pool};
+use crate::{Fenced, Flushed, Pool, fence};
 
 /// An owned range. It is given back when this is dropped.
 pub(crate) struct Region {
     pool: Pool,
     offset: u64,
     len: u64,
+    life: u64,
 }
+
+/// Lives of regions so far.
+static LIVES: AtomicU64 = AtomicU64::new(0);
 
 impl Region {
     /// The caller has taken the range from the pool's claims, inside the pool's bounds.
     pub(crate) fn new(pool: Pool, offset: u64, len: u64) -> Self {
-        Self { pool, offset, len }
+        Self { pool, offset, len, life: LIVES.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Begins another life: proofs of the last one do not count any more.
+    pub(crate) fn renew(&mut self) {
+        self.life = LIVES.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a proof about a part of the region says.
+    pub(crate) fn range(&self, at: u64, len: u64, writes: u64) -> fence::Range {
+        let (pool, offset) = (self.pool.id(), self.offset + at);
+        fence::Range { pool, life: self.life, writes, offset, len }
+    }
+
+    /// Whether a proof is about this life of the region and covers a part of it.
+    pub(crate) fn is_proven(&self, proof: &Fenced, at: u64, len: u64) -> bool {
+        proof.proves.life == self.life && proof.proves.covers(self.offset + at, len)
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -48,10 +69,10 @@ impl Region {
     /// # Panics
     /// If it is not inside the region.
     #[inline]
-    pub(crate) fn flush(&self, range: Range<u64>) -> Flushed {
+    pub(crate) fn flush(&self, range: Range<u64>, writes: u64) -> Flushed {
         let len = range.end.checked_sub(range.start).expect("a range ends after it starts");
         let address = self.address(range.start, len);
-        self.pool.write_back(address, self.offset + range.start, len)
+        self.pool.write_back(address, self.range(range.start, len, writes))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stores past the cache.
 
-use crate::{Flushed, Pool};
+use crate::Pool;
 
 /// How this processor stores lines past the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +19,15 @@ pub(crate) enum Stream {
     Cached,
 }
 
-/// Copies `bytes` to `address`, which is `offset` of the pool, and starts its write-back: whole
-/// lines past the cache, what is left at both ends through it.
+/// Copies `bytes` to `address` and starts their write-back: whole lines past the cache, what is left
+/// at both ends through it. Other threads may see them only after this one has fenced: such stores
+/// are not in order with the stores that follow.
 ///
 /// # Safety
 /// `address..address + bytes.len()` is inside one region of the pool, that the caller may write.
-pub(crate) unsafe fn copy(pool: &Pool, address: *mut u8, offset: u64, bytes: &[u8]) -> Flushed {
-    pool.counters().store();
+pub(crate) unsafe fn copy(pool: &Pool, address: *mut u8, bytes: &[u8]) {
     // SAFETY: the caller's promise.
     unsafe { pool.stream().copy(pool, address, bytes) };
-    pool.flushed(offset, bytes.len() as u64)
 }
 
 #[cfg(all(target_arch = "x86_64", not(halite_portable)))]

@@ -109,10 +109,12 @@ impl Counters {
 
     #[inline]
     fn with(&self, f: impl FnOnce(&Stripe, bool)) {
-        let index = OWN.with(|own| {
+        // A thread that is about to end has no stripe of its own any more.
+        let own = OWN.try_with(|own| {
             let index = own.index.get();
             if index == UNASSIGNED { own.assign() } else { index }
         });
+        let index = own.unwrap_or(SHARED);
         f(&self.stripes[index], index != SHARED);
     }
 }

@@ -55,12 +55,13 @@ impl Words {
         self.word(at).store(value.to_le(), Ordering::Release);
     }
 
-    /// Stores a word that leads others to bytes; takes the proof that those are durable.
+    /// Stores a word that leads others to bytes; takes a proof that those are durable. Which bytes it
+    /// leads to only the caller knows: that the proof is about them is the caller's word.
     ///
     /// # Panics
     /// If `at` is not a word of the range, or the proof is of another pool.
     pub fn publish(&self, at: u64, value: u64, proof: &Fenced) {
-        assert_eq!(proof.pool, self.pool().id(), "the proof is of another pool");
+        assert_eq!(proof.proves.pool, self.pool().id(), "the proof is of another pool");
         self.store(at, value);
     }
 
@@ -85,7 +86,7 @@ impl Words {
     /// # Panics
     /// If it reaches beyond the end.
     pub fn flush(&self, range: Range<u64>) -> Flushed {
-        self.region.flush(range)
+        self.region.flush(range, 0)
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {

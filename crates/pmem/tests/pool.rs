@@ -22,7 +22,7 @@ fn options() -> PoolOptions {
 
 fn new_pool(path: &Path, options: &PoolOptions) -> Pool {
     let pool = Pool::create(path, options).unwrap();
-    pool.install(path).unwrap();
+    pool.install().unwrap();
     pool
 }
 
@@ -92,8 +92,67 @@ fn a_pool_that_is_not_installed_leaves_nothing_in_its_place() {
     drop(Pool::create(&path, &options()).unwrap());
     assert!(matches!(Pool::open(&path, &options()), Err(Error::Missing { .. })));
     let first = Pool::create(&path, &options()).unwrap();
-    assert!(matches!(Pool::create(&path, &options()), Err(Error::Locked { .. })));
-    first.install(&path).unwrap();
+    let second = Pool::create(&path, &options()).unwrap();
+    first.install().unwrap();
+    assert!(matches!(second.install(), Err(Error::Exists { .. })));
+    assert!(matches!(Pool::create(&path, &options()), Err(Error::Exists { .. })));
+}
+
+#[test]
+#[should_panic(expected = "the proof is about other bytes")]
+fn a_proof_is_about_bytes_as_they_were() {
+    let (_folder, path) = folder();
+    let mut fresh = new_pool(&path, &options()).claim(0, 64).unwrap();
+    fresh.write(0, b"proven");
+    let [proof] = fresh.pool().fence([fresh.flush(0..64)]).unwrap();
+    fresh.write(0, b"changed");
+    let _ = fresh.publish(&proof);
+}
+
+#[test]
+#[should_panic(expected = "published by the proof")]
+fn what_was_streamed_is_not_shown_before_its_fence() {
+    let (_folder, path) = folder();
+    let mut appender = new_pool(&path, &options()).claim(0, 64).unwrap().into_appender(0);
+    drop(appender.write_stream(b"streamed"));
+    appender.reveal();
+}
+
+#[test]
+fn absurd_sizes_are_errors() {
+    let (_folder, path) = folder();
+    let mut options = options();
+    (options.size_initial, options.size_max) = (u64::MAX, u64::MAX);
+    assert!(Pool::create(&path, &options).is_err());
+    options.size_max = 3 << 20;
+    let pool = new_pool(&path, &options);
+    assert_eq!((pool.len(), pool.len_max()), (UNIT, UNIT));
+    pool.grow(0).unwrap();
+    assert!(matches!(pool.grow(u64::MAX), Err(Error::SizeLimit { .. })));
+}
+
+#[test]
+fn threads_that_map_memory_meanwhile_are_not_disturbed() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let mut memory = vec![1_u8; 3 << 20];
+                memory[1 << 20] = 2;
+                assert_eq!(
+                    memory.iter().map(|&byte| usize::from(byte)).sum::<usize>(),
+                    (3 << 20) + 1
+                );
+            }
+        });
+        for number in 0..40 {
+            let path = folder.path().join(number.to_string());
+            drop(new_pool(&path, &options()));
+            drop(Pool::open(&path, &options()).unwrap());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }
 
 #[test]
