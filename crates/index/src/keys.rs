@@ -137,10 +137,9 @@ impl Keys {
     /// How the key at `at` compares with another. Of two keys with one head, the shorter is a prefix
     /// of the longer, padded.
     fn compare(&self, at: usize, head: u64, head_len: u8, tail: &[u8]) -> Ordering {
-        self.heads[at]
-            .cmp(&head)
-            .then_with(|| self.head_lens[at].cmp(&head_len))
-            .then_with(|| self.tail(at).cmp(tail))
+        let order = self.heads[at].cmp(&head).then_with(|| self.head_lens[at].cmp(&head_len));
+        // Only a full head has a tail; where there is none, its lines are not touched.
+        if order.is_eq() && head_len == 8 { self.tail(at).cmp(tail) } else { order }
     }
 
     fn tail_start(&self, at: usize) -> usize {

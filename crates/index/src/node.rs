@@ -7,7 +7,7 @@ use crate::node_ref::NodeRef;
 const SPARSE: usize = FANOUT / 4;
 
 #[derive(Clone)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Node {
     pub(crate) keys: Keys,
     pub(crate) body: Body,

@@ -17,11 +17,11 @@ use crate::node::Node;
 /// A counted reference to a node.
 pub(crate) struct NodeRef(NonNull<Counted>);
 
-/// A node with its number of references.
-#[repr(C)]
+/// A node behind its number of references, which shares the line that a search reads first.
+#[repr(C, align(64))]
 struct Counted {
-    node: Node,
     count: AtomicUsize,
+    node: Node,
 }
 
 // SAFETY: as `Arc<Node>`: what is shared is only read, and `Node` is `Send` and `Sync` by its parts.
@@ -33,7 +33,7 @@ impl NodeRef {
     pub(crate) fn new(node: Node) -> Self {
         let slot = SLABS.lock().unwrap_or_else(PoisonError::into_inner).take();
         // SAFETY: the slot is large and aligned enough for a `Counted`, and nobody else has it.
-        unsafe { slot.write(Counted { node, count: AtomicUsize::new(1) }) };
+        unsafe { slot.write(Counted { count: AtomicUsize::new(1), node }) };
         Self(slot)
     }
 

@@ -100,6 +100,14 @@ impl BPlusTree {
         old
     }
 
+    /// Changes the value of `key`, if it is there.
+    pub fn update(&mut self, key: &[u8], change: impl FnOnce(u64) -> u64) {
+        // Shared nodes are not copied for a key that is not there.
+        if self.get(key).is_some() {
+            self.insert_with(key, |old| old.map_or(0, change));
+        }
+    }
+
     /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &[u8]) -> Option<u64> {
         // Shared nodes are not copied for a key that is not there.

@@ -1,13 +1,16 @@
 //! Collection of garbage (Lersch §5.6.3).
 //!
 //! The block with the most to reclaim is the victim. Its live records are copied into the
-//! collector's own block; once the copies are durable, the collector's word in the map covers them,
-//! and the index points to them. The victim goes to limbo until no scan can see it; then its dead
-//! records are taken off their counts, its word becomes free, durably, and it may be reused.
+//! collector's own block, its dead ones are taken off their counts; once the copies are durable, the
+//! collector's word in the map covers them, and the index points to them. The victim goes to limbo
+//! until no scan can see it; then its word becomes free, durably, and it may be reused.
 //!
 //! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
 //! and the victim (each record is there twice, with one sequence number, and one of them counts as
 //! stale), but never neither.
+//!
+//! Nothing is collected while a block is in limbo. So no tombstone can go before a dead record that
+//! was taken off its count is off the medium too.
 
 use halite_engine::Result;
 use parking_lot::RwLock;
@@ -17,6 +20,9 @@ use crate::entry::Entry;
 use crate::read::{Readable, View};
 use crate::record::{self, ALIGN, Kind, Piece, Record};
 use crate::write::Writer;
+
+/// Records ahead of the one at hand whose index nodes are fetched, to hide the cache misses.
+const AHEAD: usize = 8;
 
 /// Space that the index no longer leads to, until nothing else can either.
 pub(crate) struct Limbo {
@@ -64,15 +70,20 @@ impl Writer {
     fn move_live_records(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
         let readable = view.read().block(victim).cloned();
         let Some(Readable { published, seed: Some(seed) }) = readable else { return Ok(()) };
-        let bytes = published.bytes();
+        let mut records = Vec::new();
+        each_record(published.bytes(), seed, victim, |at, record, _| records.push((at, record)))?;
         let mut live = Vec::new();
         {
-            let view = view.read();
-            each_record(bytes, seed, victim, |at, record, _| {
-                if let Some(old) = self.live_entry(&view, victim, at, &record) {
-                    live.push((record, old));
+            let mut view = view.write();
+            for (number, (at, record)) in records.iter().enumerate() {
+                if let Some((_, later)) = records.get(number + AHEAD) {
+                    view.prepare_insert(later.header.space.get(), later.key);
                 }
-            })?;
+                match self.live_entry(&view, victim, *at, record) {
+                    Some(entry) => live.push((*record, entry)),
+                    None => self.forget(&mut view, victim, *at, record),
+                }
+            }
         }
         let mut rest = &live[..];
         while !rest.is_empty() {
@@ -101,7 +112,8 @@ impl Writer {
         let here = |entry: &Entry| entry.block() == block && entry.offset() == at;
         match record.kind {
             Kind::Put => {
-                let bits = view.spaces.get(&space)?.tree.get(record.key)?;
+                // Another key's entry is elsewhere, so a candidate will do.
+                let bits = view.spaces.get(&space)?.tree.get_candidate(record.key)?;
                 Some(Entry::from_bits(bits)).filter(here)
             }
             Kind::Delete => self
@@ -135,24 +147,33 @@ impl Writer {
         self.cover_collector_block();
         let mut view = view.write();
         for ((record, old), new) in group.iter().zip(entries) {
-            let space = record.header.space.get();
-            // The copy that stays behind is a stale version like any other, until its block is free.
-            let moved = new.with_stale(old.stale() + 1);
+            let (space, seq) = (record.header.space.get(), record.seq());
+            // Counts may have sunk since the record was found alive.
+            let mut counts = 1;
             match record.kind {
                 Kind::Put => {
                     if let Some(space) = view.spaces.get_mut(&space) {
-                        space.tree.insert(record.key, moved.bits());
+                        space.tree.update(record.key, |bits| {
+                            new.with_stale(Entry::from_bits(bits).stale()).bits()
+                        });
                     }
                 }
-                Kind::Delete => self.tombstones.insert(space, record.key, moved),
+                Kind::Delete => {
+                    counts = self.tombstones.get(space, record.key).map_or(0, Entry::stale);
+                    self.tombstones.insert(space, record.key, new.with_stale(counts));
+                }
                 Kind::DeleteRange => {
-                    if let Some(tombstone) = self.tombstones.range_mut(space, record.seq()) {
+                    if let Some(tombstone) = self.tombstones.range_mut(space, seq) {
                         tombstone.entry = new;
+                        counts = u32::from(tombstone.stale > 0);
                     }
                 }
             }
-            self.blocks.died(old.block(), old.footprint());
-            self.blocks.born(new.block(), new.footprint());
+            // A tombstone that counts nothing any more was accounted for when it came to that.
+            if counts > 0 {
+                self.blocks.died(old.block(), old.footprint());
+                self.blocks.born(new.block(), new.footprint());
+            }
             self.moved_bytes += new.footprint();
         }
         Ok(())
@@ -204,7 +225,6 @@ impl Writer {
         let Some(Readable { published, seed }) = view.write().take_block(first) else {
             return Ok(false);
         };
-        let readable_len = published.bytes().len();
         let fresh = match published.reclaim() {
             Ok(fresh) => fresh,
             Err(published) => {
@@ -212,23 +232,17 @@ impl Writer {
                 return Ok(false);
             }
         };
-        if let (What::Block(block), Some(seed)) = (what, seed) {
-            let freed = self.free_block(view, block, &fresh.bytes()[..readable_len], seed);
+        drop(fresh);
+        if let What::Block(block) = what {
+            let freed = self.free_block(block);
             self.poison_by(freed)?;
         }
-        drop(fresh);
         (first..first + count).for_each(|block| self.blocks.free(block));
         Ok(true)
     }
 
-    /// Takes a block's dead records off their counts, and frees it durably.
-    fn free_block(
-        &mut self,
-        view: &RwLock<View>,
-        block: u32,
-        bytes: &[u8],
-        seed: u64,
-    ) -> Result<()> {
+    /// Frees a block durably. At most 2 fences.
+    fn free_block(&mut self, block: u32) -> Result<()> {
         // The copies must be covered before the originals can go.
         if self.map.is_dirty() {
             self.fence_with_map(Vec::new())?;
@@ -236,13 +250,10 @@ impl Writer {
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state: State::Free, incarnation }, None);
         self.fence_with_map(Vec::new())?;
-        let mut view = view.write();
-        each_record(bytes, seed, block, |at, record, _| {
-            self.forget(&mut view, block, at, &record);
-        })
+        Ok(())
     }
 
-    /// Forgets one dead record of a block that is free now.
+    /// Takes a dead record off its count; a tombstone that has done its duty goes with its block.
     fn forget(&mut self, view: &mut View, block: u32, at: u64, record: &Record<'_>) {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let here = |entry: Entry| entry.block() == block && entry.offset() == at;
@@ -272,10 +283,8 @@ impl Writer {
             }
             return;
         }
-        if let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree)
-            && let Some(entry) = tree.get(key).map(Entry::from_bits)
-        {
-            tree.insert(key, entry.with_one_stale_less().bits());
+        if let Some(space) = view.spaces.get_mut(&space) {
+            space.tree.update(key, |bits| Entry::from_bits(bits).with_one_stale_less().bits());
         }
     }
 }

@@ -47,6 +47,13 @@ impl View {
         self.spaces.get(&space)?.tree.get(key).map(Entry::from_bits)
     }
 
+    /// Brings what the index has of a key into the cache.
+    pub(crate) fn prepare_insert(&self, space: u32, key: &[u8]) {
+        if let Some(space) = self.spaces.get(&space) {
+            space.tree.prepare_insert(key);
+        }
+    }
+
     /// The blocks of records.
     pub(crate) fn record_blocks(&self) -> Vec<u32> {
         let of_records = |(block, readable): (u32, &Option<Readable>)| {

@@ -326,9 +326,7 @@ impl Writer {
         let Some(flushed) = self.log.stream() else { return Ok(()) };
         if let [Op::Put { space, key, .. }] = *ops {
             // While the lines drain, the index's come into the cache.
-            if let Some(space) = view.read().spaces.get(&space.0) {
-                space.tree.prepare_insert(key);
-            }
+            view.read().prepare_insert(space.0, key);
         }
         if self.map.is_dirty() {
             let mut proofs = self.sync_pending(vec![flushed])?;
