@@ -2,6 +2,7 @@
 
 use crate::keys::{FANOUT, Keys, separator, shift_right};
 use crate::node_ref::NodeRef;
+use crate::prefetch;
 
 /// A node with fewer entries looks for a neighbour to join.
 const SPARSE: usize = FANOUT / 4;
@@ -61,6 +62,7 @@ impl Node {
             },
             Body::Inner(children) => {
                 let at = node.keys.search(key).map_or_else(|at| at, |at| at + 1);
+                prefetch::to_search(&children[at]);
                 let (old, split) = Self::insert(&mut children[at], key, value);
                 (old, split.and_then(|split| node.insert_child(at, split)))
             }
