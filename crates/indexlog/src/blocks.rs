@@ -4,7 +4,9 @@
 //! the most to reclaim: blocks whose count changed wait in a queue until somebody asks, then move to
 //! a heap (the free-space queue and heap of Lersch §5.6.3), so that a write costs no heap operation.
 
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 use halite_engine::{Error, Result};
 
@@ -32,12 +34,20 @@ struct Block {
     used_as: Use,
     /// Lives as a block of records so far.
     incarnation: u32,
-    /// Bytes of records, dead ones included; and what was left unused when it was closed early.
+    /// Bytes of records, dead ones included; after an opening, all of the block, for what is behind
+    /// its records can only be had by collecting it.
     spent: u64,
     /// Bytes of live records.
     live: u64,
     /// Whether it waits in the queue.
     queued: bool,
+}
+
+impl Block {
+    /// Whether it has so many bytes to reclaim.
+    fn is_victim(&self, bytes: u64) -> bool {
+        bytes > 0 && self.used_as == Use::Sealed && self.spent - self.live == bytes
+    }
 }
 
 const ABSENT: Block =
@@ -49,20 +59,35 @@ const ALL_FREE: u16 = u16::MAX;
 const _: () = assert!(BLOCKS_PER_SEGMENT == u16::BITS);
 
 /// The blocks of the data device.
-#[derive(Default)]
 pub(crate) struct Blocks {
+    /// How far apart the lives of a block are while the store is open. Drawn anew by every opening: a
+    /// life that a power cut kept from the map, but not from the block, is not lived again.
+    step: u32,
     blocks: Vec<Block>,
     /// The free blocks of each segment, a bit each.
     free: Vec<u16>,
     free_count: u32,
     queue: Vec<u32>,
     /// (bytes to reclaim, block); out of date where the block has another number by now.
-    heap: BinaryHeap<(u64, u32)>,
+    heap: BinaryHeap<(u64, Reverse<u32>)>,
     live: u64,
     reclaimable: u64,
 }
 
 impl Blocks {
+    pub(crate) fn new() -> Self {
+        Self {
+            step: RandomState::new().build_hasher().finish() as u32 | 1,
+            blocks: Vec::new(),
+            free: Vec::new(),
+            free_count: 0,
+            queue: Vec::new(),
+            heap: BinaryHeap::new(),
+            live: 0,
+            reclaimable: 0,
+        }
+    }
+
     /// Adds a segment's blocks, with the number of lives that each had.
     pub(crate) fn add_segment(&mut self, segment: u32, incarnations: impl Iterator<Item = u32>) {
         let first = segment * BLOCKS_PER_SEGMENT;
@@ -133,19 +158,19 @@ impl Blocks {
         let partly = self.free.iter().position(|&free| free != 0 && free != ALL_FREE);
         let segment = partly.or_else(|| self.free.iter().position(|&free| free != 0))?;
         let block = segment as u32 * BLOCKS_PER_SEGMENT + self.free[segment].trailing_zeros();
-        self.take_for_records(block);
+        self.take_found(block);
+        let meta = &mut self.blocks[block as usize];
+        meta.incarnation = meta.incarnation.wrapping_add(self.step);
         Some(block)
     }
 
-    /// Begins a life of a free block as a block of records.
-    pub(crate) fn take_for_records(&mut self, block: u32) {
+    /// Takes a block in which records were found; its life goes on.
+    pub(crate) fn take_found(&mut self, block: u32) {
         self.mark_used(block, Use::Appending);
-        let meta = &mut self.blocks[block as usize];
-        meta.incarnation = meta.incarnation.wrapping_add(1);
     }
 
-    /// Takes a run of at most `wanted` free blocks of one segment for a value; a whole segment if
-    /// that many are wanted and there is one, else the longest run of the first segment that has any.
+    /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long
+    /// enough, or else the longest there is.
     pub(crate) fn take_run(&mut self, wanted: u32) -> Option<(u32, u32)> {
         let wanted = wanted.min(BLOCKS_PER_SEGMENT);
         let run = |free: u16| longest_run(free);
@@ -238,12 +263,15 @@ impl Blocks {
             let meta = &mut self.blocks[block as usize];
             meta.queued = false;
             if meta.used_as == Use::Sealed {
-                self.heap.push((meta.spent - meta.live, block));
+                self.heap.push((meta.spent - meta.live, Reverse(block)));
             }
         }
-        while let Some(&(bytes, block)) = self.heap.peek() {
-            let meta = &self.blocks[block as usize];
-            if meta.used_as == Use::Sealed && meta.spent - meta.live == bytes && bytes > 0 {
+        if self.heap.len() > 2 * self.blocks.len() + 64 {
+            let blocks = &self.blocks;
+            self.heap.retain(|&(bytes, Reverse(block))| blocks[block as usize].is_victim(bytes));
+        }
+        while let Some(&(bytes, Reverse(block))) = self.heap.peek() {
+            if self.blocks[block as usize].is_victim(bytes) {
                 return Some((block, bytes));
             }
             self.heap.pop();
@@ -281,7 +309,7 @@ mod tests {
     use super::*;
 
     fn two_segments() -> Blocks {
-        let mut blocks = Blocks::default();
+        let mut blocks = Blocks::new();
         (0..2).for_each(|segment| blocks.add_segment(segment, (0..16).map(|_| 0)));
         blocks
     }
@@ -331,6 +359,6 @@ mod tests {
         blocks.free(b);
         assert_eq!((blocks.victim(), blocks.reclaimable()), (Some((a, 250)), 250));
         assert_eq!(blocks.take(), Some(b));
-        assert_eq!(blocks.incarnation(b), 2);
+        assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2));
     }
 }

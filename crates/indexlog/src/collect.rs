@@ -9,8 +9,8 @@
 //! and the victim (each record is there twice, with one sequence number, and one of them counts as
 //! stale), but never neither.
 //!
-//! Nothing is collected while a block is in limbo. So no tombstone can go before a dead record that
-//! was taken off its count is off the medium too.
+//! While a block is in limbo, its dead records are off their counts and still on the medium. So a
+//! tombstone that counts nothing stays, and moves like a live one, until there is none in limbo.
 
 use halite_engine::Result;
 use parking_lot::RwLock;
@@ -48,13 +48,14 @@ impl Limbo {
         let (first, count) = (piece.block.get(), piece.block_count());
         Self { what: What::Piece { first, count }, epoch: 0, seq }
     }
-
-    pub(crate) fn is_block(&self) -> bool {
-        matches!(self.what, What::Block(_))
-    }
 }
 
 impl Writer {
+    /// Whether scans or readers keep a collected block from being freed.
+    pub(crate) fn has_block_in_limbo(&self) -> bool {
+        self.limbo.iter().any(|limbo| matches!(limbo.what, What::Block(_)))
+    }
+
     /// Moves the live records out of `victim`, a sealed block, and sends it to limbo.
     pub(crate) fn collect(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
         // What a write made obsolete is needed until that write is durable.
@@ -110,6 +111,7 @@ impl Writer {
     fn live_entry(&self, view: &View, block: u32, at: u64, record: &Record<'_>) -> Option<Entry> {
         let space = record.header.space.get();
         let here = |entry: &Entry| entry.block() == block && entry.offset() == at;
+        let keep = self.has_block_in_limbo();
         match record.kind {
             Kind::Put => {
                 // Another key's entry is elsewhere, so a candidate will do.
@@ -119,10 +121,11 @@ impl Writer {
             Kind::Delete => self
                 .tombstones
                 .get(space, record.key)
-                .filter(|entry| here(entry) && entry.stale() > 0),
+                .filter(|entry| here(entry) && (keep || entry.stale() > 0)),
             Kind::DeleteRange => {
                 let tombstone = self.tombstones.range(space, record.seq())?;
-                Some(tombstone.entry).filter(|entry| here(entry) && tombstone.stale > 0)
+                Some(tombstone.entry)
+                    .filter(|entry| here(entry) && (keep || !tombstone.stale.is_zero()))
             }
         }
     }
@@ -165,7 +168,7 @@ impl Writer {
                 Kind::DeleteRange => {
                     if let Some(tombstone) = self.tombstones.range_mut(space, seq) {
                         tombstone.entry = new;
-                        counts = u32::from(tombstone.stale > 0);
+                        counts = u32::from(!tombstone.stale.is_zero());
                     }
                 }
             }
@@ -264,8 +267,9 @@ impl Writer {
             return;
         }
         if let Some(killer) = self.tombstones.killer(space, key, seq) {
-            killer.stale -= 1;
-            if killer.stale == 0 {
+            let counted = !killer.stale.is_zero();
+            killer.stale.remove_one();
+            if counted && killer.stale.is_zero() {
                 let dead = killer.entry;
                 self.blocks.died(dead.block(), dead.footprint());
             }
@@ -302,9 +306,12 @@ pub(crate) fn each_record<'a>(
 ) -> Result<()> {
     let mut at = 0;
     while at < bytes.len() as u64 {
-        let record = Record::read(&bytes[at as usize..], seed)
-            .map_err(|why| record::damage(bytes, block, at, why))?;
-        let next = record.next_at(at);
+        let rest = &bytes[at as usize..];
+        let read = Record::read(rest, seed).and_then(|record| match record.next_at(at) {
+            next if next <= bytes.len() as u64 => Ok((record, next)),
+            _ => Err("the block's used part ends inside its padding"),
+        });
+        let (record, next) = read.map_err(|why| record::damage(rest, block, at, why))?;
         visit(at, record, next - at);
         at = next;
     }

@@ -66,13 +66,19 @@ impl IndexLog {
         };
         match segments.root(ROOT) {
             Some(VERSION) => {}
-            Some(version) => {
+            Some(version) if version > VERSION => {
                 return Err(halite_alloc::Error::FutureVersion {
                     path: options.pool.clone(),
                     found: version.try_into().unwrap_or(u32::MAX),
                     supported: VERSION as u32,
                 }
                 .into());
+            }
+            Some(version) => {
+                return Err(Error::Damaged {
+                    what: "root of the engine".into(),
+                    why: format!("there never was a version {version}"),
+                });
             }
             None => {
                 return Err(Error::OtherEngine {
@@ -188,7 +194,7 @@ impl Shared {
     /// The pair of an entry, its value without a copy if it is in one piece.
     pub(crate) fn read_pair(&self, entry: Entry) -> Result<(Bytes, Bytes)> {
         let pinned = self.view.read().pin(entry)?;
-        pinned.pair(self.salt, |block| self.view.read().block(block).cloned())
+        pinned.pair(self.salt)
     }
 }
 
@@ -257,8 +263,7 @@ impl Engine for IndexLog {
             };
             view.pin(Entry::from_bits(entry))?
         };
-        let block = |block| self.shared.view.read().block(block).cloned();
-        pinned.value_of(key, self.shared.salt, block)
+        pinned.value_of(key, self.shared.salt)
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -268,7 +273,7 @@ impl Engine for IndexLog {
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
         let view = self.shared.view.read();
         let Some(entry) = view.user_space(space)?.tree.sample(random) else { return Ok(None) };
-        Ok(Some(view.pin(Entry::from_bits(entry))?.key()?))
+        Ok(Some(view.pin_record(Entry::from_bits(entry))?.key()?))
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {

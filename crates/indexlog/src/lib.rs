@@ -20,8 +20,8 @@
 //! **A get** walks `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
 //!
-//! **Opening** (`recovery`) reads the map and every record, cuts what an interrupted write left at
-//! the log's tail, sorts what it found and builds the index from it.
+//! **Opening** (`recovery`, `log_end`) reads the map and every record, cuts what an interrupted write
+//! left at the log's end, sorts what it found and builds the index from it.
 //!
 //! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block that
 //! has the fewest, which is free once no scan can see it.
@@ -41,6 +41,7 @@ mod collect;
 mod engine;
 mod entry;
 mod log;
+mod log_end;
 mod overflow;
 mod read;
 mod record;

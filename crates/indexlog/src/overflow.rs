@@ -30,7 +30,7 @@ impl Unfenced {
     /// Writes a value for record `seq` into free blocks, of which there are enough.
     ///
     /// # Errors
-    /// [`Error::Full`] if the free blocks are too scattered.
+    /// `None` if the free blocks are too scattered; what the pool reports.
     pub(crate) fn write(
         &mut self,
         device: &Device,
@@ -38,20 +38,21 @@ impl Unfenced {
         value: &[u8],
         salt: u64,
         seq: u64,
-    ) -> Result<Vec<Piece>> {
+    ) -> std::result::Result<Vec<Piece>, Option<Error>> {
         let (mut rest, mut pieces) = (value, Vec::new());
         while !rest.is_empty() {
             let run = blocks.take_run(block_count(rest.len()).min(u64::from(u32::MAX)) as u32);
-            let Some((block, count)) = run.filter(|_| pieces.len() < PIECES_MAX) else {
-                if let Some((block, count)) = run {
-                    (block..block + count).for_each(|block| blocks.free(block));
-                }
-                let live = blocks.live();
-                return Err(Error::Full { used: live, limit: live });
-            };
+            let Some((block, count)) = run else { return Err(None) };
             let (bytes, behind) =
                 rest.split_at(rest.len().min((u64::from(count) * BLOCK) as usize));
-            let mut fresh = claim(device, block, bytes.len() as u64)?;
+            let claimed = if pieces.len() < PIECES_MAX {
+                claim(device, block, bytes.len() as u64).map_err(Some)
+            } else {
+                Err(None)
+            };
+            let mut fresh = claimed.inspect_err(|_| {
+                (block..block + count).for_each(|block| blocks.free(block));
+            })?;
             let flushed = fresh.write_stream(0, bytes);
             blocks.born(block, bytes.len() as u64);
             pieces.push(Piece::new(block, bytes, salt, seq));

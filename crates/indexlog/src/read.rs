@@ -78,17 +78,32 @@ impl View {
         self.blocks.get_mut(block as usize)?.take()
     }
 
-    /// Pins the record of an entry.
+    /// Pins the record of an entry, and the pieces of its value if it is not inline: they may be
+    /// reused as soon as the view is unlocked.
     pub(crate) fn pin(&self, entry: Entry) -> Result<PinnedRecord> {
+        let mut pinned = self.pin_record(entry)?;
+        if entry.has_overflow() {
+            let record = pinned.read()?;
+            let pieces = record.pieces().iter().map(|piece| {
+                let readable = self.block(piece.block.get())?;
+                readable.published.pin(0..u64::from(piece.len.get()))
+            });
+            pinned.pieces = pieces.collect();
+        }
+        Ok(pinned)
+    }
+
+    /// Pins the record of an entry.
+    pub(crate) fn pin_record(&self, entry: Entry) -> Result<PinnedRecord> {
         let end = entry.offset() + entry.footprint();
-        let pinned = self.block(entry.block()).and_then(|readable| {
-            Some((readable.published.pin(entry.offset()..end)?, readable.seed?))
-        });
+        let pinned = self
+            .block(entry.block())
+            .and_then(|block| Some((block.published.pin(entry.offset()..end)?, block.seed?)));
         let (bytes, seed) = pinned.ok_or_else(|| Error::Damaged {
             what: format!("record at block {}, offset {}", entry.block(), entry.offset()),
             why: "the index leads to it, but it is not there".into(),
         })?;
-        Ok(PinnedRecord { bytes, seed, entry })
+        Ok(PinnedRecord { bytes, seed, entry, pieces: Vec::new() })
     }
 }
 
@@ -97,80 +112,65 @@ pub(crate) struct PinnedRecord {
     bytes: Pinned,
     seed: u64,
     entry: Entry,
+    /// The pieces of a value that is not inline; none where there is nothing to pin.
+    pieces: Vec<Option<Pinned>>,
 }
 
 impl PinnedRecord {
     /// The record, checked.
     pub(crate) fn read(&self) -> Result<Record<'_>> {
         Record::read(&self.bytes, self.seed).map_err(|why| {
-            let mut damage = record::damage(&self.bytes, self.entry.block(), 0, why);
-            damage.what =
-                damage.what.replace("offset 0", &format!("offset {}", self.entry.offset()));
-            damage.into()
+            record::damage(&self.bytes, self.entry.block(), self.entry.offset(), why).into()
         })
     }
 
     /// The key.
     pub(crate) fn key(&self) -> Result<Bytes> {
-        let range = {
-            let record = self.read()?;
-            record.value_at() - record.key.len()..record.value_at()
-        };
+        let record = self.read()?;
+        let range = record.value_at() - record.key.len()..record.value_at();
         Ok(Bytes::from(self.bytes.clone().slice(range)))
     }
 
-    /// The value, if the record's key is `key`; `block` finds the blocks of one that is not inline.
-    pub(crate) fn value_of(
-        self,
-        key: &[u8],
-        salt: u64,
-        block: impl Fn(u32) -> Option<Readable>,
-    ) -> Result<Option<Bytes>> {
+    /// The value, if the record's key is `key`.
+    pub(crate) fn value_of(mut self, key: &[u8], salt: u64) -> Result<Option<Bytes>> {
+        let pieces = std::mem::take(&mut self.pieces);
         let record = self.read()?;
         if record.key != key {
             return Ok(None);
         }
         if record.has_overflow() {
-            return overflowed(&record, salt, block).map(Some);
+            return overflowed(&record, pieces, salt).map(Some);
         }
         let range = record.value_at()..record.value_at() + record.value_len();
         Ok(Some(Bytes::from(self.bytes.slice(range))))
     }
 
     /// The key and the value.
-    pub(crate) fn pair(
-        self,
-        salt: u64,
-        block: impl Fn(u32) -> Option<Readable>,
-    ) -> Result<(Bytes, Bytes)> {
+    pub(crate) fn pair(mut self, salt: u64) -> Result<(Bytes, Bytes)> {
+        let pieces = std::mem::take(&mut self.pieces);
         let record = self.read()?;
         let value_at = record.value_at();
         let key = Bytes::from(self.bytes.clone().slice(value_at - record.key.len()..value_at));
         if record.has_overflow() {
-            return Ok((key, overflowed(&record, salt, block)?));
+            return Ok((key, overflowed(&record, pieces, salt)?));
         }
         let range = value_at..value_at + record.value_len();
         Ok((key, Bytes::from(self.bytes.slice(range))))
     }
 }
 
-/// Reads a value from its pieces: pinned if there is one, else copied together.
-fn overflowed(
-    record: &Record<'_>,
-    salt: u64,
-    block: impl Fn(u32) -> Option<Readable>,
-) -> Result<Bytes> {
+/// A value from its pieces: pinned if there is one, else copied together.
+fn overflowed(record: &Record<'_>, pinned: Vec<Option<Pinned>>, salt: u64) -> Result<Bytes> {
     let mut copied = Vec::new();
-    for piece in record.pieces() {
-        let pinned = block(piece.block.get())
-            .and_then(|readable| readable.published.pin(0..u64::from(piece.len.get())))
+    for (piece, pinned) in record.pieces().iter().zip(pinned) {
+        let bytes = pinned
             .filter(|bytes| piece.matches(bytes, salt, record.seq()))
             .ok_or_else(|| piece_damage(record, piece))?;
-        if pinned.len() == record.value_len() {
-            return Ok(Bytes::from(pinned));
+        if bytes.len() == record.value_len() {
+            return Ok(Bytes::from(bytes));
         }
         copied.reserve_exact(record.value_len().saturating_sub(copied.len()));
-        copied.extend_from_slice(&pinned);
+        copied.extend_from_slice(&bytes);
     }
     if copied.len() != record.value_len() {
         return Err(Error::Damaged {

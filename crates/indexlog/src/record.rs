@@ -58,6 +58,9 @@ pub(crate) struct Header {
     pub(crate) remaining: U32,
 }
 
+/// The highest number of a record: more than can be written, so that sums of numbers do not wrap.
+const SEQ_MAX: u64 = 1 << 62;
+
 /// The lag that says nothing.
 pub(crate) const LAG_UNKNOWN: u16 = u16::MAX;
 
@@ -232,6 +235,9 @@ impl<'a> Record<'a> {
         if xxh3_64_with_seed(&bytes[8..len], seed) != header.checksum.get() {
             return Err("it does not have its checksum");
         }
+        if header.seq.get() > SEQ_MAX {
+            return Err("its number is beyond all that is ever written");
+        }
         let kind = match header.kind {
             1 => Kind::Put,
             2 => Kind::Delete,
@@ -297,11 +303,13 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Names a damaged record, with its key if that can still be read.
+/// Names a damaged record, whose bytes are the first of `bytes`, with its key if that can still be
+/// read.
 pub(crate) fn damage(bytes: &[u8], block: u32, at: u64, why: &str) -> Damage {
     let mut what = format!("record at block {block}, offset {at}");
-    let rest = bytes.get(at as usize..).unwrap_or_default();
-    if let Ok((header, rest)) = Header::read_from_prefix(rest)
+    if let Ok((header, rest)) = Header::read_from_prefix(bytes)
+        && matches!(header.kind, 1..=3)
+        && header.key_len.get() as usize <= KEY_LEN_MAX
         && let Some(key) = rest.get(..(header.key_len.get() as usize).min(64))
         && !key.is_empty()
     {

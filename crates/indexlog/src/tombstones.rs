@@ -28,7 +28,39 @@ pub(crate) struct RangeTombstone {
     pub(crate) end: Option<Box<[u8]>>,
     pub(crate) entry: Entry,
     /// Dead records that it keeps from coming back.
-    pub(crate) stale: u64,
+    pub(crate) stale: Stale,
+}
+
+/// A number of dead records; not exact any more once it took over a count that was not.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stale(u64);
+
+impl Stale {
+    const INEXACT: Self = Self(u64::MAX);
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn add_one(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    /// One record less, if the number is exact.
+    pub(crate) fn remove_one(&mut self) {
+        if *self != Self::INEXACT {
+            debug_assert!(self.0 > 0, "every dead record is counted once");
+            self.0 = self.0.saturating_sub(1);
+        }
+    }
+
+    /// Counts a record that dies, and those that its entry counted.
+    pub(crate) fn take_over(&mut self, dead: Entry) {
+        self.0 = match dead.stale() {
+            Entry::STALE_MAX => u64::MAX,
+            stale => self.0.saturating_add(u64::from(stale) + 1),
+        };
+    }
 }
 
 impl RangeTombstone {
@@ -120,7 +152,9 @@ impl Tombstones {
         key: &[u8],
         seq: u64,
     ) -> Option<&mut RangeTombstone> {
-        self.ranges.get_mut(&space)?.iter_mut().find(|tombstone| tombstone.covers(key, seq))
+        let ranges = self.ranges.get_mut(&space)?;
+        let newer = ranges.partition_point(|tombstone| tombstone.seq <= seq);
+        ranges[newer..].iter_mut().find(|tombstone| tombstone.covers(key, seq))
     }
 
     /// Bytes of DRAM.

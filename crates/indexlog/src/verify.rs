@@ -41,7 +41,7 @@ impl Shared {
                 Ok(record) => record,
                 Err(why) => {
                     // Where the next record starts is not known any more.
-                    report.damage.push(record::damage(bytes, block, at, why));
+                    report.damage.push(record::damage(&bytes[at as usize..], block, at, why));
                     break;
                 }
             };

@@ -21,7 +21,7 @@ use crate::log::{Closed, Pending, Tail};
 use crate::overflow::{self, Unfenced};
 use crate::read::View;
 use crate::record::{ALIGN, Draft, Kind, PIECES_MAX, Piece};
-use crate::tombstones::{RangeTombstone, Tombstones, drain_range};
+use crate::tombstones::{RangeTombstone, Stale, Tombstones, drain_range};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
@@ -40,13 +40,6 @@ const RESERVE_COLLECT: u32 = 3;
 
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
 const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
-
-/// What a write may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Claim {
-    Put,
-    Delete,
-}
 
 /// The one writer: what only the holder of its lock changes.
 pub(crate) struct Writer {
@@ -82,7 +75,7 @@ impl Writer {
             device,
             salt: segments.salt(),
             map,
-            blocks: Blocks::default(),
+            blocks: Blocks::new(),
             log: Tail::default(),
             collector: Tail::default(),
             tombstones: Tombstones::default(),
@@ -111,7 +104,8 @@ impl Writer {
     ) -> Result<()> {
         self.check_health()?;
         if ops.is_empty() || self.is_needless(view, ops) {
-            return Ok(());
+            // What makes it needless may not be durable yet.
+            return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
         if self.unsealed.len() > UNSEALED_MAX {
             self.sync()?;
@@ -129,7 +123,7 @@ impl Writer {
                     Ok(written) => drop(pieces.insert(at, written)),
                     Err(error) => {
                         unfenced.discard(blocks);
-                        return Err(error);
+                        return Err(error.unwrap_or_else(|| self.full()));
                     }
                 }
             }
@@ -197,12 +191,12 @@ impl Writer {
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
         let (mut needed, mut total, mut remaining) = (0, 0, self.log.remaining());
-        let mut claim = Claim::Delete;
+        let mut only_deletes = true;
         for op in ops {
             let draft = draft(op, 0, 0, 0);
             let mut len = draft.len();
             if let Op::Put { key, value, .. } = *op {
-                claim = Claim::Put;
+                only_deletes = false;
                 if Draft::needs_overflow(key, value) {
                     let blocks = overflow::block_count(value.len());
                     needed += blocks;
@@ -221,17 +215,17 @@ impl Writer {
         if total > BATCH_LEN_MAX {
             return Err(Error::BatchTooLarge { len: total, limit: BATCH_LEN_MAX });
         }
-        let reserve = if claim == Claim::Put { RESERVE_DELETE } else { RESERVE_COLLECT };
+        let reserve = if only_deletes { RESERVE_COLLECT } else { RESERVE_DELETE };
         // A delete is worth more effort: it is what makes room.
-        let worthwhile = if claim == Claim::Put { BLOCK / 32 } else { 1 };
+        let worthwhile = if only_deletes { 1 } else { BLOCK / 32 };
         let needed = needed + u64::from(reserve);
         while u64::from(self.blocks.free_count()) < needed {
             if self.release_limbo(view, oldest_scan())? {
                 continue;
             }
-            // What is in limbo is not room yet; moving more there would only fill the rest.
-            let in_limbo = self.limbo.iter().any(Limbo::is_block);
-            let can_collect = !in_limbo && self.blocks.free_count() > 0;
+            // While readers hold what was collected, collecting more only takes blocks.
+            let spare = if self.has_block_in_limbo() { RESERVE_COLLECT } else { 0 };
+            let can_collect = self.blocks.free_count() > spare;
             let victim = self.blocks.victim().filter(|_| can_collect);
             let (block, bytes) = victim.unwrap_or_default();
             if bytes >= BLOCK / 2 {
@@ -241,12 +235,12 @@ impl Writer {
             if self.add_segment()? {
                 continue;
             }
-            if self.unsynced() > 0 && !self.limbo.is_empty() {
+            if self.unsynced() > 0 && !(self.limbo.is_empty() && self.unsealed.is_empty()) {
                 self.sync()?;
             } else if bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK {
                 self.collect(view, block)?;
             } else {
-                return Err(Error::Full { used: self.blocks.live(), limit: self.pool.len_max() });
+                return Err(self.full());
             }
         }
         Ok(())
@@ -298,6 +292,11 @@ impl Writer {
             if draft.len().next_multiple_of(ALIGN) > self.log.remaining() {
                 if let Some(pending) = self.log.write() {
                     self.add_pending(pending);
+                }
+                if self.map.is_dirty() {
+                    // Of the blocks that wait to be sealed the map must know all but the newest, or a
+                    // power cut could lose one in their middle.
+                    self.fence_with_map(Vec::new())?;
                 }
                 self.leave_block();
                 self.enter_block(view)?;
@@ -400,8 +399,11 @@ impl Writer {
     }
 
     pub(crate) fn take_block(&mut self) -> Result<u32> {
-        let (used, limit) = (self.blocks.live(), self.pool.len_max());
-        self.blocks.take().ok_or(Error::Full { used, limit })
+        self.blocks.take().ok_or_else(|| self.full())
+    }
+
+    fn full(&self) -> Error {
+        Error::Full { used: self.blocks.live(), limit: self.pool.len_max() }
     }
 
     /// Applies operations whose records are written to the view.
@@ -423,7 +425,7 @@ impl Writer {
                         start: start.into(),
                         end: end.map(Into::into),
                         entry,
-                        stale: 0,
+                        stale: Stale::default(),
                     };
                     self.apply_delete_range(&mut view, space.0, tombstone);
                 }
@@ -464,15 +466,17 @@ impl Writer {
     fn apply_delete_range(&mut self, view: &mut View, space: u32, mut tombstone: RangeTombstone) {
         let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
         let (start, end) = (&tombstone.start, tombstone.end.as_deref());
-        for old in drain_range(tree, start, end) {
-            tombstone.stale += u64::from(old.stale()) + 1;
+        let (live, dead) =
+            (drain_range(tree, start, end), self.tombstones.remove_range(space, start, end));
+        for old in live {
+            tombstone.stale.take_over(old);
             self.bury(view, old);
         }
-        for old in self.tombstones.remove_range(space, start, end) {
-            tombstone.stale += u64::from(old.stale()) + 1;
+        for old in dead {
+            tombstone.stale.take_over(old);
             self.bury_tombstone(old);
         }
-        if tombstone.stale == 0 {
+        if tombstone.stale.is_zero() {
             self.blocks.died(tombstone.entry.block(), tombstone.entry.footprint());
         }
         self.tombstones.insert_range(space, tombstone);
@@ -481,7 +485,7 @@ impl Writer {
     /// Accounts for the death of a live record; a value in blocks of its own goes to limbo.
     fn bury(&mut self, view: &mut View, dead: Entry) {
         if dead.has_overflow() {
-            let pinned = view.pin(dead).ok();
+            let pinned = view.pin_record(dead).ok();
             // A record that cannot be read any more leaves its value's blocks to the next open.
             let pieces = pinned.as_ref().and_then(|pinned| Some(pinned.read().ok()?.pieces()));
             for piece in pieces.unwrap_or_default() {
