@@ -21,11 +21,12 @@ impl BPlusTree {
             len += 1;
         }
         leaves.close(None);
-        let mut level = leaves.nodes;
+        let (mut level, mut height) = (leaves.nodes, 0);
         while level.len() > 1 {
             level = parents(level);
+            height += 1;
         }
-        level.pop().map_or_else(Self::new, |root| Self { root, len })
+        level.pop().map_or_else(Self::new, |root| Self { root, len, height })
     }
 }
 

@@ -14,11 +14,13 @@ use crate::prefetch;
 pub struct BPlusTree {
     pub(crate) root: NodeRef,
     pub(crate) len: u64,
+    /// Levels of inner nodes.
+    pub(crate) height: usize,
 }
 
 impl Default for BPlusTree {
     fn default() -> Self {
-        Self { root: NodeRef::new(Node::empty_leaf([].into(), None)), len: 0 }
+        Self { root: NodeRef::new(Node::empty_leaf([].into(), None)), len: 0, height: 0 }
     }
 }
 
@@ -57,12 +59,25 @@ impl BPlusTree {
     /// Brings what an insert of `key` will touch into the cache, for a caller who has to wait for
     /// something else first.
     pub fn prepare_insert(&self, key: &[u8]) {
+        prefetch::to_insert(self.leaf_of(key));
+    }
+
+    /// Brings what a search for `key` will touch into the cache.
+    pub fn prepare_search(&self, key: &[u8]) {
+        prefetch::to_search(self.leaf_of(key));
+    }
+
+    /// The leaf that has `key`, if any has; not looked at.
+    fn leaf_of(&self, key: &[u8]) -> &Node {
         let mut node = &self.root;
-        while let Body::Inner(children) = &node.body {
+        // Counted, because to ask a node whether it is a leaf is to wait for it.
+        for _ in 0..self.height {
+            let Body::Inner(children) = &node.body else {
+                unreachable!("leaves are at the bottom")
+            };
             node = &children[node.child_of(key)];
-            prefetch::to_search(node);
         }
-        prefetch::to_insert(node);
+        node
     }
 
     fn find(&self, key: &[u8], in_leaf: impl FnOnce(&Keys) -> Option<usize>) -> Option<u64> {
@@ -96,15 +111,26 @@ impl BPlusTree {
             keys.insert(0, &split.separator);
             let children = vec![NodeRef::clone(&self.root), split.right];
             self.root = NodeRef::new(Node { keys, body: Body::Inner(children) });
+            self.height += 1;
         }
         old
     }
 
-    /// Changes the value of `key`, if it is there.
-    pub fn update(&mut self, key: &[u8], change: impl FnOnce(u64) -> u64) {
-        // Shared nodes are not copied for a key that is not there.
-        if self.get(key).is_some() {
-            self.insert_with(key, |old| old.map_or(0, change));
+    /// Changes the value of `key` in place, if it is there; whether it is. One walk.
+    pub fn modify(&mut self, key: &[u8], change: impl FnOnce(&mut u64)) -> bool {
+        let mut node = self.root.make_mut();
+        loop {
+            match &mut node.body {
+                Body::Leaf(values) => {
+                    let found = node.keys.search(key);
+                    return found.map(|at| change(&mut values[at])).is_ok();
+                }
+                Body::Inner(children) => {
+                    let at = node.keys.search(key).map_or_else(|at| at, |at| at + 1);
+                    prefetch::to_search(&children[at]);
+                    node = children[at].make_mut();
+                }
+            }
         }
     }
 
@@ -118,6 +144,7 @@ impl BPlusTree {
             && let [child] = &children[..]
         {
             self.root = NodeRef::clone(child);
+            self.height -= 1;
         }
         old
     }

@@ -78,12 +78,15 @@ impl Writer {
             let mut view = view.write();
             for (number, (at, record)) in records.iter().enumerate() {
                 if let Some((_, later)) = records.get(number + AHEAD) {
-                    view.prepare_insert(later.header.space.get(), later.key);
+                    view.prepare_search(later.header.space.get(), later.key);
                 }
-                match self.live_entry(&view, victim, *at, record) {
-                    Some(entry) => live.push((*record, entry)),
-                    None => self.forget(&mut view, victim, *at, record),
-                }
+                let alive = match record.kind {
+                    Kind::Put => self.find_put(&mut view, victim, *at, record),
+                    Kind::Delete | Kind::DeleteRange => {
+                        self.find_tombstone(&mut view, victim, *at, record)
+                    }
+                };
+                live.extend(alive.map(|entry| (*record, entry)));
             }
         }
         let mut rest = &live[..];
@@ -107,26 +110,90 @@ impl Writer {
         Ok(())
     }
 
-    /// The entry of a record if it is alive: current, or a tombstone that still counts.
-    fn live_entry(&self, view: &View, block: u32, at: u64, record: &Record<'_>) -> Option<Entry> {
-        let space = record.header.space.get();
-        let here = |entry: &Entry| entry.block() == block && entry.offset() == at;
+    /// The entry of a put if it is current; else it is taken off its count. One walk of the index.
+    fn find_put(
+        &mut self,
+        view: &mut View,
+        block: u32,
+        at: u64,
+        record: &Record<'_>,
+    ) -> Option<Entry> {
+        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
+        let is_killed = self.tombstones.killer(space, key, seq).is_some();
+        let mut current = None;
+        let is_counted = view.spaces.get_mut(&space).is_some_and(|space| {
+            space.tree.modify(key, |bits| {
+                let entry = Entry::from_bits(*bits);
+                if (entry.block(), entry.offset()) == (block, at) {
+                    current = Some(entry);
+                } else if !is_killed {
+                    *bits = entry.with_one_stale_less().bits();
+                }
+            })
+        });
+        if is_killed || !is_counted {
+            self.forget(space, key, seq);
+        }
+        current
+    }
+
+    /// The entry of a tombstone that still counts; else it goes with its block.
+    fn find_tombstone(
+        &mut self,
+        view: &mut View,
+        block: u32,
+        at: u64,
+        record: &Record<'_>,
+    ) -> Option<Entry> {
+        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
+        let here = |entry: Entry| (entry.block(), entry.offset()) == (block, at);
         let keep = self.has_block_in_limbo();
-        match record.kind {
-            Kind::Put => {
-                // Another key's entry is elsewhere, so a candidate will do.
-                let bits = view.spaces.get(&space)?.tree.get_candidate(record.key)?;
-                Some(Entry::from_bits(bits)).filter(here)
+        if record.kind == Kind::DeleteRange {
+            let tombstone = self.tombstones.range(space, seq)?;
+            let (entry, counts) = (tombstone.entry, !tombstone.stale.is_zero());
+            if here(entry) && !(keep || counts) {
+                self.tombstones.remove_range_tombstone(space, seq);
             }
-            Kind::Delete => self
-                .tombstones
-                .get(space, record.key)
-                .filter(|entry| here(entry) && (keep || entry.stale() > 0)),
-            Kind::DeleteRange => {
-                let tombstone = self.tombstones.range(space, record.seq())?;
-                Some(tombstone.entry)
-                    .filter(|entry| here(entry) && (keep || !tombstone.stale.is_zero()))
+            return Some(entry).filter(|entry| here(*entry) && (keep || counts));
+        }
+        match self.tombstones.get(space, key).filter(|entry| here(*entry)) {
+            Some(entry) if keep || entry.stale() > 0 => Some(entry),
+            Some(_) => {
+                self.tombstones.remove(space, key);
+                None
             }
+            // A dead tombstone is a dead record like any other.
+            None => {
+                let killed = self.tombstones.killer(space, key, seq).is_some();
+                let is_counted = !killed
+                    && view.spaces.get_mut(&space).is_some_and(|space| {
+                        space.tree.modify(key, |bits| {
+                            *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
+                        })
+                    });
+                if !is_counted {
+                    self.forget(space, key, seq);
+                }
+                None
+            }
+        }
+    }
+
+    /// Takes a dead record, whose key has no live one that counts it, off a tombstone's count.
+    fn forget(&mut self, space: u32, key: &[u8], seq: u64) {
+        let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
+            let counted = !killer.stale.is_zero();
+            killer.stale.remove_one();
+            (counted && killer.stale.is_zero()).then_some(killer.entry)
+        } else if let Some(tombstone) = self.tombstones.get(space, key) {
+            let less = tombstone.with_one_stale_less();
+            self.tombstones.insert(space, key, less);
+            (tombstone.stale() > 0 && less.stale() == 0).then_some(less)
+        } else {
+            None
+        };
+        if let Some(dead) = dead {
+            self.blocks.died(dead.block(), dead.footprint());
         }
     }
 
@@ -156,8 +223,8 @@ impl Writer {
             match record.kind {
                 Kind::Put => {
                     if let Some(space) = view.spaces.get_mut(&space) {
-                        space.tree.update(record.key, |bits| {
-                            new.with_stale(Entry::from_bits(bits).stale()).bits()
+                        space.tree.modify(record.key, |bits| {
+                            *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
                         });
                     }
                 }
@@ -254,42 +321,6 @@ impl Writer {
         self.map.set(block, Life { state: State::Free, incarnation }, None);
         self.fence_with_map(Vec::new())?;
         Ok(())
-    }
-
-    /// Takes a dead record off its count; a tombstone that has done its duty goes with its block.
-    fn forget(&mut self, view: &mut View, block: u32, at: u64, record: &Record<'_>) {
-        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
-        let here = |entry: Entry| entry.block() == block && entry.offset() == at;
-        if record.kind == Kind::DeleteRange {
-            if self.tombstones.range(space, seq).is_some_and(|tombstone| here(tombstone.entry)) {
-                self.tombstones.remove_range_tombstone(space, seq);
-            }
-            return;
-        }
-        if let Some(killer) = self.tombstones.killer(space, key, seq) {
-            let counted = !killer.stale.is_zero();
-            killer.stale.remove_one();
-            if counted && killer.stale.is_zero() {
-                let dead = killer.entry;
-                self.blocks.died(dead.block(), dead.footprint());
-            }
-            return;
-        }
-        if let Some(tombstone) = self.tombstones.get(space, key) {
-            if here(tombstone) {
-                self.tombstones.remove(space, key);
-                return;
-            }
-            let less = tombstone.with_one_stale_less();
-            self.tombstones.insert(space, key, less);
-            if less.stale() == 0 {
-                self.blocks.died(less.block(), less.footprint());
-            }
-            return;
-        }
-        if let Some(space) = view.spaces.get_mut(&space) {
-            space.tree.update(key, |bits| Entry::from_bits(bits).with_one_stale_less().bits());
-        }
     }
 }
 

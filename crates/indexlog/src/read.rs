@@ -54,6 +54,13 @@ impl View {
         }
     }
 
+    /// Brings what a search for a key touches into the cache.
+    pub(crate) fn prepare_search(&self, space: u32, key: &[u8]) {
+        if let Some(space) = self.spaces.get(&space) {
+            space.tree.prepare_search(key);
+        }
+    }
+
     /// The blocks of records.
     pub(crate) fn record_blocks(&self) -> Vec<u32> {
         let of_records = |(block, readable): (u32, &Option<Readable>)| {
