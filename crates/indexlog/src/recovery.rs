@@ -93,7 +93,10 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
                     in_use.push((block, life));
                     incarnations.push(life.incarnation);
                 }
-                life => incarnations.push(life.unwrap_or(Life::NEVER_USED).incarnation),
+                life if exists => {
+                    incarnations.push(life.unwrap_or(Life::NEVER_USED).incarnation);
+                }
+                _ => {}
             }
         }
         if exists {

@@ -27,9 +27,9 @@ use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 /// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
 const BATCH_LEN_MAX: u64 = 256 << 20;
 
-/// Blocks that may wait for a sync before a write brings it about, so that their ordinals, with
-/// those of the largest batch, stay apart.
-const UNSEALED_MAX: usize = 512;
+/// Blocks that may wait for a sync before a write brings it about: 8 MiB. They cannot be collected
+/// before it; and their ordinals, with those of the largest batch, have to stay apart.
+const UNSEALED_MAX: usize = 64;
 
 /// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
 /// Under random overwrites a block moves a third of a record for each that is written, and the pool
