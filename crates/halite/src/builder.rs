@@ -14,7 +14,7 @@ use crate::{Database, Domain, ENGINES, Result};
 /// # let path = folder.path().join("data");
 /// let db = halite::Database::builder().max_size(64 << 20).open(&path)?;
 /// assert!(db.stats().pool_bytes <= 64 << 20);
-/// # Ok::<(), halite::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Builder {
