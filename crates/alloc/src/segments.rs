@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use halite_pmem::locks::Mutex;
 use halite_pmem::{Pool, PoolOptions};
-use parking_lot::Mutex;
 
 use crate::superblock::{self, Superblock};
 use crate::table::{Owner, Table};
@@ -46,7 +46,7 @@ impl Segments {
     /// [`Error::Damaged`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
         // Before its holes are filled: a file that is something else stays as it is.
-        superblock::refuse_foreign(path)?;
+        superblock::refuse_foreign(path, options)?;
         let pool = Pool::open(path, options)?;
         let mut superblock = Superblock::open(&pool)?;
         // A crash between growing the file and saying so: the words of the new segments are zero.

@@ -1,10 +1,8 @@
 //! The superblock: what the pool is, and where its structures begin.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use halite_pmem::{Fresh, Pool};
+use halite_pmem::{Fresh, Pool, PoolOptions};
 use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -98,25 +96,14 @@ pub(crate) struct Superblock {
 impl Superblock {
     /// Writes the superblock of a new pool.
     pub(crate) fn create(pool: &Pool) -> Result<Self> {
-        let (mut random, mut salt) = ([0; 24], [0; 8]);
-        let mut filled = 0;
-        while filled < random.len() {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            filled += rustix::rand::getrandom(&mut random[filled..], flags).map_err(|errno| {
-                halite_pmem::Error::Io {
-                    path: pool.path().to_owned(),
-                    action: "draw random bytes for the pool's identity",
-                    source: errno.into(),
-                }
-            })?;
-        }
         let mut stored = Stored::new_zeroed();
         stored.magic = MAGIC;
         stored.version = FORMAT_VERSION.into();
         stored.segment_len = (SEGMENT as u32).into();
-        stored.uuid.copy_from_slice(&random[..16]);
-        salt.copy_from_slice(&random[16..]);
-        stored.salt = u64::from_le_bytes(salt).into();
+        for half in stored.uuid.chunks_exact_mut(8) {
+            half.copy_from_slice(&pool.random()?.to_le_bytes());
+        }
+        stored.salt = pool.random()?.into();
         stored.segments = (pool.len() / SEGMENT).into();
         let mut superblock = Self { stored, copies: claim(pool)?, good: 0 };
         superblock.write()?;
@@ -207,11 +194,15 @@ impl Superblock {
     fn write(&mut self) -> Result<()> {
         self.stored.generation += 1;
         self.stored.checksum = self.stored.sum().into();
-        for copy in [1 - self.good, self.good] {
-            let copy = &mut self.copies[copy];
-            let flushed = copy.write_stream(0, self.stored.as_bytes());
-            copy.pool().fence([flushed])?;
-        }
+        self.write_copy(1 - self.good)?;
+        self.write_copy(self.good)
+    }
+
+    #[track_caller]
+    fn write_copy(&mut self, copy: usize) -> Result<()> {
+        let copy = &mut self.copies[copy];
+        let flushed = copy.write_stream(0, self.stored.as_bytes());
+        copy.pool().fence([flushed])?;
         Ok(())
     }
 }
@@ -222,12 +213,11 @@ fn claim(pool: &Pool) -> Result<[Fresh; 2]> {
 
 /// Refuses a file that has the beginning of a pool at neither copy. Files that are missing, or too
 /// short to tell, are for the pool to name.
-pub(crate) fn refuse_foreign(path: &Path) -> Result<()> {
-    let Ok(file) = File::open(path) else { return Ok(()) };
+pub(crate) fn refuse_foreign(path: &Path, options: &PoolOptions) -> Result<()> {
     let mut known = false;
     for at in COPIES {
         let mut magic = [0; MAGIC.len()];
-        if file.read_exact_at(&mut magic, at).is_err() {
+        if Pool::peek(path, options, at, &mut magic).is_err() {
             return Ok(());
         }
         known |= magic == MAGIC;

@@ -80,6 +80,7 @@ impl Table {
     }
 
     /// Sets the owner of a segment, durably. One flush, one fence.
+    #[track_caller]
     pub(crate) fn write(&self, segment: u64, owner: Option<Owner>) -> Result<()> {
         let (words, at) = self.word(segment);
         words.store(at, owner.map_or(0, |owner| self.encode(segment, owner)));

@@ -146,6 +146,7 @@ impl BlockMap {
     }
 
     /// Starts the write-back of all words that wait; the caller fences them.
+    #[track_caller]
     pub(crate) fn flush(&mut self, flushed: &mut Vec<Flushed>) {
         for block in std::mem::take(&mut self.dirty) {
             let (words, at) = self.word(block);

@@ -13,7 +13,7 @@
 //! tombstone that counts nothing stays, and moves like a live one, until there is none in limbo.
 
 use halite_engine::Result;
-use parking_lot::RwLock;
+use halite_pmem::locks::RwLock;
 
 use crate::block_map::{Life, State};
 use crate::entry::Entry;

@@ -1,7 +1,6 @@
 //! The engine: the contract of `halite-engine`, kept by a view, a writer and the scans between them.
 
 use std::borrow::Cow;
-use std::fs;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use halite_engine::{
 };
 use halite_index::BPlusTree;
 use halite_pmem::Pool;
-use parking_lot::{Mutex, RwLock};
+use halite_pmem::locks::{Mutex, RwLock};
 
 use crate::BLOCK;
 use crate::block_map::BlockMap;
@@ -58,7 +57,7 @@ impl IndexLog {
     /// [`Error::OtherEngine`]; [`Error::Damaged`] with the record that is.
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let started = Instant::now();
-        let exists = fs::symlink_metadata(&options.pool).is_ok();
+        let exists = Pool::exists(&options.pool, &options.pool_options);
         let segments = if exists || !options.create {
             Segments::open(&options.pool, &options.pool_options)?
         } else {

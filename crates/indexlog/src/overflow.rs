@@ -6,8 +6,8 @@
 
 use halite_alloc::Device;
 use halite_engine::{Error, Result};
+use halite_pmem::locks::RwLock;
 use halite_pmem::{Flushed, Fresh, Pool};
-use parking_lot::RwLock;
 
 use crate::BLOCK;
 use crate::blocks::Blocks;

@@ -45,7 +45,7 @@ pub(crate) fn recover(segments: &Arc<Segments>) -> Result<Recovered> {
         });
     }
     let device = segments.device(DATA_DEVICE);
-    let mut writer = Writer::new(segments, device, map);
+    let mut writer = Writer::new(segments, device, map)?;
     let mut view = View::default();
     let mut report = Recovery::default();
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use halite_engine::{Bytes, Direction, KeyRange, Result};
 use halite_index::Cursor;
-use parking_lot::Mutex;
+use halite_pmem::locks::Mutex;
 
 use crate::engine::Shared;
 use crate::entry::Entry;

@@ -6,12 +6,11 @@
 //! durable, so the writer takes no more writes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
+use halite_pmem::locks::RwLock;
 use halite_pmem::{Fenced, Flushed, Pool};
-use parking_lot::RwLock;
 
 use crate::block_map::{BlockMap, Life, ORDINALS, State};
 use crate::blocks::Blocks;
@@ -74,13 +73,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(segments: &Arc<Segments>, device: Device, map: BlockMap) -> Self {
-        Self {
+    pub(crate) fn new(segments: &Segments, device: Device, map: BlockMap) -> Result<Self> {
+        Ok(Self {
             pool: segments.pool().clone(),
             device,
             salt: segments.salt(),
             map,
-            blocks: Blocks::new(),
+            blocks: Blocks::new(segments.pool().random()?),
             log: Tail::default(),
             collector: Tail::default(),
             tombstones: Tombstones::default(),
@@ -96,7 +95,7 @@ impl Writer {
             user_bytes: 0,
             moved_bytes: 0,
             collected_blocks: 0,
-        }
+        })
     }
 
     /// Applies operations atomically. The caller has checked them, and that their key spaces exist.
@@ -350,6 +349,7 @@ impl Writer {
     }
 
     /// Flushes and fences all that is pending, behind `flushed`, whose proofs come first.
+    #[track_caller]
     fn sync_pending(&mut self, mut flushed: Vec<Flushed>) -> Result<Vec<Fenced>> {
         let (pending, given) = (std::mem::take(&mut self.pending), flushed.len());
         flushed.extend(pending.iter().map(Pending::flush));
@@ -369,6 +369,7 @@ impl Writer {
     }
 
     /// Fences `flushed` together with the words of the map that wait.
+    #[track_caller]
     pub(crate) fn fence_with_map(&mut self, mut flushed: Vec<Flushed>) -> Result<Vec<Fenced>> {
         self.map.flush(&mut flushed);
         if flushed.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
-use crate::{Fenced, Flushed, Fresh, stream};
+use crate::{Fenced, Flushed, Fresh};
 
 /// The owner of a range's unwritten rest. Offsets are relative to the range's start.
 ///
@@ -45,13 +45,11 @@ impl Appender {
     ///
     /// # Panics
     /// If they do not fit.
+    #[track_caller]
     pub fn write(&mut self, bytes: &[u8]) -> Range<u64> {
-        let region = &self.published.region;
-        region.pool().counters().store();
-        let address = region.address(self.tail, bytes.len() as u64);
-        // SAFETY: `address` is good for `bytes.len()` bytes at or behind `published.end`, which no
-        // reader sees and which belong to this appender, borrowed mutably.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+        // SAFETY: the bytes are at or behind `published.end`, which no reader sees, and belong to
+        // this appender, borrowed mutably.
+        unsafe { self.published.region.store(self.tail, bytes) };
         let start = self.tail;
         self.tail += bytes.len() as u64;
         start..self.tail
@@ -61,13 +59,12 @@ impl Appender {
     ///
     /// # Panics
     /// If they do not fit.
+    #[track_caller]
     pub fn write_stream(&mut self, bytes: &[u8]) -> Flushed {
         let region = &self.published.region;
-        region.pool().counters().store();
         let len = bytes.len() as u64;
-        let address = region.address(self.tail, len);
         // SAFETY: as in `write`.
-        unsafe { stream::copy(region.pool(), address, bytes) };
+        unsafe { region.stream(self.tail, bytes) };
         let flushed = region.pool().flushed(region.range(self.tail, len, 0));
         self.tail += len;
         self.streamed = true;
@@ -78,6 +75,7 @@ impl Appender {
     ///
     /// # Panics
     /// If it reaches beyond what was appended.
+    #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         assert!(range.end <= self.tail, "bytes to be appended cannot be flushed yet");
         self.published.region.flush(range, 0)
@@ -87,10 +85,12 @@ impl Appender {
     ///
     /// # Panics
     /// If `proof` does not cover what it would publish.
+    #[track_caller]
     pub fn publish(&mut self, proof: &Fenced) {
         let region = &self.published.region;
         let end = self.published.end.load(Ordering::Relaxed);
         assert!(region.is_proven(proof, end, self.tail - end), "the proof is about other bytes");
+        region.note_publication(proof);
         // The fence was of the thread that streamed: a `Flushed` does not leave it.
         self.streamed = false;
         self.reveal();
@@ -175,6 +175,7 @@ impl Published {
     ///
     /// # Panics
     /// If it reaches beyond what may be read.
+    #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         assert!(range.end <= self.len(), "only what is revealed is flushed here");
         self.region.flush(range, 0)

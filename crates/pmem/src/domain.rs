@@ -85,14 +85,39 @@ const TMPFS_MAGIC: FsWord = 0x0102_1994;
 const RAMFS_MAGIC: FsWord = 0x8584_58f6_u32 as FsWord;
 const HUGETLBFS_MAGIC: FsWord = 0x9584_58f6_u32 as FsWord;
 
+/// How often the memory below the file's device lost what it had promised to save, if its driver
+/// counts that: `dirty_shutdown` of every DIMM or CXL memory of the region.
+pub(crate) fn unsafe_shutdowns(file: &File) -> Option<u64> {
+    sysfs_of(file).and_then(|device| counted_shutdowns(&device))
+}
+
+fn sysfs_of(file: &File) -> Option<PathBuf> {
+    let device = file.metadata().ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
+}
+
+/// The sum over the region's memories. A region names them in `mapping0`, `mapping1`, ... as
+/// `name,start,length,position`; they lie beside it on the bus.
+fn counted_shutdowns(device: &Path) -> Option<u64> {
+    let region = device.ancestors().find(|folder| folder.join("mappings").exists())?;
+    let count: usize = fs::read_to_string(region.join("mappings")).ok()?.trim().parse().ok()?;
+    (0..count)
+        .map(|number| {
+            let mapping = fs::read_to_string(region.join(format!("mapping{number}"))).ok()?;
+            let memory = region.parent()?.join(mapping.split(',').next()?);
+            let of =
+                |driver: &str| fs::read_to_string(memory.join(driver).join("dirty_shutdown")).ok();
+            of("nfit").or_else(|| of("cxl"))?.trim().parse::<u64>().ok()
+        })
+        .try_fold(0_u64, |sum, count| Some(sum.wrapping_add(count?)))
+        .filter(|_| count > 0)
+}
+
 /// Whether the nvdimm or CXL region below the file's device says that its domain starts at the CPU
 /// cache (`persistence_domain` of the region in sysfs).
 fn caches_persist(file: &File) -> bool {
-    let Ok(metadata) = file.metadata() else { return false };
-    let device = metadata.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-    fs::canonicalize(link).is_ok_and(|path| region_says_cpu_cache(&path))
+    sysfs_of(file).is_some_and(|device| region_says_cpu_cache(&device))
 }
 
 fn region_says_cpu_cache(device: &Path) -> bool {

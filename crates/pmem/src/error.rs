@@ -103,6 +103,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The modelled medium has no power: [`crate::Medium::cut_power`].
+    #[error("{}: the power of the modelled medium is cut", path.display())]
+    PowerCut {
+        /// The pool's name.
+        path: PathBuf,
+    },
+
     /// The operating system refused.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {

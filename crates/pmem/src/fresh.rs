@@ -1,6 +1,7 @@
 //! Space with one owner, who writes it.
 
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 
 use crate::region::Region;
@@ -55,24 +56,22 @@ impl Fresh {
     ///
     /// # Panics
     /// If they do not fit.
+    #[track_caller]
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         self.writes += 1;
-        self.pool().counters().store();
-        let address = self.region.address(at, bytes.len() as u64);
-        // SAFETY: `address` is good for `bytes.len()` bytes of a region that belongs to `self`
-        // alone, so `bytes` cannot overlap it while it is borrowed mutably.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+        // SAFETY: the region belongs to `self` alone, which is borrowed mutably.
+        unsafe { self.region.store(at, bytes) };
     }
 
     /// Stores `bytes` at `at` past the cache. One store; as a write-back, its lines.
     ///
     /// # Panics
     /// If they do not fit.
+    #[track_caller]
     pub fn write_stream(&mut self, at: u64, bytes: &[u8]) -> Flushed {
         self.writes += 1;
-        let address = self.region.address(at, bytes.len() as u64);
         // SAFETY: as in `write`.
-        unsafe { stream::copy(self.pool(), address, bytes) };
+        unsafe { self.region.stream(at, bytes) };
         self.streamed(at, bytes.len() as u64)
     }
 
@@ -80,11 +79,17 @@ impl Fresh {
     ///
     /// # Panics
     /// If `range` reaches beyond the end.
+    #[track_caller]
     pub fn zero(&mut self, range: Range<u64>) -> Flushed {
         const ZEROS: [u8; 4096] = [0; 4096];
         self.writes += 1;
         let len = range.end.checked_sub(range.start).expect("a range ends after it starts");
         self.region.address(range.start, len);
+        self.pool().counters().store();
+        if let Some(medium) = self.pool().medium() {
+            medium.zero(self.offset() + range.start, len, Location::caller());
+            return self.pool().flushed(self.region.range(range.start, len, self.writes));
+        }
         for at in range.clone().step_by(ZEROS.len()) {
             let part = (range.end - at).min(ZEROS.len() as u64);
             let address = self.region.address(at, part);
@@ -94,11 +99,11 @@ impl Fresh {
         self.streamed(range.start, len)
     }
 
-    /// Counts what was streamed. It is in order with what this thread does next, so that the range
-    /// may be handed to another.
+    /// What was streamed is in order with what this thread does next, so that the range may be handed
+    /// to another.
+    #[track_caller]
     fn streamed(&self, at: u64, len: u64) -> Flushed {
         writeback::fence();
-        self.pool().counters().store();
         self.pool().flushed(self.region.range(at, len, self.writes))
     }
 
@@ -106,6 +111,7 @@ impl Fresh {
     ///
     /// # Panics
     /// If it reaches beyond the end.
+    #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         self.region.flush(range, self.writes)
     }
@@ -115,9 +121,11 @@ impl Fresh {
     /// # Panics
     /// If `proof` does not cover all bytes, or something was written since.
     #[must_use]
+    #[track_caller]
     pub fn publish(self, proof: &Fenced) -> Arc<Published> {
         let whole = self.region.is_proven(proof, 0, self.len());
         assert!(whole && proof.proves.writes == self.writes, "the proof is about other bytes");
+        self.region.note_publication(proof);
         let end = self.len();
         Published::new(self.region, end)
     }

@@ -25,6 +25,10 @@
 //! [`Words::publish`], which stores what leads others to bytes. So nothing is published by somebody
 //! who forgot to persist it: that does not compile.
 //!
+//! **The model.** A [`Medium`] in a pool's options takes the place of its file: the same door, behind
+//! which everything is recorded in a [`Trace`] (`halite-lab` crashes stores with it). [`locks`] has
+//! the locks of those who share a pool, which a deterministic scheduler can hold.
+//!
 //! A request walks `Fresh::write` → `writeback` or `stream` (the instructions) → `Pool::fence`
 //! (`sfence`, or the kernel's sync for [`Domain::PageCache`]).
 
@@ -33,12 +37,16 @@ mod claims;
 mod domain;
 mod error;
 mod fence;
+mod file;
 mod fresh;
+pub mod locks;
 mod map;
+mod medium;
 mod options;
 mod pool;
 mod region;
 mod stream;
+mod trace;
 mod traffic;
 mod words;
 mod writeback;
@@ -48,8 +56,10 @@ pub use domain::Domain;
 pub use error::{Error, Result};
 pub use fence::{Fenced, Flushed};
 pub use fresh::Fresh;
+pub use medium::{Medium, ModelFile};
 pub use options::PoolOptions;
 pub use pool::Pool;
+pub use trace::{Event, Request, Site, Trace, What};
 pub use traffic::Traffic;
 pub use words::Words;
 

@@ -51,17 +51,30 @@ impl Mapping {
         Ok(Self { reserved, reserved_len, base, sync: false, holed: AtomicBool::new(false) })
     }
 
-    /// Whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is mapped so
-    /// from now on. Tried beside the reserved range: some file systems refuse too late, when what was
+    /// Finds out whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is
+    /// mapped so from now on. Tried beside the reserved range: some file systems refuse too late, when what was
     /// mapped at a fixed address is gone.
-    pub(crate) fn try_sync(&mut self, file: &File) -> bool {
+    pub(crate) fn try_sync(&mut self, file: &File) {
         let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
         // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
         self.sync = unsafe {
             let tried = mmap(ptr::null_mut(), UNIT as usize, ProtFlags::READ, flags, file, 0);
             tried.is_ok_and(|address| munmap(address, UNIT as usize).is_ok())
         };
+    }
+
+    /// Whether the file is persistent memory.
+    pub(crate) fn maps_sync(&self) -> bool {
         self.sync
+    }
+
+    /// Maps memory without a file, all zero, to the first `len` bytes.
+    pub(crate) fn map_memory(&self, len: u64) -> io::Result<()> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range is inside the reserved one, where nothing is mapped.
+        unsafe { mmap_anonymous(self.base.as_ptr().cast(), len as usize, access, flags) }?;
+        Ok(())
     }
 
     /// Maps `start..end` of `file`, which has these bytes, at `start` of the reserved range.
@@ -108,10 +121,29 @@ impl Mapping {
         Ok(())
     }
 
+    pub(crate) fn base(&self) -> Base {
+        Base(self.base)
+    }
+
+    fn address(&self, offset: u64) -> *mut u8 {
+        self.base().address(offset)
+    }
+}
+
+/// Where a mapping begins; good as long as it lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Base(NonNull<u8>);
+
+// SAFETY: an address; what is done with the memory is up to those who own it.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+impl Base {
     /// The address of an offset.
     #[inline]
-    pub(crate) fn address(&self, offset: u64) -> *mut u8 {
-        self.base.as_ptr().wrapping_add(offset as usize)
+    pub(crate) fn address(self, offset: u64) -> *mut u8 {
+        self.0.as_ptr().wrapping_add(offset as usize)
     }
 }
 

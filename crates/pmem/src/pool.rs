@@ -1,27 +1,28 @@
-//! The pool: one mapped file, and the door to its bytes.
+//! The pool: bytes that persist, and the door to them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
-use rustix::io::Errno;
 
 use crate::claims::Claims;
-use crate::map::Mapping;
+use crate::file::{self, PoolFile, Span};
+use crate::locks;
+use crate::map::Base;
+use crate::medium::Medium;
 use crate::region::Region;
 use crate::stream::Stream;
+use crate::trace::{Site, What};
 use crate::traffic::Counters;
 use crate::writeback::{self, WriteBack};
 use crate::{Domain, Error, Fenced, Flushed, Fresh, PoolOptions, Result, Traffic, UNIT, fence};
 
-/// One mapped file. Cloning makes another handle; the file closes with the last one.
+/// One mapped file, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
+/// last one.
 ///
 /// While a pool is open, its file is locked against other processes that ask for the lock. A
 /// program that truncates the file all the same ends this process by a signal, as with any mapped
@@ -32,18 +33,22 @@ pub struct Pool(Arc<Inner>);
 struct Inner {
     id: u64,
     path: PathBuf,
-    file: File,
-    mapping: Mapping,
+    base: Base,
+    backing: Backing,
     len: AtomicU64,
     len_max: u64,
     growing: Mutex<()>,
-    /// Whether the kernel ever failed to sync: it tells once, so nothing after it is certain.
-    sync_failed: Mutex<bool>,
     domain: Domain,
     write_back: WriteBack,
     stream: Stream,
     claims: Claims,
     counters: Counters,
+}
+
+/// What keeps a pool's bytes.
+enum Backing {
+    File(PoolFile),
+    Medium(Medium),
 }
 
 impl Pool {
@@ -54,17 +59,15 @@ impl Pool {
     /// # Errors
     /// [`Error::Exists`] if there is a file at `path`, [`Error::NoSpace`], [`Error::Io`].
     pub fn create(path: &Path, options: &PoolOptions) -> Result<Self> {
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(Error::Exists { path: path.to_owned() });
-        }
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = rustix::fs::open(folder_of(path), flags, Mode::from_raw_mode(0o644))
-            .map_err(|errno| io_error(path, "create the pool", errno.into()))?;
-        let file = File::from(file);
-        lock(&file, path)?;
-        let len = options.size_initial.clamp(UNIT, size_max(options)).next_multiple_of(UNIT);
-        allocate(&file, path, 0, len)?;
-        Self::with_file(file, path.to_owned(), len, options)
+        let len = options.size_initial.clamp(UNIT, options.len_max()).next_multiple_of(UNIT);
+        let backing = match &options.medium {
+            None => Backing::File(PoolFile::create(path, len, options)?),
+            Some(medium) => {
+                medium.create(path, len)?;
+                Backing::Medium(medium.clone())
+            }
+        };
+        Ok(Self::with_backing(backing, path, len, options))
     }
 
     /// Puts a pool that [`Pool::create`] made in its place, durably.
@@ -72,18 +75,15 @@ impl Pool {
     /// # Errors
     /// [`Error::Exists`] if there is a file by now, [`Error::Io`].
     pub fn install(&self) -> Result<()> {
-        let path = &self.0.path;
-        self.0.file.sync_all().map_err(io_error_of(path, "sync the new pool"))?;
-        let unnamed = format!("/proc/self/fd/{}", self.0.file.as_raw_fd());
-        let flags = AtFlags::SYMLINK_FOLLOW;
-        match rustix::fs::linkat(rustix::fs::CWD, unnamed, rustix::fs::CWD, path, flags) {
-            Ok(()) => {}
-            Err(Errno::EXIST) => return Err(Error::Exists { path: path.to_owned() }),
-            Err(errno) => return Err(io_error(path, "name the new pool", errno.into())),
+        match &self.0.backing {
+            Backing::File(file) => file.install(),
+            Backing::Medium(medium) => {
+                let path = self.path();
+                medium.sync(path, What::SyncFile, Location::caller())?;
+                medium.link(path)?;
+                medium.sync(path, What::SyncFolder, Location::caller())
+            }
         }
-        File::open(folder_of(path))
-            .and_then(|folder| folder.sync_all())
-            .map_err(io_error_of(path, "sync the folder of the new pool"))
     }
 
     /// Opens the pool at `path`. What is in it is not looked at.
@@ -93,88 +93,120 @@ impl Pool {
     /// [`Error::Locked`], [`Error::NoSpace`] if the file has holes that the device cannot fill,
     /// [`Error::Io`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Self> {
-        let metadata = fs::metadata(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
-            _ => io_error(path, "open the pool", source),
-        })?;
-        if !metadata.is_file() {
-            return Err(Error::NotAFile { path: path.to_owned() });
-        }
-        // The mode counts for a privileged user too: who took the right to write meant it.
-        if metadata.permissions().readonly() {
-            return Err(Error::ReadOnly { path: path.to_owned() });
-        }
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let file = opened.map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Error::ReadOnly { path: path.to_owned() }
+        let (backing, len) = match &options.medium {
+            None => {
+                let (file, len) = PoolFile::open(path, options)?;
+                (Backing::File(file), len)
             }
-            _ => io_error(path, "open the pool", source),
-        })?;
-        lock(&file, path)?;
-        let metadata = file.metadata().map_err(io_error_of(path, "look at the pool"))?;
-        let named = fs::metadata(path).map(|named| (named.dev(), named.ino())).ok();
-        if named != Some((metadata.dev(), metadata.ino())) {
-            // Another file took the place of this one while it was opened: somebody is at work.
-            return Err(Error::Locked { path: path.to_owned() });
-        }
-        let len = metadata.len() / UNIT * UNIT;
-        if len == 0 {
-            return Err(Error::TooShort { path: path.to_owned(), len: metadata.len() });
-        }
-        // A store to a hole on a full device would end the process by a signal.
-        if metadata.blocks() * 512 < len {
-            allocate(&file, path, 0, len)?;
-        }
-        let pool = Self::with_file(file, path.to_owned(), len, options)?;
+            Some(medium) => {
+                let len = medium.open(path)?;
+                (Backing::Medium(medium.clone()), len)
+            }
+        };
+        let pool = Self::with_backing(backing, path, len, options);
         if pool.domain() == Domain::PageCache {
             // A process that was killed may have left what no power cut would.
-            pool.0.file.sync_all().map_err(io_error_of(path, "sync the pool"))?;
+            pool.sync_file()?;
         }
         Ok(pool)
     }
 
-    fn with_file(file: File, path: PathBuf, len: u64, options: &PoolOptions) -> Result<Self> {
+    /// Whether there is something where the options and `path` say.
+    #[must_use]
+    pub fn exists(path: &Path, options: &PoolOptions) -> bool {
+        match &options.medium {
+            None => std::fs::symlink_metadata(path).is_ok(),
+            Some(medium) => medium.file().named,
+        }
+    }
+
+    /// Reads bytes of a file before it is opened as a pool, to tell what it is; nothing changes.
+    ///
+    /// # Errors
+    /// What reading the file reports; a modelled medium is never read so.
+    pub fn peek(path: &Path, options: &PoolOptions, at: u64, to: &mut [u8]) -> io::Result<()> {
+        match &options.medium {
+            None => file::peek(path, at, to),
+            Some(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn with_backing(backing: Backing, path: &Path, len: u64, options: &PoolOptions) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        let len_max = size_max(options).max(len);
-        let failed = |action| io_error_of(&path, action);
-        let mut mapping =
-            Mapping::reserve(len_max).map_err(failed("reserve addresses for the pool"))?;
-        let maps_sync = mapping.try_sync(&file);
-        mapping.map(&file, 0, len).map_err(failed("map the pool"))?;
-        let domain = options.assume_domain.unwrap_or_else(|| {
-            match Domain::detect(&file, maps_sync) {
-                // Without instructions to write lines back, only the kernel can.
-                Domain::Memory if !writeback::HAS_INSTRUCTIONS => Domain::PageCache,
-                detected => detected,
+        let (base, detected, len_max) = match &backing {
+            Backing::File(file) => (file.base(), file.domain(), options.len_max()),
+            Backing::Medium(medium) => {
+                let len_max = options.len_max().min(medium.capacity());
+                (medium.base(), medium.domain(), len_max)
             }
+        };
+        let domain = options.assume_domain.unwrap_or(match detected {
+            // Without instructions to write lines back, only the kernel can.
+            Domain::Memory if !writeback::HAS_INSTRUCTIONS && options.medium.is_none() => {
+                Domain::PageCache
+            }
+            detected => detected,
         });
         let (write_back, stream) = match domain {
+            _ if options.medium.is_some() => (WriteBack::None, Stream::Cached),
             Domain::Platform => (WriteBack::None, Stream::detect()),
             Domain::PageCache => (WriteBack::None, Stream::Cached),
             Domain::Memory | Domain::Process => (WriteBack::detect(), Stream::detect()),
         };
-        Ok(Self(Arc::new(Inner {
+        Self(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            path,
-            file,
-            mapping,
+            path: path.to_owned(),
+            base,
+            backing,
             len: AtomicU64::new(len),
-            len_max,
+            len_max: len_max.max(len),
             growing: Mutex::new(()),
-            sync_failed: Mutex::new(false),
             domain,
             write_back,
             stream,
             claims: Claims::default(),
             counters: Counters::new(),
-        })))
+        }))
     }
 
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// A number to seed identities and checksums with: of the kernel's random numbers, or, on a
+    /// modelled medium, of its sequence.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn random(&self) -> Result<u64> {
+        match &self.0.backing {
+            Backing::File(_) => random(&self.0.path),
+            Backing::Medium(medium) => Ok(medium.random()),
+        }
+    }
+
+    /// How often the device failed to save at a power cut what it had promised to, if it counts
+    /// that. A pool that was in use when the number rose may have lost what was durable.
+    #[must_use]
+    pub fn unsafe_shutdowns(&self) -> Option<u64> {
+        match &self.0.backing {
+            Backing::File(file) => file.unsafe_shutdowns(),
+            Backing::Medium(medium) => medium.file().unsafe_shutdowns,
+        }
+    }
+
+    /// Has the kernel write back everything stored so far, past every cache. A clean end needs this
+    /// where fences rely on the platform.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn sync_file(&self) -> Result<()> {
+        match &self.0.backing {
+            Backing::File(file) => file.sync_all(),
+            Backing::Medium(medium) => medium.sync(self.path(), What::SyncFile, Location::caller()),
+        }
     }
 
     /// What a fence guarantees.
@@ -224,18 +256,12 @@ impl Pool {
             .and_then(|new| new.checked_next_multiple_of(UNIT))
             .filter(|&new| new <= self.0.len_max)
             .ok_or_else(|| Error::SizeLimit { path: path.to_owned(), limit: self.0.len_max })?;
-        // Bytes behind the end are from a growth that a crash interrupted.
-        let file_len = self.0.file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
-        if file_len > old {
-            self.0.file.set_len(old).map_err(io_error_of(path, "cut the pool"))?;
-        }
-        allocate(&self.0.file, path, old, new)?;
-        if self.0.domain != Domain::Process {
-            self.0.file.sync_all().map_err(io_error_of(path, "sync the pool's new length"))?;
-        }
-        self.0.mapping.map(&self.0.file, old, new).map_err(io_error_of(path, "map the pool"))?;
-        if self.0.domain != Domain::PageCache {
-            self.0.mapping.populate(old, new);
+        match &self.0.backing {
+            Backing::File(file) => file.grow(old, new, self.domain())?,
+            Backing::Medium(medium) => {
+                medium.set_len(path, new)?;
+                medium.sync(path, What::SyncFile, Location::caller())?;
+            }
         }
         self.0.len.store(new, Ordering::Release);
         Ok(())
@@ -267,6 +293,7 @@ impl Pool {
     /// # Panics
     /// If one of them is of another pool.
     #[inline]
+    #[track_caller]
     pub fn fence<const N: usize>(&self, flushed: [Flushed; N]) -> Result<[Fenced; N]> {
         self.wait(&flushed)?;
         Ok(flushed.map(|flushed| Fenced { proves: flushed.proves }))
@@ -279,44 +306,45 @@ impl Pool {
     ///
     /// # Panics
     /// As [`Pool::fence`].
+    #[track_caller]
     pub fn fence_all(&self, flushed: &[Flushed]) -> Result<Vec<Fenced>> {
         self.wait(flushed)?;
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
+    #[inline]
+    #[track_caller]
     fn wait(&self, flushed: &[Flushed]) -> Result<()> {
         assert!(
             flushed.iter().all(|flushed| flushed.proves.pool == self.0.id),
             "a range of another pool"
         );
         self.0.counters.fence();
-        if self.0.domain == Domain::PageCache {
-            self.sync_pages(flushed)
-        } else {
-            writeback::fence();
-            Ok(())
+        if self.0.domain == Domain::PageCache || self.medium().is_some() {
+            return self.wait_outside(flushed, Location::caller());
         }
+        writeback::fence();
+        Ok(())
     }
 
-    /// One range of neighbouring pages is synced by itself; ranges apart, with the file in one go.
-    fn sync_pages(&self, flushed: &[Flushed]) -> Result<()> {
-        const NEAR: u64 = 1 << 20;
-        let ranges = || flushed.iter().map(|flushed| &flushed.proves);
-        let start = ranges().map(|range| range.offset).min();
-        let end = ranges().map(|range| range.offset + range.len).max();
-        let (Some(start), Some(end)) = (start, end) else { return Ok(()) };
-        // One at a time: the kernel reports a failure to whoever asks first, and to nobody else.
-        let mut failed = self.0.sync_failed.lock();
-        if *failed {
-            return Err(Error::SyncFailed { path: self.path().to_owned() });
+    /// Waits for what is not the processor's: the kernel, or a model.
+    fn wait_outside(&self, flushed: &[Flushed], site: Site) -> Result<()> {
+        locks::point();
+        let ranges = flushed.iter().map(|flushed| flushed.proves);
+        match &self.0.backing {
+            Backing::File(file) => file.sync_pages(ranges),
+            Backing::Medium(medium) if self.0.domain != Domain::PageCache => {
+                medium.fence(self.path(), ranges, site)
+            }
+            Backing::Medium(medium) => {
+                const PAGE: u64 = 4096;
+                let Some(span) = Span::of(ranges) else { return Ok(()) };
+                let at = span.start / PAGE * PAGE;
+                let len = span.end.next_multiple_of(PAGE) - at;
+                let what = if span.is_near() { What::Sync { at, len } } else { What::SyncFile };
+                medium.sync(self.path(), what, site)
+            }
         }
-        let synced = if end - start <= NEAR {
-            self.0.mapping.sync_range(start, end)
-        } else {
-            self.0.file.sync_data()
-        };
-        *failed = synced.is_err();
-        synced.map_err(io_error_of(self.path(), "sync the pool"))
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -337,15 +365,25 @@ impl Pool {
     }
 
     pub(crate) fn address(&self, offset: u64) -> *mut u8 {
-        self.0.mapping.address(offset)
+        self.0.base.address(offset)
     }
 
     pub(crate) fn give_back(&self, offset: u64) {
         self.0.claims.give_back(offset);
     }
 
+    /// The model behind the door, if there is one.
+    #[inline]
+    pub(crate) fn medium(&self) -> Option<&Medium> {
+        match &self.0.backing {
+            Backing::File(_) => None,
+            Backing::Medium(medium) => Some(medium),
+        }
+    }
+
     /// Starts the write-back of a range inside a region, which begins at `address`.
     #[inline]
+    #[track_caller]
     pub(crate) fn write_back(&self, address: *const u8, range: fence::Range) -> Flushed {
         // SAFETY: the range is inside a region, hence mapped, and the instruction was detected.
         unsafe { self.0.write_back.lines(address, range.len) };
@@ -354,75 +392,32 @@ impl Pool {
 
     /// Counts a range whose write-back has begun.
     #[inline]
+    #[track_caller]
     pub(crate) fn flushed(&self, range: fence::Range) -> Flushed {
         self.0.counters.flush(range.offset, range.len);
+        if let Some(medium) = self.medium() {
+            locks::point();
+            medium.flush(range.offset, range.len, Location::caller());
+        }
         Flushed { proves: range, on_this_thread: PhantomData }
     }
 }
 
-fn io_error(path: &Path, action: &'static str, source: io::Error) -> Error {
-    Error::Io { path: path.to_owned(), action, source }
-}
-
-fn io_error_of(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
-    move |source| io_error(path, action, source)
-}
-
-/// The largest size that the options allow, in whole units.
-fn size_max(options: &PoolOptions) -> u64 {
-    (options.size_max / UNIT * UNIT).max(UNIT)
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn lock(file: &File, path: &Path) -> Result<()> {
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Error::Locked { path: path.to_owned() },
-        TryLockError::Error(source) => io_error(path, "lock the pool", source),
-    })
-}
-
-fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
-    let zeros = vec![0; UNIT as usize];
-    (start..end)
-        .step_by(zeros.len())
-        .try_for_each(|at| file.write_all_at(&zeros[..(end - at).min(UNIT) as usize], at))
-}
-
-/// Gives `file` the bytes `start..end` on the device; if it cannot, the file is as long as before.
-fn allocate(file: &File, path: &Path, start: u64, end: u64) -> Result<()> {
-    let bytes = end - start;
-    let old_len = file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
-    let allocated = loop {
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), start, bytes) {
-            Err(Errno::INTR) => {}
-            allocated => break allocated,
-        }
-    };
-    match allocated {
-        Ok(()) => Ok(()),
-        // There it may well look as if an existing file had holes; it has to do as it is.
-        Err(Errno::OPNOTSUPP) if old_len >= end => Ok(()),
-        // A file system that cannot promise space: writing takes it.
-        Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(file, start, end)
-            .inspect_err(|_| drop(file.set_len(old_len)))
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    Error::NoSpace { path: path.to_owned(), bytes }
-                }
-                _ => io_error(path, "allocate space for the pool", source),
-            }),
-        Err(errno) => {
-            // Part of the range may have been allocated; the error at hand says more than one here.
-            let _ = file.set_len(old_len);
-            match errno {
-                Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
-                    Err(Error::NoSpace { path: path.to_owned(), bytes })
-                }
-                _ => Err(io_error(path, "allocate space for the pool", errno.into())),
-            }
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Backing::Medium(medium) = &self.backing {
+            medium.set_unused();
         }
     }
+}
+
+fn random(path: &Path) -> Result<u64> {
+    let (mut bytes, mut filled) = ([0; 8], 0);
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut bytes[filled..], flags).map_err(|errno| {
+            file::io_error(path, "draw random bytes for the pool", errno.into())
+        })?;
+    }
+    Ok(u64::from_le_bytes(bytes))
 }

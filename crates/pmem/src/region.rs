@@ -1,9 +1,11 @@
 //! A range of a pool with one owner.
 
 use std::ops::Range;
+use std::panic::Location;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Fenced, Flushed, Pool, fence};
+use crate::{Fenced, Flushed, Pool, fence, locks, stream};
 
 /// An owned range. It is given back when this is dropped.
 pub(crate) struct Region {
@@ -38,6 +40,15 @@ impl Region {
         proof.proves.life == self.life && proof.proves.covers(self.offset + at, len)
     }
 
+    /// Tells a model that something is published by a proof.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn note_publication(&self, proof: &Fenced) {
+        if let Some(medium) = self.pool.medium() {
+            medium.publish(&proof.proves, Location::caller());
+        }
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -64,11 +75,54 @@ impl Region {
         self.pool.address(self.offset + at)
     }
 
+    /// Stores bytes through the cache. One store.
+    ///
+    /// # Safety
+    /// The caller owns the range: nobody reads or writes it meanwhile.
+    ///
+    /// # Panics
+    /// If it is not inside the region.
+    #[inline]
+    #[track_caller]
+    pub(crate) unsafe fn store(&self, at: u64, bytes: &[u8]) {
+        self.pool.counters().store();
+        let address = self.address(at, bytes.len() as u64);
+        if let Some(medium) = self.pool.medium() {
+            locks::point();
+            medium.store(self.offset + at, bytes, false, Location::caller());
+            return;
+        }
+        // SAFETY: `address` is good for `bytes.len()` bytes; the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+    }
+
+    /// Stores bytes past the cache and starts their write-back. One store.
+    ///
+    /// # Safety
+    /// As for [`Region::store`].
+    ///
+    /// # Panics
+    /// As for [`Region::store`].
+    #[inline]
+    #[track_caller]
+    pub(crate) unsafe fn stream(&self, at: u64, bytes: &[u8]) {
+        self.pool.counters().store();
+        let address = self.address(at, bytes.len() as u64);
+        if let Some(medium) = self.pool.medium() {
+            locks::point();
+            medium.store(self.offset + at, bytes, true, Location::caller());
+            return;
+        }
+        // SAFETY: the range is inside the region; the caller's promise.
+        unsafe { stream::copy(&self.pool, address, bytes) };
+    }
+
     /// Starts the write-back of a range.
     ///
     /// # Panics
     /// If it is not inside the region.
     #[inline]
+    #[track_caller]
     pub(crate) fn flush(&self, range: Range<u64>, writes: u64) -> Flushed {
         let len = range.end.checked_sub(range.start).expect("a range ends after it starts");
         let address = self.address(range.start, len);

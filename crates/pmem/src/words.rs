@@ -1,10 +1,11 @@
 //! Words that many threads change.
 
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
-use crate::{Fenced, Flushed, Pool};
+use crate::{Fenced, Flushed, Pool, locks};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
 /// bytes, relative to the range's start, and multiples of 8. Words are little-endian.
@@ -43,6 +44,7 @@ impl Words {
     #[must_use]
     pub fn load(&self, at: u64) -> u64 {
         self.pool().counters().load();
+        locks::point();
         u64::from_le(self.word(at).load(Ordering::Acquire))
     }
 
@@ -50,9 +52,19 @@ impl Words {
     ///
     /// # Panics
     /// If `at` is not a word of the range.
+    #[inline]
+    #[track_caller]
     pub fn store(&self, at: u64, value: u64) {
         self.pool().counters().store();
-        self.word(at).store(value.to_le(), Ordering::Release);
+        let word = self.word(at);
+        let store = || word.store(value.to_le(), Ordering::Release);
+        if let Some(medium) = self.pool().medium() {
+            locks::point();
+            let stored = || Ok::<_, ()>((store(), value));
+            let _ = medium.change_word(self.region.offset() + at, Location::caller(), stored);
+            return;
+        }
+        store();
     }
 
     /// Stores a word that leads others to bytes; takes a proof that those are durable. Which bytes it
@@ -60,8 +72,10 @@ impl Words {
     ///
     /// # Panics
     /// If `at` is not a word of the range, or the proof is of another pool.
+    #[track_caller]
     pub fn publish(&self, at: u64, value: u64, proof: &Fenced) {
         assert_eq!(proof.proves.pool, self.pool().id(), "the proof is of another pool");
+        self.region.note_publication(proof);
         self.store(at, value);
     }
 
@@ -72,19 +86,30 @@ impl Words {
     ///
     /// # Panics
     /// If `at` is not a word of the range.
+    #[track_caller]
     pub fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.pool().counters().store();
-        let (current, new) = (current.to_le(), new.to_le());
-        self.word(at)
-            .compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
-            .map(u64::from_le)
-            .map_err(u64::from_le)
+        let word = self.word(at);
+        let exchange = || {
+            word.compare_exchange(current.to_le(), new.to_le(), Ordering::AcqRel, Ordering::Acquire)
+                .map(u64::from_le)
+                .map_err(u64::from_le)
+        };
+        if let Some(medium) = self.pool().medium() {
+            locks::point();
+            let at = self.region.offset() + at;
+            let exchanged = || exchange().map(|old| (old, new));
+            // Without power, nobody is left to see what it brought.
+            return medium.change_word(at, Location::caller(), exchanged).unwrap_or(Ok(current));
+        }
+        exchange()
     }
 
     /// Starts the write-back of `range`.
     ///
     /// # Panics
     /// If it reaches beyond the end.
+    #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         self.region.flush(range, 0)
     }

@@ -1,0 +1,244 @@
+//! The file of a pool: made, opened, grown and synced.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::fence::Range;
+use crate::map::{Base, Mapping};
+use crate::{Domain, Error, PoolOptions, Result, UNIT};
+
+/// A locked, mapped file.
+pub(crate) struct PoolFile {
+    path: PathBuf,
+    file: File,
+    mapping: Mapping,
+    /// Whether the kernel ever failed to sync: it tells once, so nothing after it is certain.
+    sync_failed: Mutex<bool>,
+}
+
+impl PoolFile {
+    /// Makes a file of `len` bytes that has no name yet.
+    pub(crate) fn create(path: &Path, len: u64, options: &PoolOptions) -> Result<Self> {
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(Error::Exists { path: path.to_owned() });
+        }
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::open(folder_of(path), flags, Mode::from_raw_mode(0o644))
+            .map_err(|errno| io_error(path, "create the pool", errno.into()))?;
+        let file = File::from(file);
+        lock(&file, path)?;
+        allocate(&file, path, 0, len)?;
+        Self::map(file, path, len, options)
+    }
+
+    /// Names the file, durably.
+    pub(crate) fn install(&self) -> Result<()> {
+        let path = &self.path;
+        self.file.sync_all().map_err(io_error_of(path, "sync the new pool"))?;
+        let unnamed = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        match rustix::fs::linkat(rustix::fs::CWD, unnamed, rustix::fs::CWD, path, flags) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(Error::Exists { path: path.clone() }),
+            Err(errno) => return Err(io_error(path, "name the new pool", errno.into())),
+        }
+        File::open(folder_of(path))
+            .and_then(|folder| folder.sync_all())
+            .map_err(io_error_of(path, "sync the folder of the new pool"))
+    }
+
+    /// Opens a file; returns its length in whole units too.
+    pub(crate) fn open(path: &Path, options: &PoolOptions) -> Result<(Self, u64)> {
+        let metadata = fs::metadata(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
+            _ => io_error(path, "open the pool", source),
+        })?;
+        if !metadata.is_file() {
+            return Err(Error::NotAFile { path: path.to_owned() });
+        }
+        // The mode counts for a privileged user too: who took the right to write meant it.
+        if metadata.permissions().readonly() {
+            return Err(Error::ReadOnly { path: path.to_owned() });
+        }
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        let file = opened.map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::ReadOnly { path: path.to_owned() }
+            }
+            _ => io_error(path, "open the pool", source),
+        })?;
+        lock(&file, path)?;
+        let metadata = file.metadata().map_err(io_error_of(path, "look at the pool"))?;
+        let named = fs::metadata(path).map(|named| (named.dev(), named.ino())).ok();
+        if named != Some((metadata.dev(), metadata.ino())) {
+            // Another file took the place of this one while it was opened: somebody is at work.
+            return Err(Error::Locked { path: path.to_owned() });
+        }
+        let len = metadata.len() / UNIT * UNIT;
+        if len == 0 {
+            return Err(Error::TooShort { path: path.to_owned(), len: metadata.len() });
+        }
+        // A store to a hole on a full device would end the process by a signal.
+        if metadata.blocks() * 512 < len {
+            allocate(&file, path, 0, len)?;
+        }
+        Ok((Self::map(file, path, len, options)?, len))
+    }
+
+    fn map(file: File, path: &Path, len: u64, options: &PoolOptions) -> Result<Self> {
+        let failed = |action| io_error_of(path, action);
+        let capacity = options.len_max().max(len);
+        let mut mapping =
+            Mapping::reserve(capacity).map_err(failed("reserve addresses for the pool"))?;
+        mapping.try_sync(&file);
+        mapping.map(&file, 0, len).map_err(failed("map the pool"))?;
+        Ok(Self { path: path.to_owned(), file, mapping, sync_failed: Mutex::new(false) })
+    }
+
+    pub(crate) fn domain(&self) -> Domain {
+        Domain::detect(&self.file, self.mapping.maps_sync())
+    }
+
+    pub(crate) fn unsafe_shutdowns(&self) -> Option<u64> {
+        crate::domain::unsafe_shutdowns(&self.file)
+    }
+
+    pub(crate) fn base(&self) -> Base {
+        self.mapping.base()
+    }
+
+    /// Makes the file longer, with zeros for which the device has room.
+    pub(crate) fn grow(&self, old: u64, new: u64, domain: Domain) -> Result<()> {
+        let path = &self.path;
+        // Bytes behind the end are from a growth that a crash interrupted.
+        let file_len = self.file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
+        if file_len > old {
+            self.file.set_len(old).map_err(io_error_of(path, "cut the pool"))?;
+        }
+        allocate(&self.file, path, old, new)?;
+        if domain != Domain::Process {
+            self.file.sync_all().map_err(io_error_of(path, "sync the pool's new length"))?;
+        }
+        self.mapping.map(&self.file, old, new).map_err(io_error_of(path, "map the pool"))?;
+        if domain != Domain::PageCache {
+            self.mapping.populate(old, new);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        self.file.sync_all().map_err(io_error_of(&self.path, "sync the pool"))
+    }
+
+    /// Makes the pages of ranges durable.
+    pub(crate) fn sync_pages(&self, ranges: impl Iterator<Item = Range> + Clone) -> Result<()> {
+        let Some(span) = Span::of(ranges) else { return Ok(()) };
+        // One at a time: the kernel reports a failure to whoever asks first, and to nobody else.
+        let mut failed = self.sync_failed.lock();
+        if *failed {
+            return Err(Error::SyncFailed { path: self.path.clone() });
+        }
+        let synced = if span.is_near() {
+            self.mapping.sync_range(span.start, span.end)
+        } else {
+            self.file.sync_data()
+        };
+        *failed = synced.is_err();
+        synced.map_err(io_error_of(&self.path, "sync the pool"))
+    }
+}
+
+/// What ranges span. Neighbouring pages are synced by themselves; what is far apart, with the whole
+/// file in one go.
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Span {
+    const NEAR: u64 = 1 << 20;
+
+    pub(crate) fn of(ranges: impl Iterator<Item = Range> + Clone) -> Option<Self> {
+        let start = ranges.clone().map(|range| range.offset).min()?;
+        let end = ranges.map(|range| range.offset + range.len).max()?;
+        Some(Self { start, end })
+    }
+
+    pub(crate) fn is_near(&self) -> bool {
+        self.end - self.start <= Self::NEAR
+    }
+}
+
+/// Reads bytes of the file at `path`, which stays as it is.
+pub(crate) fn peek(path: &Path, at: u64, to: &mut [u8]) -> io::Result<()> {
+    File::open(path)?.read_exact_at(to, at)
+}
+
+pub(crate) fn io_error(path: &Path, action: &'static str, source: io::Error) -> Error {
+    Error::Io { path: path.to_owned(), action, source }
+}
+
+fn io_error_of(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| io_error(path, action, source)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn lock(file: &File, path: &Path) -> Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Locked { path: path.to_owned() },
+        TryLockError::Error(source) => io_error(path, "lock the pool", source),
+    })
+}
+
+fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
+    let zeros = vec![0; UNIT as usize];
+    (start..end)
+        .step_by(zeros.len())
+        .try_for_each(|at| file.write_all_at(&zeros[..(end - at).min(UNIT) as usize], at))
+}
+
+/// Gives `file` the bytes `start..end` on the device; if it cannot, the file is as long as before.
+fn allocate(file: &File, path: &Path, start: u64, end: u64) -> Result<()> {
+    let bytes = end - start;
+    let old_len = file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
+    let allocated = loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), start, bytes) {
+            Err(Errno::INTR) => {}
+            allocated => break allocated,
+        }
+    };
+    match allocated {
+        Ok(()) => Ok(()),
+        // There it may well look as if an existing file had holes; it has to do as it is.
+        Err(Errno::OPNOTSUPP) if old_len >= end => Ok(()),
+        // A file system that cannot promise space: writing takes it.
+        Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(file, start, end)
+            .inspect_err(|_| drop(file.set_len(old_len)))
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Error::NoSpace { path: path.to_owned(), bytes }
+                }
+                _ => io_error(path, "allocate space for the pool", source),
+            }),
+        Err(errno) => {
+            // Part of the range may have been allocated; the error at hand says more than one here.
+            let _ = file.set_len(old_len);
+            match errno {
+                Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
+                    Err(Error::NoSpace { path: path.to_owned(), bytes })
+                }
+                _ => Err(io_error(path, "allocate space for the pool", errno.into())),
+            }
+        }
+    }
+}

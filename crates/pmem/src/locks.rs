@@ -1,0 +1,107 @@
+//! Locks of those who share a pool, which a deterministic scheduler can hold.
+//!
+//! They are `parking_lot`'s. On a thread that [`scheduled`] runs, taking one is a point at which the
+//! scheduler may switch to another of the threads that it simulates, and a lock that is held is
+//! waited for by yielding; so is everything that reaches a modelled medium. Elsewhere that costs the
+//! load of a flag.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+/// Whether any thread was ever scheduled.
+static IN_USE: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static YIELD: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// Runs `simulation`, in which `yield_now` switches to another of its threads, all of which share the
+/// thread of the caller.
+pub fn scheduled<T>(yield_now: fn(), simulation: impl FnOnce() -> T) -> T {
+    struct Restore(Option<fn()>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            YIELD.set(self.0);
+        }
+    }
+    IN_USE.store(true, Ordering::Relaxed);
+    let _restore = Restore(YIELD.replace(Some(yield_now)));
+    simulation()
+}
+
+/// A place at which another thread may go on.
+#[inline]
+pub fn point() {
+    if IN_USE.load(Ordering::Relaxed) {
+        yield_if_scheduled();
+    }
+}
+
+#[cold]
+fn yield_if_scheduled() -> bool {
+    let yield_now = YIELD.get();
+    if let Some(yield_now) = yield_now {
+        yield_now();
+    }
+    yield_now.is_some()
+}
+
+/// Takes a lock by `try_take` on a scheduled thread, by `take` on another.
+#[inline]
+fn acquire<G>(try_take: impl Fn() -> Option<G>, take: impl FnOnce() -> G) -> G {
+    if IN_USE.load(Ordering::Relaxed) {
+        while yield_if_scheduled() {
+            if let Some(guard) = try_take() {
+                return guard;
+            }
+        }
+    }
+    take()
+}
+
+/// Mutual exclusion.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(parking_lot::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(parking_lot::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        acquire(|| self.0.try_lock(), || self.0.lock())
+    }
+
+    /// The value, which nobody else can reach.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+/// Many readers or one writer.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(parking_lot::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// A lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(parking_lot::RwLock::new(value))
+    }
+
+    /// Waits until nobody writes.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        acquire(|| self.0.try_read(), || self.0.read())
+    }
+
+    /// Waits until nobody reads or writes.
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        acquire(|| self.0.try_write(), || self.0.write())
+    }
+}

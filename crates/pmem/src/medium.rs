@@ -1,0 +1,352 @@
+//! A modelled medium: memory that remembers how it was written.
+//!
+//! A pool whose options name a [`Medium`] has no file. Its bytes lie in ordinary memory, and
+//! everything that goes through the pool's door is executed there and recorded in a [`Trace`], with
+//! the place in the code that asked for it. From a trace follows what a power cut may leave
+//! (`halite-lab` works that out); such an image is put back with [`Medium::restore`], and a pool
+//! opens on it as on a file.
+//!
+//! Between runs, whoever drives the medium can also cut its power ([`Medium::cut_power`]: nothing is
+//! stored any more) or disregard what one place in the code asks for ([`Medium::disregard`]).
+
+use std::panic::Location;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io, ptr};
+
+use parking_lot::Mutex;
+
+use crate::fence::Range;
+use crate::map::{Base, Mapping};
+use crate::trace::{Request, Site, Trace, What};
+use crate::{Domain, Error, LINE, Result, UNIT};
+
+/// Modelled memory for one pool. Cloning makes another handle.
+#[derive(Clone)]
+pub struct Medium(Arc<Inner>);
+
+struct Inner {
+    memory: Mapping,
+    capacity: u64,
+    domain: Domain,
+    /// Whether a pool has it, so that its bytes belong to the pool's owners.
+    in_use: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    file: ModelFile,
+    trace: Trace,
+    disregarded: Option<(Site, Request)>,
+    powered: bool,
+    random: u64,
+}
+
+/// What a file system knows of a modelled pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModelFile {
+    /// Whether the file has its name: without it there is no pool.
+    pub named: bool,
+    /// The length in bytes.
+    pub len: u64,
+    /// How often the device lost what it had promised to save, if it counts that.
+    pub unsafe_shutdowns: Option<u64>,
+}
+
+impl Medium {
+    /// A medium of so many bytes, all zero, on which a pool has the given domain.
+    ///
+    /// # Errors
+    /// If there are no addresses for it.
+    pub fn new(domain: Domain, capacity: u64) -> io::Result<Self> {
+        let capacity = capacity.next_multiple_of(UNIT);
+        let memory = Mapping::reserve(capacity)?;
+        memory.map_memory(capacity)?;
+        let state = State {
+            file: ModelFile::default(),
+            trace: Trace::default(),
+            disregarded: None,
+            powered: true,
+            random: 0,
+        };
+        let (in_use, state) = (AtomicBool::new(false), Mutex::new(state));
+        Ok(Self(Arc::new(Inner { memory, capacity, domain, in_use, state })))
+    }
+
+    /// The domain of pools on it.
+    #[must_use]
+    pub fn domain(&self) -> Domain {
+        self.0.domain
+    }
+
+    /// The length in bytes to which a pool may grow.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.0.capacity
+    }
+
+    /// What the file system knows now.
+    #[must_use]
+    pub fn file(&self) -> ModelFile {
+        self.0.state.lock().file
+    }
+
+    /// Swaps what was recorded since the last call against `trace`, which is emptied.
+    pub fn take_trace(&self, trace: &mut Trace) {
+        trace.clear();
+        std::mem::swap(&mut self.0.state.lock().trace, trace);
+    }
+
+    /// Notes something in the trace.
+    #[track_caller]
+    pub fn mark(&self, note: u64) {
+        self.0.state.lock().trace.push(What::Mark(note), Location::caller());
+    }
+
+    /// Sets where the random numbers of pools on it begin.
+    pub fn seed(&self, seed: u64) {
+        self.0.state.lock().random = seed;
+    }
+
+    /// From now on what one place in the code requests is not done.
+    pub fn disregard(&self, request: Option<(Site, Request)>) {
+        self.0.state.lock().disregarded = request;
+    }
+
+    /// Nothing is stored from now on, and every fence fails.
+    pub fn cut_power(&self) {
+        self.0.state.lock().powered = false;
+    }
+
+    /// Ends the outage: stores arrive again.
+    ///
+    /// # Panics
+    /// If a pool is open.
+    #[track_caller]
+    pub fn restore_power(&self) {
+        self.assert_unused();
+        let mut state = self.0.state.lock();
+        state.powered = true;
+        state.trace.push(What::Kill, Location::caller());
+    }
+
+    /// Changes bytes and the file's state, past any record.
+    ///
+    /// # Panics
+    /// If a pool is open, or a part is outside the capacity.
+    pub fn restore<'a>(&self, file: ModelFile, parts: impl IntoIterator<Item = (u64, &'a [u8])>) {
+        self.assert_unused();
+        let mut state = self.0.state.lock();
+        state.file = file;
+        for (at, bytes) in parts {
+            self.put(at, bytes);
+        }
+    }
+
+    /// Copies bytes out.
+    ///
+    /// # Panics
+    /// If a pool is open, or the range is outside the capacity.
+    pub fn read(&self, at: u64, to: &mut [u8]) {
+        self.assert_unused();
+        let _state = self.0.state.lock();
+        self.assert_inside(at, to.len() as u64);
+        // SAFETY: the range is inside the mapping, and no pool is open: nobody else reaches it.
+        unsafe { ptr::copy_nonoverlapping(self.address(at), to.as_mut_ptr(), to.len()) };
+    }
+
+    fn assert_unused(&self) {
+        assert!(!self.0.in_use.load(Ordering::Acquire), "a pool is open on the medium");
+    }
+
+    fn assert_inside(&self, at: u64, len: u64) {
+        let inside = at.checked_add(len).is_some_and(|end| end <= self.0.capacity);
+        assert!(inside, "{at}..+{len} is outside a medium of {} bytes", self.0.capacity);
+    }
+
+    fn address(&self, at: u64) -> *mut u8 {
+        self.base().address(at)
+    }
+
+    /// Stores bytes; whoever calls owns them, or has made sure that nobody does.
+    fn put(&self, at: u64, bytes: &[u8]) {
+        self.assert_inside(at, bytes.len() as u64);
+        // SAFETY: the range is inside the mapping. It belongs to the caller.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.address(at), bytes.len()) };
+    }
+}
+
+/// What the pool asks for.
+impl Medium {
+    pub(crate) fn base(&self) -> Base {
+        self.0.memory.base()
+    }
+
+    /// Makes the file of a new pool, still without a name.
+    pub(crate) fn create(&self, path: &Path, len: u64) -> Result<()> {
+        if self.file().named {
+            return Err(Error::Exists { path: path.to_owned() });
+        }
+        self.set_used(path)?;
+        if len > self.0.capacity {
+            self.set_unused();
+            return Err(Error::NoSpace { path: path.to_owned(), bytes: len });
+        }
+        let mut state = self.0.state.lock();
+        state.file.len = len;
+        state.trace.push(What::Length { to: len }, Location::caller());
+        Ok(())
+    }
+
+    /// Takes the file that is there, and returns its length.
+    pub(crate) fn open(&self, path: &Path) -> Result<u64> {
+        let file = self.file();
+        if !file.named {
+            return Err(Error::Missing { path: path.to_owned() });
+        }
+        if file.len < UNIT {
+            return Err(Error::TooShort { path: path.to_owned(), len: file.len });
+        }
+        self.set_used(path)?;
+        Ok(file.len / UNIT * UNIT)
+    }
+
+    fn set_used(&self, path: &Path) -> Result<()> {
+        if self.0.in_use.swap(true, Ordering::AcqRel) {
+            return Err(Error::Locked { path: path.to_owned() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_unused(&self) {
+        self.0.in_use.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        let mut state = self.0.state.lock();
+        state.random = state.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state.random ^ (state.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn set_len(&self, path: &Path, len: u64) -> Result<()> {
+        if len > self.0.capacity {
+            return Err(Error::NoSpace { path: path.to_owned(), bytes: len });
+        }
+        self.change(path, What::Length { to: len }, Location::caller(), |file| file.len = len)
+    }
+
+    pub(crate) fn link(&self, path: &Path) -> Result<()> {
+        self.change(path, What::Link, Location::caller(), |file| file.named = true)
+    }
+
+    /// One of the kernel's syncs.
+    pub(crate) fn sync(&self, path: &Path, what: What, site: Site) -> Result<()> {
+        self.change(path, what, site, |_| ())
+    }
+
+    fn change(
+        &self,
+        path: &Path,
+        what: What,
+        site: Site,
+        change: impl FnOnce(&mut ModelFile),
+    ) -> Result<()> {
+        let mut state = self.0.state.lock();
+        if !state.powered {
+            return Err(Error::PowerCut { path: path.to_owned() });
+        }
+        change(&mut state.file);
+        state.wait(what, site);
+        Ok(())
+    }
+
+    /// Stores bytes of a region; its owner calls.
+    pub(crate) fn store(&self, at: u64, bytes: &[u8], streamed: bool, site: Site) {
+        let mut state = self.0.state.lock();
+        if state.powered {
+            self.put(at, bytes);
+            state.trace.push_store(at, bytes, streamed, site);
+        }
+    }
+
+    /// Stores zeros; what is zero already is not recorded.
+    pub(crate) fn zero(&self, at: u64, len: u64, site: Site) {
+        const ZEROS: [u8; LINE as usize] = [0; LINE as usize];
+        for line in (at..at + len).step_by(LINE as usize) {
+            let mut now = ZEROS;
+            let now = &mut now[..(at + len - line).min(LINE) as usize];
+            // SAFETY: the range is inside a region whose owner calls.
+            unsafe { ptr::copy_nonoverlapping(self.address(line), now.as_mut_ptr(), now.len()) };
+            if now.iter().any(|&byte| byte != 0) {
+                self.store(line, &ZEROS[..now.len()], true, site);
+            }
+        }
+    }
+
+    /// Runs a change of the word at `at`, and records it if it happened.
+    pub(crate) fn change_word<T, E>(
+        &self,
+        at: u64,
+        site: Site,
+        change: impl FnOnce() -> std::result::Result<(T, u64), E>,
+    ) -> Option<std::result::Result<T, E>> {
+        let mut state = self.0.state.lock();
+        if !state.powered {
+            return None;
+        }
+        Some(change().map(|(changed, stored)| {
+            state.trace.push_store(at, &stored.to_le_bytes(), false, site);
+            changed
+        }))
+    }
+
+    pub(crate) fn flush(&self, at: u64, len: u64, site: Site) {
+        let mut state = self.0.state.lock();
+        if state.powered && len > 0 {
+            state.wait(What::Flush { at, len }, site);
+        }
+    }
+
+    pub(crate) fn fence(
+        &self,
+        path: &Path,
+        ranges: impl Iterator<Item = Range>,
+        site: Site,
+    ) -> Result<()> {
+        let mut state = self.0.state.lock();
+        if !state.powered {
+            return Err(Error::PowerCut { path: path.to_owned() });
+        }
+        if state.disregarded != Some((site, Request::Fence)) {
+            state.trace.push_fence(ranges.map(|range| (range.offset, range.len)), site);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn publish(&self, proof: &Range, site: Site) {
+        let what = What::Publish { at: proof.offset, len: proof.len };
+        self.0.state.lock().trace.push(what, site);
+    }
+}
+
+impl State {
+    /// Records what makes bytes durable, or helps to, unless it is disregarded.
+    fn wait(&mut self, what: What, site: Site) {
+        let request = what.request().map(|request| (site, request));
+        if request.is_none() || request != self.disregarded {
+            self.trace.push(what, site);
+        }
+    }
+}
+
+impl std::fmt::Debug for Medium {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Medium")
+            .field("domain", &self.0.domain)
+            .field("capacity", &self.0.capacity)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! What went through the door of a modelled pool, in order.
+
+use std::panic::Location;
+
+/// The place in the code that asked for something.
+pub type Site = &'static Location<'static>;
+
+/// One thing that happened to a modelled medium, and who asked for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// What happened.
+    pub what: What,
+    /// Where the code asked for it.
+    pub site: Site,
+}
+
+/// What can happen to a modelled medium. Offsets and lengths are in bytes of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Bytes were stored; [`Trace::stored`] has them.
+    Store {
+        /// Where.
+        at: u64,
+        /// How many.
+        len: u32,
+        /// Where the trace keeps them.
+        bytes: u32,
+        /// Past the cache.
+        streamed: bool,
+    },
+    /// The write-back of a range began.
+    Flush {
+        /// Where the range begins.
+        at: u64,
+        /// How long it is.
+        len: u64,
+    },
+    /// Somebody waited for the write-backs of ranges; [`Trace::fenced`] has them.
+    Fence {
+        /// Where the trace keeps them.
+        first: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// The kernel made pages durable.
+    Sync {
+        /// Where the first page begins.
+        at: u64,
+        /// How long they are together.
+        len: u64,
+    },
+    /// The kernel made all pages and the length of the file durable.
+    SyncFile,
+    /// The file got another length.
+    Length {
+        /// The new length.
+        to: u64,
+    },
+    /// The file got its name.
+    Link,
+    /// The kernel made the name durable.
+    SyncFolder,
+    /// Others may reach something by the proof that a range is durable.
+    Publish {
+        /// Where the range begins.
+        at: u64,
+        /// How long it is.
+        len: u64,
+    },
+    /// Whoever drives the medium noted something.
+    Mark(u64),
+    /// The process ended: what it had stored stays, what it was waiting for is not waited for.
+    Kill,
+}
+
+/// What code asks for so that bytes become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Request {
+    /// A write-back; of streamed bytes, their way past the cache.
+    Flush,
+    /// A fence.
+    Fence,
+    /// A sync of the kernel's.
+    Sync,
+}
+
+impl Request {
+    /// The name: `flush`, `fence` or `sync`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Fence => "fence",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+impl What {
+    /// What was asked for, if this was to make bytes durable.
+    #[must_use]
+    pub fn request(self) -> Option<Request> {
+        match self {
+            Self::Flush { .. } => Some(Request::Flush),
+            Self::Fence { .. } => Some(Request::Fence),
+            Self::Sync { .. } | Self::SyncFile | Self::SyncFolder => Some(Request::Sync),
+            _ => None,
+        }
+    }
+}
+
+/// A sequence of [`Event`]s, with their bytes and ranges.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// The events, in order.
+    pub events: Vec<Event>,
+    bytes: Vec<u8>,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Trace {
+    /// The bytes of a [`What::Store`].
+    #[must_use]
+    pub fn stored(&self, bytes: u32, len: u32) -> &[u8] {
+        &self.bytes[bytes as usize..][..len as usize]
+    }
+
+    /// The ranges of a [`What::Fence`], as offset and length.
+    #[must_use]
+    pub fn fenced(&self, first: u32, count: u32) -> &[(u64, u64)] {
+        &self.ranges[first as usize..][..count as usize]
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.bytes.clear();
+        self.ranges.clear();
+    }
+
+    pub(crate) fn push(&mut self, what: What, site: Site) {
+        self.events.push(Event { what, site });
+    }
+
+    pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], streamed: bool, site: Site) {
+        let (start, len) = (self.bytes.len() as u32, bytes.len() as u32);
+        self.bytes.extend_from_slice(bytes);
+        self.push(What::Store { at, len, bytes: start, streamed }, site);
+    }
+
+    pub(crate) fn push_fence(&mut self, ranges: impl Iterator<Item = (u64, u64)>, site: Site) {
+        let first = self.ranges.len() as u32;
+        self.ranges.extend(ranges);
+        let count = self.ranges.len() as u32 - first;
+        self.push(What::Fence { first, count }, site);
+    }
+}
