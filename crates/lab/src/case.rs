@@ -1,0 +1,75 @@
+//! A case: what reproduces one crash.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Rules;
+
+/// One crash of a history, with the crashes of the recoveries after it. Its text is what
+/// `halite lab crash --replay` takes: `memory:1f2e3d:120.3/8.1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// The rules of persistency.
+    pub rules: Rules,
+    /// The seed of the history.
+    pub seed: u64,
+    /// The crashes, the first one first.
+    pub crashes: Vec<Crash>,
+}
+
+/// A power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crash {
+    /// Before which event of the run.
+    pub point: u32,
+    /// Which of the images that it may leave.
+    pub image: u64,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{:x}", self.rules.name(), self.seed)?;
+        for (depth, crash) in self.crashes.iter().enumerate() {
+            let separator = if depth == 0 { ':' } else { '/' };
+            write!(f, "{separator}{}.{}", crash.point, crash.image)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is not a case; one looks like `memory:1f2e3d:120.3/8.1`")
+        };
+        let mut parts = text.splitn(3, ':');
+        let rules = parts.next().and_then(Rules::named).ok_or_else(wrong)?;
+        let seed = parts.next().and_then(|seed| u64::from_str_radix(seed, 16).ok());
+        let seed = seed.ok_or_else(wrong)?;
+        let crashes = parts.next().map_or(Ok(Vec::new()), |crashes| {
+            let crash = |text: &str| {
+                let (point, image) = text.split_once('.')?;
+                Some(Crash { point: point.parse().ok()?, image: image.parse().ok()? })
+            };
+            crashes.split('/').map(|text| crash(text).ok_or_else(wrong)).collect()
+        })?;
+        Ok(Self { rules, seed, crashes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_reads_back() {
+        for text in ["memory:0:", "memory:zz", "memory", "soup:1:2.3", "memory:1:2.3/4"] {
+            assert!(text.parse::<Case>().is_err(), "{text}");
+        }
+        for text in ["memory:1f:12.0/3.7/0.1", "page-cache:0:1.2", "platform:5"] {
+            assert_eq!(text.parse::<Case>().unwrap().to_string(), text);
+        }
+    }
+}

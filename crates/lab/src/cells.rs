@@ -1,0 +1,232 @@
+//! What was stored and is not certainly durable: by cell, in the order of the stores.
+//!
+//! A cell (a line, or a sector) keeps the order of the stores to it. A store longer than a word is as
+//! many stores as it has words of 8 bytes. So a cell has one *version* for each word stored to it, and
+//! one for none; a power cut leaves any version of each, and, because a copy may go in any order, any
+//! set of the words of the one store that it interrupts.
+
+use std::collections::BTreeMap;
+
+use halite_pmem::{ModelFile, Trace, What};
+
+use crate::Rules;
+use crate::disk::Disk;
+
+/// The part of a store that lies in one cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    /// The store's place in the trace.
+    pub(crate) event: u32,
+    /// In the pool.
+    pub(crate) at: u64,
+    /// Where the trace keeps its bytes.
+    bytes: u32,
+    len: u32,
+    streamed: bool,
+}
+
+impl Part {
+    /// In bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len.into()
+    }
+
+    /// Words of 8 bytes that it touches.
+    pub(crate) fn words(&self) -> u32 {
+        ((self.at + u64::from(self.len) - 1) / 8 - self.at / 8 + 1) as u32
+    }
+
+    /// The bytes of one of its words, and where they go.
+    fn word<'a>(&self, trace: &'a Trace, word: u32) -> (u64, &'a [u8]) {
+        let end = self.at + u64::from(self.len);
+        let start = ((self.at / 8 + u64::from(word)) * 8).max(self.at);
+        let end = ((self.at / 8 + u64::from(word) + 1) * 8).min(end);
+        let bytes = trace.stored(self.bytes + (start - self.at) as u32, (end - start) as u32);
+        (start, bytes)
+    }
+}
+
+#[derive(Default)]
+struct Cell {
+    parts: Vec<Part>,
+    /// How many of them a flush has covered that a fence may make durable.
+    flushed: usize,
+}
+
+/// What a power cut leaves of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Stores that are there whole.
+    pub(crate) whole: u32,
+    /// Words of the next store that are there, a bit each.
+    pub(crate) torn: u64,
+}
+
+/// The cells that are not certainly durable, and what the file system does not certainly know.
+pub(crate) struct Cells {
+    rules: Rules,
+    pending: BTreeMap<u64, Cell>,
+    /// Lengths that the file got and that are not synced.
+    lens: Vec<(u32, u64)>,
+    /// The file got its name, and that is not synced.
+    linked: Option<u32>,
+}
+
+impl Cells {
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, pending: BTreeMap::new(), lens: Vec::new(), linked: None }
+    }
+
+    /// Whether what a power cut may leave shrinks by an event. Before it happens, everything that may
+    /// be left has to be looked at.
+    pub(crate) fn shrinks(&self, what: What, trace: &Trace) -> bool {
+        match (what, self.rules) {
+            (What::Fence { .. }, Rules::PageCache | Rules::FailedPlatform) => false,
+            (What::Fence { first, count }, _) => {
+                trace.fenced(first, count).iter().any(|&(at, len)| self.touches(at, len))
+            }
+            (What::Sync { at, len }, _) => self.touches(at, len),
+            (What::SyncFile, _) => !self.pending.is_empty() || !self.lens.is_empty(),
+            (What::SyncFolder, _) => self.linked.is_some(),
+            // Here every store is durable as soon as it is done.
+            (What::Store { streamed, .. }, Rules::Platform) => !streamed,
+            _ => false,
+        }
+    }
+
+    fn touches(&self, at: u64, len: u64) -> bool {
+        let cell = self.rules.cell_len();
+        len > 0 && self.pending.range(at / cell..=(at + len - 1) / cell).next().is_some()
+    }
+
+    /// The beginning of an event: what it adds to what may be left.
+    pub(crate) fn begin(&mut self, number: u32, what: What) {
+        match what {
+            What::Store { at, len, bytes, streamed } => {
+                self.store(Part { event: number, at, bytes, len, streamed });
+            }
+            What::Flush { at, len } => self.flush(at, len),
+            What::Length { to } => self.lens.push((number, to)),
+            What::Link => self.linked = Some(number),
+            What::Kill => self.pending.values_mut().for_each(|cell| cell.flushed = 0),
+            _ => {}
+        }
+    }
+
+    /// The end of an event: what it makes certain.
+    pub(crate) fn end(&mut self, what: What, trace: &Trace, disk: &mut Disk) {
+        match (what, self.rules) {
+            (What::Store { at, len, streamed: false, .. }, Rules::Platform) => {
+                self.settle(at, len.into(), trace, disk, |part| !part.streamed);
+            }
+            (What::Fence { first, count }, Rules::Memory | Rules::Platform) => {
+                for &(at, len) in trace.fenced(first, count) {
+                    self.settle_flushed(at, len, trace, disk);
+                }
+            }
+            (What::Sync { at, len }, _) => self.settle(at, len, trace, disk, |_| true),
+            (What::SyncFile, _) => {
+                self.settle(0, u64::MAX, trace, disk, |_| true);
+                if let Some((_, len)) = self.lens.drain(..).next_back() {
+                    disk.file.len = len;
+                }
+            }
+            (What::SyncFolder, _) => disk.file.named |= self.linked.take().is_some(),
+            _ => {}
+        }
+    }
+
+    fn store(&mut self, store: Part) {
+        let cell_len = self.rules.cell_len();
+        let (mut at, end) = (store.at, store.at + u64::from(store.len));
+        while at < end {
+            let cell = at / cell_len;
+            let part_end = end.min((cell + 1) * cell_len);
+            let bytes = store.bytes + (at - store.at) as u32;
+            let part = Part { at, bytes, len: (part_end - at) as u32, ..store };
+            self.pending.entry(cell).or_default().parts.push(part);
+            at = part_end;
+        }
+    }
+
+    fn flush(&mut self, at: u64, len: u64) {
+        let cell_len = self.rules.cell_len();
+        for (_, cell) in self.pending.range_mut(at / cell_len..(at + len).div_ceil(cell_len)) {
+            cell.flushed = cell.parts.len();
+        }
+    }
+
+    /// Makes the flushed stores to a range durable.
+    fn settle_flushed(&mut self, at: u64, len: u64, trace: &Trace, disk: &mut Disk) {
+        let cell_len = self.rules.cell_len();
+        let mut clean = Vec::new();
+        for (&number, cell) in self.pending.range_mut(at / cell_len..(at + len).div_ceil(cell_len)) {
+            for part in cell.parts.drain(..cell.flushed) {
+                disk.change(part.at, trace.stored(part.bytes, part.len));
+            }
+            cell.flushed = 0;
+            if cell.parts.is_empty() {
+                clean.push(number);
+            }
+        }
+        clean.iter().for_each(|number| drop(self.pending.remove(number)));
+    }
+
+    /// Makes stores to a range durable.
+    fn settle(
+        &mut self,
+        at: u64,
+        len: u64,
+        trace: &Trace,
+        disk: &mut Disk,
+        which: impl Fn(&Part) -> bool,
+    ) {
+        let cell_len = self.rules.cell_len();
+        let (first, end) = (at / cell_len, at.saturating_add(len).div_ceil(cell_len));
+        let mut clean = Vec::new();
+        for (&number, cell) in self.pending.range_mut(first..end) {
+            cell.parts.retain(|part| {
+                let settles = which(part);
+                if settles {
+                    disk.change(part.at, trace.stored(part.bytes, part.len));
+                }
+                !settles
+            });
+            cell.flushed = cell.flushed.min(cell.parts.len());
+            if cell.parts.is_empty() {
+                clean.push(number);
+            }
+        }
+        clean.iter().for_each(|number| drop(self.pending.remove(number)));
+    }
+
+    /// The cells that are not certainly durable, and the stores to each.
+    pub(crate) fn dirty(&self) -> Vec<(u64, &[Part])> {
+        self.pending.iter().map(|(&cell, pending)| (cell, &pending.parts[..])).collect()
+    }
+
+    /// What the file system may know after a power cut, with the event from which on it may; what it
+    /// certainly knows comes first.
+    pub(crate) fn files(&self, certain: ModelFile) -> Vec<(u32, ModelFile)> {
+        let mut files = Vec::new();
+        for (named_at, named) in [(0, certain.named)].into_iter().chain(self.linked.map(|at| (at, true))) {
+            for (len_at, len) in [(0, certain.len)].iter().chain(&self.lens) {
+                files.push((named_at.max(*len_at), ModelFile { named, len: *len, ..certain }));
+            }
+        }
+        files
+    }
+}
+
+/// Stores what is left of a cell to the disk.
+pub(crate) fn leave(parts: &[Part], choice: Choice, trace: &Trace, disk: &mut Disk) {
+    for part in &parts[..choice.whole as usize] {
+        disk.change(part.at, trace.stored(part.bytes, part.len));
+    }
+    if let Some(torn) = parts.get(choice.whole as usize) {
+        for word in (0..torn.words()).filter(|word| choice.torn & 1 << word != 0) {
+            let (at, bytes) = torn.word(trace, word);
+            disk.change(at, bytes);
+        }
+    }
+}

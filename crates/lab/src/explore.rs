@@ -1,0 +1,356 @@
+//! Exploration: every crash point of a history, the images that a power cut may leave there, and the
+//! same again in the recovery from each.
+//!
+//! What may be left only grows from one event to the next, except where something becomes durable. So
+//! it suffices to look just before each such event (and at the end): every image that a crash at any
+//! point may leave is among the images there, and is looked at once, however many points lead to it.
+//! An image says itself since when it may be left: since the youngest store in it. So an image must
+//! come back in a state that is right both for the earliest and for the latest of its crash points.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::time::Instant;
+
+use halite_pmem::{Medium, ModelFile, Request, Site, Trace, What};
+
+use crate::case::{Case, Crash};
+use crate::cells::{self, Cells, Part};
+use crate::disk::Disk;
+use crate::images::{Image, Images};
+use crate::lint::Lints;
+use crate::run::{Worlds, run};
+use crate::story;
+use crate::subject::{Action, Subject, World};
+use crate::{Random, Rules};
+
+/// How deep and how wide to look.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    /// Images of one crash point of a history that are looked at, at most; if there are fewer, all.
+    pub images_max: u64,
+    /// The same for a crash point of a recovery, and for one of the recovery after that.
+    pub nested_images_max: [u64; 2],
+    /// Of a hundred recoveries, how many are crashed in turn; and of those of the next depth.
+    pub nested_percent: [u64; 2],
+    /// When to stop, finished or not.
+    pub deadline: Option<Instant>,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            images_max: 96,
+            nested_images_max: [12, 4],
+            nested_percent: [12, 6],
+            deadline: None,
+        }
+    }
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Histories.
+    pub histories: u64,
+    /// Points at which the power was cut: events after which something else may be left.
+    pub crash_points: u64,
+    /// Points of which every image was looked at.
+    pub complete_points: u64,
+    /// Images, as they were drawn.
+    pub images: u64,
+    /// Identities of the images, so that each counts once.
+    pub distinct: HashSet<u64>,
+    /// Recoveries of images.
+    pub recoveries: u64,
+    /// Of these, such that were or followed an interrupted recovery.
+    pub nested: u64,
+    /// Stores that said rightly that the platform had failed.
+    pub detected: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.crash_points += other.crash_points;
+        self.complete_points += other.complete_points;
+        self.images += other.images;
+        self.distinct.extend(other.distinct);
+        self.recoveries += other.recoveries;
+        self.nested += other.nested;
+        self.detected += other.detected;
+    }
+}
+
+/// A crash from which a store did not come back as it must.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// What reproduces it, and tells how it comes about: [`Explorer::replay`].
+    pub case: Case,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// The deepest recovery: of a crash in the recovery from a crash in a recovery.
+const DEPTH_MAX: usize = 2;
+
+/// A lab for one kind of store.
+pub struct Explorer<'a, S: Subject> {
+    subject: &'a S,
+    rules: Rules,
+    effort: Effort,
+    disk: Disk,
+    /// Recoveries of this history by the image's identity: the world that came up, or none if the
+    /// store said that the platform had failed.
+    known: HashMap<u64, Option<Arc<World>>>,
+    /// Only this case, with its story.
+    replay: Option<Case>,
+    seed: u64,
+    crashes: Vec<Crash>,
+    traces: Vec<Trace>,
+    story: Vec<String>,
+    /// What was looked at so far.
+    pub tally: Tally,
+    /// What the store did needlessly or carelessly, so far.
+    pub lints: Lints,
+}
+
+impl<'a, S: Subject> Explorer<'a, S> {
+    /// A lab under the given rules.
+    ///
+    /// # Panics
+    /// If there are no addresses for its medium.
+    pub fn new(subject: &'a S, rules: Rules, effort: Effort) -> Self {
+        let medium = Medium::new(rules.domain(), subject.capacity()).expect("room for a medium");
+        let shutdowns = rules.counts_failures().then_some(0);
+        medium.restore(ModelFile { unsafe_shutdowns: shutdowns, ..ModelFile::default() }, []);
+        Self {
+            subject,
+            rules,
+            effort,
+            disk: Disk::new(medium),
+            known: HashMap::new(),
+            replay: None,
+            seed: 0,
+            crashes: Vec::new(),
+            traces: Vec::new(),
+            story: Vec::new(),
+            tally: Tally::default(),
+            lints: Lints::new(rules),
+        }
+    }
+
+    /// Disregards what one place in the code requests, from now on.
+    pub fn disregard(&self, request: Option<(Site, Request)>) {
+        self.disk.medium.disregard(request);
+    }
+
+    /// Looks at the history of a seed. Returns the first violation.
+    pub fn explore(&mut self, seed: u64) -> Option<Violation> {
+        crate::quiet::quietly(|| self.explore_history(seed))
+    }
+
+    /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
+    /// anything is.
+    pub fn replay(&mut self, case: &Case) -> (Vec<String>, Option<String>) {
+        self.replay = Some(case.clone());
+        self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
+        let violation = self.explore(case.seed);
+        self.replay = None;
+        (std::mem::take(&mut self.story), violation.map(|violation| violation.what))
+    }
+
+    fn explore_history(&mut self, seed: u64) -> Option<Violation> {
+        self.seed = seed;
+        self.known.clear();
+        self.tally.histories += 1;
+        let actions = self.subject.history(&mut Random::of(&[seed]));
+        let start = self.disk.now();
+        let lived = self.live(&[Arc::default()], &actions, true, seed);
+        self.disk.go_back(start);
+        self.disk.forget_moments();
+        lived.err()
+    }
+
+    /// Lets the store live on the disk as it is now, and if asked explores the crashes of that life.
+    fn live(
+        &mut self,
+        allowed: &[Arc<World>],
+        actions: &[Action<S::Step>],
+        goes_deeper: bool,
+        seed: u64,
+    ) -> Result<(), Violation> {
+        let identity = self.disk.identity();
+        let mut trace = self.traces.pop().unwrap_or_default();
+        let has_failed = self.rules == Rules::FailedPlatform && !self.crashes.is_empty();
+        self.disk.show();
+        let medium = &self.disk.medium;
+        let run = run(self.subject, medium, allowed, actions, has_failed, &mut trace);
+        self.disk.was_used(&trace);
+        self.tally.detected += u64::from(run.detected);
+        let result = match run.failure {
+            Some(what) => Err(self.violation(what)),
+            None => {
+                if !self.crashes.is_empty() {
+                    self.known.insert(identity, run.found);
+                }
+                if goes_deeper && !run.detected {
+                    self.lints.see(&trace);
+                    self.crash_everywhere(&run.worlds, &trace, seed)
+                } else {
+                    Ok(())
+                }
+            }
+        };
+        self.traces.push(trace);
+        result
+    }
+
+    fn violation(&self, what: String) -> Violation {
+        let case = Case { rules: self.rules, seed: self.seed, crashes: self.crashes.clone() };
+        Violation { case, what }
+    }
+
+    /// Walks through a trace, and looks at what may be left before each event that makes it less.
+    fn crash_everywhere(
+        &mut self,
+        worlds: &Worlds,
+        trace: &Trace,
+        seed: u64,
+    ) -> Result<(), Violation> {
+        let mut cells = Cells::new(self.rules);
+        let (mut certain_since, mut grew) = (0, true);
+        for (number, event) in (0..).zip(&trace.events) {
+            cells.begin(number, event.what);
+            grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
+            if cells.shrinks(event.what, trace) {
+                let point = Point { number, certain_since, worlds, trace, cells: &cells };
+                self.crash_at(&point, seed)?;
+                cells.end(event.what, trace, &mut self.disk);
+                certain_since = number;
+                grew = false;
+            }
+            if self.effort.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(());
+            }
+        }
+        if grew {
+            let number = trace.events.len() as u32;
+            let point = Point { number, certain_since, worlds, trace, cells: &cells };
+            self.crash_at(&point, seed)?;
+        }
+        Ok(())
+    }
+
+    fn crash_at(&mut self, point: &Point<'_>, seed: u64) -> Result<(), Violation> {
+        let depth = self.crashes.len();
+        let only = match &self.replay {
+            None => None,
+            Some(case) => match case.crashes.get(depth) {
+                Some(crash) if crash.point == point.number => Some(crash.image),
+                _ => return Ok(()),
+            },
+        };
+        let dirty = point.cells.dirty();
+        let files = point.cells.files(self.disk.file);
+        let images_max = match depth {
+            0 => self.effort.images_max,
+            depth => self.effort.nested_images_max[depth - 1],
+        };
+        let seed = Random::of(&[seed, point.number.into()]).next();
+        let images = Images::new(&dirty, files.len(), seed, images_max);
+        self.tally.crash_points += 1;
+        self.tally.complete_points += u64::from(images.is_complete());
+        let numbers = only.map_or(0..images.len(), |number| number..number + 1);
+        for number in numbers {
+            let image = images.get(number);
+            if only.is_some() {
+                self.story.extend(story::of_crash(point.number, point.trace, &dirty, &image));
+            }
+            let before = self.disk.now();
+            self.crashes.push(Crash { point: point.number, image: number });
+            let youngest = self.leave(point, &dirty, &files, &image);
+            let looked = self.look(point.worlds.allowed(youngest, point.number), seed ^ number);
+            self.crashes.pop();
+            self.disk.go_back(before);
+            looked?;
+        }
+        Ok(())
+    }
+
+    /// Leaves an image on the disk. Returns the event since when it may be left.
+    fn leave(
+        &mut self,
+        point: &Point<'_>,
+        dirty: &[(u64, &[Part])],
+        files: &[(u32, ModelFile)],
+        image: &Image,
+    ) -> u32 {
+        let (since, file) = files[image.file];
+        let mut youngest = since.max(point.certain_since);
+        self.disk.file = file;
+        if self.rules == Rules::FailedPlatform {
+            self.disk.file.unsafe_shutdowns = file.unsafe_shutdowns.map(|count| count + 1);
+        }
+        if !file.named {
+            // A file without a name is gone, and its bytes with it.
+            self.disk.file.len = 0;
+            self.disk.clear();
+            return youngest;
+        }
+        for ((_, parts), choice) in dirty.iter().zip(&image.choices) {
+            cells::leave(parts, *choice, point.trace, &mut self.disk);
+            let there = choice.whole as usize + usize::from(choice.torn != 0);
+            youngest = youngest.max(parts[..there].last().map_or(0, |part| part.event));
+        }
+        youngest
+    }
+
+    /// Lets the store come back from the image on the disk.
+    fn look(&mut self, allowed: &[Arc<World>], seed: u64) -> Result<(), Violation> {
+        let depth = self.crashes.len();
+        self.tally.images += 1;
+        let identity = self.disk.identity();
+        if self.replay.is_none()
+            && let Some(known) = self.known.get(&identity)
+        {
+            return match known {
+                Some(world) if !allowed.contains(world) => {
+                    let what = "it comes back in a state that is not possible at this point";
+                    Err(self.violation(what.to_owned()))
+                }
+                _ => Ok(()),
+            };
+        }
+        self.tally.distinct.insert(identity);
+        self.tally.recoveries += 1;
+        self.tally.nested += u64::from(depth > 1);
+        let mut random = Random::of(&[seed]);
+        let actions = afterlife(self.subject, &mut random);
+        let goes_deeper = match &self.replay {
+            Some(case) => case.crashes.len() > depth,
+            None => depth <= DEPTH_MAX && random.percent(self.effort.nested_percent[depth - 1]),
+        };
+        self.live(allowed, &actions, goes_deeper, seed)
+    }
+}
+
+/// What a store does after it came back: it goes on, is closed and opened now and then, and goes on.
+fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step>> {
+    let mut actions: Vec<_> = subject.afterlife(random).into_iter().map(Action::Step).collect();
+    if random.percent(25) {
+        actions.push(if random.percent(50) { Action::Reopen } else { Action::Kill });
+    }
+    actions
+}
+
+/// A crash point.
+struct Point<'a> {
+    /// The event before which the power is cut.
+    number: u32,
+    /// The event after which everything that is certain is.
+    certain_since: u32,
+    worlds: &'a Worlds,
+    trace: &'a Trace,
+    cells: &'a Cells,
+}

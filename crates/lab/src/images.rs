@@ -1,0 +1,143 @@
+//! The images that a power cut may leave at one point: all of them if they are few, else a sample.
+
+use crate::Random;
+use crate::cells::{Choice, Part};
+
+/// The images of a point, by number: the number and the seed of the point reproduce an image.
+pub(crate) struct Images<'a> {
+    dirty: &'a [(u64, &'a [Part])],
+    /// Ways in which the file system may remember the file.
+    files: usize,
+    seed: u64,
+    /// How many images there are, if all are looked at.
+    all: Option<u64>,
+    /// Whether versions of cells count words, not stores.
+    by_word: bool,
+    count: u64,
+}
+
+/// One image: what is left of each dirty cell, and which of the ways of the file.
+pub(crate) struct Image {
+    pub(crate) choices: Vec<Choice>,
+    pub(crate) file: usize,
+}
+
+const NOTHING: Choice = Choice { whole: 0, torn: 0 };
+
+impl<'a> Images<'a> {
+    /// At most `count_max` of the images.
+    pub(crate) fn new(
+        dirty: &'a [(u64, &'a [Part])],
+        files: usize,
+        seed: u64,
+        count_max: u64,
+    ) -> Self {
+        let product = |versions: fn(&[Part]) -> u64| {
+            dirty.iter().try_fold(files as u64, |product, (_, parts)| {
+                product.checked_mul(versions(parts)).filter(|&product| product <= count_max)
+            })
+        };
+        let (words, stores) = (product(versions_by_word), product(versions_by_store));
+        let all = words.or(stores);
+        // Where only whole stores were counted, as many torn ones are looked at besides.
+        let sampled = if words.is_some() { 0 } else { count_max - stores.unwrap_or_default() };
+        let count = all.unwrap_or_default() + sampled;
+        Self { dirty, files, seed, all, by_word: words.is_some(), count }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether these are all images that the rules allow, if a copy goes forward.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.by_word
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Image {
+        if self.all.is_some_and(|all| number < all) { self.nth(number) } else { self.sample(number) }
+    }
+
+    /// Counts through all versions of all cells.
+    fn nth(&self, mut number: u64) -> Image {
+        let mut digit = |base: u64| {
+            let digit = number % base;
+            number /= base;
+            digit
+        };
+        let file = self.files - 1 - digit(self.files as u64) as usize;
+        let choices = self.dirty.iter().map(|(_, parts)| {
+            if self.by_word {
+                let missing = digit(versions_by_word(parts));
+                version(parts, (versions_by_word(parts) - 1 - missing) as u32)
+            } else {
+                let missing = digit(versions_by_store(parts)) as u32;
+                Choice { whole: parts.len() as u32 - missing, torn: 0 }
+            }
+        });
+        Image { choices: choices.collect(), file }
+    }
+
+    /// Draws an image. Most of them differ from a simple one in a few cells: there the bugs are.
+    fn sample(&self, number: u64) -> Image {
+        let mut random = Random::of(&[self.seed, number]);
+        let all = |(_, parts): &(u64, &[Part])| Choice { whole: parts.len() as u32, torn: 0 };
+        let dirty = self.dirty;
+        let mut choices: Vec<_> = match random.below(100) {
+            0..35 => dirty.iter().map(all).collect(),
+            35..65 => vec![NOTHING; dirty.len()],
+            65..85 => {
+                // What had been stored at some moment.
+                let events = dirty.iter().flat_map(|(_, parts)| parts.iter().map(|part| part.event));
+                let events: Vec<_> = events.collect();
+                let until = events.get(random.index(events.len().max(1))).copied().unwrap_or(0);
+                let before = |parts: &[Part]| parts.partition_point(|part| part.event < until);
+                let left = dirty.iter();
+                left.map(|(_, parts)| Choice { whole: before(parts) as u32, torn: 0 }).collect()
+            }
+            _ => dirty.iter().map(|(_, parts)| any_version(parts, &mut random)).collect(),
+        };
+        if !dirty.is_empty() {
+            for _ in 0..=random.below(3) {
+                let at = random.index(dirty.len());
+                let parts = dirty[at].1;
+                choices[at] = match random.below(4) {
+                    0 => NOTHING,
+                    1 => all(&dirty[at]),
+                    _ => any_version(parts, &mut random),
+                };
+            }
+        }
+        Image { choices, file: random.index(self.files) }
+    }
+}
+
+fn versions_by_word(parts: &[Part]) -> u64 {
+    1 + parts.iter().map(|part| u64::from(part.words())).sum::<u64>()
+}
+
+fn versions_by_store(parts: &[Part]) -> u64 {
+    1 + parts.len() as u64
+}
+
+/// The version of a cell with so many words.
+fn version(parts: &[Part], mut words: u32) -> Choice {
+    let mut whole = 0;
+    for part in parts {
+        if words < part.words() {
+            return Choice { whole, torn: (1 << words) - 1 };
+        }
+        words -= part.words();
+        whole += 1;
+    }
+    Choice { whole, torn: 0 }
+}
+
+fn any_version(parts: &[Part], random: &mut Random) -> Choice {
+    let whole = random.index(parts.len() + 1) as u32;
+    let torn = match parts.get(whole as usize) {
+        Some(part) if random.percent(50) => random.next() & (u64::MAX >> (64 - part.words())),
+        _ => 0,
+    };
+    Choice { whole, torn }
+}

@@ -1,0 +1,51 @@
+//! The crash lab.
+//!
+//! A store runs on a modelled [`Medium`](halite_pmem::Medium), which records every store, flush, fence
+//! and sync. From that record follows, by the [`Rules`] of persistency, every image that a power cut may
+//! leave at any point. The lab puts such images back, lets the store come up from each, and compares
+//! what it holds with what it must and may hold. The recovery itself is recorded, and crashed in turn.
+//!
+//! A crash walks `run` (the history on the medium) → `cells` (what of its trace is not certainly
+//! durable, at one point) → `images` (what may be left of that) → `disk` (one such image, put on the
+//! medium) → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and
+//! goes on from there.
+//!
+//! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments.
+//! From a test:
+//!
+//! ```
+//! use halite_lab::{Effort, Explorer, Rules, Store};
+//! # use std::sync::Arc;
+//! # use halite_indexlog::IndexLog;
+//!
+//! let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+//! let mut explorer = Explorer::new(&subject, Rules::Memory, Effort::default());
+//! for seed in 0..3 {
+//!     assert!(explorer.explore(seed).is_none());
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+mod case;
+mod cells;
+mod disk;
+mod explore;
+mod images;
+mod lint;
+mod quiet;
+mod random;
+mod rules;
+mod run;
+mod space;
+mod store;
+mod story;
+mod subject;
+
+pub use case::{Case, Crash};
+pub use explore::{Effort, Explorer, Tally, Violation};
+pub use lint::{Lint, Lints};
+pub use random::Random;
+pub use rules::Rules;
+pub use space::{Space, SpaceStep};
+pub use store::{Change, Kind, Step, Store};
+pub use subject::{Action, Digest, Refusal, Subject, World};

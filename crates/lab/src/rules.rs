@@ -1,0 +1,66 @@
+//! What a power cut may leave: the rules of persistency.
+
+use halite_pmem::{Domain, LINE};
+
+/// A set of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rules {
+    /// Persistent memory behind volatile caches. The stores to a line persist in order, lines in any
+    /// order; an unflushed line may have been evicted after any of its stores; an aligned word of 8
+    /// bytes never tears; what was flushed is safe when it was fenced.
+    Memory,
+    /// An ordinary file. The stores to a sector of 512 bytes persist in order, sectors in any order,
+    /// whenever the kernel likes; what was synced is safe.
+    PageCache,
+    /// Caches that persist. Everything stored survives, in order; only what was streamed past the
+    /// cache has to be fenced.
+    Platform,
+    /// The same, but the platform fails to save its caches: what the kernel has not written back is
+    /// as uncertain as under [`Rules::Memory`], and the device counts it.
+    FailedPlatform,
+}
+
+impl Rules {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::PageCache, Self::Platform, Self::FailedPlatform];
+
+    /// The name, for the command line and for cases.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::PageCache => "page-cache",
+            Self::Platform => "platform",
+            Self::FailedPlatform => "failed-platform",
+        }
+    }
+
+    /// The rules of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rules| rules.name() == name)
+    }
+
+    /// The domain of a pool under these rules.
+    #[must_use]
+    pub fn domain(self) -> Domain {
+        match self {
+            Self::Memory => Domain::Memory,
+            Self::PageCache => Domain::PageCache,
+            Self::Platform | Self::FailedPlatform => Domain::Platform,
+        }
+    }
+
+    /// What keeps the order of the stores to it, in bytes.
+    pub(crate) fn cell_len(self) -> u64 {
+        match self {
+            Self::PageCache => 512,
+            _ => LINE,
+        }
+    }
+
+    /// Whether a device under these rules counts its failures.
+    pub(crate) fn counts_failures(self) -> bool {
+        matches!(self, Self::Platform | Self::FailedPlatform)
+    }
+}

@@ -1,0 +1,206 @@
+//! One life of a store on a medium: open it, let it act, and note what it may hold when.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use halite_pmem::{Medium, Trace, What};
+
+use crate::quiet;
+use crate::subject::{Action, Refusal, Subject, World, differences};
+
+/// The worlds that a store may be in, by the time of the power cut.
+#[derive(Clone)]
+pub(crate) struct Worlds {
+    all: Vec<Arc<World>>,
+    /// From which event on the power may be cut so that a world is there.
+    begun: Vec<(u32, usize)>,
+    /// From which event on the worlds before one are gone.
+    acknowledged: Vec<(u32, usize)>,
+}
+
+impl Worlds {
+    /// Any of `allowed`, whatever happened before.
+    pub(crate) fn any_of(allowed: &[Arc<World>]) -> Self {
+        Self {
+            all: allowed.to_vec(),
+            begun: vec![(0, allowed.len() - 1)],
+            acknowledged: vec![(0, 0)],
+        }
+    }
+
+    fn last(&self) -> &Arc<World> {
+        self.all.last().expect("there is always a world")
+    }
+
+    fn newest(&self) -> usize {
+        self.all.len() - 1
+    }
+
+    /// The worlds that a power cut may leave which keeps nothing that is younger than the event
+    /// `youngest`, and happens no later than `end`.
+    pub(crate) fn allowed(&self, youngest: u32, end: u32) -> &[Arc<World>] {
+        let at = |list: &[(u32, usize)], event: u32| {
+            let after = list.partition_point(|(begun, _)| *begun <= event);
+            list[after.saturating_sub(1)].1
+        };
+        let (oldest, newest) = (at(&self.acknowledged, end), at(&self.begun, youngest));
+        // What was acknowledged without anything being stored had begun without it, too.
+        &self.all[oldest..=newest.max(oldest)]
+    }
+}
+
+/// What became of a run.
+pub(crate) struct Run {
+    pub(crate) worlds: Worlds,
+    /// The world in which the store came up.
+    pub(crate) found: Option<Arc<World>>,
+    /// Whether the store said that the platform failed, as it had to.
+    pub(crate) detected: bool,
+    /// What is wrong, if anything is.
+    pub(crate) failure: Option<String>,
+}
+
+/// Why a life ends before its time.
+enum End {
+    Detected,
+    Failure(String),
+}
+
+impl From<String> for End {
+    fn from(failure: String) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// A note in a trace: a world is possible from now on, or certain.
+const BEGUN: u64 = 0;
+const ACKNOWLEDGED: u64 = 1;
+
+struct Life<'a, S: Subject> {
+    subject: &'a S,
+    medium: &'a Medium,
+    worlds: Worlds,
+    /// Worlds before this one are gone.
+    oldest: usize,
+    found: Option<Arc<World>>,
+    has_failed: bool,
+}
+
+/// Opens the store, lets it act, and ends it by a kill. What it did is in `trace`.
+///
+/// If the platform failed before (`has_failed`), the store may say so instead.
+pub(crate) fn run<S: Subject>(
+    subject: &S,
+    medium: &Medium,
+    allowed: &[Arc<World>],
+    actions: &[Action<S::Step>],
+    has_failed: bool,
+    trace: &mut Trace,
+) -> Run {
+    medium.take_trace(trace);
+    let worlds = Worlds::any_of(allowed);
+    let mut life = Life { subject, medium, worlds, oldest: 0, found: None, has_failed };
+    let lived = catch_unwind(AssertUnwindSafe(|| life.live(actions)));
+    medium.take_trace(trace);
+    let mut worlds = life.worlds;
+    for (number, event) in (0..).zip(&trace.events) {
+        if let What::Mark(note) = event.what {
+            let list = match note & 1 {
+                BEGUN => &mut worlds.begun,
+                _ => &mut worlds.acknowledged,
+            };
+            list.push((number, (note >> 1) as usize));
+        }
+    }
+    let (detected, failure) = match lived {
+        Ok(Ok(())) => (false, None),
+        Ok(Err(End::Detected)) => (true, None),
+        Ok(Err(End::Failure(failure))) => (false, Some(failure)),
+        Err(panic) => (false, Some(format!("it panics: {}", quiet::message(&*panic)))),
+    };
+    Run { worlds, found: life.found, detected, failure }
+}
+
+impl<S: Subject> Life<'_, S> {
+    fn live(&mut self, actions: &[Action<S::Step>]) -> Result<(), End> {
+        let mut open = self.come_up()?;
+        for action in actions {
+            match action {
+                Action::Step(step) => self.step(&mut open, step)?,
+                Action::Reopen => {
+                    drop(open);
+                    self.acknowledge();
+                    open = self.come_up()?;
+                }
+                Action::Kill => {
+                    self.medium.cut_power();
+                    drop(open);
+                    self.medium.restore_power();
+                    open = self.come_up()?;
+                }
+            }
+        }
+        let found = self.subject.world(&mut open)?;
+        let expected = Arc::clone(self.worlds.last());
+        if found != *expected {
+            let differences = differences(&expected, &found).join("; ");
+            return Err(format!("after it went on, {differences}").into());
+        }
+        self.subject.verify(&mut open)?;
+        self.medium.cut_power();
+        drop(open);
+        self.medium.restore_power();
+        Ok(())
+    }
+
+    /// Opens the store. It has to be in one of the worlds that are possible, and in no other from then
+    /// on.
+    fn come_up(&mut self) -> Result<S::Open, End> {
+        let mut open = self.subject.open(self.medium).map_err(|refusal| match refusal {
+            Refusal::UnsafeShutdown if self.has_failed => End::Detected,
+            Refusal::UnsafeShutdown => "it says that the platform failed".to_owned().into(),
+            Refusal::Named(what) | Refusal::Failed(what) => {
+                format!("it does not open: {what}").into()
+            }
+        })?;
+        let found = self.subject.world(&mut open)?;
+        let possible = &self.worlds.all[self.oldest..];
+        let Some(world) = possible.iter().rev().find(|world| ***world == found) else {
+            let nearest = possible.iter().map(|world| differences(world, &found));
+            let nearest = nearest.min_by_key(Vec::len).unwrap_or_default();
+            let shown = nearest.iter().take(5).cloned().collect::<Vec<_>>().join("; ");
+            return Err(format!(
+                "it is in none of the {} states that are possible; the nearest differs in {}: {shown}",
+                possible.len(),
+                nearest.len(),
+            )
+            .into());
+        };
+        let world = Arc::clone(world);
+        self.found.get_or_insert_with(|| Arc::clone(&world));
+        self.begin(world);
+        self.acknowledge();
+        Ok(open)
+    }
+
+    fn step(&mut self, open: &mut S::Open, step: &S::Step) -> Result<(), End> {
+        let mut world = World::clone(self.worlds.last());
+        let durable = self.subject.model(&mut world, step);
+        self.begin(Arc::new(world));
+        self.subject.apply(open, step).map_err(|why| format!("{step:?} fails: {why}"))?;
+        if durable {
+            self.acknowledge();
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, world: Arc<World>) {
+        self.worlds.all.push(world);
+        self.medium.mark((self.worlds.newest() as u64) << 1 | BEGUN);
+    }
+
+    fn acknowledge(&mut self) {
+        self.oldest = self.worlds.newest();
+        self.medium.mark((self.oldest as u64) << 1 | ACKNOWLEDGED);
+    }
+}

@@ -1,0 +1,194 @@
+//! The manager of a pool's segments as a subject of the lab.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use halite_alloc::Segments;
+use halite_pmem::{Medium, Pool, PoolOptions};
+
+use crate::Random;
+use crate::subject::{Action, Digest, Refusal, Subject, World};
+
+/// Segments of logical devices, each with a stamp in it, and named roots.
+pub struct Space;
+
+/// A step of the manager.
+#[derive(Debug, Clone)]
+pub enum SpaceStep {
+    /// Allocates a segment, writes its stamp and commits it.
+    Allocate {
+        /// The device.
+        device: u8,
+        /// The place in the device.
+        logical: u32,
+        /// What is written to it.
+        stamp: u64,
+    },
+    /// Gets a segment, and does not commit it.
+    Forget {
+        /// The device.
+        device: u8,
+        /// The place in the device.
+        logical: u32,
+    },
+    /// Releases a segment.
+    Release {
+        /// The device.
+        device: u8,
+        /// The place in the device.
+        logical: u32,
+    },
+    /// Sets a root.
+    Root {
+        /// The number in its name.
+        number: u8,
+        /// Its value.
+        value: u64,
+    },
+}
+
+const POOL: &str = "pool";
+const DEVICES: u8 = 2;
+const PLACES: u32 = 4;
+
+fn segment_name(device: u8, logical: u32) -> Vec<u8> {
+    format!("segment {logical} of device {device}").into_bytes()
+}
+
+fn root_name(number: u8) -> String {
+    format!("root {number}")
+}
+
+fn step(random: &mut Random) -> SpaceStep {
+    let (device, logical) =
+        (random.below(DEVICES.into()) as u8, random.below(PLACES.into()) as u32);
+    match random.below(10) {
+        0..4 => SpaceStep::Allocate { device, logical, stamp: random.next() | 1 },
+        4 => SpaceStep::Forget { device, logical },
+        5..8 => SpaceStep::Release { device, logical },
+        _ => SpaceStep::Root { number: random.below(3) as u8, value: random.next() },
+    }
+}
+
+impl Subject for Space {
+    type Step = SpaceStep;
+    type Open = Arc<Segments>;
+
+    fn name(&self) -> &str {
+        "alloc"
+    }
+
+    fn capacity(&self) -> u64 {
+        32 << 20
+    }
+
+    fn history(&self, random: &mut Random) -> Vec<Action<SpaceStep>> {
+        let steps = 1 + random.below(12);
+        let action = |random: &mut Random| match random.below(100) {
+            0..8 => Action::Reopen,
+            8..18 => Action::Kill,
+            _ => Action::Step(step(random)),
+        };
+        (0..steps).map(|_| action(random)).collect()
+    }
+
+    fn afterlife(&self, random: &mut Random) -> Vec<SpaceStep> {
+        (0..random.below(3)).map(|_| step(random)).collect()
+    }
+
+    fn open(&self, medium: &Medium) -> Result<Arc<Segments>, Refusal> {
+        let mut options = PoolOptions::default();
+        options.size_max = self.capacity();
+        options.medium = Some(medium.clone());
+        let path = Path::new(POOL);
+        let opened = if Pool::exists(path, &options) {
+            Segments::open(path, &options)
+        } else {
+            Segments::create(path, &options).and_then(|segments| {
+                segments.install()?;
+                Ok(segments)
+            })
+        };
+        opened.map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    fn apply(&self, open: &mut Arc<Segments>, step: &SpaceStep) -> Result<(), String> {
+        let done = match *step {
+            SpaceStep::Allocate { device, logical, stamp } => allocate(open, device, logical, stamp),
+            SpaceStep::Forget { device, logical } => {
+                let device = open.device(device);
+                let is_free = !device.logical_segments().contains(&logical);
+                if is_free { device.get(logical).map(drop) } else { Ok(()) }
+            }
+            SpaceStep::Release { device, logical } => open.device(device).release(logical),
+            SpaceStep::Root { number, value } => open.set_root(&root_name(number), value),
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    fn model(&self, world: &mut World, step: &SpaceStep) -> bool {
+        match *step {
+            SpaceStep::Allocate { device, logical, stamp } => {
+                let digest = Digest::of(&stamp.to_le_bytes());
+                world.entry(segment_name(device, logical)).or_insert(digest);
+            }
+            SpaceStep::Forget { .. } => {}
+            SpaceStep::Release { device, logical } => {
+                world.remove(&segment_name(device, logical));
+            }
+            SpaceStep::Root { number, value } => {
+                world.insert(root_name(number).into(), Digest::of(&value.to_le_bytes()));
+            }
+        }
+        true
+    }
+
+    fn world(&self, open: &mut Arc<Segments>) -> Result<World, String> {
+        let mut world = World::new();
+        for number in 0..DEVICES {
+            let device = open.device(number);
+            for logical in device.logical_segments() {
+                let stamped = device.claim(logical, 0, 8).map_err(|error| error.to_string())?;
+                world.insert(segment_name(number, logical), Digest::of(stamped.bytes()));
+            }
+        }
+        for number in 0..=u8::MAX {
+            match open.root(&root_name(number)) {
+                Some(value) => {
+                    world.insert(root_name(number).into(), Digest::of(&value.to_le_bytes()));
+                }
+                None if number > 3 => break,
+                None => {}
+            }
+        }
+        Ok(world)
+    }
+
+    fn verify(&self, open: &mut Arc<Segments>) -> Result<(), String> {
+        let owned: usize =
+            (0..DEVICES).map(|device| open.device(device).logical_segments().len()).sum();
+        let (all, free) = (self.capacity() / halite_alloc::SEGMENT, open.available());
+        if owned as u64 + free + 1 != all {
+            return Err(format!("of {all} segments {owned} are owned and {free} are free"));
+        }
+        Ok(())
+    }
+}
+
+fn allocate(
+    segments: &Arc<Segments>,
+    device: u8,
+    logical: u32,
+    stamp: u64,
+) -> halite_alloc::Result<()> {
+    let device = segments.device(device);
+    if device.logical_segments().contains(&logical) {
+        return Ok(());
+    }
+    let grant = device.get(logical)?;
+    let mut fresh = grant.claim(0, 8)?;
+    fresh.write(0, &stamp.to_le_bytes());
+    segments.pool().fence([fresh.flush(0..8)])?;
+    drop(fresh);
+    grant.commit()
+}

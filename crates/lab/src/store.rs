@@ -1,0 +1,403 @@
+//! Engines as subjects of the lab.
+
+use std::sync::Arc;
+
+use halite_engine::{
+    Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
+};
+use halite_pmem::{Medium, PoolOptions};
+
+use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::Random;
+
+/// Any engine, through its contract.
+pub struct Store<F> {
+    name: String,
+    open: F,
+    kinds: &'static [Kind],
+}
+
+/// A kind of history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A few short writes: all images can be looked at.
+    Few,
+    /// More of them, of all sorts, with closes and kills between them.
+    Mixed,
+    /// Values that fill blocks, deferred mostly.
+    Blocks,
+    /// Values that do not fit a record.
+    Large,
+    /// Values that are overwritten until space has to be collected.
+    Collecting,
+}
+
+/// A step of an engine: one of its calls.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A batch.
+    Write {
+        /// Its operations.
+        ops: Vec<Change>,
+        /// Whether it is durable only after the next sync.
+        deferred: bool,
+    },
+    /// A sync.
+    Sync,
+    /// The making of a key space.
+    Create(u8),
+    /// The dropping of a key space.
+    Drop(u8),
+}
+
+/// An operation on a key space; there is none without the key space.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Sets a key.
+    Put {
+        /// The key space.
+        space: u8,
+        /// The number of the key.
+        key: u8,
+        /// The length of the value in bytes.
+        len: u32,
+        /// What the value is made from.
+        fill: u8,
+    },
+    /// Removes a key.
+    Delete {
+        /// The key space.
+        space: u8,
+        /// The number of the key.
+        key: u8,
+    },
+    /// Removes the keys of a range of numbers.
+    DeleteRange {
+        /// The key space.
+        space: u8,
+        /// The first.
+        from: u8,
+        /// The first behind them.
+        to: u8,
+    },
+}
+
+const SPACES: [&str; 2] = ["one", "two"];
+
+fn key(number: u8) -> Vec<u8> {
+    let mut key = format!("key {number:02}").into_bytes();
+    if number % 4 == 3 {
+        key.resize(150, b'+');
+    }
+    key
+}
+
+fn value(key: u8, len: u32, fill: u8) -> Vec<u8> {
+    let mut random = Random::of(&[key.into(), len.into(), fill.into()]);
+    let mut value = Vec::with_capacity(len as usize + 8);
+    while value.len() < len as usize {
+        value.extend_from_slice(&random.next().to_le_bytes());
+    }
+    value.truncate(len as usize);
+    value
+}
+
+impl Change {
+    fn space(&self) -> u8 {
+        match *self {
+            Self::Put { space, .. }
+            | Self::Delete { space, .. }
+            | Self::DeleteRange { space, .. } => space,
+        }
+    }
+}
+
+/// What a key space is called in a world, and what its pairs begin with.
+fn marker(space: u8) -> Vec<u8> {
+    format!("{}/", SPACES[usize::from(space)]).into_bytes()
+}
+
+fn named(space: &str, key: &[u8]) -> Vec<u8> {
+    [space.as_bytes(), b"/", key].concat()
+}
+
+impl<F> Store<F>
+where
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Sync,
+{
+    /// The engine that `open` opens.
+    pub fn new(name: &str, open: F) -> Self {
+        Self { name: name.to_owned(), open, kinds: &[] }
+    }
+
+    /// With histories of these kinds only.
+    #[must_use]
+    pub fn with_kinds(mut self, kinds: &'static [Kind]) -> Self {
+        self.kinds = kinds;
+        self
+    }
+
+    fn kind(&self, random: &mut Random) -> Kind {
+        if !self.kinds.is_empty() {
+            return self.kinds[random.index(self.kinds.len())];
+        }
+        match random.below(100) {
+            0..45 => Kind::Few,
+            45..75 => Kind::Mixed,
+            75..88 => Kind::Blocks,
+            88..95 => Kind::Large,
+            _ => Kind::Collecting,
+        }
+    }
+}
+
+impl Kind {
+    fn steps(self, random: &mut Random) -> u64 {
+        match self {
+            Self::Few => 1 + random.below(5),
+            Self::Mixed => 6 + random.below(12),
+            Self::Blocks => 8 + random.below(16),
+            Self::Large => 4 + random.below(8),
+            Self::Collecting => 8 + random.below(12),
+        }
+    }
+
+    fn value_len(self, random: &mut Random) -> u32 {
+        let (from, to) = match self {
+            Self::Few => (0, 40),
+            Self::Mixed => (0, 300),
+            Self::Blocks | Self::Collecting if random.percent(80) => (15_000, 32_000),
+            Self::Large if random.percent(60) => (33_000, 300_000),
+            Self::Blocks | Self::Large | Self::Collecting => (0, 100),
+        };
+        (from + random.below(to - from)) as u32
+    }
+
+    fn keys(self) -> u64 {
+        match self {
+            Self::Few => 3,
+            Self::Mixed => 8,
+            Self::Blocks | Self::Large => 6,
+            Self::Collecting => 5,
+        }
+    }
+
+    fn put(self, space: u8, random: &mut Random) -> Change {
+        let (key, fill) = (random.below(self.keys()) as u8, random.next() as u8);
+        Change::Put { space, key, len: self.value_len(random), fill }
+    }
+
+    fn change(self, space: u8, random: &mut Random) -> Change {
+        let key = random.below(self.keys()) as u8;
+        match random.below(100) {
+            0..75 => self.put(space, random),
+            75..92 => Change::Delete { space, key },
+            _ => {
+                let to = key + 1 + random.below(self.keys()) as u8;
+                Change::DeleteRange { space, from: key, to }
+            }
+        }
+    }
+
+    fn write(self, space: u8, random: &mut Random) -> Step {
+        let ops = if random.percent(25) { 2 + random.below(3) } else { 1 };
+        let deferred = random.percent(if self == Self::Blocks { 70 } else { 25 });
+        let ops = (0..ops).map(|_| {
+            let space = if random.percent(10) { 1 - space } else { space };
+            self.change(space, random)
+        });
+        Step::Write { ops: ops.collect(), deferred }
+    }
+
+    fn step(self, random: &mut Random) -> Step {
+        let space = u8::from(random.percent(15));
+        match random.below(100) {
+            0..80 => self.write(space, random),
+            80..90 => Step::Sync,
+            90..96 => Step::Create(1),
+            _ => Step::Drop(space),
+        }
+    }
+}
+
+impl<F> Subject for Store<F>
+where
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Sync,
+{
+    type Step = Step;
+    type Open = Arc<dyn Engine>;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capacity(&self) -> u64 {
+        32 << 20
+    }
+
+    fn history(&self, random: &mut Random) -> Vec<Action<Step>> {
+        let kind = self.kind(random);
+        let mut actions = vec![Action::Step(Step::Create(0))];
+        if kind == Kind::Collecting {
+            for _ in 0..40 + random.below(20) {
+                let step = Step::Write { ops: vec![kind.put(0, random)], deferred: false };
+                actions.push(Action::Step(step));
+            }
+        }
+        for _ in 0..kind.steps(random) {
+            actions.push(match random.below(100) {
+                0..5 => Action::Reopen,
+                5..11 => Action::Kill,
+                _ => Action::Step(kind.step(random)),
+            });
+        }
+        actions
+    }
+
+    fn afterlife(&self, random: &mut Random) -> Vec<Step> {
+        let mut steps = vec![Kind::Few.write(0, random)];
+        if random.percent(30) {
+            steps.push(Step::Create(0));
+            steps.push(Kind::Mixed.step(random));
+        }
+        if random.percent(3) {
+            let change = Kind::Blocks.put(0, random);
+            steps.push(Step::Write { ops: vec![change], deferred: random.percent(50) });
+        }
+        steps
+    }
+
+    fn open(&self, medium: &Medium) -> Result<Arc<dyn Engine>, Refusal> {
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = self.capacity();
+        pool_options.medium = Some(medium.clone());
+        let options = EngineOptions { pool: "pool".into(), pool_options, create: true };
+        (self.open)(&options).map_err(|error| refusal(&error))
+    }
+
+    fn apply(&self, open: &mut Arc<dyn Engine>, step: &Step) -> Result<(), String> {
+        let id = |space: u8| {
+            let name = SPACES[usize::from(space)];
+            open.key_spaces().into_iter().find_map(|(of, id)| (of == name).then_some(id))
+        };
+        let done = match step {
+            Step::Sync => open.sync(),
+            Step::Create(space) => open.key_space(SPACES[usize::from(*space)]).map(drop),
+            Step::Drop(space) => id(*space).map_or(Ok(()), |id| open.drop_key_space(id)),
+            Step::Write { ops, deferred } => {
+                let ops: Vec<_> = ops.iter().filter_map(|op| Some((id(op.space())?, op))).collect();
+                if ops.is_empty() {
+                    return Ok(());
+                }
+                write(&**open, &ops, *deferred)
+            }
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    fn model(&self, world: &mut World, step: &Step) -> bool {
+        match step {
+            Step::Sync => true,
+            Step::Create(space) => {
+                // A key space that exists is found without a write.
+                world.insert(marker(*space), Digest::of(b"")).is_none()
+            }
+            Step::Drop(space) => {
+                let marker = marker(*space);
+                let exists = world.contains_key(&marker);
+                world.retain(|name, _| !name.starts_with(&marker));
+                exists
+            }
+            Step::Write { ops, deferred } => {
+                let mut any = false;
+                for op in ops {
+                    let marker = marker(op.space());
+                    if !world.contains_key(&marker) {
+                        continue;
+                    }
+                    any = true;
+                    change(world, &marker, op);
+                }
+                any && !deferred
+            }
+        }
+    }
+
+    fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, String> {
+        let mut world = World::new();
+        for (name, id) in open.key_spaces() {
+            let scan = open.scan(id, KeyRange::all(), Direction::Forward);
+            let (mut count, mut last) = (0, None);
+            for pair in scan.map_err(|error| error.to_string())? {
+                let (key, value) = pair.map_err(|error| error.to_string())?;
+                if last.as_ref().is_some_and(|last: &Vec<u8>| last[..] >= *key) {
+                    return Err(format!("the scan of `{name}` is out of order"));
+                }
+                last = Some(key.to_vec());
+                count += 1;
+                world.insert(named(&name, &key), Digest::of(&value));
+            }
+            if open.len(id).map_err(|error| error.to_string())? != count {
+                return Err(format!("`{name}` does not have as many keys as it says"));
+            }
+            world.insert(named(&name, b""), Digest::of(b""));
+        }
+        Ok(world)
+    }
+
+    fn verify(&self, open: &mut Arc<dyn Engine>) -> Result<(), String> {
+        let go_on = &mut |_, _| std::ops::ControlFlow::Continue(());
+        let report = open.verify(go_on).map_err(|error| error.to_string())?;
+        match report.damage.first() {
+            None => Ok(()),
+            Some(damage) => Err(format!("it finds damage: {}: {}", damage.what, damage.why)),
+        }
+    }
+}
+
+fn change(world: &mut World, marker: &[u8], change: &Change) {
+    let name = |number: u8| [marker, &key(number)].concat();
+    match *change {
+        Change::Put { key, len, fill, .. } => {
+            world.insert(name(key), Digest::of(&value(key, len, fill)));
+        }
+        Change::Delete { key, .. } => drop(world.remove(&name(key))),
+        Change::DeleteRange { from, to, .. } => {
+            world.retain(|found, _| found == marker || !(name(from)..name(to)).contains(found));
+        }
+    }
+}
+
+fn write(
+    engine: &dyn Engine,
+    changes: &[(KeySpaceId, &Change)],
+    deferred: bool,
+) -> halite_engine::Result<()> {
+    // What the operations borrow: a key, and a value or the end of a range.
+    let bytes: Vec<(Vec<u8>, Vec<u8>)> = changes
+        .iter()
+        .map(|(_, change)| match **change {
+            Change::Put { key: number, len, fill, .. } => (key(number), value(number, len, fill)),
+            Change::Delete { key: number, .. } => (key(number), Vec::new()),
+            Change::DeleteRange { from, to, .. } => (key(from), key(to)),
+        })
+        .collect();
+    let ops: Vec<_> = changes
+        .iter()
+        .zip(&bytes)
+        .map(|(&(space, change), (key, value))| match change {
+            Change::Put { .. } => Op::Put { space, key, value },
+            Change::Delete { .. } => Op::Delete { space, key },
+            Change::DeleteRange { .. } => Op::DeleteRange { space, start: key, end: Some(value) },
+        })
+        .collect();
+    engine.write(&ops, if deferred { Durability::Deferred } else { Durability::Immediate })
+}
+
+fn refusal(error: &Error) -> Refusal {
+    if error.damage().is_some() {
+        Refusal::Named(error.to_string())
+    } else {
+        Refusal::Failed(error.to_string())
+    }
+}

@@ -1,0 +1,97 @@
+//! How a crash came about, for people: what was done, and which store of which line of the source the
+//! power cut took away.
+
+use std::fmt::Debug;
+
+use halite_pmem::{Site, Trace, What};
+
+use crate::cells::Part;
+use crate::images::Image;
+use crate::subject::Action;
+
+/// Cells that are told one by one; of more, only how many there are.
+const TOLD_MAX: usize = 24;
+
+/// What the store did.
+pub(crate) fn of_history<S: Debug>(actions: &[Action<S>]) -> Vec<String> {
+    let told = actions.iter().enumerate().map(|(number, action)| match action {
+        Action::Step(step) => format!("  {number:>3}  {step:?}"),
+        Action::Reopen => format!("  {number:>3}  closes and opens again"),
+        Action::Kill => format!("  {number:>3}  is killed and starts again"),
+    });
+    std::iter::once("The store".to_owned()).chain(told).collect()
+}
+
+/// What a power cut took, and what it left.
+pub(crate) fn of_crash(
+    point: u32,
+    trace: &Trace,
+    dirty: &[(u64, &[Part])],
+    image: &Image,
+) -> Vec<String> {
+    let next = match trace.events.get(point as usize) {
+        Some(event) => format!("{} at {}", name(event.what), place(event.site)),
+        None => "the end".to_owned(),
+    };
+    let mut story = vec![format!("The power is cut before event {point}, {next}:")];
+    let (mut left, mut taken) = (Vec::new(), Vec::new());
+    for ((_, parts), choice) in dirty.iter().zip(&image.choices) {
+        let (whole, rest) = parts.split_at(choice.whole as usize);
+        left.extend(whole.iter().map(|part| tell(part, trace, point, "")));
+        let Some((first, rest)) = rest.split_first() else { continue };
+        if choice.torn == 0 {
+            taken.push(tell(first, trace, point, ""));
+        } else {
+            let torn = format!(", torn: of its {} words {:#b} are there", first.words(), choice.torn);
+            taken.push(tell(first, trace, point, &torn));
+        }
+        taken.extend(rest.iter().map(|part| tell(part, trace, point, "")));
+    }
+    for (what, stores) in [("missing", taken), ("there, though not certain", left)] {
+        let count = stores.len();
+        story.extend(stores.into_iter().take(TOLD_MAX).map(|store| format!("  {what}: {store}")));
+        if count > TOLD_MAX {
+            story.push(format!("  {what}: {} more stores", count - TOLD_MAX));
+        }
+    }
+    story.push("It comes back from that.".to_owned());
+    story
+}
+
+fn tell(part: &Part, trace: &Trace, point: u32, more: &str) -> String {
+    let store = &trace.events[part.event as usize];
+    let (start, end) = (part.at, part.at + part.len());
+    let later = &trace.events[part.event as usize + 1..point as usize];
+    let flush = later.iter().find(|event| match event.what {
+        What::Flush { at, len } => at < end && start < at + len,
+        _ => false,
+    });
+    let flushed = match flush {
+        Some(event) => format!("flushed at {} and not fenced", place(event.site)),
+        None => "not flushed".to_owned(),
+    };
+    let bytes = part.len();
+    format!("{bytes} bytes at {start:#x}, stored at {}, {flushed}{more}", place(store.site))
+}
+
+/// `crates/x/src/y.rs:12`.
+pub(crate) fn place(site: Site) -> String {
+    let file = site.file();
+    let from = file.find("crates/").unwrap_or(0);
+    format!("{}:{}", &file[from..], site.line())
+}
+
+fn name(what: What) -> &'static str {
+    match what {
+        What::Store { .. } => "the store",
+        What::Flush { .. } => "the flush",
+        What::Fence { .. } => "the fence",
+        What::Sync { .. } | What::SyncFile => "the sync of the file",
+        What::Length { .. } => "the change of the file's length",
+        What::Link => "the naming of the file",
+        What::SyncFolder => "the sync of the folder",
+        What::Publish { .. } => "the publication",
+        What::Mark(_) => "a note",
+        What::Kill => "the kill",
+    }
+}

@@ -1,0 +1,114 @@
+//! What the lab tests.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use halite_pmem::Medium;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::Random;
+
+/// What a store holds: names and digests of what they stand for.
+pub type World = BTreeMap<Vec<u8>, Digest>;
+
+/// The length and a hash of some bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    /// In bytes.
+    pub len: u64,
+    hash: u64,
+}
+
+impl Digest {
+    /// The digest of bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { len: bytes.len() as u64, hash: xxh3_64(bytes) }
+    }
+}
+
+/// Why a store does not open.
+#[derive(Debug, Clone)]
+pub enum Refusal {
+    /// It says that the platform lost what had been durable.
+    UnsafeShutdown,
+    /// It says what is damaged, or what the file is instead of a store.
+    Named(String),
+    /// Anything else.
+    Failed(String),
+}
+
+/// A part of a history.
+#[derive(Debug, Clone)]
+pub enum Action<S> {
+    /// The store does something.
+    Step(S),
+    /// The store is closed, and opened again.
+    Reopen,
+    /// The process is killed and started again: what it had stored is there, durable or not.
+    Kill,
+}
+
+/// A kind of store, as the lab sees it: it opens on a medium, takes steps, and tells what it holds.
+pub trait Subject: Sync {
+    /// One thing that the store does, atomically.
+    type Step: Clone + Debug + Send;
+    /// An open store. Dropping it closes it.
+    type Open;
+
+    /// The name in reports.
+    fn name(&self) -> &str;
+
+    /// Bytes that the store may take.
+    fn capacity(&self) -> u64;
+
+    /// A history: what the store does before the power is cut.
+    fn history(&self, random: &mut Random) -> Vec<Action<Self::Step>>;
+
+    /// What the store does after it came back, to show that it goes on working.
+    fn afterlife(&self, random: &mut Random) -> Vec<Self::Step>;
+
+    /// Opens the store on a medium, or creates it if there is none.
+    ///
+    /// # Errors
+    /// Why it does not open.
+    fn open(&self, medium: &Medium) -> Result<Self::Open, Refusal>;
+
+    /// Takes a step.
+    ///
+    /// # Errors
+    /// Why it cannot; in the lab it should.
+    fn apply(&self, open: &mut Self::Open, step: &Self::Step) -> Result<(), String>;
+
+    /// What a step makes of a world; and whether all steps so far are durable when it has returned.
+    fn model(&self, world: &mut World, step: &Self::Step) -> bool;
+
+    /// What the store holds.
+    ///
+    /// # Errors
+    /// Why it cannot tell.
+    fn world(&self, open: &mut Self::Open) -> Result<World, String>;
+
+    /// Whether the store finds itself whole.
+    ///
+    /// # Errors
+    /// What it finds.
+    fn verify(&self, open: &mut Self::Open) -> Result<(), String>;
+}
+
+/// The differences between two worlds, for people.
+pub(crate) fn differences(expected: &World, found: &World) -> Vec<String> {
+    let name = |name: &[u8]| format!("`{}`", name[..name.len().min(60)].escape_ascii());
+    let lost = expected.iter().filter_map(|(key, digest)| match found.get(key) {
+        None => Some(format!("{} is missing", name(key))),
+        Some(other) if other != digest => Some(format!(
+            "{} has another value ({} bytes, expected {})",
+            name(key),
+            other.len,
+            digest.len
+        )),
+        Some(_) => None,
+    });
+    let gained = found.keys().filter(|key| !expected.contains_key(*key));
+    lost.chain(gained.map(|key| format!("{} should not be there", name(key)))).collect()
+}

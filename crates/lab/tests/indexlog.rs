@@ -1,0 +1,40 @@
+//! The index+log engine comes back from every power cut that the lab looks at.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use halite_indexlog::IndexLog;
+use halite_lab::{Effort, Explorer, Kind, Rules, Store, Space, Subject};
+
+fn explore<S: Subject>(subject: &S, rules: Rules, seeds: std::ops::Range<u64>) {
+    let mut explorer = Explorer::new(subject, rules, Effort::default());
+    let start = Instant::now();
+    for seed in seeds {
+        if let Some(violation) = explorer.explore(seed) {
+            println!("{}: {}", violation.case, violation.what);
+            let (story, what) = explorer.replay(&violation.case);
+            for line in story { println!("{line}"); }
+            println!("{what:?}");
+            panic!();
+        }
+    }
+    let tally = &explorer.tally;
+    println!("{} {}: {} histories {} points ({} complete), {} images, {} distinct, {} recoveries, {} nested, {} detected; {:.0}/s",
+        subject.name(), rules.name(), tally.histories, tally.crash_points, tally.complete_points, tally.images, tally.distinct.len(), tally.recoveries, tally.nested, tally.detected,
+        tally.recoveries as f64 / start.elapsed().as_secs_f64());
+    for (lint, site, count, chances) in explorer.lints.met() {
+        println!("   {} {}:{} {count} of {chances}", lint.name(), site.file(), site.line());
+    }
+}
+
+#[test]
+fn rate() {
+    let n: u64 = std::env::var("N").map_or(20, |n| n.parse().unwrap());
+    explore(&Space, Rules::Memory, 0..n);
+    for kind in [&[Kind::Few][..], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]] {
+        println!("{kind:?}");
+        let kinds: &'static [Kind] = Box::leak(kind.to_vec().into_boxed_slice());
+        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds);
+        explore(&subject, Rules::Memory, 0..(if kind[0] == Kind::Few || kind[0] == Kind::Mixed { n } else { n / 10 }));
+    }
+}
