@@ -145,12 +145,15 @@ impl BlockMap {
         !self.dirty.is_empty()
     }
 
-    /// Starts the write-back of all words that wait; the caller fences them.
+    /// Starts the write-back of all words that wait, each line once; the caller fences them.
     #[track_caller]
     pub(crate) fn flush(&mut self, flushed: &mut Vec<Flushed>) {
+        const LINE_WORDS: u32 = halite_pmem::LINE as u32 / 8;
+        self.dirty.sort_unstable();
+        self.dirty.dedup_by_key(|block| *block / LINE_WORDS);
         for block in std::mem::take(&mut self.dirty) {
-            let (words, at) = self.word(block);
-            flushed.push(words.flush(at..at + 8));
+            let (words, at) = self.word(block / LINE_WORDS * LINE_WORDS);
+            flushed.push(words.flush(at..at + halite_pmem::LINE));
         }
     }
 

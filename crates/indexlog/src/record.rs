@@ -232,18 +232,19 @@ impl<'a> Record<'a> {
                 len <= bytes.len() && key_len <= KEY_LEN_MAX && value_len <= VALUE_LEN_MAX
             })
             .ok_or("its lengths reach beyond the block")?;
-        if xxh3_64_with_seed(&bytes[8..len], seed) != header.checksum.get() {
-            return Err("it does not have its checksum");
-        }
-        if header.seq.get() > SEQ_MAX {
-            return Err("its number is beyond all that is ever written");
-        }
+        // Before the checksum: where there was never a record, this is how most places are told.
         let kind = match header.kind {
             1 => Kind::Put,
             2 => Kind::Delete,
             3 => Kind::DeleteRange,
             _ => return Err("it is of an unknown kind"),
         };
+        if xxh3_64_with_seed(&bytes[8..len], seed) != header.checksum.get() {
+            return Err("it does not have its checksum");
+        }
+        if header.seq.get() > SEQ_MAX {
+            return Err("its number is beyond all that is ever written");
+        }
         let (key, body) = rest.split_at(key_len);
         Ok(Self { header, kind, key, body: &body[..body_len] })
     }

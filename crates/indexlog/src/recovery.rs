@@ -71,8 +71,10 @@ pub(crate) fn recover(segments: &Arc<Segments>) -> Result<Recovered> {
 fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>> {
     let mut in_use = Vec::new();
     let exists = writer.device.logical_segments();
+    // A pool never had more data segments than it has segments, and the lowest numbers are used.
     let segments_max = segments.pool().len() / halite_alloc::SEGMENT;
-    for segment in 0..writer.map.len() / BLOCKS_PER_SEGMENT {
+    let map_end = u64::from(writer.map.len() / BLOCKS_PER_SEGMENT);
+    for segment in 0..map_end.min(segments_max) as u32 {
         let blocks = segment * BLOCKS_PER_SEGMENT..(segment + 1) * BLOCKS_PER_SEGMENT;
         let exists = exists.binary_search(&segment).is_ok();
         let mut incarnations = Vec::new();
@@ -103,9 +105,7 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
             writer.blocks.add_segment(segment, incarnations.into_iter());
         }
     }
-    let beyond = |segment: &u32| {
-        *segment >= writer.map.len() / BLOCKS_PER_SEGMENT || u64::from(*segment) >= segments_max
-    };
+    let beyond = |segment: &u32| u64::from(*segment) >= map_end.min(segments_max);
     match exists.into_iter().find(beyond) {
         Some(segment) => Err(Error::Damaged {
             what: format!("data segment {segment}"),
