@@ -41,9 +41,7 @@ impl FromStr for Case {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("`{text}` is not a case; one looks like `memory:1f2e3d:120.3/8.1`")
-        };
+        let wrong = || format!("`{text}` is not a case; one looks like `memory:1f2e3d:120.3/8.1`");
         let mut parts = text.splitn(3, ':');
         let rules = parts.next().and_then(Rules::named).ok_or_else(wrong)?;
         let seed = parts.next().and_then(|seed| u64::from_str_radix(seed, 16).ok());

@@ -144,7 +144,12 @@ impl Cells {
             let part_end = end.min((cell + 1) * cell_len);
             let bytes = store.bytes + (at - store.at) as u32;
             let part = Part { at, bytes, len: (part_end - at) as u32, ..store };
-            self.pending.entry(cell).or_default().parts.push(part);
+            let cell = self.pending.entry(cell).or_default();
+            cell.parts.push(part);
+            if self.rules == Rules::Platform {
+                // What is streamed there is on its way by itself.
+                cell.flushed = cell.parts.len();
+            }
             at = part_end;
         }
     }
@@ -160,7 +165,8 @@ impl Cells {
     fn settle_flushed(&mut self, at: u64, len: u64, trace: &Trace, disk: &mut Disk) {
         let cell_len = self.rules.cell_len();
         let mut clean = Vec::new();
-        for (&number, cell) in self.pending.range_mut(at / cell_len..(at + len).div_ceil(cell_len)) {
+        for (&number, cell) in self.pending.range_mut(at / cell_len..(at + len).div_ceil(cell_len))
+        {
             for part in cell.parts.drain(..cell.flushed) {
                 disk.change(part.at, trace.stored(part.bytes, part.len));
             }
@@ -209,7 +215,9 @@ impl Cells {
     /// certainly knows comes first.
     pub(crate) fn files(&self, certain: ModelFile) -> Vec<(u32, ModelFile)> {
         let mut files = Vec::new();
-        for (named_at, named) in [(0, certain.named)].into_iter().chain(self.linked.map(|at| (at, true))) {
+        for (named_at, named) in
+            [(0, certain.named)].into_iter().chain(self.linked.map(|at| (at, true)))
+        {
             for (len_at, len) in [(0, certain.len)].iter().chain(&self.lens) {
                 files.push((named_at.max(*len_at), ModelFile { named, len: *len, ..certain }));
             }

@@ -7,7 +7,7 @@
 //! An image says itself since when it may be left: since the youngest store in it. So an image must
 //! come back in a state that is right both for the earliest and for the latest of its crash points.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,6 +29,8 @@ use crate::{Random, Rules};
 pub struct Effort {
     /// Images of one crash point of a history that are looked at, at most; if there are fewer, all.
     pub images_max: u64,
+    /// Images of a whole history, about; a long one has fewer at each point.
+    pub history_images_max: u64,
     /// The same for a crash point of a recovery, and for one of the recovery after that.
     pub nested_images_max: [u64; 2],
     /// Of a hundred recoveries, how many are crashed in turn; and of those of the next depth.
@@ -41,6 +43,7 @@ impl Default for Effort {
     fn default() -> Self {
         Self {
             images_max: 96,
+            history_images_max: 3000,
             nested_images_max: [12, 4],
             nested_percent: [12, 6],
             deadline: None,
@@ -100,8 +103,8 @@ pub struct Explorer<'a, S: Subject> {
     rules: Rules,
     effort: Effort,
     disk: Disk,
-    /// Recoveries of this history by the image's identity: the world that came up, or none if the
-    /// store said that the platform had failed.
+    /// Recoveries by the image's identity: the world that came up, or none if the store said that the
+    /// platform had failed.
     known: HashMap<u64, Option<Arc<World>>>,
     /// Only this case, with its story.
     replay: Option<Case>,
@@ -113,6 +116,8 @@ pub struct Explorer<'a, S: Subject> {
     pub tally: Tally,
     /// What the store did needlessly or carelessly, so far.
     pub lints: Lints,
+    /// Who asked for something to become durable, so far.
+    pub requests: BTreeSet<(Site, Request)>,
 }
 
 impl<'a, S: Subject> Explorer<'a, S> {
@@ -137,6 +142,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             story: Vec::new(),
             tally: Tally::default(),
             lints: Lints::new(rules),
+            requests: BTreeSet::new(),
         }
     }
 
@@ -162,7 +168,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     fn explore_history(&mut self, seed: u64) -> Option<Violation> {
         self.seed = seed;
-        self.known.clear();
         self.tally.histories += 1;
         let actions = self.subject.history(&mut Random::of(&[seed]));
         let start = self.disk.now();
@@ -196,6 +201,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 if goes_deeper && !run.detected {
                     self.lints.see(&trace);
+                    self.requests.extend(requests(&trace, self.rules));
                     self.crash_everywhere(&run.worlds, &trace, seed)
                 } else {
                     Ok(())
@@ -219,12 +225,17 @@ impl<'a, S: Subject> Explorer<'a, S> {
         seed: u64,
     ) -> Result<(), Violation> {
         let mut cells = Cells::new(self.rules);
+        let waits =
+            trace.events.iter().filter(|event| event.what.request().is_some()).count() as u64;
+        let images_max = self.effort.history_images_max * 2 / (waits + 1);
+        let images_max = images_max.clamp(4.min(self.effort.images_max), self.effort.images_max);
         let (mut certain_since, mut grew) = (0, true);
         for (number, event) in (0..).zip(&trace.events) {
             cells.begin(number, event.what);
             grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
             if cells.shrinks(event.what, trace) {
-                let point = Point { number, certain_since, worlds, trace, cells: &cells };
+                let point =
+                    Point { number, certain_since, worlds, trace, cells: &cells, images_max };
                 self.crash_at(&point, seed)?;
                 cells.end(event.what, trace, &mut self.disk);
                 certain_since = number;
@@ -236,7 +247,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         if grew {
             let number = trace.events.len() as u32;
-            let point = Point { number, certain_since, worlds, trace, cells: &cells };
+            let point = Point { number, certain_since, worlds, trace, cells: &cells, images_max };
             self.crash_at(&point, seed)?;
         }
         Ok(())
@@ -254,7 +265,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let dirty = point.cells.dirty();
         let files = point.cells.files(self.disk.file);
         let images_max = match depth {
-            0 => self.effort.images_max,
+            0 => point.images_max,
             depth => self.effort.nested_images_max[depth - 1],
         };
         let seed = Random::of(&[seed, point.number.into()]).next();
@@ -335,6 +346,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 }
 
+/// The requests in a trace that count under the rules.
+fn requests(trace: &Trace, rules: Rules) -> impl Iterator<Item = (Site, Request)> {
+    let counts = move |request: &Request| rules == Rules::Memory || *request != Request::Flush;
+    let all = trace.events.iter();
+    all.filter_map(move |event| Some((event.site, event.what.request().filter(counts)?)))
+}
+
 /// What a store does after it came back: it goes on, is closed and opened now and then, and goes on.
 fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step>> {
     let mut actions: Vec<_> = subject.afterlife(random).into_iter().map(Action::Step).collect();
@@ -353,4 +371,6 @@ struct Point<'a> {
     worlds: &'a Worlds,
     trace: &'a Trace,
     cells: &'a Cells,
+    /// Of a history, how many images to look at here.
+    images_max: u64,
 }

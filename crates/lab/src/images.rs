@@ -55,7 +55,11 @@ impl<'a> Images<'a> {
     }
 
     pub(crate) fn get(&self, number: u64) -> Image {
-        if self.all.is_some_and(|all| number < all) { self.nth(number) } else { self.sample(number) }
+        if self.all.is_some_and(|all| number < all) {
+            self.nth(number)
+        } else {
+            self.sample(number)
+        }
     }
 
     /// Counts through all versions of all cells.
@@ -88,7 +92,8 @@ impl<'a> Images<'a> {
             35..65 => vec![NOTHING; dirty.len()],
             65..85 => {
                 // What had been stored at some moment.
-                let events = dirty.iter().flat_map(|(_, parts)| parts.iter().map(|part| part.event));
+                let events =
+                    dirty.iter().flat_map(|(_, parts)| parts.iter().map(|part| part.event));
                 let events: Vec<_> = events.collect();
                 let until = events.get(random.index(events.len().max(1))).copied().unwrap_or(0);
                 let before = |parts: &[Part]| parts.partition_point(|part| part.event < until);

@@ -22,7 +22,8 @@ pub enum Rules {
 
 impl Rules {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::PageCache, Self::Platform, Self::FailedPlatform];
+    pub const ALL: [Self; 4] =
+        [Self::Memory, Self::PageCache, Self::Platform, Self::FailedPlatform];
 
     /// The name, for the command line and for cases.
     #[must_use]

@@ -114,7 +114,9 @@ impl Subject for Space {
 
     fn apply(&self, open: &mut Arc<Segments>, step: &SpaceStep) -> Result<(), String> {
         let done = match *step {
-            SpaceStep::Allocate { device, logical, stamp } => allocate(open, device, logical, stamp),
+            SpaceStep::Allocate { device, logical, stamp } => {
+                allocate(open, device, logical, stamp)
+            }
             SpaceStep::Forget { device, logical } => {
                 let device = open.device(device);
                 let is_free = !device.logical_segments().contains(&logical);

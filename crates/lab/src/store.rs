@@ -7,8 +7,8 @@ use halite_engine::{
 };
 use halite_pmem::{Medium, PoolOptions};
 
-use crate::subject::{Action, Digest, Refusal, Subject, World};
 use crate::Random;
+use crate::subject::{Action, Digest, Refusal, Subject, World};
 
 /// Any engine, through its contract.
 pub struct Store<F> {

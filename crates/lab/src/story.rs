@@ -42,7 +42,8 @@ pub(crate) fn of_crash(
         if choice.torn == 0 {
             taken.push(tell(first, trace, point, ""));
         } else {
-            let torn = format!(", torn: of its {} words {:#b} are there", first.words(), choice.torn);
+            let torn =
+                format!(", torn: of its {} words {:#b} are there", first.words(), choice.torn);
             taken.push(tell(first, trace, point, &torn));
         }
         taken.extend(rest.iter().map(|part| tell(part, trace, point, "")));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use halite_indexlog::IndexLog;
-use halite_lab::{Effort, Explorer, Kind, Rules, Store, Space, Subject};
+use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject};
 
 fn explore<S: Subject>(subject: &S, rules: Rules, seeds: std::ops::Range<u64>) {
     let mut explorer = Explorer::new(subject, rules, Effort::default());
@@ -13,15 +13,28 @@ fn explore<S: Subject>(subject: &S, rules: Rules, seeds: std::ops::Range<u64>) {
         if let Some(violation) = explorer.explore(seed) {
             println!("{}: {}", violation.case, violation.what);
             let (story, what) = explorer.replay(&violation.case);
-            for line in story { println!("{line}"); }
+            for line in story {
+                println!("{line}");
+            }
             println!("{what:?}");
             panic!();
         }
     }
     let tally = &explorer.tally;
-    println!("{} {}: {} histories {} points ({} complete), {} images, {} distinct, {} recoveries, {} nested, {} detected; {:.0}/s",
-        subject.name(), rules.name(), tally.histories, tally.crash_points, tally.complete_points, tally.images, tally.distinct.len(), tally.recoveries, tally.nested, tally.detected,
-        tally.recoveries as f64 / start.elapsed().as_secs_f64());
+    println!(
+        "{} {}: {} histories {} points ({} complete), {} images, {} distinct, {} recoveries, {} nested, {} detected; {:.0}/s",
+        subject.name(),
+        rules.name(),
+        tally.histories,
+        tally.crash_points,
+        tally.complete_points,
+        tally.images,
+        tally.distinct.len(),
+        tally.recoveries,
+        tally.nested,
+        tally.detected,
+        tally.recoveries as f64 / start.elapsed().as_secs_f64()
+    );
     for (lint, site, count, chances) in explorer.lints.met() {
         println!("   {} {}:{} {count} of {chances}", lint.name(), site.file(), site.line());
     }
@@ -31,10 +44,52 @@ fn explore<S: Subject>(subject: &S, rules: Rules, seeds: std::ops::Range<u64>) {
 fn rate() {
     let n: u64 = std::env::var("N").map_or(20, |n| n.parse().unwrap());
     explore(&Space, Rules::Memory, 0..n);
-    for kind in [&[Kind::Few][..], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]] {
+    for kind in
+        [&[Kind::Few][..], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]]
+    {
         println!("{kind:?}");
         let kinds: &'static [Kind] = Box::leak(kind.to_vec().into_boxed_slice());
-        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds);
-        explore(&subject, Rules::Memory, 0..(if kind[0] == Kind::Few || kind[0] == Kind::Mixed { n } else { n / 10 }));
+        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+            .with_kinds(kinds);
+        explore(
+            &subject,
+            Rules::Memory,
+            0..(if kind[0] == Kind::Few || kind[0] == Kind::Mixed { n } else { n / 10 }),
+        );
+    }
+}
+
+#[test]
+fn mutants() {
+    let kinds: &[&'static [Kind]] =
+        &[&[Kind::Few], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]];
+    let secs: u64 = std::env::var("SECS").map_or(10, |n| n.parse().unwrap());
+    let mut judged = std::collections::BTreeMap::new();
+    for kind in kinds {
+        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+            .with_kinds(kind);
+        let mutants = halite_lab::Mutants::find(&subject, Rules::Memory, 0..20);
+        for mutant in mutants.all() {
+            if judged.get(&mutant).is_some_and(|v: &halite_lab::Verdict| v.caught.is_some()) {
+                continue;
+            }
+            let (verdict, _) = mutants.judge(
+                &subject,
+                mutant,
+                &Effort::default(),
+                std::time::Duration::from_secs(secs),
+            );
+            judged.insert(mutant, verdict);
+        }
+    }
+    for (m, v) in judged {
+        println!(
+            "{} {}:{} {} {}",
+            m.request.name(),
+            m.site.file(),
+            m.site.line(),
+            v.histories,
+            v.caught.map_or("SURVIVES".into(), |c| format!("{}: {}", c.case, c.what))
+        );
     }
 }
