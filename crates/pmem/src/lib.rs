@@ -34,6 +34,7 @@ mod domain;
 mod error;
 mod fence;
 mod fresh;
+mod frontier;
 mod map;
 mod options;
 mod pool;
