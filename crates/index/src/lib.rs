@@ -10,9 +10,12 @@
 mod build;
 mod cursor;
 mod keys;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod node;
 mod node_ref;
 mod prefetch;
+mod sync;
 mod tree;
 
 pub use cursor::Cursor;

@@ -9,10 +9,10 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
 use crate::node::Node;
+use crate::sync::{AtomicUsize, Guarded, Ordering, fence};
 
 /// A counted reference to a node.
 pub(crate) struct NodeRef(NonNull<Counted>);
@@ -21,7 +21,7 @@ pub(crate) struct NodeRef(NonNull<Counted>);
 #[repr(C, align(64))]
 struct Counted {
     count: AtomicUsize,
-    node: Node,
+    node: Guarded<Node>,
 }
 
 // SAFETY: as `Arc<Node>`: what is shared is only read, and `Node` is `Send` and `Sync` by its parts.
@@ -33,7 +33,7 @@ impl NodeRef {
     pub(crate) fn new(node: Node) -> Self {
         let slot = SLABS.lock().unwrap_or_else(PoisonError::into_inner).take();
         // SAFETY: the slot is large and aligned enough for a `Counted`, and nobody else has it.
-        unsafe { slot.write(Counted { count: AtomicUsize::new(1), node }) };
+        unsafe { slot.write(Counted { count: AtomicUsize::new(1), node: Guarded::new(node) }) };
         Self(slot)
     }
 
@@ -45,11 +45,11 @@ impl NodeRef {
             *self = Self::new(Node::clone(self));
         }
         // SAFETY: this is the only reference to the node.
-        unsafe { &mut (*self.0.as_ptr()).node }
+        unsafe { &mut *self.counted().node.get_mut() }
     }
 
     fn counted(&self) -> &Counted {
-        // SAFETY: the node lives as long as a reference to it; mutable access takes `&mut self`.
+        // SAFETY: the count and the node live as long as a reference to them.
         unsafe { self.0.as_ref() }
     }
 }
@@ -59,7 +59,8 @@ impl Deref for NodeRef {
 
     #[inline]
     fn deref(&self) -> &Node {
-        &self.counted().node
+        // SAFETY: the node is changed by `make_mut` alone, through its only reference.
+        unsafe { &*self.counted().node.get() }
     }
 }
 
@@ -194,7 +195,7 @@ fn new_slab() -> NonNull<Slab> {
     slab
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::frontier::Frontier;
 use crate::region::Region;
 use crate::{Fenced, Flushed, Fresh};
 
@@ -19,7 +19,7 @@ pub struct Appender {
 
 impl Appender {
     pub(crate) fn new(published: Arc<Published>) -> Self {
-        let tail = published.end.load(Ordering::Relaxed);
+        let tail = published.frontier.load_own();
         Self { published, tail, streamed: false }
     }
 
@@ -47,7 +47,7 @@ impl Appender {
     /// If they do not fit.
     #[track_caller]
     pub fn write(&mut self, bytes: &[u8]) -> Range<u64> {
-        // SAFETY: the bytes are at or behind `published.end`, which no reader sees, and belong to
+        // SAFETY: the bytes are at or behind the frontier, which no reader sees, and belong to
         // this appender, borrowed mutably.
         unsafe { self.published.region.store(self.tail, bytes) };
         let start = self.tail;
@@ -88,7 +88,7 @@ impl Appender {
     #[track_caller]
     pub fn publish(&mut self, proof: &Fenced) {
         let region = &self.published.region;
-        let end = self.published.end.load(Ordering::Relaxed);
+        let end = self.published.frontier.load_own();
         assert!(region.is_proven(proof, end, self.tail - end), "the proof is about other bytes");
         region.note_publication(proof);
         // The fence was of the thread that streamed: a `Flushed` does not leave it.
@@ -103,7 +103,7 @@ impl Appender {
     /// If some of them were streamed; those have to be fenced and published.
     pub fn reveal(&mut self) {
         assert!(!self.streamed, "what was streamed is published by the proof of its fence");
-        self.published.end.store(self.tail, Ordering::Release);
+        self.published.frontier.advance(self.tail);
     }
 
     /// Skips `len` bytes, which keep what they held.
@@ -121,13 +121,12 @@ impl Appender {
 /// Space is given back when the last handle and the last [`Pinned`] are gone.
 pub struct Published {
     region: Region,
-    /// Bytes that may be read. It only grows, and bytes below it never change.
-    end: AtomicU64,
+    frontier: Frontier,
 }
 
 impl Published {
     pub(crate) fn new(region: Region, end: u64) -> Arc<Self> {
-        Arc::new(Self { region, end: AtomicU64::new(end) })
+        Arc::new(Self { region, frontier: Frontier::new(end) })
     }
 
     /// The offset in the pool.
@@ -139,7 +138,7 @@ impl Published {
     /// How many bytes may be read now.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.end.load(Ordering::Acquire)
+        self.frontier.load()
     }
 
     /// Whether no byte may be read yet.
@@ -154,8 +153,8 @@ impl Published {
         self.region.pool().counters().load();
         let end = self.len();
         let address = self.region.address(0, end);
-        // SAFETY: bytes below `end` are inside the region and immutable while it is owned; the
-        // acquiring load sees what was written before `end` was stored.
+        // SAFETY: bytes below the frontier are inside the region and immutable while it is owned,
+        // and were written before the frontier came to be where it was loaded.
         unsafe { std::slice::from_raw_parts(address, end as usize) }
     }
 

@@ -39,6 +39,7 @@ mod error;
 mod fence;
 mod file;
 mod fresh;
+mod frontier;
 pub mod locks;
 mod map;
 mod medium;

@@ -1,0 +1,98 @@
+//! Shared nodes and snapshots in every order of their threads' steps.
+//!
+//! A test fails by itself if a node is changed or dropped beside a read of it, or never dropped.
+
+use loom::model;
+use loom::thread::spawn;
+
+use crate::BPlusTree;
+use crate::node::Node;
+use crate::node_ref::NodeRef;
+
+fn leaf() -> NodeRef {
+    NodeRef::new(Node::empty_leaf([].into(), None))
+}
+
+fn add_key(node: &mut NodeRef, key: &[u8]) {
+    let keys = &mut node.make_mut().keys;
+    keys.insert(keys.len(), key);
+}
+
+#[test]
+fn a_node_is_changed_in_place_after_others_have_read_it() {
+    model(|| {
+        let mut node = leaf();
+        let readers = [node.clone(), node.clone()];
+        let readers = readers.map(|node| spawn(move || assert_eq!(node.keys.len(), 0)));
+        add_key(&mut node, b"key");
+        assert_eq!(node.keys.len(), 1);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_node_goes_after_others_have_read_it() {
+    model(|| {
+        let node = leaf();
+        let reader = node.clone();
+        let reader = spawn(move || assert_eq!(reader.keys.len(), 0));
+        assert_eq!(node.keys.len(), 0);
+        drop(node);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn no_reference_is_lost_when_holders_clone_at_once() {
+    model(|| {
+        let mut node = leaf();
+        let mut others = node.clone();
+        let other = spawn(move || {
+            let copy = others.clone();
+            add_key(&mut others, b"other");
+            assert_eq!((others.keys.len(), copy.keys.len()), (1, 0));
+        });
+        let copy = node.clone();
+        add_key(&mut node, b"key");
+        assert_eq!((node.keys.len(), copy.keys.len()), (1, 0));
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn holders_that_change_a_node_at_once_each_get_their_own() {
+    model(|| {
+        let mut node = leaf();
+        let mut others = node.clone();
+        let other = spawn(move || {
+            add_key(&mut others, b"other");
+            assert_eq!(others.keys.search(b"other"), Ok(0));
+            assert_eq!(others.keys.len(), 1);
+        });
+        add_key(&mut node, b"key");
+        assert_eq!(node.keys.search(b"key"), Ok(0));
+        assert_eq!(node.keys.len(), 1);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was_while_the_tree_is_written() {
+    let key = |number: u64| number.to_be_bytes();
+    model(move || {
+        // Two leaves below an inner node.
+        let mut tree = BPlusTree::from_sorted((0..64).map(|number| (key(number), number)));
+        let snapshot = tree.clone();
+        let reader = spawn(move || {
+            assert_eq!(snapshot.get(&key(1)), Some(1));
+            assert_eq!(snapshot.get(&key(64)), None);
+            assert_eq!(snapshot.len(), 64);
+        });
+        assert!(tree.modify(&key(1), |value| *value = 2));
+        tree.insert(&key(64), 64);
+        assert_eq!((tree.get(&key(1)), tree.get(&key(64))), (Some(2), Some(64)));
+        reader.join().unwrap();
+    });
+}
