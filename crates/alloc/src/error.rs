@@ -44,6 +44,21 @@ pub enum Error {
         is: u64,
     },
 
+    /// The platform lost its caches while the pool was in use.
+    #[error(
+        "{}: the platform failed to save its caches at a power cut while the pool was in use \
+         (its count of unsafe shutdowns was {before}, now it is {now}): what was durable may be \
+         missing; restore the pool from a copy", path.display()
+    )]
+    UnsafeShutdown {
+        /// The pool's file.
+        path: PathBuf,
+        /// The device's count when the pool was opened last.
+        before: u64,
+        /// Its count now.
+        now: u64,
+    },
+
     /// Stored bytes do not have their checksum, or contradict each other.
     #[error("{}: damaged: {what}: {why}; restore it from a copy", path.display())]
     Damaged {

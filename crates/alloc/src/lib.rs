@@ -19,12 +19,14 @@
 //! Allocation walks [`Device::get`] (volatile: a crash forgets it) → the caller fills the segment →
 //! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). What was
 //! committed but turns out to belong to nothing, the owner finds on open with [`Device::retain`].
-//! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy.
+//! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy. One
+//! root tells whether the platform failed while the pool was in use (`shutdown`).
 #![forbid(unsafe_code)]
 
 mod device;
 mod error;
 mod segments;
+mod shutdown;
 mod superblock;
 mod table;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Pool, PoolOptions};
 
+use crate::shutdown;
 use crate::superblock::{self, Superblock};
 use crate::table::{Owner, Table};
 use crate::{Device, Error, Result, SEGMENT};
@@ -35,7 +36,8 @@ impl Segments {
     /// See [`Pool::create`]; the pool is put at `path` by [`Segments::install`].
     pub fn create(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
         let pool = Pool::create(path, options)?;
-        let superblock = Superblock::create(&pool)?;
+        let mut superblock = Superblock::create(&pool)?;
+        shutdown::begin(&pool, &mut superblock)?;
         Self::new(pool, superblock)
     }
 
@@ -43,17 +45,21 @@ impl Segments {
     ///
     /// # Errors
     /// See [`Pool::open`]; and [`Error::Foreign`], [`Error::FutureVersion`], [`Error::Truncated`],
-    /// [`Error::Damaged`].
+    /// [`Error::Damaged`], [`Error::UnsafeShutdown`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
         // Before its holes are filled: a file that is something else stays as it is.
         superblock::refuse_foreign(path, options)?;
         let pool = Pool::open(path, options)?;
         let mut superblock = Superblock::open(&pool)?;
+        shutdown::check(&pool, &superblock)?;
         // A crash between growing the file and saying so: the words of the new segments are zero.
         let segments = pool.len() / SEGMENT;
         if superblock.segments() < segments {
+            // The process that grew it may have died before the length was durable.
+            pool.sync_file()?;
             superblock.set_segments(segments)?;
         }
+        shutdown::begin(&pool, &mut superblock)?;
         Self::new(pool, superblock)
     }
 
@@ -186,6 +192,13 @@ impl Segments {
         state.superblock.set_segments(new)?;
         state.free.extend((old..new).filter(|&segment| !Table::is_table(segment)));
         Ok(())
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        // If this fails, the pool counts as in use: at worst it is refused without need.
+        let _ = shutdown::end(&self.pool, &mut self.state.get_mut().superblock);
     }
 }
 

@@ -88,13 +88,16 @@ impl BlockMap {
         self.segments.len() as u32 * WORDS
     }
 
-    /// Makes room for the words of `blocks` blocks. A new segment costs 2 fences.
+    /// Makes room for the words of `blocks` blocks. A new segment costs a fence, and one
+    /// more if something was in it before.
     pub(crate) fn extend(&mut self, blocks: u32) -> Result<()> {
         while self.len() < blocks {
             let grant = self.device.get(self.segments.len() as u32)?;
             let mut fresh = grant.claim(0, SEGMENT)?;
-            let zeroed = fresh.zero(0..SEGMENT);
-            self.pool.fence([zeroed])?;
+            if fresh.bytes().iter().any(|&byte| byte != 0) {
+                let zeroed = fresh.zero(0..SEGMENT);
+                self.pool.fence([zeroed])?;
+            }
             grant.commit()?;
             self.segments.push(fresh.into_words());
         }
@@ -138,6 +141,21 @@ impl BlockMap {
             (State::Free | State::Open(_), _) => words.store(at, word),
         }
         self.dirty.push(block);
+    }
+
+    /// A sum over all words that the pool can have used. At a clean close it is stored, so that a line
+    /// that goes back to what it held before is found: its words have their checks.
+    pub(crate) fn digest(&self) -> u64 {
+        let segments = self.pool.len() / SEGMENT;
+        let end = (segments * u64::from(BLOCKS_PER_SEGMENT)).min(self.len().into()) as u32;
+        let sum = (0..end).fold(0_u64, |sum, block| {
+            let (words, at) = self.word(block);
+            let mut input = [0; 12];
+            input[..8].copy_from_slice(&words.load(at).to_le_bytes());
+            input[8..].copy_from_slice(&block.to_le_bytes());
+            sum.wrapping_add(xxh3_64_with_seed(&input, !self.salt))
+        });
+        sum.max(1)
     }
 
     /// Whether words wait for a fence.

@@ -32,6 +32,7 @@
 //! | the same, deferred | 0; one a sync | the same |
 //! | put of a value over 32 KiB | 2 | value and record |
 //! | a block that fills up | 0 more | 2 map words |
+//! | opening, closing | besides the above, 2 each | both copies of the superblock |
 //! | collection of a block | 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
@@ -63,6 +64,9 @@ const BLOCKS_PER_SEGMENT: u32 = (halite_alloc::SEGMENT / BLOCK) as u32;
 
 /// The logical device of the block map.
 const MAP_DEVICE: u8 = 0;
+
+/// The root that holds the digest of the block map of a store that was closed; zero while it is open.
+const MAP_DIGEST: &str = "indexlog:map";
 
 /// The logical device of records and values. (Partitions will have one each.)
 const DATA_DEVICE: u8 = 1;

@@ -23,7 +23,7 @@ use crate::read::{Readable, Space, View, piece_damage};
 use crate::record::{Kind, Record};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones};
 use crate::write::{CATALOGUE, Writer};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, DATA_DEVICE};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, DATA_DEVICE, MAP_DIGEST};
 
 /// A store that was opened.
 pub(crate) struct Recovered {
@@ -43,6 +43,16 @@ pub(crate) fn recover(segments: &Arc<Segments>) -> Result<Recovered> {
             what: "block map".into(),
             why: "the allocation table does not have it".into(),
         });
+    }
+    // A store that was closed is as it was then.
+    if let Some(digest) = segments.root(MAP_DIGEST).filter(|&digest| digest != 0) {
+        if digest != map.digest() {
+            return Err(Error::Damaged {
+                what: "block map".into(),
+                why: "it is not as it was when the store was closed".into(),
+            });
+        }
+        segments.set_root(MAP_DIGEST, 0)?;
     }
     let device = segments.device(DATA_DEVICE);
     let mut writer = Writer::new(segments, device, map)?;

@@ -6,6 +6,7 @@
 //! durable, so the writer takes no more writes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
@@ -21,7 +22,7 @@ use crate::overflow::{self, Unfenced};
 use crate::read::View;
 use crate::record::{ALIGN, Draft, Kind, PIECES_MAX, Piece};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones, drain_range};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DIGEST};
 
 /// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
 const BATCH_LEN_MAX: u64 = 256 << 20;
@@ -47,6 +48,7 @@ const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
 /// The one writer: what only the holder of its lock changes.
 pub(crate) struct Writer {
+    segments: Arc<Segments>,
     pub(crate) pool: Pool,
     pub(crate) device: Device,
     pub(crate) salt: u64,
@@ -73,8 +75,9 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(segments: &Segments, device: Device, map: BlockMap) -> Result<Self> {
+    pub(crate) fn new(segments: &Arc<Segments>, device: Device, map: BlockMap) -> Result<Self> {
         Ok(Self {
+            segments: Arc::clone(segments),
             pool: segments.pool().clone(),
             device,
             salt: segments.salt(),
@@ -152,8 +155,11 @@ impl Writer {
         self.sync()?;
         self.leave_block();
         // Sealing what was just fenced takes a second fence, this one.
-        let sealed = self.sync_pending(Vec::new()).map(drop);
-        self.poison_by(sealed)
+        let closed = self.sync_pending(Vec::new()).and_then(|_| {
+            // Whatever else a power cut may take from here on, the map is as it says.
+            Ok(self.segments.set_root(MAP_DIGEST, self.map.digest())?)
+        });
+        self.poison_by(closed)
     }
 
     pub(crate) fn unsynced(&self) -> u64 {

@@ -357,7 +357,11 @@ fn requests(trace: &Trace, rules: Rules) -> impl Iterator<Item = (Site, Request)
 fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step>> {
     let mut actions: Vec<_> = subject.afterlife(random).into_iter().map(Action::Step).collect();
     if random.percent(25) {
-        actions.push(if random.percent(50) { Action::Reopen } else { Action::Kill });
+        actions.push(match random.below(3) {
+            0 => Action::Reopen,
+            1 => Action::Kill,
+            _ => Action::KillWithin(None, random.below(24) as u32),
+        });
     }
     actions
 }

@@ -138,6 +138,9 @@ impl<S: Subject> Life<'_, S> {
                     self.medium.restore_power();
                     open = self.come_up()?;
                 }
+                Action::KillWithin(step, events) => {
+                    open = self.kill_within(open, step.as_ref(), *events)?;
+                }
             }
         }
         let found = self.subject.world(&mut open)?;
@@ -153,11 +156,39 @@ impl<S: Subject> Life<'_, S> {
         Ok(())
     }
 
+    /// Kills the process within a step, or within a close and the opening after it.
+    fn kill_within(
+        &mut self,
+        mut open: S::Open,
+        step: Option<&S::Step>,
+        events: u32,
+    ) -> Result<S::Open, End> {
+        self.medium.cut_power_after(events);
+        if let Some(step) = step {
+            let mut world = World::clone(self.worlds.last());
+            let durable = self.subject.model(&mut world, step);
+            self.begin(Arc::new(world));
+            if self.subject.apply(&mut open, step).is_ok() && durable {
+                self.acknowledge();
+            }
+            self.medium.cut_power();
+            drop(open);
+        } else {
+            drop(open);
+            // Without power it does not come up, or is killed when it has.
+            let opened = self.subject.open(self.medium);
+            self.medium.cut_power();
+            drop(opened);
+        }
+        self.medium.restore_power();
+        self.come_up()
+    }
+
     /// Opens the store. It has to be in one of the worlds that are possible, and in no other from then
     /// on.
     fn come_up(&mut self) -> Result<S::Open, End> {
         let mut open = self.subject.open(self.medium).map_err(|refusal| match refusal {
-            Refusal::UnsafeShutdown if self.has_failed => End::Detected,
+            Refusal::UnsafeShutdown | Refusal::Named(_) if self.has_failed => End::Detected,
             Refusal::UnsafeShutdown => "it says that the platform failed".to_owned().into(),
             Refusal::Named(what) | Refusal::Failed(what) => {
                 format!("it does not open: {what}").into()

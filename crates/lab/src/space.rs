@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use halite_alloc::Segments;
+use halite_alloc::{Error, Segments};
 use halite_pmem::{Medium, Pool, PoolOptions};
 
 use crate::Random;
@@ -86,7 +86,9 @@ impl Subject for Space {
         let steps = 1 + random.below(12);
         let action = |random: &mut Random| match random.below(100) {
             0..8 => Action::Reopen,
-            8..18 => Action::Kill,
+            8..12 => Action::Kill,
+            12..18 => Action::KillWithin(None, random.below(12) as u32),
+            18..30 => Action::KillWithin(Some(step(random)), random.below(5) as u32),
             _ => Action::Step(step(random)),
         };
         (0..steps).map(|_| action(random)).collect()
@@ -109,7 +111,11 @@ impl Subject for Space {
                 Ok(segments)
             })
         };
-        opened.map_err(|error| Refusal::Failed(error.to_string()))
+        opened.map_err(|error| match error {
+            Error::UnsafeShutdown { .. } => Refusal::UnsafeShutdown,
+            Error::Damaged { .. } | Error::Truncated { .. } => Refusal::Named(error.to_string()),
+            _ => Refusal::Failed(error.to_string()),
+        })
     }
 
     fn apply(&self, open: &mut Arc<Segments>, step: &SpaceStep) -> Result<(), String> {

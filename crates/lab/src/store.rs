@@ -238,6 +238,12 @@ where
     fn history(&self, random: &mut Random) -> Vec<Action<Step>> {
         let kind = self.kind(random);
         let mut actions = vec![Action::Step(Step::Create(0))];
+        if kind == Kind::Blocks {
+            // So that blocks are taken whose words lie in different lines.
+            let len = random.below(9) as u32 * 131_072;
+            let change = Change::Put { space: 0, key: 0, len, fill: 0 };
+            actions.push(Action::Step(Step::Write { ops: vec![change], deferred: false }));
+        }
         if kind == Kind::Collecting {
             for _ in 0..40 + random.below(20) {
                 let step = Step::Write { ops: vec![kind.put(0, random)], deferred: false };
@@ -247,7 +253,9 @@ where
         for _ in 0..kind.steps(random) {
             actions.push(match random.below(100) {
                 0..5 => Action::Reopen,
-                5..11 => Action::Kill,
+                5..8 => Action::Kill,
+                8..12 => Action::KillWithin(None, random.below(24) as u32),
+                12..18 => Action::KillWithin(Some(kind.step(random)), random.below(8) as u32),
                 _ => Action::Step(kind.step(random)),
             });
         }
@@ -395,7 +403,9 @@ fn write(
 }
 
 fn refusal(error: &Error) -> Refusal {
-    if error.damage().is_some() {
+    if let Error::Alloc(halite_alloc::Error::UnsafeShutdown { .. }) = error {
+        Refusal::UnsafeShutdown
+    } else if error.damage().is_some() {
         Refusal::Named(error.to_string())
     } else {
         Refusal::Failed(error.to_string())

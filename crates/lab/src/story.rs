@@ -18,6 +18,12 @@ pub(crate) fn of_history<S: Debug>(actions: &[Action<S>]) -> Vec<String> {
         Action::Step(step) => format!("  {number:>3}  {step:?}"),
         Action::Reopen => format!("  {number:>3}  closes and opens again"),
         Action::Kill => format!("  {number:>3}  is killed and starts again"),
+        Action::KillWithin(Some(step), events) => {
+            format!("  {number:>3}  is killed after {events} events of {step:?}, and starts again")
+        }
+        Action::KillWithin(None, events) => {
+            format!("  {number:>3}  closes and opens again, is killed after {events} events of that, and starts again")
+        }
     });
     std::iter::once("The store".to_owned()).chain(told).collect()
 }

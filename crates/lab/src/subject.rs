@@ -47,6 +47,9 @@ pub enum Action<S> {
     Reopen,
     /// The process is killed and started again: what it had stored is there, durable or not.
     Kill,
+    /// The process is killed while it takes a step, or, without one, while it closes the store and
+    /// opens it again: after so many of the events that a trace records, if it takes so many.
+    KillWithin(Option<S>, u32),
 }
 
 /// A kind of store, as the lab sees it: it opens on a medium, takes steps, and tells what it holds.

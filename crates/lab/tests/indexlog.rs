@@ -43,7 +43,12 @@ fn explore<S: Subject>(subject: &S, rules: Rules, seeds: std::ops::Range<u64>) {
 #[test]
 fn rate() {
     let n: u64 = std::env::var("N").map_or(20, |n| n.parse().unwrap());
-    explore(&Space, Rules::Memory, 0..n);
+    for rules in Rules::ALL {
+        explore(&Space, rules, 0..n);
+        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+            .with_kinds(&[Kind::Few, Kind::Mixed]);
+        explore(&subject, rules, 0..n);
+    }
     for kind in
         [&[Kind::Few][..], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]]
     {

@@ -66,7 +66,9 @@ impl Domain {
     /// The domain of a file, given whether it maps with `MAP_SYNC`.
     pub(crate) fn detect(file: &File, maps_sync: bool) -> Self {
         if maps_sync {
-            return if caches_persist(file) { Self::Platform } else { Self::Memory };
+            // Caches are trusted only where the device would tell that they were lost.
+            let platform = caches_persist(file) && unsafe_shutdowns(file).is_some();
+            return if platform { Self::Platform } else { Self::Memory };
         }
         match rustix::fs::fstatfs(file).map(|stat| stat.f_type) {
             Ok(TMPFS_MAGIC | RAMFS_MAGIC | HUGETLBFS_MAGIC) => Self::Process,
@@ -142,6 +144,27 @@ mod tests {
         assert!(!region_says_cpu_cache(&device));
         fs::write(&says, "cpu_cache\n").unwrap();
         assert!(region_says_cpu_cache(&device));
+    }
+
+    #[test]
+    fn a_region_sums_what_its_memories_count() {
+        let sys = tempfile::tempdir().unwrap();
+        let device = sys.path().join("bus/region0/namespace0.0/block/pmem0");
+        fs::create_dir_all(&device).unwrap();
+        assert_eq!(counted_shutdowns(&device), None);
+        let region = sys.path().join("bus/region0");
+        fs::write(region.join("mappings"), "2\n").unwrap();
+        for (number, driver, count) in [(0, "nfit", "3\n"), (1, "cxl", "4\n")] {
+            let mapping = format!("nmem{number},0,536870912,0\n");
+            fs::write(region.join(format!("mapping{number}")), mapping).unwrap();
+            let memory = sys.path().join(format!("bus/nmem{number}/{driver}"));
+            fs::create_dir_all(&memory).unwrap();
+            if number == 1 {
+                assert_eq!(counted_shutdowns(&device), None, "one of them does not count");
+            }
+            fs::write(memory.join("dirty_shutdown"), count).unwrap();
+        }
+        assert_eq!(counted_shutdowns(&device), Some(7));
     }
 
     #[test]

@@ -40,6 +40,8 @@ struct State {
     trace: Trace,
     disregarded: Option<(Site, Request)>,
     powered: bool,
+    /// Events until the power is cut by itself.
+    events_left: Option<u32>,
     random: u64,
 }
 
@@ -68,6 +70,7 @@ impl Medium {
             trace: Trace::default(),
             disregarded: None,
             powered: true,
+            events_left: None,
             random: 0,
         };
         let (in_use, state) = (AtomicBool::new(false), Mutex::new(state));
@@ -119,6 +122,11 @@ impl Medium {
         self.0.state.lock().powered = false;
     }
 
+    /// Lets so many more events happen before [`Medium::cut_power`] takes effect by itself.
+    pub fn cut_power_after(&self, events: u32) {
+        self.0.state.lock().events_left = Some(events);
+    }
+
     /// Ends the outage: stores arrive again.
     ///
     /// # Panics
@@ -128,6 +136,7 @@ impl Medium {
         self.assert_unused();
         let mut state = self.0.state.lock();
         state.powered = true;
+        state.events_left = None;
         state.trace.push(What::Kill, Location::caller());
     }
 
@@ -255,7 +264,7 @@ impl Medium {
         change: impl FnOnce(&mut ModelFile),
     ) -> Result<()> {
         let mut state = self.0.state.lock();
-        if !state.powered {
+        if !state.has_power() {
             return Err(Error::PowerCut { path: path.to_owned() });
         }
         change(&mut state.file);
@@ -266,7 +275,7 @@ impl Medium {
     /// Stores bytes of a region; its owner calls.
     pub(crate) fn store(&self, at: u64, bytes: &[u8], streamed: bool, site: Site) {
         let mut state = self.0.state.lock();
-        if state.powered {
+        if state.has_power() {
             self.put(at, bytes);
             state.trace.push_store(at, bytes, streamed, site);
         }
@@ -294,7 +303,7 @@ impl Medium {
         change: impl FnOnce() -> std::result::Result<(T, u64), E>,
     ) -> Option<std::result::Result<T, E>> {
         let mut state = self.0.state.lock();
-        if !state.powered {
+        if !state.has_power() {
             return None;
         }
         Some(change().map(|(changed, stored)| {
@@ -305,7 +314,7 @@ impl Medium {
 
     pub(crate) fn flush(&self, at: u64, len: u64, site: Site) {
         let mut state = self.0.state.lock();
-        if state.powered && len > 0 {
+        if len > 0 && state.has_power() {
             state.wait(What::Flush { at, len }, site);
         }
     }
@@ -317,7 +326,7 @@ impl Medium {
         site: Site,
     ) -> Result<()> {
         let mut state = self.0.state.lock();
-        if !state.powered {
+        if !state.has_power() {
             return Err(Error::PowerCut { path: path.to_owned() });
         }
         if state.disregarded != Some((site, Request::Fence)) {
@@ -333,6 +342,16 @@ impl Medium {
 }
 
 impl State {
+    /// Whether one more event happens.
+    fn has_power(&mut self) -> bool {
+        match &mut self.events_left {
+            Some(0) => self.powered = false,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.powered
+    }
+
     /// Records what makes bytes durable, or helps to, unless it is disregarded.
     fn wait(&mut self, what: What, site: Site) {
         let request = what.request().map(|request| (site, request));

@@ -1,0 +1,55 @@
+//! Unsafe shutdowns: what tells that the platform failed to save at a power cut what it had promised
+//! to.
+//!
+//! Where caches persist, what is fenced is safe only as long as the platform has the energy to write
+//! its caches back. A device counts the times that this failed. While a pool is in use, a root holds
+//! the count that there was when it was opened. If the count is another when the pool is opened again,
+//! and the root says that it was in use, durable bytes may be missing: nothing in the pool can be
+//! trusted. A clean close writes everything back first, and then says that the pool is not in use.
+
+use halite_pmem::{Domain, Pool};
+
+use crate::superblock::Superblock;
+use crate::{Error, Result};
+
+/// Zero for a pool that is not in use, else the count and one.
+const ROOT: &str = "unsafe shutdowns";
+
+fn count(pool: &Pool) -> Option<u64> {
+    let matters = matches!(pool.domain(), Domain::Memory | Domain::Platform);
+    pool.unsafe_shutdowns().filter(|_| matters)
+}
+
+/// Refuses a pool that was in use when the platform failed.
+pub(crate) fn check(pool: &Pool, superblock: &Superblock) -> Result<()> {
+    let was_in_use = superblock.root(ROOT).filter(|&in_use| in_use != 0);
+    match (count(pool), was_in_use) {
+        (Some(now), Some(in_use)) if in_use != now + 1 => {
+            Err(Error::UnsafeShutdown { path: pool.path().to_owned(), before: in_use - 1, now })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Notes that the pool is in use, past every cache. Two fences and a sync where the device counts.
+pub(crate) fn begin(pool: &Pool, superblock: &mut Superblock) -> Result<()> {
+    note(pool, superblock, |count| count + 1)
+}
+
+/// Notes that the pool is not in use any more, when all that it holds is past every cache.
+pub(crate) fn end(pool: &Pool, superblock: &mut Superblock) -> Result<()> {
+    if count(pool).is_some() {
+        pool.sync_file()?;
+    }
+    note(pool, superblock, |_| 0)
+}
+
+fn note(pool: &Pool, superblock: &mut Superblock, value: impl Fn(u64) -> u64) -> Result<()> {
+    let Some(value) = count(pool).map(value) else { return Ok(()) };
+    if superblock.root(ROOT) != Some(value) {
+        superblock.set_root(ROOT, value)?;
+    }
+    // Also what is read may be in a cache only: of a process that died before it came to this.
+    pool.sync_file()?;
+    Ok(())
+}
