@@ -13,6 +13,8 @@ pub struct Case {
     pub rules: Rules,
     /// The seed of the history.
     pub seed: u64,
+    /// Of a concurrent history, which of its schedules.
+    pub schedule: Option<u32>,
     /// The crashes, the first one first.
     pub crashes: Vec<Crash>,
 }
@@ -29,6 +31,9 @@ pub struct Crash {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{:x}", self.rules.name(), self.seed)?;
+        if let Some(schedule) = self.schedule {
+            write!(f, ".{schedule}")?;
+        }
         for (depth, crash) in self.crashes.iter().enumerate() {
             let separator = if depth == 0 { ':' } else { '/' };
             write!(f, "{separator}{}.{}", crash.point, crash.image)?;
@@ -44,8 +49,12 @@ impl FromStr for Case {
         let wrong = || format!("`{text}` is not a case; one looks like `memory:1f2e3d:120.3/8.1`");
         let mut parts = text.splitn(3, ':');
         let rules = parts.next().and_then(Rules::named).ok_or_else(wrong)?;
-        let seed = parts.next().and_then(|seed| u64::from_str_radix(seed, 16).ok());
-        let seed = seed.ok_or_else(wrong)?;
+        let history = parts.next().ok_or_else(wrong)?;
+        let (seed, schedule) = match history.split_once('.') {
+            Some((seed, schedule)) => (seed, Some(schedule.parse().map_err(|_| wrong())?)),
+            None => (history, None),
+        };
+        let seed = u64::from_str_radix(seed, 16).map_err(|_| wrong())?;
         let crashes = parts.next().map_or(Ok(Vec::new()), |crashes| {
             let crash = |text: &str| {
                 let (point, image) = text.split_once('.')?;
@@ -53,7 +62,7 @@ impl FromStr for Case {
             };
             crashes.split('/').map(|text| crash(text).ok_or_else(wrong)).collect()
         })?;
-        Ok(Self { rules, seed, crashes })
+        Ok(Self { rules, seed, schedule, crashes })
     }
 }
 
@@ -63,10 +72,10 @@ mod tests {
 
     #[test]
     fn a_case_reads_back() {
-        for text in ["memory:0:", "memory:zz", "memory", "soup:1:2.3", "memory:1:2.3/4"] {
+        for text in ["memory:0:", "memory:zz", "memory", "soup:1:2.3", "memory:1:2.3/4", "memory:1.x:2.3"] {
             assert!(text.parse::<Case>().is_err(), "{text}");
         }
-        for text in ["memory:1f:12.0/3.7/0.1", "page-cache:0:1.2", "platform:5"] {
+        for text in ["memory:1f:12.0/3.7/0.1", "page-cache:0:1.2", "platform:5", "memory:a.4:0.1"] {
             assert_eq!(text.parse::<Case>().unwrap().to_string(), text);
         }
     }

@@ -19,7 +19,7 @@ use crate::cells::{self, Cells, Part};
 use crate::disk::Disk;
 use crate::images::{Image, Images};
 use crate::lint::Lints;
-use crate::run::{Worlds, run};
+use crate::run::{Oracle, run};
 use crate::story;
 use crate::subject::{Action, Subject, World};
 use crate::{Random, Rules};
@@ -56,6 +56,8 @@ impl Default for Effort {
 pub struct Tally {
     /// Histories.
     pub histories: u64,
+    /// Schedules of concurrent histories.
+    pub schedules: u64,
     /// Points at which the power was cut: events after which something else may be left.
     pub crash_points: u64,
     /// Points of which every image was looked at.
@@ -75,6 +77,7 @@ pub struct Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.histories += other.histories;
+        self.schedules += other.schedules;
         self.crash_points += other.crash_points;
         self.complete_points += other.complete_points;
         self.images += other.images;
@@ -108,7 +111,8 @@ pub struct Explorer<'a, S: Subject> {
     known: HashMap<u64, Option<Arc<World>>>,
     /// Only this case, with its story.
     replay: Option<Case>,
-    seed: u64,
+    /// The seed of the history at hand, and its schedule.
+    history: (u64, Option<u32>),
     crashes: Vec<Crash>,
     traces: Vec<Trace>,
     story: Vec<String>,
@@ -136,7 +140,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             disk: Disk::new(medium),
             known: HashMap::new(),
             replay: None,
-            seed: 0,
+            history: (0, None),
             crashes: Vec::new(),
             traces: Vec::new(),
             story: Vec::new(),
@@ -166,8 +170,54 @@ impl<'a, S: Subject> Explorer<'a, S> {
         (std::mem::take(&mut self.story), violation.map(|violation| violation.what))
     }
 
+    pub(crate) fn subject(&self) -> &'a S {
+        self.subject
+    }
+
+    pub(crate) fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Identifies the state of the disk.
+    pub(crate) fn identity(&self) -> u64 {
+        self.disk.identity()
+    }
+
+    /// The one schedule that is replayed.
+    pub(crate) fn only_schedule(&self) -> Option<u32> {
+        self.replay.as_ref()?.schedule
+    }
+
+    /// Explores the crashes of a concurrent history from the event `from` on. It began on the disk as
+    /// it is now.
+    pub(crate) fn explore_trace(
+        &mut self,
+        history: (u64, u32),
+        trace: &Trace,
+        oracle: &dyn Oracle,
+        from: u32,
+        failure: Option<String>,
+    ) -> Option<Violation> {
+        let (seed, schedule) = history;
+        self.history = (seed, Some(schedule));
+        self.tally.schedules += 1;
+        if let Some(what) = failure {
+            return Some(self.violation(what));
+        }
+        let end = trace.events.len() as u32;
+        if oracle.allowed(end, end + 1).is_empty() {
+            let what = "what the threads read is in no order that their calls can have had";
+            return Some(self.violation(what.to_owned()));
+        }
+        let start = self.disk.now();
+        let explored = self.crash_everywhere(oracle, trace, from, seed);
+        self.disk.go_back(start);
+        self.disk.forget_moments();
+        explored.err()
+    }
+
     fn explore_history(&mut self, seed: u64) -> Option<Violation> {
-        self.seed = seed;
+        self.history = (seed, None);
         self.tally.histories += 1;
         let actions = self.subject.history(&mut Random::of(&[seed]));
         let start = self.disk.now();
@@ -202,7 +252,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 if goes_deeper && !run.detected {
                     self.lints.see(&trace);
                     self.requests.extend(requests(&trace, self.rules));
-                    self.crash_everywhere(&run.worlds, &trace, seed)
+                    self.crash_everywhere(&run.worlds, &trace, 0, seed)
                 } else {
                     Ok(())
                 }
@@ -213,15 +263,18 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn violation(&self, what: String) -> Violation {
-        let case = Case { rules: self.rules, seed: self.seed, crashes: self.crashes.clone() };
+        let (seed, schedule) = self.history;
+        let case = Case { rules: self.rules, seed, schedule, crashes: self.crashes.clone() };
         Violation { case, what }
     }
 
-    /// Walks through a trace, and looks at what may be left before each event that makes it less.
+    /// Walks through a trace, and from the event `from` on looks at what may be left before each event
+    /// that makes it less.
     fn crash_everywhere(
         &mut self,
-        worlds: &Worlds,
+        oracle: &dyn Oracle,
         trace: &Trace,
+        from: u32,
         seed: u64,
     ) -> Result<(), Violation> {
         let mut cells = Cells::new(self.rules);
@@ -235,8 +288,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
             grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
             if cells.shrinks(event.what, trace) {
                 let point =
-                    Point { number, certain_since, worlds, trace, cells: &cells, images_max };
-                self.crash_at(&point, seed)?;
+                    Point { number, certain_since, oracle, trace, cells: &cells, images_max };
+                if number >= from {
+                    self.crash_at(&point, seed)?;
+                }
                 cells.end(event.what, trace, &mut self.disk);
                 certain_since = number;
                 grew = false;
@@ -247,7 +302,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         if grew {
             let number = trace.events.len() as u32;
-            let point = Point { number, certain_since, worlds, trace, cells: &cells, images_max };
+            let point = Point { number, certain_since, oracle, trace, cells: &cells, images_max };
             self.crash_at(&point, seed)?;
         }
         Ok(())
@@ -281,7 +336,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let before = self.disk.now();
             self.crashes.push(Crash { point: point.number, image: number });
             let youngest = self.leave(point, &dirty, &files, &image);
-            let looked = self.look(point.worlds.allowed(youngest, point.number), seed ^ number);
+            let looked = self.look(&point.oracle.allowed(youngest, point.number), seed ^ number);
             self.crashes.pop();
             self.disk.go_back(before);
             looked?;
@@ -319,6 +374,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
     /// Lets the store come back from the image on the disk.
     fn look(&mut self, allowed: &[Arc<World>], seed: u64) -> Result<(), Violation> {
+        if allowed.is_empty() {
+            let what = "what was read up to here contradicts every state that it may leave";
+            return Err(self.violation(what.to_owned()));
+        }
         let depth = self.crashes.len();
         self.tally.images += 1;
         let identity = self.disk.identity();
@@ -372,7 +431,7 @@ struct Point<'a> {
     number: u32,
     /// The event after which everything that is certain is.
     certain_since: u32,
-    worlds: &'a Worlds,
+    oracle: &'a dyn Oracle,
     trace: &'a Trace,
     cells: &'a Cells,
     /// Of a history, how many images to look at here.

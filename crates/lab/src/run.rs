@@ -36,16 +36,24 @@ impl Worlds {
         self.all.len() - 1
     }
 
-    /// The worlds that a power cut may leave which keeps nothing that is younger than the event
-    /// `youngest`, and happens no later than `end`.
-    pub(crate) fn allowed(&self, youngest: u32, end: u32) -> &[Arc<World>] {
+}
+
+/// What tells the states that a power cut may leave.
+pub(crate) trait Oracle {
+    /// The states that are right both for a power cut just after the event `youngest`, and for one
+    /// just before the event `end`.
+    fn allowed(&self, youngest: u32, end: u32) -> Vec<Arc<World>>;
+}
+
+impl Oracle for Worlds {
+    fn allowed(&self, youngest: u32, end: u32) -> Vec<Arc<World>> {
         let at = |list: &[(u32, usize)], event: u32| {
             let after = list.partition_point(|(begun, _)| *begun <= event);
             list[after.saturating_sub(1)].1
         };
         let (oldest, newest) = (at(&self.acknowledged, end), at(&self.begun, youngest));
         // What was acknowledged without anything being stored had begun without it, too.
-        &self.all[oldest..=newest.max(oldest)]
+        self.all[oldest..=newest.max(oldest)].to_vec()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::subject::{Action, Digest, Refusal, Subject, World};
 /// Any engine, through its contract.
 pub struct Store<F> {
     name: String,
-    open: F,
+    open: Arc<F>,
     kinds: &'static [Kind],
 }
 
@@ -117,17 +117,17 @@ fn marker(space: u8) -> Vec<u8> {
     format!("{}/", SPACES[usize::from(space)]).into_bytes()
 }
 
-fn named(space: &str, key: &[u8]) -> Vec<u8> {
+pub(crate) fn named(space: &str, key: &[u8]) -> Vec<u8> {
     [space.as_bytes(), b"/", key].concat()
 }
 
 impl<F> Store<F>
 where
-    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Sync,
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync,
 {
     /// The engine that `open` opens.
     pub fn new(name: &str, open: F) -> Self {
-        Self { name: name.to_owned(), open, kinds: &[] }
+        Self { name: name.to_owned(), open: Arc::new(open), kinds: &[] }
     }
 
     /// With histories of these kinds only.
@@ -135,6 +135,11 @@ where
     pub fn with_kinds(mut self, kinds: &'static [Kind]) -> Self {
         self.kinds = kinds;
         self
+    }
+
+    /// What opens the engine.
+    pub(crate) fn opener(&self) -> Arc<F> {
+        Arc::clone(&self.open)
     }
 
     fn kind(&self, random: &mut Random) -> Kind {
@@ -222,7 +227,7 @@ impl Kind {
 
 impl<F> Subject for Store<F>
 where
-    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Sync,
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync,
 {
     type Step = Step;
     type Open = Arc<dyn Engine>;

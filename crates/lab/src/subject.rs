@@ -12,7 +12,7 @@ use crate::Random;
 pub type World = BTreeMap<Vec<u8>, Digest>;
 
 /// The length and a hash of some bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     /// In bytes.
     pub len: u64,
