@@ -48,7 +48,7 @@ class Check:
             self.cut_power(cuts, seed)
             say(f"{self.name}: verify every checksum")
             self.guests.run("check")
-        except Failed as failure:
+        except (Failed, OSError) as failure:
             self.failure = failure
             say(f"{self.name}: FAILED: {failure}")
 
@@ -108,10 +108,13 @@ class Check:
     def cut_while_writing(self, guest, writers, seconds):
         with concurrent.futures.ThreadPoolExecutor(WRITERS) as threads:
             writing = [threads.submit(writer.write_until_power_cut, guest.port) for writer in writers]
-            done, _ = concurrent.futures.wait(
-                writing, timeout=seconds, return_when=concurrent.futures.FIRST_COMPLETED
-            )
-            guest.cut_power()
+            try:
+                done, _ = concurrent.futures.wait(
+                    writing, timeout=seconds, return_when=concurrent.futures.FIRST_COMPLETED
+                )
+            finally:
+                # Nothing else ends the writers.
+                guest.cut_power()
         for result in done or writing:
             result.result()
         if done:
@@ -166,7 +169,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     work = pathlib.Path(tempfile.mkdtemp(prefix="halite-pmem-vm.", dir=arguments.work))
-    keep = arguments.keep
+    keep = True
     try:
         archive = work / "initramfs"
         programs = {"halite": arguments.halite, "conformance": arguments.conformance}
@@ -180,9 +183,10 @@ def main():
                 checks.append(Check(Guests(device, folder, kernel, archive)))
                 checks[-1].run(arguments.cuts, arguments.seed)
         failed = any(check.failure for check in checks)
-        keep = keep or failed
-    except KeyboardInterrupt:
-        sys.exit(130)
+        keep = arguments.keep or failed
+    except (KeyboardInterrupt, SystemExit) as end:
+        keep = arguments.keep
+        sys.exit(130 if isinstance(end, KeyboardInterrupt) else end.code)
     finally:
         if keep:
             say(f"images and logs are in {work}")

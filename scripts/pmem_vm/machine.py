@@ -50,7 +50,8 @@ DEVICES = {
     device.name: device
     for device in (
         Device("nvdimm", "NVDIMM", "q35,nvdimm=on", "memory"),
-        # QEMU 7.2 does not offer the native control of PCIe that Linux asks CXL bridges for.
+        # Left to handle errors itself, Linux wants interrupts of the device's event logs, which the
+        # device in QEMU 7.2 does not have ("Failed to get interrupt for event Info log").
         Device("cxl", "CXL type 3", "q35,cxl=on", "memory", "pcie_ports=compat"),
         # Its flushes are requests to the host, so Linux refuses MAP_SYNC.
         Device("virtio", "virtio-pmem", "q35", "page-cache"),
@@ -70,7 +71,7 @@ class Guests:
     def start(self, task, machine="", **parameters):
         return Guest(self, task, machine, parameters)
 
-    def run(self, task, seconds_max=60, **more):
+    def run(self, task, seconds_max=120, **more):
         """The lines that a task says until the guest has powered off; fails unless it is done."""
         with self.start(task, **more) as guest:
             lines = guest.wait_for(lambda line: line == "done", seconds_max)
@@ -90,9 +91,11 @@ class Guest:
         command = [
             # However this process ends, the kernel ends QEMU with it.
             *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
+            # Linux creates CXL regions only where it believes that it can invalidate caches, and so
+            # not where it sees a hypervisor.
             *("-machine", device.machine + machine, "-accel", "tcg", "-cpu", "max,-hypervisor"),
             # One processor: with two, the kernel's patches of its own code are sometimes seen half
-            # done by the other one in QEMU 7.2 ("Oops: int3", in one boot of ten or so).
+            # done by the other one in QEMU 7.2 ("Oops: int3"), and the guest panics.
             *("-smp", "1", "-m", "1G,slots=2,maxmem=4G"),
             *("-nodefaults", "-display", "none", "-no-reboot"),
             *device.arguments(guests.folder / "device"),
@@ -146,7 +149,7 @@ class Guest:
 
     def _failed(self, lines, why):
         said = "\n".join(f"    {line}" for line in lines[-20:])
-        return Failed(f"{self.log.stem}: {why}; the guest said:\n{said}\n(all of it: {self.log.parent})")
+        return Failed(f"{self.log.stem}: {why}; the guest said:\n{said}\n(its logs: {self.log.parent})")
 
     def wait_for_power_off(self):
         try:
