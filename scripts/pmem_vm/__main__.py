@@ -136,23 +136,26 @@ class Check:
         say(f"{self.name}: cut during recovery, {seconds:.2f} s after the mount")
 
 
-HEAD = (
-    "device", "domain", "conformance", "cuts", "+ in recovery", "acknowledged", "lost", "half", "disordered", ""
-)
+    def row(self):
+        return {
+            "device": self.guests.device.title,
+            "domain": self.domain,
+            "conformance": self.conformance,
+            "cuts": self.cut_count,
+            "+ in recovery": self.recovery_cut_count,
+            "acknowledged": self.acknowledged_count,
+            "lost": self.violations.lost,
+            "half": self.violations.half,
+            "disordered": self.violations.disordered,
+            "": "FAILED" if self.failure else "passed",
+        }
 
 
 def summary(checks):
-    rows = [HEAD]
-    for check in checks:
-        violations = check.violations
-        rows.append((
-            check.guests.device.title, check.domain, check.conformance, check.cut_count,
-            check.recovery_cut_count, check.acknowledged_count, violations.lost, violations.half,
-            violations.disordered, "FAILED" if check.failure else "passed",
-        ))
-    widths = [max(len(str(row[column])) for row in rows) for column in range(len(HEAD))]
-    lines = ("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+    rows = [check.row() for check in checks]
+    columns = [[name, *(str(row[name]) for row in rows)] for name in rows[0]]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*padded))
 
 
 def main():
