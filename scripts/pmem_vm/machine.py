@@ -1,0 +1,169 @@
+"""A guest: QEMU with one device of persistent memory, whose contents are a file of the host."""
+
+import dataclasses
+import pathlib
+import queue
+import socket
+import subprocess
+import threading
+import time
+
+DEVICE_SIZE = "512M"
+
+
+class Failed(Exception):
+    """What did not happen as it must, and what was seen instead."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A kind of persistent memory, and what Halite must call it."""
+
+    name: str
+    title: str
+    machine: str
+    domain: str
+    kernel_arguments: str = ""
+
+    def arguments(self, image):
+        """QEMU's arguments for the device; `image` is the path of its contents, without suffix."""
+        memory = f"memory-backend-file,id=memory,share=on,mem-path={image}.image,size={DEVICE_SIZE}"
+        match self.name:
+            case "nvdimm":
+                return ["-object", memory, "-device", "nvdimm,id=device,memdev=memory"]
+            case "virtio":
+                return ["-object", memory, "-device", "virtio-pmem-pci,id=device,memdev=memory"]
+            case "cxl":
+                labels = f"memory-backend-file,id=labels,share=on,mem-path={image}.labels,size=128K"
+                # Without a serial number (sn), Linux refuses the labels of namespaces when it meets
+                # them again: "invalid interleave-set-cookie".
+                return [
+                    *("-object", memory, "-object", labels),
+                    *("-device", "pxb-cxl,id=bridge,bus=pcie.0,bus_nr=12"),
+                    *("-device", "cxl-rp,id=root-port,bus=bridge,port=0,chassis=0,slot=2"),
+                    *("-device", "cxl-type3,id=device,bus=root-port,memdev=memory,lsa=labels,sn=1"),
+                    *("-machine", "cxl-fmw.0.targets.0=bridge,cxl-fmw.0.size=4G"),
+                ]
+
+
+DEVICES = {
+    device.name: device
+    for device in (
+        Device("nvdimm", "NVDIMM", "q35,nvdimm=on", "memory"),
+        # Left to handle errors itself, Linux wants interrupts of the device's event logs, which the
+        # device in QEMU 7.2 does not have ("Failed to get interrupt for event Info log").
+        Device("cxl", "CXL type 3", "q35,cxl=on", "memory", "pcie_ports=compat"),
+        # Its flushes are requests to the host, so Linux refuses MAP_SYNC.
+        Device("virtio", "virtio-pmem", "q35", "page-cache"),
+    )
+}
+
+
+class Guests:
+    """Starts guests of one device, one after another, on the same image."""
+
+    def __init__(self, device, folder, kernel, initramfs):
+        self.device = device
+        self.folder = folder
+        self.kernel = kernel
+        self.initramfs = initramfs
+
+    def start(self, task, machine="", **parameters):
+        return Guest(self, task, machine, parameters)
+
+    def run(self, task, seconds_max=120, **more):
+        """The lines that a task says until the guest has powered off; fails unless it is done."""
+        with self.start(task, **more) as guest:
+            lines = guest.wait_for(lambda line: line == "done", seconds_max)
+            guest.wait_for_power_off()
+            return lines
+
+
+class Guest:
+    """A running guest. Leaving its context cuts its power."""
+
+    def __init__(self, guests, task, machine, parameters):
+        device = guests.device
+        self.log = guests.folder / f"{task}.log"
+        self.port = free_port()
+        words = {"DEVICE": device.name, "TASK": task, **parameters}
+        words = " ".join(f"{name}={value}" for name, value in words.items())
+        command = [
+            # However this process ends, the kernel ends QEMU with it.
+            *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
+            # Linux creates CXL regions only where it believes that it can invalidate caches, and so
+            # not where it sees a hypervisor.
+            *("-machine", device.machine + machine, "-accel", "tcg", "-cpu", "max,-hypervisor"),
+            # One processor: with two, the kernel's patches of its own code are sometimes seen half
+            # done by the other one in QEMU 7.2 ("Oops: int3"), and the guest panics.
+            *("-smp", "1", "-m", "1G,slots=2,maxmem=4G"),
+            *("-nodefaults", "-display", "none", "-no-reboot"),
+            *device.arguments(guests.folder / "device"),
+            *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:6379"),
+            *("-device", "virtio-net-pci,netdev=net,bus=pcie.0,romfile="),
+            *("-serial", f"file:{guests.folder}/kernel.log", "-serial", "stdio"),
+            *("-kernel", guests.kernel, "-initrd", guests.initramfs),
+            *("-append", f"console=ttyS0 panic=-1 {device.kernel_arguments} {words}"),
+        ]
+        self.process = subprocess.Popen(
+            list(map(str, command)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.lines = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        with self.log.open("w") as log:
+            for line in self.process.stdout:
+                log.write(line)
+                log.flush()
+                self.lines.put(line.rstrip())
+        self.lines.put(None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.cut_power()
+
+    def wait_for(self, condition, seconds_max):
+        """The lines said up to the first for which the condition holds."""
+        deadline = time.monotonic() + seconds_max
+        lines = []
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise self._failed(lines, f"not done in {seconds_max} s") from None
+            if line is None:
+                raise self._failed(lines, "the guest ended")
+            lines.append(line)
+            if condition(line):
+                return lines
+            if line.startswith("failed: "):
+                raise self._failed(lines, line)
+
+    def _failed(self, lines, why):
+        said = "\n".join(f"    {line}" for line in lines[-20:])
+        return Failed(f"{self.log.stem}: {why}; the guest said:\n{said}\n(its logs: {self.log.parent})")
+
+    def wait_for_power_off(self):
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{self.log.stem}: the guest does not power off") from None
+
+    def cut_power(self):
+        """Kills QEMU, and waits until it is gone."""
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
