@@ -146,7 +146,7 @@ impl Superblock {
             return Err(Error::Truncated { path, says, is: pool.len() });
         }
         // The process that wrote it may have died before its fence; the other copy is written first.
-        pool.fence([copies[good].flush(0..size_of::<Stored>() as u64)])?;
+        pool.fence_found(&[copies[good].flush(0..size_of::<Stored>() as u64)])?;
         let agree = matches!(&read, [Copy::Valid(a), Copy::Valid(b)]
             if a.generation.get() == b.generation.get());
         let mut superblock = Self { stored: Stored::clone(stored), copies, good };

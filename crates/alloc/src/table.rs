@@ -51,7 +51,7 @@ impl Table {
     /// Makes durable what is read: the process that stored it may have died before its fence.
     pub(crate) fn make_durable(&self) -> Result<()> {
         for words in &self.groups {
-            words.pool().fence([words.flush(0..words.len())])?;
+            words.pool().fence_found(&[words.flush(0..words.len())])?;
         }
         Ok(())
     }

@@ -77,7 +77,7 @@ impl BlockMap {
             }
             let words = map.device.claim(logical, 0, SEGMENT)?.into_words();
             // The process that stored what is read here may have died before its fence.
-            map.pool.fence([words.flush(0..SEGMENT)])?;
+            map.pool.fence_found(&[words.flush(0..SEGMENT)])?;
             map.segments.push(words);
         }
         Ok(map)

@@ -190,8 +190,8 @@ impl Cut {
             return Ok(());
         }
         // The process may have died where the power did not: what was read may not be durable yet.
-        let flushed = kept.iter().map(|open| open.fresh.flush(0..open.end())).collect();
-        let proofs = writer.fence_with_map(flushed)?;
+        let flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..open.end())).collect();
+        let proofs = writer.pool.fence_found(&flushed)?;
         for (open, proof) in kept.into_iter().zip(&proofs) {
             let incarnation = writer.blocks.incarnation(open.block);
             let life = Life { state: State::Sealed(open.end()), incarnation };

@@ -72,7 +72,9 @@ mod tests {
 
     #[test]
     fn a_case_reads_back() {
-        for text in ["memory:0:", "memory:zz", "memory", "soup:1:2.3", "memory:1:2.3/4", "memory:1.x:2.3"] {
+        for text in
+            ["memory:0:", "memory:zz", "memory", "soup:1:2.3", "memory:1:2.3/4", "memory:1.x:2.3"]
+        {
             assert!(text.parse::<Case>().is_err(), "{text}");
         }
         for text in ["memory:1f:12.0/3.7/0.1", "page-cache:0:1.2", "platform:5", "memory:a.4:0.1"] {

@@ -150,6 +150,11 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
+    /// Looks as deep and as wide from now on.
+    pub fn set_effort(&mut self, effort: Effort) {
+        self.effort = effort;
+    }
+
     /// Disregards what one place in the code requests, from now on.
     pub fn disregard(&self, request: Option<(Site, Request)>) {
         self.disk.medium.disregard(request);

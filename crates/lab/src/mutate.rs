@@ -74,13 +74,17 @@ impl Mutants {
     ) -> (Verdict, Tally) {
         let deadline = Instant::now() + patience;
         let effort = Effort { deadline: Some(deadline), ..effort.clone() };
-        let mut explorer = Explorer::new(subject, mutant.rules, effort);
+        let (mut explorer, mut looks) = (Explorer::new(subject, mutant.rules, effort.clone()), 0);
+        let quick = Effort { images_max: 12, history_images_max: 300, ..effort.clone() };
         explorer.disregard(Some((mutant.site, mutant.request)));
         let known = self.seeds.get(&mutant).into_iter().flatten().copied();
         let mut random = Random::of(&[mutant.site.line().into()]);
         let seeds = known.chain(std::iter::repeat_with(|| random.next()));
         let mut caught = None;
+        // A quick look at every history first: most mutants show everywhere, some only in rare ones.
         for seed in seeds.take_while(|_| Instant::now() < deadline) {
+            looks += 1;
+            explorer.set_effort(if looks % 4 == 0 { effort.clone() } else { quick.clone() });
             caught = explorer.explore(seed);
             if caught.is_some() {
                 break;

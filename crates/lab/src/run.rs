@@ -35,7 +35,6 @@ impl Worlds {
     fn newest(&self) -> usize {
         self.all.len() - 1
     }
-
 }
 
 /// What tells the states that a power cut may leave.

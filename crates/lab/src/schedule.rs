@@ -7,9 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use halite_engine::{
-    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op,
-};
+use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
 use halite_pmem::{Medium, PoolOptions, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -207,9 +205,7 @@ where
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
     for (unique, request) in (1000..).zip(&plan.before) {
-        if let Effect::Write(changes) =
-            carry_out(&*engine, space, request, unique).map_err(text)?
-        {
+        if let Effect::Write(changes) = carry_out(&*engine, space, request, unique).map_err(text)? {
             for (name, digest) in changes {
                 match digest {
                     Some(digest) => drop(before.insert(name, digest)),

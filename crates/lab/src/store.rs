@@ -243,11 +243,17 @@ where
     fn history(&self, random: &mut Random) -> Vec<Action<Step>> {
         let kind = self.kind(random);
         let mut actions = vec![Action::Step(Step::Create(0))];
-        if kind == Kind::Blocks {
-            // So that blocks are taken whose words lie in different lines.
-            let len = random.below(9) as u32 * 131_072;
-            let change = Change::Put { space: 0, key: 0, len, fill: 0 };
-            actions.push(Action::Step(Step::Write { ops: vec![change], deferred: false }));
+        if matches!(kind, Kind::Blocks | Kind::Collecting) && random.percent(60) {
+            // A large value that goes again: the blocks that are taken then lie apart, and what the
+            // store notes of them in different lines and sectors.
+            let blocks_max = if random.percent(30) { 62 } else { 9 };
+            let blocks = random.below(blocks_max);
+            let put = Change::Put { space: 0, key: 0, len: blocks as u32 * 131_072, fill: 0 };
+            let delete = Change::Delete { space: 0, key: 0 };
+            let small = kind.put(0, random);
+            for op in [put, small, delete] {
+                actions.push(Action::Step(Step::Write { ops: vec![op], deferred: false }));
+            }
         }
         if kind == Kind::Collecting {
             for _ in 0..40 + random.below(20) {
@@ -256,11 +262,15 @@ where
             }
         }
         for _ in 0..kind.steps(random) {
+            let killed_until = if kind == Kind::Collecting { 24 } else { 18 };
             actions.push(match random.below(100) {
                 0..5 => Action::Reopen,
                 5..8 => Action::Kill,
                 8..12 => Action::KillWithin(None, random.below(24) as u32),
-                12..18 => Action::KillWithin(Some(kind.step(random)), random.below(8) as u32),
+                at @ 12.. if at < killed_until => {
+                    let step = kind.step(random);
+                    Action::KillWithin(Some(step), random.below(10) as u32)
+                }
                 _ => Action::Step(kind.step(random)),
             });
         }

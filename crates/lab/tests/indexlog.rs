@@ -64,31 +64,56 @@ fn rate() {
     }
 }
 
-fn judge<S: Subject>(subject: &S, rules: Rules, n: u64, judged: &mut std::collections::BTreeMap<halite_lab::Mutant, halite_lab::Verdict>, all: bool) {
+fn judge<S: Subject>(
+    subject: &S,
+    rules: Rules,
+    n: u64,
+    judged: &mut std::collections::BTreeMap<halite_lab::Mutant, halite_lab::Verdict>,
+    all: bool,
+) {
     let secs: u64 = std::env::var("SECS").map_or(10, |n| n.parse().unwrap());
     let mutants = halite_lab::Mutants::find(subject, rules, 0..n);
     for mutant in mutants.all() {
-        if judged.get(&mutant).is_some_and(|v| v.caught.is_some()) { continue; }
-        if !all && !judged.contains_key(&mutant) { continue }
-        let (verdict, _) = mutants.judge(subject, mutant, &Effort::default(), std::time::Duration::from_secs(secs));
+        if judged.get(&mutant).is_some_and(|v| v.caught.is_some()) {
+            continue;
+        }
+        if !all && !judged.contains_key(&mutant) {
+            continue;
+        }
+        let (verdict, _) = mutants.judge(
+            subject,
+            mutant,
+            &Effort::default(),
+            std::time::Duration::from_secs(secs),
+        );
         judged.insert(mutant, verdict);
     }
 }
 
 #[test]
 fn mutants() {
-    let kinds: &[&'static [Kind]] = &[&[Kind::Few], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]];
+    let kinds: &[&'static [Kind]] =
+        &[&[Kind::Few], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]];
     for rules in [Rules::Memory, Rules::PageCache, Rules::FailedPlatform, Rules::Platform] {
         let mut judged = std::collections::BTreeMap::new();
         judge(&Space, rules, 60, &mut judged, true);
         for kind in kinds {
-            let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kind);
+            let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+                .with_kinds(kind);
             judge(&subject, rules, 30, &mut judged, true);
         }
         let caught = judged.values().filter(|v| v.caught.is_some()).count();
         println!("{} {caught} of {}", rules.name(), judged.len());
         for (m, v) in judged {
-            println!("{} {} {}:{} {} {}", rules.name(), m.request.name(), m.site.file(), m.site.line(), v.histories, v.caught.map_or("SURVIVES".into(), |c| format!("{}: {}", c.case, c.what)));
+            println!(
+                "{} {} {}:{} {} {}",
+                rules.name(),
+                m.request.name(),
+                m.site.file(),
+                m.site.line(),
+                v.histories,
+                v.caught.map_or("SURVIVES".into(), |c| format!("{}: {}", c.case, c.what))
+            );
         }
     }
 }
@@ -106,5 +131,10 @@ fn schedules() {
             panic!();
         }
     }
-    println!("{} schedules, {} recoveries in {:?}", explorer.tally.schedules, explorer.tally.recoveries, start.elapsed());
+    println!(
+        "{} schedules, {} recoveries in {:?}",
+        explorer.tally.schedules,
+        explorer.tally.recoveries,
+        start.elapsed()
+    );
 }

@@ -312,6 +312,22 @@ impl Pool {
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
+    /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a process that was
+    /// killed may have stored them and not waited. Opening an ordinary file has synced them already.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// As [`Pool::fence`].
+    #[track_caller]
+    pub fn fence_found(&self, flushed: &[Flushed]) -> Result<Vec<Fenced>> {
+        if self.0.domain != Domain::PageCache {
+            self.wait(flushed)?;
+        }
+        Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
+    }
+
     #[inline]
     #[track_caller]
     fn wait(&self, flushed: &[Flushed]) -> Result<()> {
