@@ -195,3 +195,120 @@ impl BlockMap {
 
 const _: () = assert!(BLOCK / record::ALIGN < ORDINALS as u64);
 const _: () = assert!(WORDS.is_multiple_of(BLOCKS_PER_SEGMENT));
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::result::Result;
+    use std::sync::Arc;
+
+    use halite_lab::{
+        Action, Digest, Effort, Explorer, Mutants, Random, Refusal, Rules, Subject, World,
+    };
+    use halite_pmem::{Medium, Pool, PoolOptions};
+
+    use super::*;
+
+    /// A pool whose first free segment has something in it, and then becomes the map.
+    struct UsedSegment;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Use,
+        Extend,
+    }
+
+    const OTHER_DEVICE: u8 = 7;
+
+    fn use_and_release(segments: &Arc<Segments>) -> halite_alloc::Result<()> {
+        let device = segments.device(OTHER_DEVICE);
+        let grant = device.get(0)?;
+        let mut fresh = grant.claim(0, 256)?;
+        fresh.write(0, &[0xa5; 256]);
+        segments.pool().fence([fresh.flush(0..256)])?;
+        drop(fresh);
+        grant.commit()?;
+        device.release(0)
+    }
+
+    impl Subject for UsedSegment {
+        type Step = Step;
+        type Open = Arc<Segments>;
+
+        fn name(&self) -> &str {
+            "map in a used segment"
+        }
+
+        fn capacity(&self) -> u64 {
+            16 << 20
+        }
+
+        fn history(&self, _: &mut Random) -> Vec<Action<Step>> {
+            vec![Action::Step(Step::Use), Action::Step(Step::Extend)]
+        }
+
+        fn afterlife(&self, _: &mut Random) -> Vec<Step> {
+            vec![Step::Extend]
+        }
+
+        fn open(&self, medium: &Medium) -> Result<Arc<Segments>, Refusal> {
+            let mut options = PoolOptions::default();
+            options.medium = Some(medium.clone());
+            let path = Path::new("pool");
+            let opened = if Pool::exists(path, &options) {
+                Segments::open(path, &options)
+            } else {
+                Segments::create(path, &options).and_then(|segments| {
+                    segments.install()?;
+                    Ok(segments)
+                })
+            };
+            opened.map_err(|error| Refusal::Failed(error.to_string()))
+        }
+
+        fn apply(&self, open: &mut Arc<Segments>, step: &Step) -> Result<(), String> {
+            let done = match step {
+                Step::Use => use_and_release(open).map_err(Error::from),
+                Step::Extend => BlockMap::open(open).and_then(|mut map| map.extend(1)),
+            };
+            done.map_err(|error| error.to_string())
+        }
+
+        fn model(&self, world: &mut World, step: &Step) -> bool {
+            if matches!(step, Step::Extend) {
+                world.insert(b"map".to_vec(), Digest::of(b""));
+            }
+            true
+        }
+
+        fn world(&self, open: &mut Arc<Segments>) -> Result<World, String> {
+            open.device(OTHER_DEVICE).retain(|_| false).map_err(|error| error.to_string())?;
+            let map = BlockMap::open(open).map_err(|error| error.to_string())?;
+            let used = (0..map.len().min(64)).find(|&block| !matches!(map.get(block), Ok(None)));
+            match used {
+                Some(block) => Err(format!("block {block} was never used, and has a word")),
+                None if map.len() > 0 => Ok(World::from([(b"map".to_vec(), Digest::of(b""))])),
+                None => Ok(World::new()),
+            }
+        }
+
+        fn verify(&self, _: &mut Arc<Segments>) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_map_begins_empty_whatever_its_segment_held() {
+        let mut explorer = Explorer::new(&UsedSegment, Rules::Memory, Effort::default());
+        let violation = explorer.explore(0);
+        assert!(violation.is_none(), "{violation:?}");
+        let mutants = Mutants::find(&UsedSegment, Rules::Memory, 0..1);
+        let here: Vec<_> =
+            mutants.all().into_iter().filter(|mutant| mutant.site.file() == file!()).collect();
+        let zeroing = here.iter().filter(|mutant| {
+            let (verdict, _) = mutants.judge(&UsedSegment, **mutant, &Effort::default(), 20);
+            verdict.caught.is_some()
+        });
+        assert!(zeroing.count() >= 2, "neither the zeros nor their fence can go: {here:?}");
+    }
+}

@@ -218,6 +218,13 @@ impl<'a> Record<'a> {
     pub(crate) fn read(bytes: &'a [u8], seed: u64) -> Result<Self, &'static str> {
         let (header, rest) =
             Header::read_from_prefix(bytes).map_err(|_| "the block ends inside a header")?;
+        // First: where there was never a record, this is how most places are told.
+        let kind = match header.kind {
+            1 => Kind::Put,
+            2 => Kind::Delete,
+            3 => Kind::DeleteRange,
+            _ => return Err("it is of an unknown kind"),
+        };
         let (key_len, value_len) = (header.key_len.get() as usize, header.value_len.get() as usize);
         let overflow = header.flags & OVERFLOW != 0;
         let body_len = if overflow {
@@ -232,13 +239,6 @@ impl<'a> Record<'a> {
                 len <= bytes.len() && key_len <= KEY_LEN_MAX && value_len <= VALUE_LEN_MAX
             })
             .ok_or("its lengths reach beyond the block")?;
-        // Before the checksum: where there was never a record, this is how most places are told.
-        let kind = match header.kind {
-            1 => Kind::Put,
-            2 => Kind::Delete,
-            3 => Kind::DeleteRange,
-            _ => return Err("it is of an unknown kind"),
-        };
         if xxh3_64_with_seed(&bytes[8..len], seed) != header.checksum.get() {
             return Err("it does not have its checksum");
         }

@@ -361,8 +361,9 @@ impl Writer {
         flushed.extend(pending.iter().map(Pending::flush));
         let mut proofs = self.fence_with_map(flushed)?;
         self.durable_seq = self.next_seq - 1;
-        if let Some(proof) = proofs.last() {
-            // All that was ever appended is durable now, so every proof of now will do.
+        // All that was ever appended is durable now, so every proof of appended bytes will do.
+        let appended = (given + pending.len()).checked_sub(1);
+        if let Some(proof) = appended.and_then(|last| proofs.get(last)) {
             for (block, used) in std::mem::take(&mut self.unsealed) {
                 self.seal(block, used, proof);
             }

@@ -329,7 +329,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             depth => self.effort.nested_images_max[depth - 1],
         };
         let seed = Random::of(&[seed, point.number.into()]).next();
-        let images = Images::new(&dirty, files.len(), seed, images_max);
+        let images = Images::new(&dirty, files.len(), point.trace, seed, images_max);
         self.tally.crash_points += 1;
         self.tally.complete_points += u64::from(images.is_complete());
         let numbers = only.map_or(0..images.len(), |number| number..number + 1);

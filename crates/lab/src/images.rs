@@ -1,5 +1,9 @@
 //! The images that a power cut may leave at one point: all of them if they are few, else a sample.
 
+use std::collections::BTreeMap;
+
+use halite_pmem::{Site, Trace};
+
 use crate::Random;
 use crate::cells::{Choice, Part};
 
@@ -14,6 +18,9 @@ pub(crate) struct Images<'a> {
     /// Whether versions of cells count words, not stores.
     by_word: bool,
     count: u64,
+    /// The dirty cells by the place in the code that stored to them last, so that the one word of a
+    /// map is drawn as often as the thousand lines of a value.
+    groups: Vec<Vec<usize>>,
 }
 
 /// One image: what is left of each dirty cell, and which of the ways of the file.
@@ -29,6 +36,7 @@ impl<'a> Images<'a> {
     pub(crate) fn new(
         dirty: &'a [(u64, &'a [Part])],
         files: usize,
+        trace: &Trace,
         seed: u64,
         count_max: u64,
     ) -> Self {
@@ -42,7 +50,15 @@ impl<'a> Images<'a> {
         // Where only whole stores were counted, as many torn ones are looked at besides.
         let sampled = if words.is_some() { 0 } else { count_max - stores.unwrap_or_default() };
         let count = all.unwrap_or_default() + sampled;
-        Self { dirty, files, seed, all, by_word: words.is_some(), count }
+        let mut groups: BTreeMap<Site, Vec<usize>> = BTreeMap::new();
+        if sampled > 0 {
+            for (number, (_, parts)) in dirty.iter().enumerate() {
+                let last = parts.last().map(|part| trace.events[part.event as usize].site);
+                last.into_iter().for_each(|site| groups.entry(site).or_default().push(number));
+            }
+        }
+        let groups = groups.into_values().collect();
+        Self { dirty, files, seed, all, by_word: words.is_some(), count, groups }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -104,7 +120,8 @@ impl<'a> Images<'a> {
         };
         if !dirty.is_empty() {
             for _ in 0..=random.below(3) {
-                let at = random.index(dirty.len());
+                let group = &self.groups[random.index(self.groups.len())];
+                let at = group[random.index(group.len())];
                 let parts = dirty[at].1;
                 choices[at] = match random.below(4) {
                     0 => NOTHING,

@@ -34,12 +34,15 @@ pub(crate) struct Call {
     pub(crate) effect: Option<Effect>,
 }
 
+/// The calls that have to be there, and those that may be: a bit for each.
+type Sets = (u64, u64);
+
 /// A concurrent history, from a state that was durable before it.
 pub(crate) struct ConcurrentHistory {
     before: Arc<World>,
     calls: Vec<Call>,
     /// What was found, by the calls that have to be there and those that may be.
-    found: RefCell<HashMap<(u64, u64), Vec<Arc<World>>>>,
+    found: RefCell<HashMap<Sets, Vec<Arc<World>>>>,
 }
 
 impl ConcurrentHistory {

@@ -5,7 +5,7 @@
 //! request that nobody needs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use halite_pmem::{Request, Site};
 
@@ -64,25 +64,25 @@ impl Mutants {
         self.seeds.keys().copied().collect()
     }
 
-    /// Looks for a violation that a mutant causes.
+    /// Looks for a violation that a mutant causes, in at most so many histories, and until the
+    /// effort's deadline.
     pub fn judge<S: Subject>(
         &self,
         subject: &S,
         mutant: Mutant,
         effort: &Effort,
-        patience: Duration,
+        histories_max: u64,
     ) -> (Verdict, Tally) {
-        let deadline = Instant::now() + patience;
-        let effort = Effort { deadline: Some(deadline), ..effort.clone() };
+        let is_over = || effort.deadline.is_some_and(|deadline| deadline <= Instant::now());
         let (mut explorer, mut looks) = (Explorer::new(subject, mutant.rules, effort.clone()), 0);
         let quick = Effort { images_max: 12, history_images_max: 300, ..effort.clone() };
         explorer.disregard(Some((mutant.site, mutant.request)));
         let known = self.seeds.get(&mutant).into_iter().flatten().copied();
-        let mut random = Random::of(&[mutant.site.line().into()]);
+        let mut random = Random::new(0);
         let seeds = known.chain(std::iter::repeat_with(|| random.next()));
         let mut caught = None;
         // A quick look at every history first: most mutants show everywhere, some only in rare ones.
-        for seed in seeds.take_while(|_| Instant::now() < deadline) {
+        for seed in seeds.take(histories_max as usize).take_while(|_| !is_over()) {
             looks += 1;
             explorer.set_effort(if looks % 4 == 0 { effort.clone() } else { quick.clone() });
             caught = explorer.explore(seed);

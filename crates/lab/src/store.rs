@@ -161,7 +161,7 @@ impl Kind {
         match self {
             Self::Few => 1 + random.below(5),
             Self::Mixed => 6 + random.below(12),
-            Self::Blocks => 8 + random.below(16),
+            Self::Blocks => 4 + random.below(12),
             Self::Large => 4 + random.below(8),
             Self::Collecting => 8 + random.below(12),
         }
@@ -263,6 +263,13 @@ where
         }
         for _ in 0..kind.steps(random) {
             let killed_until = if kind == Kind::Collecting { 24 } else { 18 };
+            if kind == Kind::Blocks && random.percent(20) {
+                // Several blocks full of what no sync has come to yet.
+                for _ in 0..4 + random.below(12) {
+                    let step = Step::Write { ops: vec![kind.put(0, random)], deferred: true };
+                    actions.push(Action::Step(step));
+                }
+            }
             actions.push(match random.below(100) {
                 0..5 => Action::Reopen,
                 5..8 => Action::Kill,

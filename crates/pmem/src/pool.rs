@@ -202,6 +202,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::Io`].
+    #[track_caller]
     pub fn sync_file(&self) -> Result<()> {
         match &self.0.backing {
             Backing::File(file) => file.sync_all(),

@@ -1,0 +1,119 @@
+//! The manager of segments and the index+log engine come back from every power cut that the lab looks
+//! at: with fixed seeds, and with one that is drawn anew each time and printed.
+//!
+//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, `HALITE_LAB_SEED` the fresh one.
+
+use std::env;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use halite_indexlog::IndexLog;
+use halite_lab::{Effort, Explorer, Kind, Random, Rules, Space, Store, Subject, Tally};
+
+fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
+    let fixed = number("HALITE_LAB_SEEDS").unwrap_or(fixed);
+    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
+    });
+    println!("HALITE_LAB_SEED={fresh}");
+    let mut fresh = Random::new(fresh);
+    (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
+}
+
+/// Explores the histories of the seeds, and tells the story of what is found.
+fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
+    let mut explorer = Explorer::new(subject, rules, Effort::default());
+    for seed in seeds(fixed) {
+        if let Some(violation) = explorer.explore(seed) {
+            let (story, _) = explorer.replay(&violation.case);
+            panic!("{}: {}\n{}", violation.case, violation.what, story.join("\n"));
+        }
+    }
+    let wrong: Vec<_> = explorer.lints.met().filter(|(lint, ..)| lint.is_wrong()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let tally = explorer.tally;
+    println!(
+        "{} under {}: {} histories, {} crash points, {} distinct images, {} nested recoveries",
+        subject.name(),
+        rules.name(),
+        tally.histories,
+        tally.crash_points,
+        tally.distinct.len(),
+        tally.nested
+    );
+    // Whoever looks at nothing finds nothing.
+    assert!(tally.nested > 100 || rules == Rules::FailedPlatform && tally.detected > 100);
+    tally
+}
+
+fn engine(kinds: &'static [Kind]) -> impl Subject {
+    Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds)
+}
+
+#[test]
+fn segments_survive_under_all_rules() {
+    Rules::ALL.into_iter().for_each(|rules| drop(survives(&Space, rules, 400)));
+}
+
+#[test]
+fn short_writes_survive_on_memory() {
+    let tally = survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::Memory, 600);
+    assert!(tally.complete_points > 1000, "of most points all images are looked at");
+}
+
+#[test]
+fn short_writes_survive_on_ordinary_files() {
+    survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::PageCache, 400);
+}
+
+#[test]
+fn short_writes_survive_where_caches_persist() {
+    survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::Platform, 200);
+}
+
+#[test]
+fn a_platform_that_fails_is_noticed() {
+    let tally = survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::FailedPlatform, 80);
+    assert!(tally.detected > tally.recoveries / 2);
+}
+
+#[test]
+fn values_that_fill_blocks_survive() {
+    survives(&engine(&[Kind::Blocks, Kind::Large]), Rules::Memory, 60);
+    survives(&engine(&[Kind::Blocks, Kind::Large]), Rules::PageCache, 20);
+}
+
+#[test]
+fn collection_survives() {
+    survives(&engine(&[Kind::Collecting]), Rules::Memory, 24);
+    survives(&engine(&[Kind::Collecting]), Rules::PageCache, 8);
+}
+
+#[test]
+fn concurrent_calls_are_durably_linearizable() {
+    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let effort = Effort { images_max: 24, history_images_max: 300, ..Effort::default() };
+    let mut explorer = Explorer::new(&subject, Rules::Memory, effort);
+    for seed in seeds(160) {
+        if let Some(violation) = explorer.explore_schedules(seed, 8) {
+            panic!("{}: {}", violation.case, violation.what);
+        }
+    }
+    println!("{} schedules", explorer.tally.schedules);
+    assert!(explorer.tally.schedules >= 100 && explorer.tally.nested > 100);
+}
+
+#[test]
+fn a_seed_repeats_what_it_did() {
+    let subject = engine(&[Kind::Mixed]);
+    let tally = || {
+        let mut explorer = Explorer::new(&subject, Rules::Memory, Effort::default());
+        (0..10).for_each(|seed| assert!(explorer.explore(seed).is_none()));
+        let mut distinct: Vec<_> = explorer.tally.distinct.into_iter().collect();
+        distinct.sort_unstable();
+        (explorer.tally.crash_points, explorer.tally.images, distinct)
+    };
+    assert_eq!(tally(), tally());
+}
