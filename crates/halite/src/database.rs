@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_engine::{Engine, Error};
-use halite_indexlog::IndexLog;
+use halite_engine::Engine;
 
-use crate::{Batch, Builder, Domain, ENGINES, KeySpace, Progress, Result, Stats, VerifyReport};
+use crate::{Batch, Builder, Domain, KeySpace, Progress, Result, Stats, VerifyReport, open_engine};
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
 #[derive(Clone)]
@@ -40,13 +39,7 @@ impl Database {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
-        let engine: Arc<dyn Engine> = match &*options.engine {
-            IndexLog::NAME => Arc::new(IndexLog::open(&engine_options)?),
-            name => {
-                let (name, known) = (name.to_owned(), ENGINES.join(", "));
-                return Err(Error::UnknownEngine { name, known });
-            }
-        };
+        let engine = open_engine(&options.engine, &engine_options)?;
         Ok(Self { engine, path: path.to_owned() })
     }
 

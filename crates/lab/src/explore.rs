@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use halite_pmem::{Medium, ModelFile, Request, Site, Trace, What};
@@ -37,6 +38,15 @@ pub struct Effort {
     pub nested_percent: [u64; 2],
     /// When to stop, finished or not.
     pub deadline: Option<Instant>,
+    /// Stops it at once when it becomes true.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Effort {
+    fn is_spent(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
 }
 
 impl Default for Effort {
@@ -47,6 +57,7 @@ impl Default for Effort {
             nested_images_max: [12, 4],
             nested_percent: [12, 6],
             deadline: None,
+            interrupt: Arc::default(),
         }
     }
 }
@@ -108,6 +119,8 @@ pub struct Explorer<'a, S: Subject> {
     known: HashMap<u64, Option<Arc<World>>>,
     /// Only this case, with its story.
     replay: Option<Case>,
+    /// How many crashes of that case there were.
+    replayed: usize,
     seed: u64,
     crashes: Vec<Crash>,
     traces: Vec<Trace>,
@@ -136,6 +149,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             disk: Disk::new(medium),
             known: HashMap::new(),
             replay: None,
+            replayed: 0,
             seed: 0,
             crashes: Vec::new(),
             traces: Vec::new(),
@@ -160,10 +174,17 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// anything is.
     pub fn replay(&mut self, case: &Case) -> (Vec<String>, Option<String>) {
         self.replay = Some(case.clone());
+        self.replayed = 0;
         self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
         let violation = self.explore(case.seed);
         self.replay = None;
         (std::mem::take(&mut self.story), violation.map(|violation| violation.what))
+    }
+
+    /// How many of the crashes of the last replayed case there are: fewer than the case has if the
+    /// store is not the one in which it was found.
+    pub(crate) fn crashes_replayed(&self) -> usize {
+        self.replayed
     }
 
     fn explore_history(&mut self, seed: u64) -> Option<Violation> {
@@ -241,7 +262,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 certain_since = number;
                 grew = false;
             }
-            if self.effort.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if self.effort.is_spent() {
                 return Ok(());
             }
         }
@@ -272,10 +293,11 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let images = Images::new(&dirty, files.len(), seed, images_max);
         self.tally.crash_points += 1;
         self.tally.complete_points += u64::from(images.is_complete());
-        let numbers = only.map_or(0..images.len(), |number| number..number + 1);
+        let numbers = only.map_or(0..images.len(), |number| number..images.len().min(number + 1));
         for number in numbers {
             let image = images.get(number);
             if only.is_some() {
+                self.replayed = depth + 1;
                 self.story.extend(story::of_crash(point.number, point.trace, &dirty, &image));
             }
             let before = self.disk.now();
@@ -348,7 +370,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
 
 /// The requests in a trace that count under the rules.
 fn requests(trace: &Trace, rules: Rules) -> impl Iterator<Item = (Site, Request)> {
-    let counts = move |request: &Request| rules == Rules::Memory || *request != Request::Flush;
+    let counts = move |request: &Request| rules.heed(*request);
     let all = trace.events.iter();
     all.filter_map(move |event| Some((event.site, event.what.request().filter(counts)?)))
 }

@@ -1,6 +1,6 @@
 //! What a power cut may leave: the rules of persistency.
 
-use halite_pmem::{Domain, LINE};
+use halite_pmem::{Domain, LINE, Request};
 
 /// A set of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,15 @@ impl Rules {
             Self::Memory => Domain::Memory,
             Self::PageCache => Domain::PageCache,
             Self::Platform | Self::FailedPlatform => Domain::Platform,
+        }
+    }
+
+    /// Whether a request makes anything durable under these rules, or helps to.
+    pub(crate) fn heed(self, request: Request) -> bool {
+        match request {
+            Request::Flush => self == Self::Memory,
+            Request::Fence => matches!(self, Self::Memory | Self::Platform),
+            Request::Sync => true,
         }
     }
 

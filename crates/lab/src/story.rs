@@ -75,8 +75,9 @@ fn tell(part: &Part, trace: &Trace, point: u32, more: &str) -> String {
     format!("{bytes} bytes at {start:#x}, stored at {}, {flushed}{more}", place(store.site))
 }
 
-/// `crates/x/src/y.rs:12`.
-pub(crate) fn place(site: Site) -> String {
+/// A place in the code, for people: `crates/x/src/y.rs:12`.
+#[must_use]
+pub fn place(site: Site) -> String {
     let file = site.file();
     let from = file.find("crates/").unwrap_or(0);
     format!("{}:{}", &file[from..], site.line())

@@ -1,95 +1,66 @@
-//! The index+log engine comes back from every power cut that the lab looks at.
+//! The index+log engine under the lab.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use halite_indexlog::IndexLog;
-use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject};
+use halite_lab::{Budget, Job, Plan, Rules, explore, mutate, suite};
 
-fn explore<S: Subject>(subject: &S, rules: Rules, seeds: std::ops::Range<u64>) {
-    let mut explorer = Explorer::new(subject, rules, Effort::default());
-    let start = Instant::now();
-    for seed in seeds {
-        if let Some(violation) = explorer.explore(seed) {
-            println!("{}: {}", violation.case, violation.what);
-            let (story, what) = explorer.replay(&violation.case);
-            for line in story {
-                println!("{line}");
-            }
-            println!("{what:?}");
-            panic!();
-        }
-    }
-    let tally = &explorer.tally;
-    println!(
-        "{} {}: {} histories {} points ({} complete), {} images, {} distinct, {} recoveries, {} nested, {} detected; {:.0}/s",
-        subject.name(),
-        rules.name(),
-        tally.histories,
-        tally.crash_points,
-        tally.complete_points,
-        tally.images,
-        tally.distinct.len(),
-        tally.recoveries,
-        tally.nested,
-        tally.detected,
-        tally.recoveries as f64 / start.elapsed().as_secs_f64()
-    );
-    for (lint, site, count, chances) in explorer.lints.met() {
-        println!("   {} {}:{} {count} of {chances}", lint.name(), site.file(), site.line());
-    }
+fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    suite("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)), rules)
+}
+
+fn plan(budget: Budget) -> Plan {
+    Plan { seed: 7, threads: 2, ..Plan::new(budget) }
 }
 
 #[test]
-fn rate() {
-    let n: u64 = std::env::var("N").map_or(20, |n| n.parse().unwrap());
-    explore(&Space, Rules::Memory, 0..n);
-    for kind in
-        [&[Kind::Few][..], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]]
-    {
-        println!("{kind:?}");
-        let kinds: &'static [Kind] = Box::leak(kind.to_vec().into_boxed_slice());
-        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
-            .with_kinds(kinds);
-        explore(
-            &subject,
-            Rules::Memory,
-            0..(if kind[0] == Kind::Few || kind[0] == Kind::Mixed { n } else { n / 10 }),
-        );
-    }
+fn it_comes_back_from_every_power_cut_that_is_looked_at() {
+    let jobs = jobs(&[Rules::Memory]);
+    let report = explore(&plan(Budget::Histories(2)), &jobs, &|_| ());
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(report.tally.histories, 2 * jobs.len() as u64);
+    assert!(!report.is_interrupted);
 }
 
 #[test]
-fn mutants() {
-    let kinds: &[&'static [Kind]] =
-        &[&[Kind::Few], &[Kind::Mixed], &[Kind::Blocks], &[Kind::Large], &[Kind::Collecting]];
-    let secs: u64 = std::env::var("SECS").map_or(10, |n| n.parse().unwrap());
-    let mut judged = std::collections::BTreeMap::new();
-    for kind in kinds {
-        let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
-            .with_kinds(kind);
-        let mutants = halite_lab::Mutants::find(&subject, Rules::Memory, 0..20);
-        for mutant in mutants.all() {
-            if judged.get(&mutant).is_some_and(|v: &halite_lab::Verdict| v.caught.is_some()) {
-                continue;
-            }
-            let (verdict, _) = mutants.judge(
-                &subject,
-                mutant,
-                &Effort::default(),
-                std::time::Duration::from_secs(secs),
-            );
-            judged.insert(mutant, verdict);
-        }
-    }
-    for (m, v) in judged {
-        println!(
-            "{} {}:{} {} {}",
-            m.request.name(),
-            m.site.file(),
-            m.site.line(),
-            v.histories,
-            v.caught.map_or("SURVIVES".into(), |c| format!("{}: {}", c.case, c.what))
-        );
-    }
+fn a_seed_looks_at_the_same_on_any_number_of_threads() {
+    let look = |threads| {
+        let jobs = jobs(&[Rules::Memory]);
+        let plan = Plan { threads, ..plan(Budget::Histories(3)) };
+        let tally = explore(&plan, &jobs[..3], &|_| ()).tally;
+        (tally.histories, tally.crash_points, tally.images)
+    };
+    assert_eq!(look(1), look(3));
+}
+
+#[test]
+fn an_interrupted_campaign_ends_with_what_it_has() {
+    let plan = plan(Budget::Histories(u64::MAX));
+    let interrupt = Arc::clone(&plan.interrupt);
+    let stop = |_| interrupt.store(true, std::sync::atomic::Ordering::Relaxed);
+    let report = explore(&plan, &jobs(&[Rules::Memory]), &stop);
+    assert!(report.is_interrupted && report.tally.images > 0);
+}
+
+#[test]
+fn what_a_mutant_breaks_is_told_by_its_case() {
+    let jobs = jobs(&[Rules::Memory]);
+    let score = mutate(&plan(Budget::Histories(2)), &jobs[..2], &|_| ());
+    assert!(score.findings.is_empty(), "{:?}", score.findings);
+    assert!(score.caught() > 0 && score.caught() <= score.verdicts.len());
+    let verdict = score.verdicts.iter().find(|verdict| verdict.caught.is_some()).unwrap();
+    let caught = verdict.caught.as_ref().unwrap();
+    let (name, case) = caught.case.split_once(':').unwrap();
+    let job = jobs.iter().find(|job| job.name() == name).unwrap();
+    let mutant = (verdict.mutant.site, verdict.mutant.request);
+    let replay = job.replay(case, Some(mutant)).unwrap();
+    assert!(replay.what.is_some() && replay.story.len() > 2, "{:?}", replay.story);
+}
+
+#[test]
+fn a_case_of_another_history_is_refused() {
+    let jobs = jobs(&[Rules::Memory]);
+    let error = jobs[1].replay("memory:1:9999999.0", None).unwrap_err();
+    assert!(error.contains("no crash number 1"), "{error}");
+    assert!(jobs[1].replay("soup:1", None).is_err());
 }
