@@ -46,7 +46,7 @@ impl Database {
     /// The key space called `name`, created durably if there is none.
     ///
     /// # Errors
-    /// [`Error::KeySpaceName`] if the name is empty or too long; what a write returns.
+    /// [`crate::Error::KeySpaceName`] if the name is empty or too long; what a write returns.
     pub fn key_space(&self, name: &str) -> Result<KeySpace> {
         let id = self.engine.key_space(name)?;
         Ok(KeySpace::new(Arc::clone(&self.engine), name, id))
@@ -68,7 +68,7 @@ impl Database {
     /// Removes a key space with all that is in it, durably and atomically.
     ///
     /// # Errors
-    /// [`Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
+    /// [`crate::Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
     pub fn drop_key_space(&self, space: &KeySpace) -> Result<()> {
         self.engine.drop_key_space(space.id)
     }

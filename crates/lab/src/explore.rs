@@ -222,7 +222,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 if goes_deeper && !run.detected {
                     self.lints.see(&trace);
-                    self.requests.extend(requests(&trace, self.rules));
                     self.crash_everywhere(&run.worlds, &trace, seed)
                 } else {
                     Ok(())
@@ -254,7 +253,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
         for (number, event) in (0..).zip(&trace.events) {
             cells.begin(number, event.what);
             grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
-            if cells.shrinks(event.what, trace) {
+            let shrinks = cells.shrinks(event.what, trace);
+            let request = event.what.request().filter(|request| self.rules.heed(*request, shrinks));
+            self.requests.extend(request.map(|request| (event.site, request)));
+            if shrinks {
                 let point =
                     Point { number, certain_since, worlds, trace, cells: &cells, images_max };
                 self.crash_at(&point, seed)?;
@@ -298,7 +300,13 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let image = images.get(number);
             if only.is_some() {
                 self.replayed = depth + 1;
-                self.story.extend(story::of_crash(point.number, point.trace, &dirty, &image));
+                self.story.extend(story::of_crash(
+                    point.number,
+                    point.trace,
+                    &dirty,
+                    &files,
+                    &image,
+                ));
             }
             let before = self.disk.now();
             self.crashes.push(Crash { point: point.number, image: number });
@@ -366,13 +374,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
         };
         self.live(allowed, &actions, goes_deeper, seed)
     }
-}
-
-/// The requests in a trace that count under the rules.
-fn requests(trace: &Trace, rules: Rules) -> impl Iterator<Item = (Site, Request)> {
-    let counts = move |request: &Request| rules.heed(*request);
-    let all = trace.events.iter();
-    all.filter_map(move |event| Some((event.site, event.what.request().filter(counts)?)))
 }
 
 /// What a store does after it came back: it goes on, is closed and opened now and then, and goes on.

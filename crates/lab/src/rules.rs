@@ -52,12 +52,13 @@ impl Rules {
         }
     }
 
-    /// Whether a request makes anything durable under these rules, or helps to.
-    pub(crate) fn heed(self, request: Request) -> bool {
-        match request {
-            Request::Flush => self == Self::Memory,
-            Request::Fence => matches!(self, Self::Memory | Self::Platform),
-            Request::Sync => true,
+    /// Whether a request matters under these rules. `shrinks`: it makes something durable that was not.
+    pub(crate) fn heed(self, request: Request, shrinks: bool) -> bool {
+        match (request, self) {
+            (Request::Sync, _) | (_, Self::Memory) => true,
+            // A fence waits only for what was streamed; after other stores it is idle.
+            (Request::Fence, Self::Platform) => shrinks,
+            _ => false,
         }
     }
 

@@ -23,8 +23,8 @@ and is crashed again while it recovers. Of few images all are looked at, of many
 
 Ctrl-C ends it with the summary so far.
 
-Exit codes: 0 nothing found, 5 a violation, 130 interrupted without one. With --replay: 0 if the case
-is well, 5 if it is a violation, 1 if there is no such case.";
+Exit codes: 0 nothing found, 5 a violation, 130 interrupted without one.
+With --replay: 0 the case is well, 5 it is a violation, 1 there is no such case.";
 
 /// Cut the power at every event of many histories, and see what comes back
 #[derive(Debug, Args)]
