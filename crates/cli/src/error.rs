@@ -49,6 +49,12 @@ pub(crate) enum Error {
     #[error("interrupted; {records} loaded and kept, the rest is not read")]
     Interrupted { records: String },
 
+    #[error("{found}")]
+    LabFound { found: String },
+
+    #[error("interrupted; the summary is of what was looked at until then")]
+    LabInterrupted,
+
     #[error(transparent)]
     Server(#[from] halite_server::Error),
 }
@@ -70,7 +76,8 @@ impl Error {
             Self::DamageFound { .. } => 4,
             Self::Database { source, .. } if source.damage().is_some() => 4,
             Self::LoadFailed { source, .. } => source.exit_code(),
-            Self::Interrupted { .. } => 130,
+            Self::LabFound { .. } => 5,
+            Self::Interrupted { .. } | Self::LabInterrupted => 130,
             _ => 1,
         }
     }

@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod duration;
 mod error;
 mod escape;
 mod folder;
 mod formats;
+mod interrupt;
 mod loader;
 mod output;
 mod place;
@@ -21,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{Bench, Check, Completions, Del, Dump, Get, Load, Put, Scan, Serve, Stat};
+use commands::{Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Scan, Serve, Stat};
 use error::{Error, Result};
 
 const EXAMPLES: &str = "\
@@ -34,6 +36,7 @@ Examples:
   halite load ./docs --dir /usr/share/doc
   halite dump ./data backup.tsv          everything, for `halite load ./other backup.tsv`
   halite check ./data                    verify every checksum
+  halite lab crash                       look for a power cut that the store does not survive
 
 A database is a folder, and one process at a time holds it: stop the server before another command
 works on its folder. `halite COMMAND --help` has more examples.
@@ -44,7 +47,8 @@ Exit codes:
   2    the command line is wrong
   3    `get`: the key is not there
   4    damage found: stored bytes fail their checksum
-  130  interrupted: `load` stopped early and kept what it says";
+  5    `lab`: a violation, or a mutant that nothing caught
+  130  interrupted: `load` kept what it says, `lab` says what it looked at";
 
 /// An ordered, durable key-value database for memory that persists.
 #[derive(Debug, Parser)]
@@ -66,6 +70,7 @@ enum Command {
     Stat(Stat),
     Check(Check),
     Bench(Bench),
+    Lab(Lab),
     Completions(Completions),
 }
 
@@ -81,6 +86,7 @@ fn main() -> ExitCode {
         Command::Stat(stat) => stat.run(),
         Command::Check(check) => check.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(),
     };
     match done {

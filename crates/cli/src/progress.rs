@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const BYTES_OF_STREAM: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
 const RECORDS: &str = "{msg} {wide_bar} {human_pos}/{human_len} records {eta}";
+const LAB: &str = "{wide_bar} {percent}% {elapsed} {msg}";
 
 /// A bar over bytes; without a length, a spinner that counts them.
 pub(crate) fn bytes(doing: &'static str, len: Option<u64>) -> ProgressBar {
@@ -17,6 +18,11 @@ pub(crate) fn bytes(doing: &'static str, len: Option<u64>) -> ProgressBar {
 /// A bar over records.
 pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
     bar(doing, Some(len), RECORDS)
+}
+
+/// A bar over what a lab may spend, in thousandths; the message says what it saw.
+pub(crate) fn lab() -> ProgressBar {
+    bar("", Some(1000), LAB)
 }
 
 /// It is drawn on standard error, only where both it and standard output are a terminal, and it leaves
@@ -37,7 +43,7 @@ mod tests {
 
     #[test]
     fn the_templates_are_well_formed() {
-        for template in [BYTES, BYTES_OF_STREAM, RECORDS] {
+        for template in [BYTES, BYTES_OF_STREAM, RECORDS, LAB] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_engine::{Engine, Error};
-use halite_indexlog::IndexLog;
+use halite_engine::Engine;
 
-use crate::{Batch, Builder, Domain, ENGINES, KeySpace, Progress, Result, Stats, VerifyReport};
+use crate::{Batch, Builder, Domain, KeySpace, Progress, Result, Stats, VerifyReport, open_engine};
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
 #[derive(Clone)]
@@ -40,20 +39,14 @@ impl Database {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
-        let engine: Arc<dyn Engine> = match &*options.engine {
-            IndexLog::NAME => Arc::new(IndexLog::open(&engine_options)?),
-            name => {
-                let (name, known) = (name.to_owned(), ENGINES.join(", "));
-                return Err(Error::UnknownEngine { name, known });
-            }
-        };
+        let engine = open_engine(&options.engine, &engine_options)?;
         Ok(Self { engine, path: path.to_owned() })
     }
 
     /// The key space called `name`, created durably if there is none.
     ///
     /// # Errors
-    /// [`Error::KeySpaceName`] if the name is empty or too long; what a write returns.
+    /// [`crate::Error::KeySpaceName`] if the name is empty or too long; what a write returns.
     pub fn key_space(&self, name: &str) -> Result<KeySpace> {
         let id = self.engine.key_space(name)?;
         Ok(KeySpace::new(Arc::clone(&self.engine), name, id))
@@ -75,7 +68,7 @@ impl Database {
     /// Removes a key space with all that is in it, durably and atomically.
     ///
     /// # Errors
-    /// [`Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
+    /// [`crate::Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
     pub fn drop_key_space(&self, space: &KeySpace) -> Result<()> {
         self.engine.drop_key_space(space.id)
     }

@@ -35,17 +35,16 @@
 mod batch;
 mod builder;
 mod database;
+mod engines;
 mod key_space;
 
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::Database;
+pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
     Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, Progress, Recovery, Result, Stats,
     VALUE_LEN_MAX, VerifyReport,
 };
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
-
-/// The engines by the names that [`Builder::engine`] and `--engine` take; the first is the default.
-pub const ENGINES: &[&str] = &[halite_indexlog::IndexLog::NAME];

@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use halite_pmem::{Medium, ModelFile, Request, Site, Trace, What};
@@ -37,6 +38,15 @@ pub struct Effort {
     pub nested_percent: [u64; 2],
     /// When to stop, finished or not.
     pub deadline: Option<Instant>,
+    /// Stops it at once when it becomes true.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Effort {
+    fn is_spent(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
 }
 
 impl Default for Effort {
@@ -47,7 +57,16 @@ impl Default for Effort {
             nested_images_max: [12, 4],
             nested_percent: [12, 6],
             deadline: None,
+            interrupt: Arc::default(),
         }
+    }
+}
+
+impl Effort {
+    /// A short look, for many histories.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self { images_max: 12, history_images_max: 300, ..Self::default() }
     }
 }
 
@@ -111,8 +130,11 @@ pub struct Explorer<'a, S: Subject> {
     known: HashMap<u64, Option<Arc<World>>>,
     /// Only this case, with its story.
     replay: Option<Case>,
+    /// How many crashes of that case there were.
+    replayed: usize,
     /// The seed of the history at hand, and its schedule.
     history: (u64, Option<u32>),
+    disregarded: Option<(Site, Request)>,
     crashes: Vec<Crash>,
     traces: Vec<Trace>,
     story: Vec<String>,
@@ -140,7 +162,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
             disk: Disk::new(medium),
             known: HashMap::new(),
             replay: None,
+            replayed: 0,
             history: (0, None),
+            disregarded: None,
             crashes: Vec::new(),
             traces: Vec::new(),
             story: Vec::new(),
@@ -150,14 +174,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// Looks as deep and as wide from now on.
-    pub fn set_effort(&mut self, effort: Effort) {
-        self.effort = effort;
+    /// Disregards what one place in the code requests, from now on.
+    pub fn disregard(&mut self, request: Option<(Site, Request)>) {
+        self.disregarded = request;
+        self.disk.medium.disregard(request);
     }
 
-    /// Disregards what one place in the code requests, from now on.
-    pub fn disregard(&self, request: Option<(Site, Request)>) {
-        self.disk.medium.disregard(request);
+    pub(crate) fn disregarded(&self) -> Option<(Site, Request)> {
+        self.disregarded
     }
 
     /// Looks at the history of a seed. Returns the first violation.
@@ -168,9 +192,21 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
     /// anything is.
     pub fn replay(&mut self, case: &Case) -> (Vec<String>, Option<String>) {
+        let history = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
+        self.replay_by(case, history, |explorer| explorer.explore(case.seed))
+    }
+
+    /// Looks at one case by an exploration that meets it.
+    pub(crate) fn replay_by(
+        &mut self,
+        case: &Case,
+        history: Vec<String>,
+        explore: impl FnOnce(&mut Self) -> Option<Violation>,
+    ) -> (Vec<String>, Option<String>) {
         self.replay = Some(case.clone());
-        self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
-        let violation = self.explore(case.seed);
+        self.replayed = 0;
+        self.story = history;
+        let violation = explore(self);
         self.replay = None;
         (std::mem::take(&mut self.story), violation.map(|violation| violation.what))
     }
@@ -221,6 +257,12 @@ impl<'a, S: Subject> Explorer<'a, S> {
         explored.err()
     }
 
+    /// How many of the crashes of the last replayed case there are: fewer than the case has if the
+    /// store is not the one in which it was found.
+    pub(crate) fn crashes_replayed(&self) -> usize {
+        self.replayed
+    }
+
     fn explore_history(&mut self, seed: u64) -> Option<Violation> {
         self.history = (seed, None);
         self.tally.histories += 1;
@@ -256,7 +298,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 if goes_deeper && !run.detected {
                     self.lints.see(&trace);
-                    self.requests.extend(requests(&trace, self.rules));
                     self.crash_everywhere(&run.worlds, &trace, 0, seed)
                 } else {
                     Ok(())
@@ -291,7 +332,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
         for (number, event) in (0..).zip(&trace.events) {
             cells.begin(number, event.what);
             grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
-            if cells.shrinks(event.what, trace) {
+            let shrinks = cells.shrinks(event.what, trace);
+            let request = event.what.request().filter(|request| self.rules.heed(*request, shrinks));
+            self.requests.extend(request.map(|request| (event.site, request)));
+            if shrinks {
                 let point =
                     Point { number, certain_since, oracle, trace, cells: &cells, images_max };
                 if number >= from {
@@ -301,7 +345,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 certain_since = number;
                 grew = false;
             }
-            if self.effort.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            if self.effort.is_spent() {
                 return Ok(());
             }
         }
@@ -329,14 +373,24 @@ impl<'a, S: Subject> Explorer<'a, S> {
             depth => self.effort.nested_images_max[depth - 1],
         };
         let seed = Random::of(&[seed, point.number.into()]).next();
-        let images = Images::new(&dirty, files.len(), point.trace, seed, images_max);
+        let images = Images::new(&dirty, files.len(), point.trace, seed);
         self.tally.crash_points += 1;
-        self.tally.complete_points += u64::from(images.is_complete());
-        let numbers = only.map_or(0..images.len(), |number| number..number + 1);
+        let (numbers, is_complete) = match only {
+            Some(number) => (vec![number], false),
+            None => images.numbers(images_max),
+        };
+        self.tally.complete_points += u64::from(is_complete);
         for number in numbers {
             let image = images.get(number);
             if only.is_some() {
-                self.story.extend(story::of_crash(point.number, point.trace, &dirty, &image));
+                self.replayed = depth + 1;
+                self.story.extend(story::of_crash(
+                    point.number,
+                    point.trace,
+                    &dirty,
+                    &files,
+                    &image,
+                ));
             }
             let before = self.disk.now();
             self.crashes.push(Crash { point: point.number, image: number });
@@ -408,13 +462,6 @@ impl<'a, S: Subject> Explorer<'a, S> {
         };
         self.live(allowed, &actions, goes_deeper, seed)
     }
-}
-
-/// The requests in a trace that count under the rules.
-fn requests(trace: &Trace, rules: Rules) -> impl Iterator<Item = (Site, Request)> {
-    let counts = move |request: &Request| rules == Rules::Memory || *request != Request::Flush;
-    let all = trace.events.iter();
-    all.filter_map(move |event| Some((event.site, event.what.request().filter(counts)?)))
 }
 
 /// What a store does after it came back: it goes on, is closed and opened now and then, and goes on.

@@ -13,11 +13,10 @@ pub(crate) struct Images<'a> {
     /// Ways in which the file system may remember the file.
     files: usize,
     seed: u64,
-    /// How many images there are, if all are looked at.
-    all: Option<u64>,
-    /// Whether versions of cells count words, not stores.
+    /// How many images are numbered one by one; behind them every number is one drawn at random.
+    numbered: u64,
+    /// Whether versions of cells count words, not stores: then the numbered images are all there are.
     by_word: bool,
-    count: u64,
     /// The dirty cells by the place in the code that stored to them last, so that the one word of a
     /// map is drawn as often as the thousand lines of a value.
     groups: Vec<Vec<usize>>,
@@ -31,51 +30,52 @@ pub(crate) struct Image {
 
 const NOTHING: Choice = Choice { whole: 0, torn: 0 };
 
+/// Images are numbered one by one if there are no more of them.
+const NUMBERED_MAX: u64 = 128;
+
 impl<'a> Images<'a> {
-    /// At most `count_max` of the images.
     pub(crate) fn new(
         dirty: &'a [(u64, &'a [Part])],
         files: usize,
         trace: &Trace,
         seed: u64,
-        count_max: u64,
     ) -> Self {
         let product = |versions: fn(&[Part]) -> u64| {
             dirty.iter().try_fold(files as u64, |product, (_, parts)| {
-                product.checked_mul(versions(parts)).filter(|&product| product <= count_max)
+                product.checked_mul(versions(parts)).filter(|&product| product <= NUMBERED_MAX)
             })
         };
         let (words, stores) = (product(versions_by_word), product(versions_by_store));
-        let all = words.or(stores);
-        // Where only whole stores were counted, as many torn ones are looked at besides.
-        let sampled = if words.is_some() { 0 } else { count_max - stores.unwrap_or_default() };
-        let count = all.unwrap_or_default() + sampled;
         let mut groups: BTreeMap<Site, Vec<usize>> = BTreeMap::new();
-        if sampled > 0 {
+        if words.is_none() {
             for (number, (_, parts)) in dirty.iter().enumerate() {
                 let last = parts.last().map(|part| trace.events[part.event as usize].site);
                 last.into_iter().for_each(|site| groups.entry(site).or_default().push(number));
             }
         }
         let groups = groups.into_values().collect();
-        Self { dirty, files, seed, all, by_word: words.is_some(), count, groups }
+        let numbered = words.or(stores).unwrap_or_default();
+        Self { dirty, files, seed, numbered, by_word: words.is_some(), groups }
     }
 
-    pub(crate) fn len(&self) -> u64 {
-        self.count
-    }
-
-    /// Whether these are all images that the rules allow, if a copy goes forward.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.by_word
+    /// The numbers of at most so many images; and whether they are all that the rules allow, if a copy
+    /// goes forward.
+    pub(crate) fn numbers(&self, count_max: u64) -> (Vec<u64>, bool) {
+        if self.by_word && self.numbered <= count_max {
+            return ((0..self.numbered).collect(), true);
+        }
+        let mut random = Random::of(&[self.seed, count_max]);
+        let numbers = (0..count_max).map(|count| match self.numbered {
+            // What was counted by stores is followed by what is torn.
+            numbered if !self.by_word && numbered <= count_max / 2 => count,
+            numbered if numbered > 0 && (self.by_word || count % 2 == 0) => random.below(numbered),
+            numbered => numbered + count,
+        });
+        (numbers.collect(), false)
     }
 
     pub(crate) fn get(&self, number: u64) -> Image {
-        if self.all.is_some_and(|all| number < all) {
-            self.nth(number)
-        } else {
-            self.sample(number)
-        }
+        if number < self.numbered { self.nth(number) } else { self.sample(number) }
     }
 
     /// Counts through all versions of all cells.

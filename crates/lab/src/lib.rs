@@ -11,29 +11,34 @@
 //! goes on from there.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments.
-//! From a test:
+//! In a test, [`check`] panics at the first violation and tells how it comes about:
 //!
 //! ```
-//! use halite_lab::{Effort, Explorer, Rules, Store};
+//! use halite_lab::{Rules, Store, check};
 //! # use std::sync::Arc;
 //! # use halite_indexlog::IndexLog;
 //!
 //! let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
-//! let mut explorer = Explorer::new(&subject, Rules::Memory, Effort::default());
-//! for seed in 0..3 {
-//!     assert!(explorer.explore(seed).is_none());
-//! }
+//! let tally = check(&subject, Rules::Memory, 0..3);
+//! assert!(tally.crash_points > 0);
 //! ```
+//!
+//! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` does
+//! nothing else. [`suite`] is the list for an engine.
 #![forbid(unsafe_code)]
 
+mod campaign;
 mod case;
 mod cells;
+mod check;
 mod disk;
 mod explore;
 mod images;
+mod job;
 mod linearize;
 mod lint;
 mod mutate;
+mod plan;
 mod quiet;
 mod random;
 mod rules;
@@ -43,13 +48,20 @@ mod space;
 mod store;
 mod story;
 mod subject;
+mod suite;
 
+pub use campaign::{Report, explore};
 pub use case::{Case, Crash};
+pub use check::check;
 pub use explore::{Effort, Explorer, Tally, Violation};
+pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen};
 pub use lint::{Lint, Lints};
-pub use mutate::{Mutant, Mutants, Verdict};
+pub use mutate::{Mutant, Score, Verdict, find_request, mutate};
+pub use plan::{Budget, Plan, Progress};
 pub use random::Random;
 pub use rules::Rules;
 pub use space::{Space, SpaceStep};
 pub use store::{Change, Kind, Step, Store};
+pub use story::place;
 pub use subject::{Action, Digest, Refusal, Subject, World};
+pub use suite::suite;

@@ -1,6 +1,6 @@
 //! What a power cut may leave: the rules of persistency.
 
-use halite_pmem::{Domain, LINE};
+use halite_pmem::{Domain, LINE, Request};
 
 /// A set of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,17 @@ impl Rules {
             Self::Memory => Domain::Memory,
             Self::PageCache => Domain::PageCache,
             Self::Platform | Self::FailedPlatform => Domain::Platform,
+        }
+    }
+
+    /// Whether a request can matter under these rules. `shrinks`: it makes something durable that was
+    /// not.
+    pub(crate) fn heed(self, request: Request, shrinks: bool) -> bool {
+        match (request, self) {
+            (Request::Sync, _) | (_, Self::Memory) | (Request::Fence, Self::PageCache) => true,
+            // A fence waits only for what was streamed; after other stores it is idle.
+            (Request::Fence, Self::Platform) => shrinks,
+            _ => false,
         }
     }
 

@@ -8,10 +8,11 @@
 use std::sync::{Arc, Mutex};
 
 use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
-use halite_pmem::{Medium, PoolOptions, Trace, What, locks};
+use halite_pmem::{Medium, PoolOptions, Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
+use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
 use crate::store::{Store, named};
@@ -60,6 +61,13 @@ impl Request {
 }
 
 impl Plan {
+    fn story(&self) -> Vec<String> {
+        let mut story = vec![format!("Before: {:?}", self.before)];
+        let threads = self.threads.iter().enumerate();
+        story.extend(threads.map(|(number, requests)| format!("Thread {number}: {requests:?}")));
+        story
+    }
+
     fn draw(random: &mut Random) -> Self {
         let large = random.percent(10);
         // So that space is collected while the threads run.
@@ -146,13 +154,22 @@ fn note(what: u64, call: usize) -> u64 {
     what | (call as u64) << 2
 }
 
+/// On what medium a plan runs.
+#[derive(Clone, Copy)]
+struct MediumPlan {
+    rules: Rules,
+    seed: u64,
+    disregarded: Option<(Site, halite_pmem::Request)>,
+}
+
 /// Runs a plan on a new medium, inside the simulation.
-fn execute<F>(open: &Arc<F>, plan: &Plan, rules: Rules, medium_seed: u64) -> Execution
+fn execute<F>(open: &Arc<F>, plan: &Plan, on: MediumPlan) -> Execution
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + 'static,
 {
-    let medium = Medium::new(rules.domain(), CAPACITY).expect("room for a medium");
-    medium.seed(medium_seed);
+    let medium = Medium::new(on.rules.domain(), CAPACITY).expect("room for a medium");
+    medium.seed(on.seed);
+    medium.disregard(on.disregarded);
     let calls: usize = plan.threads.iter().map(Vec::len).sum();
     let effects = Arc::new(Mutex::new(vec![None; calls]));
     let lived = live(open, plan, &medium, &effects);
@@ -265,15 +282,32 @@ where
         })
     }
 
+    /// Looks at one case of [`Explorer::explore_schedules`] alone, as [`Explorer::replay`] does.
+    pub fn replay_schedule(
+        &mut self,
+        case: &Case,
+        schedules: u32,
+    ) -> (Vec<String>, Option<String>) {
+        let plan = Plan::draw(&mut Random::of(&[case.seed, 1]));
+        self.replay_by(case, plan.story(), |explorer| {
+            explorer.explore_schedules(case.seed, schedules)
+        })
+    }
+
     fn execute_plan(&mut self, seed: u64, schedules: u32) -> Vec<Execution> {
         let mut random = Random::of(&[seed, 1]);
         let plan = Plan::draw(&mut random);
         let executions = Arc::new(Mutex::new(Vec::new()));
-        let (open, rules, medium_seed) = (self.subject().opener(), self.rules(), self.identity());
+        let open = self.subject().opener();
+        let medium = MediumPlan {
+            rules: self.rules(),
+            seed: self.identity(),
+            disregarded: self.disregarded(),
+        };
         let run = {
             let (executions, plan) = (Arc::clone(&executions), plan.clone());
             move || {
-                let execution = execute(&open, &plan, rules, medium_seed);
+                let execution = execute(&open, &plan, medium);
                 executions.lock().unwrap_or_else(|held| held.into_inner()).push(execution);
             }
         };

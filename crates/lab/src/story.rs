@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use halite_pmem::{Site, Trace, What};
+use halite_pmem::{ModelFile, Site, Trace, What};
 
 use crate::cells::Part;
 use crate::images::Image;
@@ -33,6 +33,7 @@ pub(crate) fn of_crash(
     point: u32,
     trace: &Trace,
     dirty: &[(u64, &[Part])],
+    files: &[(u32, ModelFile)],
     image: &Image,
 ) -> Vec<String> {
     let next = match trace.events.get(point as usize) {
@@ -40,6 +41,11 @@ pub(crate) fn of_crash(
         None => "the end".to_owned(),
     };
     let mut story = vec![format!("The power is cut before event {point}, {next}:")];
+    if files.len() > 1 {
+        let (_, ModelFile { named, len, .. }) = files[image.file];
+        let name = if named { "its name" } else { "no name, and is lost" };
+        story.push(format!("  the file: it has {len} bytes and {name}"));
+    }
     let (mut left, mut taken) = (Vec::new(), Vec::new());
     for ((_, parts), choice) in dirty.iter().zip(&image.choices) {
         let (whole, rest) = parts.split_at(choice.whole as usize);
@@ -81,8 +87,9 @@ fn tell(part: &Part, trace: &Trace, point: u32, more: &str) -> String {
     format!("{bytes} bytes at {start:#x}, stored at {}, {flushed}{more}", place(store.site))
 }
 
-/// `crates/x/src/y.rs:12`.
-pub(crate) fn place(site: Site) -> String {
+/// A place in the code, for people: `crates/x/src/y.rs:12`.
+#[must_use]
+pub fn place(site: Site) -> String {
     let file = site.file();
     let from = file.find("crates/").unwrap_or(0);
     format!("{}:{}", &file[from..], site.line())

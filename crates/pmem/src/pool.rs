@@ -357,9 +357,9 @@ impl Pool {
                 const PAGE: u64 = 4096;
                 let Some(span) = Span::of(ranges) else { return Ok(()) };
                 let at = span.start / PAGE * PAGE;
-                let len = span.end.next_multiple_of(PAGE) - at;
-                let what = if span.is_near() { What::Sync { at, len } } else { What::SyncFile };
-                medium.sync(self.path(), what, site)
+                let near = What::Sync { at, len: span.end.next_multiple_of(PAGE) - at };
+                let all = What::Sync { at: 0, len: self.len() };
+                medium.sync(self.path(), if span.is_near() { near } else { all }, site)
             }
         }
     }

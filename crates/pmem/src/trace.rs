@@ -42,7 +42,7 @@ pub enum What {
         /// How many there are.
         count: u32,
     },
-    /// The kernel made pages durable.
+    /// The kernel made pages durable: what a fence is on an ordinary file.
     Sync {
         /// Where the first page begins.
         at: u64,
@@ -78,9 +78,9 @@ pub enum What {
 pub enum Request {
     /// A write-back; of streamed bytes, their way past the cache.
     Flush,
-    /// A fence.
+    /// A fence; on an ordinary file, a sync of pages.
     Fence,
-    /// A sync of the kernel's.
+    /// A sync of the whole file, or of its name.
     Sync,
 }
 
@@ -102,8 +102,8 @@ impl What {
     pub fn request(self) -> Option<Request> {
         match self {
             Self::Flush { .. } => Some(Request::Flush),
-            Self::Fence { .. } => Some(Request::Fence),
-            Self::Sync { .. } | Self::SyncFile | Self::SyncFolder => Some(Request::Sync),
+            Self::Fence { .. } | Self::Sync { .. } => Some(Request::Fence),
+            Self::SyncFile | Self::SyncFolder => Some(Request::Sync),
             _ => None,
         }
     }

@@ -4,22 +4,20 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::{ArgGroup, Args};
 use halite::Database;
 use indicatif::ProgressBar;
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use crate::folder::{check_folder, open_or_create};
 use crate::formats::{Format, Record};
 use crate::loader::Loader;
 use crate::place::Place;
 use crate::tree::Tree;
-use crate::{Error, Result, output, progress, size};
+use crate::{Error, Result, interrupt, output, progress, size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -116,7 +114,8 @@ impl Load {
         bar: &ProgressBar,
         skipped: Option<u64>,
     ) -> Result<()> {
-        let interrupted = interruption().map_err(|error| Error::io("signals", error))?;
+        let interrupted = Arc::default();
+        interrupt::raise(&interrupted)?;
         let db = open_or_create(&self.place.path)?;
         let started = Instant::now();
         let mut loader = Loader::new(&db, &self.place.space);
@@ -182,15 +181,4 @@ fn open_input(file: &Path) -> Result<(String, Box<dyn Read>, Option<u64>)> {
         return Err(Error::input(name, "a folder; load the files below it with --dir"));
     }
     Ok((name, Box::new(input), metadata.is_file().then_some(metadata.len())))
-}
-
-/// Becomes true at the first SIGINT or SIGTERM; the second ends the process, as a way out of a read
-/// from a pipe that nobody writes to.
-fn interruption() -> io::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_default(signal, Arc::clone(&interrupted))?;
-        flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
 }

@@ -7,6 +7,7 @@ mod bulk;
 mod data;
 mod inspection;
 mod kill;
+mod lab;
 mod run;
 mod serve;
 mod served;

@@ -7,7 +7,7 @@ use crate::run::Home;
 #[test]
 fn help_documents_the_exit_codes() {
     let help = Home::new().text(&["--help"]);
-    for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "130 "] {
+    for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "130 "] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "{code}");
     }
 }

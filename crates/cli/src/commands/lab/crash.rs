@@ -1,0 +1,106 @@
+//! `halite lab crash`.
+
+use clap::Args;
+use halite_lab::{Case, Report, explore, find_request};
+use serde_json::json;
+
+use super::report::{Table, findings_json, lints_json, numbers};
+use super::{Bench, show};
+use crate::size::count;
+use crate::{Error, Result, output, progress};
+
+const EXAMPLES: &str = "\
+Examples:
+  halite lab crash                               a minute, under all rules
+  halite lab crash --seed 7 --budget 10m         the same histories, and more of them
+  halite lab crash --rules memory --json
+  halite lab crash --replay indexlog-few:memory:1f2e3d:120.3/8.1
+  halite lab crash --replay alloc:memory:1f2e3d:35.0 --without fence@crates/alloc/src/table.rs:98
+
+Histories are made from the seed; the power is cut at every event of each after which something else
+may be left; the engine comes back from what may be left, is compared with what it had acknowledged,
+and is crashed again while it recovers. Of few images all are looked at, of many a sample.
+
+Ctrl-C ends it with the summary so far.
+
+Exit codes: 0 nothing found, 5 a violation, 130 interrupted without one.
+With --replay: 0 the case is well, 5 it is a violation, 1 there is no such case.";
+
+/// Cut the power at every event of many histories, and see what comes back
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Crash {
+    #[command(flatten)]
+    bench: Bench,
+
+    /// Look at this case alone, and tell how it comes about
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["seed", "budget", "rules", "threads"])]
+    replay: Option<String>,
+
+    /// Replay with this request left out, as `halite lab mutate` prints it
+    #[arg(long, value_name = "REQUEST@PLACE", requires = "replay")]
+    without: Option<String>,
+}
+
+impl Crash {
+    pub(super) fn run(&self) -> Result<()> {
+        match &self.replay {
+            Some(case) => self.replay(case),
+            None => self.explore(),
+        }
+    }
+
+    fn explore(&self) -> Result<()> {
+        let bench = &self.bench;
+        let plan = bench.plan()?;
+        let bar = progress::lab();
+        let report = explore(&plan, &bench.jobs(), &show(&bar, "crashing"));
+        bar.finish_and_clear();
+        let Report { tally, lints, findings, elapsed, .. } = &report;
+        if bench.json {
+            let mut object = numbers(bench, &plan, tally, *elapsed);
+            object["interrupted"] = report.is_interrupted.into();
+            object["violations"] = findings_json(findings);
+            object["lints"] = lints_json(lints);
+            output::json(&object)?;
+        } else {
+            let mut table = Table::new(&plan, bench, *elapsed);
+            table.tally(&plan, tally, *elapsed);
+            table.findings(bench, findings)?;
+            table.lints(lints);
+            output::text(&table.into_text())?;
+        }
+        match findings.len() {
+            0 if report.is_interrupted => Err(Error::LabInterrupted),
+            0 => Ok(()),
+            found => Err(Error::LabFound {
+                found: format!("{} found", count(found as u64, "violation")),
+            }),
+        }
+    }
+
+    fn replay(&self, case: &str) -> Result<()> {
+        let (job, rest) = self.bench.job_of(case)?;
+        let wrong = |why| Error::input(format!("--replay {case}"), why);
+        let seed = rest.parse::<Case>().map_err(wrong)?.seed;
+        let without = match &self.without {
+            None => None,
+            Some(text) => Some(find_request(&*job, seed, text).ok_or_else(|| {
+                let why = "the history of this case makes no such request";
+                Error::input(format!("--without {text}"), why)
+            })?),
+        };
+        let replay = job.replay(rest, without).map_err(wrong)?;
+        if self.bench.json {
+            let story = replay.story;
+            output::json(&json!({ "case": case, "story": story, "what": replay.what }))?;
+        } else {
+            let end = replay.what.as_deref().unwrap_or("nothing; it came back as it must");
+            output::text(&format!("{}\nWrong: {end}\n", replay.story.join("\n")))?;
+        }
+        match replay.what {
+            None => Ok(()),
+            Some(_) => Err(Error::LabFound { found: format!("{case} is a violation") }),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `halite lab`.
+
+mod crash;
+mod mutate;
+mod report;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use halite_lab::{Budget, Job, Plan, Progress, Rules, suite};
+use indicatif::ProgressBar;
+
+use crate::{Error, Result, duration, interrupt, size};
+use crash::Crash;
+use mutate::Mutate;
+
+const EXAMPLES: &str = "\
+Examples:
+  halite lab crash                       look for a power cut that the engine does not survive
+  halite lab crash --budget 10m --rules memory,page-cache
+  halite lab crash --replay indexlog-few:memory:1f2e3d:120.3/8.1
+  halite lab mutate --budget 5m          leave out each flush, fence and sync: does the lab notice?
+
+The lab runs an engine on a modelled medium in DRAM and needs no folder and no persistent memory.
+docs/CRASH_LAB.md says what it models and what it does not.
+
+Exit codes: 0 nothing found, 5 a violation or a mutant that survives, 130 interrupted before that.";
+
+/// Look for crashes that an engine does not survive
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Debug, Subcommand)]
+enum Experiment {
+    Crash(Crash),
+    Mutate(Mutate),
+}
+
+impl Lab {
+    pub(crate) fn run(&self) -> Result<()> {
+        match &self.experiment {
+            Experiment::Crash(crash) => crash.run(),
+            Experiment::Mutate(mutate) => mutate.run(),
+        }
+    }
+}
+
+/// What every experiment wants to know.
+#[derive(Debug, Args)]
+struct Bench {
+    /// The engine to look at
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = halite::ENGINES[0],
+        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied()),
+    )]
+    engine: String,
+
+    /// What a power cut may leave: `all`, or some of memory, page-cache, platform and failed-platform,
+    /// with commas between them
+    #[arg(long, value_name = "RULES", default_value = "all", value_parser = parse_rules)]
+    rules: RulesList,
+
+    /// What the histories are made from, as the summary shows it; by default drawn at random
+    #[arg(long, value_name = "SEED", value_parser = parse_seed)]
+    seed: Option<u64>,
+
+    /// How long to look, such as 60s, 10m or 2h
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    budget: Duration,
+
+    /// Threads that look; by default one a processor
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone)]
+struct RulesList(Vec<Rules>);
+
+fn parse_rules(text: &str) -> std::result::Result<RulesList, String> {
+    if text == "all" {
+        return Ok(RulesList(Rules::ALL.to_vec()));
+    }
+    let rules = text.split(',').map(|name| {
+        Rules::named(name).ok_or_else(|| {
+            let known = Rules::ALL.map(Rules::name).join(", ");
+            format!("there are no rules `{name}`; there are {known}, and all")
+        })
+    });
+    let mut rules = rules.collect::<std::result::Result<Vec<_>, _>>()?;
+    rules.sort_unstable();
+    rules.dedup();
+    Ok(RulesList(rules))
+}
+
+/// Seeds are printed in hexadecimal, as in cases.
+fn parse_seed(text: &str) -> std::result::Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "a seed is a hexadecimal number of at most 16 digits".to_owned())
+}
+
+impl Bench {
+    /// The jobs under the rules that were asked for.
+    fn jobs(&self) -> Vec<Box<dyn Job>> {
+        jobs(&self.engine, &self.rules.0)
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        let mut plan = Plan::new(Budget::Time(self.budget));
+        plan.seed = self.seed.unwrap_or(plan.seed);
+        plan.threads = self.threads.map_or(plan.threads, NonZeroUsize::get);
+        interrupt::raise(&plan.interrupt)?;
+        Ok(plan)
+    }
+
+    /// The job that a case belongs to, and the case without its name.
+    fn job_of<'a>(&self, case: &'a str) -> Result<(Box<dyn Job>, &'a str)> {
+        let jobs = jobs(&self.engine, &[Rules::Memory]);
+        let mut names: Vec<_> = jobs.iter().map(|job| job.name().to_owned()).collect();
+        names.dedup();
+        let (name, rest) = case.split_once(':').unwrap_or((case, ""));
+        let job = jobs.into_iter().find(|job| job.name() == name).ok_or_else(|| {
+            Error::Usage(format!(
+                "--replay {case}: a case begins with the name of its job, one of {}, \
+                 as in indexlog-few:memory:1f2e3d:120.3/8.1",
+                names.join(", ")
+            ))
+        })?;
+        Ok((job, rest))
+    }
+}
+
+/// Everything that the lab looks at for an engine.
+fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    let name = engine.to_owned();
+    suite(engine, move |options| halite::open_engine(&name, options), rules)
+}
+
+/// Shows people at a terminal how far an experiment is.
+fn show<'a>(bar: &'a ProgressBar, verb: &'a str) -> impl Fn(Progress) + Sync + 'a {
+    move |progress| {
+        bar.set_position((progress.share * 1000.0) as u64);
+        let rate = progress.images as f64 / progress.elapsed.as_secs_f64().max(1e-3);
+        let images = size::count(progress.images, "image");
+        bar.set_message(format!("{verb}: {images}, {} a second", size::grouped(rate as u64)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_a_list_of_names() {
+        assert_eq!(parse_rules("all").unwrap().0, Rules::ALL);
+        assert_eq!(
+            parse_rules("platform,memory,platform").unwrap().0,
+            [Rules::Memory, Rules::Platform]
+        );
+        for text in ["", "memory,", "soup", "all,memory"] {
+            assert!(parse_rules(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_seed_reads_back() {
+        assert_eq!(parse_seed("1f"), Ok(0x1f));
+        assert_eq!(parse_seed("0xffffffffffffffff"), Ok(u64::MAX));
+        for text in ["", "g", "-1", "10000000000000000"] {
+            assert!(parse_seed(text).is_err(), "{text}");
+        }
+    }
+}

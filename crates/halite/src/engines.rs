@@ -1,0 +1,24 @@
+//! The engines, by name.
+
+use std::sync::Arc;
+
+use halite_engine::{Engine, EngineOptions, Error};
+use halite_indexlog::IndexLog;
+
+use crate::Result;
+
+/// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take; the
+/// first is the default.
+pub const ENGINES: &[&str] = &[IndexLog::NAME];
+
+/// Opens a store by the name of its engine, below the [`Database`](crate::Database): for tools that
+/// say themselves where the pool is, such as the crash lab.
+///
+/// # Errors
+/// [`Error::UnknownEngine`] if `name` is not one of [`ENGINES`]; else why the store does not open.
+pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    match name {
+        IndexLog::NAME => Ok(Arc::new(IndexLog::open(options)?)),
+        _ => Err(Error::UnknownEngine { name: name.to_owned(), known: ENGINES.join(", ") }),
+    }
+}

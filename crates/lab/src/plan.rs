@@ -1,0 +1,99 @@
+//! How long and how widely a campaign looks.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{Effort, Random};
+
+/// When a campaign ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// After so much time.
+    Time(Duration),
+    /// After so many histories of each job, or of each mutant; then one seed looks at the same on
+    /// every machine.
+    Histories(u64),
+}
+
+/// What a campaign may spend, and what its histories are made from.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// All other seeds follow from it.
+    pub seed: u64,
+    /// How many threads look.
+    pub threads: usize,
+    /// When to end.
+    pub budget: Budget,
+    /// Violations of one job after which the others go on without it; at least one.
+    pub violations_max: usize,
+    /// Ends the campaign when it becomes true.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Plan {
+    /// A plan with a seed drawn at random, on all processors, which ends a job at its first violation.
+    #[must_use]
+    pub fn new(budget: Budget) -> Self {
+        Self {
+            seed: RandomState::new().hash_one(0),
+            threads: thread::available_parallelism().map_or(1, usize::from),
+            budget,
+            violations_max: 1,
+            interrupt: Arc::default(),
+        }
+    }
+
+    pub(crate) fn seed_of(&self, job: u64, number: u64) -> u64 {
+        Random::of(&[self.seed, job, number]).next()
+    }
+}
+
+/// A campaign's time, from its beginning.
+pub(crate) struct Clock {
+    pub(crate) start: Instant,
+    deadline: Option<Instant>,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Clock {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let start = Instant::now();
+        let deadline = match plan.budget {
+            Budget::Time(time) => start.checked_add(time),
+            Budget::Histories(_) => None,
+        };
+        Self { start, deadline, interrupt: Arc::clone(&plan.interrupt) }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
+    }
+
+    /// The effort, unless the time ends before.
+    pub(crate) fn bound(&self, effort: Effort) -> Effort {
+        Effort { deadline: self.deadline, interrupt: Arc::clone(&self.interrupt), ..effort }
+    }
+
+    /// The part of the time that has passed, if that is what ends the campaign.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let deadline = self.deadline?;
+        let all = (deadline - self.start).as_secs_f64();
+        Some((self.start.elapsed().as_secs_f64() / all).min(1.0))
+    }
+}
+
+/// How far a campaign is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// The part that is done, from 0 to 1.
+    pub share: f64,
+    /// Images looked at.
+    pub images: u64,
+    /// Since the beginning.
+    pub elapsed: Duration,
+}

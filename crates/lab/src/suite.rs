@@ -1,0 +1,57 @@
+//! The jobs for an engine: its histories of every kind, and the manager of segments below it, under
+//! every set of rules.
+
+use std::sync::Arc;
+
+use halite_engine::{Engine, EngineOptions};
+
+use crate::job::{Concurrency, Exploration, Job};
+use crate::{Kind, Rules, Space, Store};
+
+/// The kinds of histories, the cheap ones first, each with its name and its part of the time.
+const KINDS: [(&str, &[Kind], u64); 5] = [
+    ("few", &[Kind::Few], 3),
+    ("mixed", &[Kind::Mixed], 3),
+    ("blocks", &[Kind::Blocks], 2),
+    ("large", &[Kind::Large], 1),
+    ("collecting", &[Kind::Collecting], 2),
+];
+
+/// The part of the time that is for concurrent histories.
+const THREADS_SHARE: u64 = 2;
+
+/// The part of the time that is for the manager of segments.
+const SPACE_SHARE: u64 = 2;
+
+/// The jobs for the engine that `open` opens, the cheap ones first. An engine's are called by its name
+/// and the kind: `indexlog-few`.
+pub fn suite<F>(engine: &str, open: F, rules: &[Rules]) -> Vec<Box<dyn Job>>
+where
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
+{
+    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    for &rules in rules {
+        jobs.push(Box::new(Exploration::new(Space, rules, SPACE_SHARE * weight(rules))));
+    }
+    for (kind, kinds, share) in KINDS {
+        for &rules in rules {
+            let name = format!("{engine}-{kind}");
+            let subject = Store::new(&name, open.clone()).with_kinds(kinds);
+            jobs.push(Box::new(Exploration::new(subject, rules, share * weight(rules))));
+        }
+    }
+    for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
+        let subject = Store::new(&format!("{engine}-threads"), open.clone());
+        jobs.push(Box::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
+    }
+    jobs
+}
+
+/// Under the rules of memory a store has the most to do right.
+fn weight(rules: Rules) -> u64 {
+    match rules {
+        Rules::Memory => 6,
+        Rules::PageCache => 2,
+        Rules::Platform | Rules::FailedPlatform => 1,
+    }
+}
