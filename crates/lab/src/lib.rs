@@ -24,15 +24,21 @@
 //!     assert!(explorer.explore(seed).is_none());
 //! }
 //! ```
+//!
+//! [`Media`] asks another question: what a store says of a medium that does not give back what was
+//! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
 
 mod case;
 mod cells;
 mod disk;
 mod explore;
+mod fault;
 mod images;
 mod lint;
+mod media;
 mod mutate;
+mod past;
 mod quiet;
 mod random;
 mod rules;
@@ -44,7 +50,9 @@ mod subject;
 
 pub use case::{Case, Crash};
 pub use explore::{Effort, Explorer, Tally, Violation};
+pub use fault::FaultKind;
 pub use lint::{Lint, Lints};
+pub use media::{Answers, Ending, Media, MediaCase, MediaTally, MediaViolation, Unseen};
 pub use mutate::{Mutant, Mutants, Verdict};
 pub use random::Random;
 pub use rules::Rules;
