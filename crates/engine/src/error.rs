@@ -115,9 +115,7 @@ impl Error {
             Self::Pool(out @ halite_pmem::Error::OutOfBounds { .. })
             | Self::Alloc(halite_alloc::Error::Pool(
                 out @ halite_pmem::Error::OutOfBounds { .. },
-            )) => {
-                ("pool".to_owned(), out.to_string())
-            }
+            )) => ("pool".to_owned(), out.to_string()),
             _ => return None,
         };
         Some(Damage { what, why })
