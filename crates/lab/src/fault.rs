@@ -69,6 +69,11 @@ impl FaultKind {
         matches!(self, Self::StaleLine | Self::StaleBlock | Self::StaleCopy | Self::SwappedCopies)
     }
 
+    /// Whether what was stored looks as if that had never happened.
+    pub(crate) fn erases(self) -> bool {
+        self.is_stale() || matches!(self, Self::ZeroedLine | Self::ZeroedBlock)
+    }
+
     fn any(random: &mut Random) -> Self {
         match random.below(100) {
             0..30 => Self::FlippedBit,

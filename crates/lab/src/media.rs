@@ -11,11 +11,15 @@
 //!   proven one. A log learns that a record was durable from those that were begun later; so nothing
 //!   tells whether the last write was interrupted or damaged. A world is proven once it was
 //!   acknowledged and then either a step began that stored something of which no line is struck, or
-//!   the store came up in it. Nothing of the kind is granted where [`Subject::ends_unproven`] says
+//!   the store came up in it. One fault that strikes proven writes together with unproven ones behind
+//!   them may take all of them: a block of the log that has lost its beginning does not say with
+//!   which record it began. Nothing of the kind is granted where [`Subject::ends_unproven`] says
 //!   no.
 //!
-//! Two faults that strike both copies of the superblock, one of them with an older state, are not
-//! drawn: that is what a crash between the two writes may leave, and more cannot be asked of two copies.
+//! Some pairs of faults are not drawn, since what they leave is what a crash leaves that came before
+//! something happened: such that strike both copies of the superblock, one of them with an older
+//! state; and two that each zero something or bring an older state back, as the word of a segment
+//! and all that its owner notes of it.
 //!
 //! A store that names what it cannot read must still answer rightly for everything else, one name at a
 //! time, and its verification must find damage. One that opens, reads right and verifies clean must do
@@ -350,7 +354,7 @@ impl<'a, S: Subject> Media<'a, S> {
                     && unseen.kinds.contains(&fault.kind)
                     && fault.lines.iter().any(|(line, _)| stored(*line))
             });
-            let too_much = faults.iter().any(|other| spoil_both_copies(other, &fault));
+            let too_much = faults.iter().any(|other| undo_together(other, &fault));
             if !is_unseen && !too_much && fault.changes(&self.disk) {
                 faults.push(fault);
             }
@@ -388,8 +392,11 @@ impl Ending {
     }
 }
 
-/// Whether two faults together leave of the superblock only what a crash may have left.
-fn spoil_both_copies(a: &Fault, b: &Fault) -> bool {
+/// Whether two faults together may leave what an early crash leaves.
+fn undo_together(a: &Fault, b: &Fault) -> bool {
+    if a.kind.erases() && b.kind.erases() {
+        return true;
+    }
     let [first, second] = [a.copies(), b.copies()];
     let each = (first[0] || first[1]) && (second[0] || second[1]);
     let both = (first[0] || second[0]) && (first[1] || second[1]);
@@ -474,11 +481,21 @@ impl<'a> Image<'a> {
         }
         let proven_at = self.worlds.acknowledged.iter().find(|(_, world)| *world >= proven);
         let from = proven_at.map_or(self.end, |(event, _)| *event);
-        if stored(from, self.end).any(|line| struck.contains(&line)) {
-            &all[proven.min(self.certain.start)..]
-        } else {
-            certain
+        let mut oldest = self.certain.start;
+        for fault in faults {
+            let hits = |line: u64| fault.lines.iter().any(|(struck, _)| *struck == line);
+            if !stored(from, self.end).any(hits) {
+                continue;
+            }
+            oldest = oldest.min(proven);
+            let first = (self.came_up + 1..all.len()).find(|&step| {
+                let to = begun.get(step + 1).map_or(self.end, |next| next.0);
+                stored(begun[step].0, to).any(hits)
+            });
+            let before = first.map_or(proven, |step| self.worlds.acknowledged_at(begun[step].0));
+            oldest = oldest.min(before.max(self.came_up));
         }
+        &all[oldest..]
     }
 }
 

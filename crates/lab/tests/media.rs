@@ -22,40 +22,38 @@ fn strike<S: Subject>(
 }
 
 #[test]
-fn scout() {
-    let n: u64 = std::env::var("N").map_or(20, |n| n.parse().unwrap());
-    let all = std::env::var("ALL").is_ok();
+fn the_log_engine_names_damage_or_answers_rightly() {
     let indexlog = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
-    scout_one(&indexlog, n, if all { &[] } else { UNSEEN_BY_INDEXLOG });
-    scout_one(&Space, n, if all { &[] } else { UNSEEN_BY_SPACE });
+    let tally = strike(&indexlog, UNSEEN_BY_INDEXLOG, 0..250);
+    assert_seen(&tally);
+    assert!(tally.strikes.named > 0, "large values are read and named");
+    assert!(tally.strikes.shortened > 0, "the end of a log is not proven");
 }
 
-fn scout_one<S: Subject>(subject: &S, n: u64, unseen: &[Unseen]) {
-    let start = std::time::Instant::now();
-    let mut media = Media::new(subject).without(unseen);
-    let mut shown = std::collections::BTreeMap::new();
-    for seed in 0..n {
-        if let Some(violation) = media.strike(seed) {
-            let (story, _) = media.replay(&violation.case);
-            let at = story.iter().position(|l| l.starts_with("The store is")).unwrap_or(0);
-            let key: Vec<_> = story[at..]
-                .iter()
-                .map(|l| l.split("bytes").next().unwrap().split('(').last().unwrap().to_string())
-                .collect();
-            let entry = shown.entry(key).or_insert((0, String::new()));
-            entry.0 += 1;
-            entry.1 = format!("{}: {}\n{}", violation.case, violation.what, story[at..].join("\n"));
-        }
+#[test]
+fn the_manager_of_segments_names_damage_or_answers_rightly() {
+    assert_seen(&strike(&Space, UNSEEN_BY_SPACE, 0..1000));
+}
+
+/// Every kind of fault struck, and some of both answers came.
+fn assert_seen(tally: &MediaTally) {
+    for kind in FaultKind::ALL {
+        assert!(tally.faults.get(&kind).is_some_and(|answers| answers.total() > 0), "{kind:?}");
     }
-    for (count, text) in shown.values() {
-        println!("x{count} {text}");
-    }
-    println!(
-        "{} {:#?} {:.0}/s",
-        subject.name(),
-        media.tally,
-        media.tally.strikes.total() as f64 / start.elapsed().as_secs_f64()
-    );
+    assert!(tally.strikes.named_errors() > 0 && tally.strikes.right > 0);
+}
+
+#[test]
+fn what_a_store_does_not_see_is_found() {
+    // The words of a segment are its owner's to check, and nobody does.
+    let mut media = Media::new(&Space);
+    let violation = (0..100).find_map(|seed| media.strike(seed)).expect("wrong data");
+    assert!(violation.what.contains("wrong data"), "{}", violation.what);
+    let case = violation.case.to_string().parse().unwrap();
+    let (story, what) = media.replay(&case);
+    assert_eq!(what, Some(violation.what));
+    assert!(story.iter().any(|line| line.contains("A fault strikes")), "{story:?}");
+    assert!(story.iter().any(|line| line.contains("last stored to at crates/")), "{story:?}");
 }
 
 const STALE: &[FaultKind] = &[FaultKind::StaleLine, FaultKind::StaleBlock];
