@@ -220,7 +220,7 @@ fn find(bytes: &[u8], text: &[u8]) -> usize {
 #[test]
 fn a_damaged_batch_at_the_start_of_an_open_block_is_named() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    drop(IndexLog::open(&options(folder.path())).unwrap().key_space("space").unwrap());
+    let _ = IndexLog::open(&options(folder.path())).unwrap().key_space("space").unwrap();
     // In a block of its own; the write behind it proves that it was durable.
     let mut pool = killed_after(folder.path(), &[&[b"first of two", b"second of two"], &[b"next"]]);
     let at = find(&pool, b"second of two");
