@@ -33,7 +33,10 @@ mod table;
 pub use device::{Device, Grant};
 pub use error::{Error, Result};
 pub use segments::Segments;
-pub use superblock::{FORMAT_VERSION, ROOT_NAME_LEN_MAX, ROOTS_MAX};
+pub use superblock::{
+    COPIES as SUPERBLOCK_COPIES, COPY_LEN as SUPERBLOCK_LEN, FORMAT_VERSION, ROOT_NAME_LEN_MAX,
+    ROOTS_MAX,
+};
 pub use table::GROUP;
 
 /// The unit of physical allocation, in bytes.

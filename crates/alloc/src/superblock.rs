@@ -21,11 +21,11 @@ pub const ROOT_NAME_LEN_MAX: usize = 24;
 /// The first bytes of a pool. The line ends show a transfer that took it for text.
 const MAGIC: [u8; 8] = *b"Halite\r\n";
 
-/// Where the two copies lie, in bytes from the pool's start.
-const COPIES: [u64; 2] = [0, 32 << 10];
+/// Where the two copies of the superblock lie, in bytes from the pool's start.
+pub const COPIES: [u64; 2] = [0, 32 << 10];
 
-/// Bytes of a copy, padding included.
-const COPY_LEN: u64 = 4096;
+/// Bytes of a copy of the superblock, padding included.
+pub const COPY_LEN: u64 = 4096;
 
 /// The stored form. Magic and version keep their places in every version.
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -45,6 +45,25 @@ impl Table {
             let start = self.groups.len() as u64 * GROUP * SEGMENT + WORDS_AT;
             self.groups.push(pool.claim(start, GROUP * 8)?.into_words());
         }
+        self.check_unused(segments)
+    }
+
+    /// What is not used must be zero: the words of the table's own segments, and, in the last line, of
+    /// segments that the pool does not have yet. Another line's bytes in place of these are found.
+    fn check_unused(&self, segments: u64) -> Result<()> {
+        let own = (0..self.groups.len() as u64).map(|group| group * GROUP);
+        let line_end = segments.next_multiple_of(halite_pmem::LINE / 8);
+        for segment in own.chain(segments..line_end) {
+            let (words, at) = self.word(segment);
+            let word = words.load(at);
+            if word != 0 {
+                return Err(Error::Damaged {
+                    path: words.pool().path().to_owned(),
+                    what: format!("allocation table, segment {segment}"),
+                    why: format!("the word {word:#018x} is where none was written"),
+                });
+            }
+        }
         Ok(())
     }
 

@@ -112,9 +112,10 @@ impl Error {
             Self::Alloc(truncated @ halite_alloc::Error::Truncated { .. }) => {
                 ("pool".to_owned(), truncated.to_string())
             }
-            Self::Pool(out @ halite_pmem::Error::OutOfBounds { .. }) => {
-                ("pool".to_owned(), out.to_string())
-            }
+            Self::Pool(out @ halite_pmem::Error::OutOfBounds { .. })
+            | Self::Alloc(halite_alloc::Error::Pool(
+                out @ halite_pmem::Error::OutOfBounds { .. },
+            )) => ("pool".to_owned(), out.to_string()),
             _ => return None,
         };
         Some(Damage { what, why })

@@ -279,18 +279,30 @@ mod tests {
             true
         }
 
-        fn world(&self, open: &mut Arc<Segments>) -> Result<World, String> {
-            open.device(OTHER_DEVICE).retain(|_| false).map_err(|error| error.to_string())?;
-            let map = BlockMap::open(open).map_err(|error| error.to_string())?;
+        fn world(&self, open: &mut Arc<Segments>) -> Result<World, Refusal> {
+            let refused = |error: Error| Refusal::Failed(error.to_string());
+            let released = open.device(OTHER_DEVICE).retain(|_| false);
+            released.map_err(|error| refused(error.into()))?;
+            let map = BlockMap::open(open).map_err(refused)?;
             let used = (0..map.len().min(64)).find(|&block| !matches!(map.get(block), Ok(None)));
             match used {
-                Some(block) => Err(format!("block {block} was never used, and has a word")),
+                Some(block) => {
+                    Err(Refusal::Failed(format!("block {block} was never used, and has a word")))
+                }
                 None if map.len() > 0 => Ok(World::from([(b"map".to_vec(), Digest::of(b""))])),
                 None => Ok(World::new()),
             }
         }
 
-        fn verify(&self, _: &mut Arc<Segments>) -> Result<(), String> {
+        fn look_up(
+            &self,
+            open: &mut Arc<Segments>,
+            name: &[u8],
+        ) -> Result<Option<Digest>, Refusal> {
+            Ok(self.world(open)?.get(name).copied())
+        }
+
+        fn verify(&self, _: &mut Arc<Segments>) -> Result<(), Refusal> {
             Ok(())
         }
     }

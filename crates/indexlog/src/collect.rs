@@ -338,7 +338,8 @@ pub(crate) fn each_record<'a>(
     let mut at = 0;
     while at < bytes.len() as u64 {
         let rest = &bytes[at as usize..];
-        let read = Record::read(rest, seed).and_then(|record| match record.next_at(at) {
+        let read = Record::read(rest, record::seed_at(seed, at));
+        let read = read.and_then(|record| match record.next_at(at) {
             next if next <= bytes.len() as u64 => Ok((record, next)),
             _ => Err("the block's used part ends inside its padding"),
         });

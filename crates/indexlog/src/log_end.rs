@@ -40,7 +40,7 @@ impl OpenBlock {
         let (mut seqs, mut records, mut beyond, mut durable) = (None, Vec::new(), None, 0);
         let mut at = 0;
         while at < BLOCK
-            && let Ok(record) = Record::read(&bytes[at as usize..], seed)
+            && let Ok(record) = Record::read(&bytes[at as usize..], record::seed_at(seed, at))
         {
             let (first, expected) = match seqs {
                 Some((first, last)) => (first, last + 1),
@@ -56,7 +56,7 @@ impl OpenBlock {
         }
         // A later batch that survived may prove that what is missing before it was durable.
         for at in (at.next_multiple_of(BATCH_ALIGN)..BLOCK).step_by(BATCH_ALIGN as usize) {
-            if let Ok(record) = Record::read(&bytes[at as usize..], seed) {
+            if let Ok(record) = Record::read(&bytes[at as usize..], record::seed_at(seed, at)) {
                 durable = durable.max(record.durable_before());
                 beyond = Some(beyond.map_or(record.seq(), |seq| record.seq().min(seq)));
             }
@@ -160,6 +160,8 @@ impl Cut {
                 break;
             }
         }
+        // Where nothing is left, what is missing begins with the first open block.
+        let missing_at = missing_at.or(open.first().map(|open| (open.block, 0)));
         let expected = expected.map(|seq| follow(&sealed, seq, u64::MAX));
         if let (Some(missing), Some((block, at))) = (expected, missing_at)
             && durable >= missing

@@ -126,7 +126,8 @@ pub(crate) struct PinnedRecord {
 impl PinnedRecord {
     /// The record, checked.
     pub(crate) fn read(&self) -> Result<Record<'_>> {
-        Record::read(&self.bytes, self.seed).map_err(|why| {
+        let seed = record::seed_at(self.seed, self.entry.offset());
+        Record::read(&self.bytes, seed).map_err(|why| {
             record::damage(&self.bytes, self.entry.block(), self.entry.offset(), why).into()
         })
     }

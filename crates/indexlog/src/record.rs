@@ -12,9 +12,9 @@
 //! the end of a batch at a multiple of a line, so that an append never rewrites a line that is
 //! already durable (van Renen §3.3.2).
 //!
-//! The checksum is over all bytes behind it and is seeded with the pool's salt, the block's number
-//! and how often the block was reused: bytes from an earlier life of the block, or from a value that
-//! imitates a record, are never taken for one. So a block need not be zeroed before it is reused,
+//! The checksum is over all bytes behind it and is seeded with the pool's salt, the block's number,
+//! how often the block was reused and where in it the record starts: bytes from an earlier life of
+//! the block, from another place, or from a value that imitates a record, are never taken for one. So a block need not be zeroed before it is reused,
 //! and one fence makes a record durable: it is whole, or it does not have its checksum.
 
 use halite_engine::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -119,6 +119,11 @@ impl Piece {
 pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
     let life = u64::from(block) << 32 | u64::from(incarnation);
     salt.wrapping_add(life.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// What seeds the checksum of the record at an offset of a block.
+pub(crate) fn seed_at(seed: u64, offset: u64) -> u64 {
+    seed.wrapping_add(offset)
 }
 
 /// What a new record says besides its key and value.

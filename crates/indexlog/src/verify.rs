@@ -37,7 +37,7 @@ impl Shared {
     fn verify_block(&self, block: u32, bytes: &[u8], seed: u64, report: &mut VerifyReport) {
         let mut at = 0;
         while at < bytes.len() as u64 {
-            let record = match Record::read(&bytes[at as usize..], seed) {
+            let record = match Record::read(&bytes[at as usize..], record::seed_at(seed, at)) {
                 Ok(record) => record,
                 Err(why) => {
                     // Where the next record starts is not known any more.

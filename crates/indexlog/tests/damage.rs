@@ -202,6 +202,46 @@ fn a_damaged_record_is_named_by_its_key() {
     assert!(text.contains("key-00000") && text.contains("checksum"), "{text}");
 }
 
+/// The pool of a store that was killed after it wrote `batches` of keys, each key its own value.
+fn killed_after(folder: &Path, batches: &[&[&[u8]]]) -> Vec<u8> {
+    let engine = IndexLog::open(&options(folder)).unwrap();
+    let space = engine.key_space("space").unwrap();
+    for batch in batches {
+        let ops: Vec<_> = batch.iter().map(|key| Op::Put { space, key, value: key }).collect();
+        engine.write(&ops, Durability::Immediate).unwrap();
+    }
+    fs::read(folder.join("pool")).unwrap()
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> usize {
+    bytes.windows(text.len()).position(|window| window == text).unwrap()
+}
+
+#[test]
+fn a_damaged_batch_at_the_start_of_an_open_block_is_named() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let _ = IndexLog::open(&options(folder.path())).unwrap().key_space("space").unwrap();
+    // In a block of its own; the write behind it proves that it was durable.
+    let mut pool = killed_after(folder.path(), &[&[b"first of two", b"second of two"], &[b"next"]]);
+    let at = find(&pool, b"second of two");
+    pool[at] ^= 1;
+    fs::write(folder.path().join("pool"), pool).unwrap();
+    let error = IndexLog::open(&options(folder.path())).err().unwrap();
+    assert!(error.damage().is_some(), "{error}");
+}
+
+#[test]
+fn a_record_in_place_of_another_one_of_its_block_is_named() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    drop(killed_after(folder.path(), &[&[b"one"], &[b"two"]]));
+    let mut pool = fs::read(folder.path().join("pool")).unwrap();
+    let [one, two] = [&b"oneone"[..], b"twotwo"].map(|text| find(&pool, text) / 64 * 64);
+    pool.copy_within(one..one + 64, two);
+    fs::write(folder.path().join("pool"), pool).unwrap();
+    let error = IndexLog::open(&options(folder.path())).err().unwrap();
+    assert!(error.damage().is_some(), "{error}");
+}
+
 #[test]
 fn a_store_of_another_engine_is_named() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

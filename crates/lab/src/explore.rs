@@ -20,6 +20,7 @@ use crate::cells::{self, Cells, Part};
 use crate::disk::Disk;
 use crate::images::{Image, Images};
 use crate::lint::Lints;
+use crate::media::MediaTally;
 use crate::run::{Oracle, run};
 use crate::story;
 use crate::subject::{Action, Subject, World};
@@ -43,7 +44,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
@@ -91,6 +92,8 @@ pub struct Tally {
     pub nested: u64,
     /// Stores that said rightly that the platform had failed.
     pub detected: u64,
+    /// Faults of the medium, and what stores answered.
+    pub media: MediaTally,
 }
 
 impl AddAssign for Tally {
@@ -104,6 +107,7 @@ impl AddAssign for Tally {
         self.recoveries += other.recoveries;
         self.nested += other.nested;
         self.detected += other.detected;
+        self.media += other.media;
     }
 }
 

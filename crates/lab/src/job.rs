@@ -9,6 +9,7 @@ use halite_engine::{Engine, EngineOptions};
 use halite_pmem::{Request, Site};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::media::{Media, Unseen};
 use crate::{Case, Effort, Explorer, Lints, Rules, Store, Subject, Tally, Violation};
 
 /// Something that looks for violations, one seed at a time. A campaign calls it from several threads.
@@ -156,6 +157,62 @@ where
         explorer.disregard(without);
         let (story, what) = explorer.replay_schedule(&case, SCHEDULES);
         replayed(&explorer, &case, story, what)
+    }
+}
+
+/// The job of striking the stores of a subject's histories with faults of the medium.
+pub struct Striking<S> {
+    subject: S,
+    unseen: &'static [Unseen],
+    share: u64,
+}
+
+impl<S: Subject> Striking<S> {
+    /// Strikes a subject, but not with what it is known not to see.
+    pub fn new(subject: S, unseen: &'static [Unseen], share: u64) -> Self {
+        Self { subject, unseen, share }
+    }
+
+    fn media(&self) -> Media<'_, S> {
+        Media::new(&self.subject).without(self.unseen)
+    }
+}
+
+impl<S: Subject> Job for Striking<S> {
+    fn name(&self) -> &str {
+        self.subject.name()
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::Memory
+    }
+
+    fn share(&self) -> u64 {
+        self.share
+    }
+
+    /// Nothing is left out here: what a store asks for does not matter to a fault.
+    fn look(
+        &self,
+        mut seeds: &mut dyn Iterator<Item = u64>,
+        effort: &Effort,
+        _: Option<(Site, Request)>,
+    ) -> Seen {
+        let mut media = self.media();
+        let mut seeds = Iterator::take_while(&mut seeds, |_| !effort.is_spent());
+        let violation = seeds.find_map(|seed| media.strike(seed));
+        let finding = violation.map(|violation| Finding {
+            case: format!("{}:{}", self.name(), violation.case),
+            what: violation.what,
+        });
+        let histories = media.tally.histories;
+        let tally = Tally { histories, media: media.tally, ..Tally::default() };
+        Seen { tally, finding, ..Seen::default() }
+    }
+
+    fn replay(&self, case: &str, _: Option<(Site, Request)>) -> Result<Replay, String> {
+        let (story, what) = self.media().replay(&case.parse()?);
+        Ok(Replay { story, what })
     }
 }
 

@@ -25,6 +25,9 @@
 //!
 //! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` does
 //! nothing else. [`suite`] is the list for an engine.
+//!
+//! [`Media`] asks another question: what a store says of a medium that does not give back what was
+//! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
 
 mod campaign;
@@ -33,11 +36,14 @@ mod cells;
 mod check;
 mod disk;
 mod explore;
+mod fault;
 mod images;
 mod job;
 mod linearize;
 mod lint;
+mod media;
 mod mutate;
+mod past;
 mod plan;
 mod quiet;
 mod random;
@@ -54,8 +60,10 @@ pub use campaign::{Report, explore};
 pub use case::{Case, Crash};
 pub use check::check;
 pub use explore::{Effort, Explorer, Tally, Violation};
-pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen};
+pub use fault::FaultKind;
+pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen, Striking};
 pub use lint::{Lint, Lints};
+pub use media::{Answers, Ending, Media, MediaCase, MediaTally, MediaViolation, Unseen};
 pub use mutate::{Mutant, Score, Verdict, find_request, mutate};
 pub use plan::{Budget, Plan, Progress};
 pub use random::Random;
@@ -64,4 +72,4 @@ pub use space::{Space, SpaceStep};
 pub use store::{Change, Kind, Step, Store};
 pub use story::place;
 pub use subject::{Action, Digest, Refusal, Subject, World};
-pub use suite::suite;
+pub use suite::{media_suite, suite};

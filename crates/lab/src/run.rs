@@ -11,11 +11,11 @@ use crate::subject::{Action, Refusal, Subject, World, differences};
 /// The worlds that a store may be in, by the time of the power cut.
 #[derive(Clone)]
 pub(crate) struct Worlds {
-    all: Vec<Arc<World>>,
+    pub(crate) all: Vec<Arc<World>>,
     /// From which event on the power may be cut so that a world is there.
-    begun: Vec<(u32, usize)>,
+    pub(crate) begun: Vec<(u32, usize)>,
     /// From which event on the worlds before one are gone.
-    acknowledged: Vec<(u32, usize)>,
+    pub(crate) acknowledged: Vec<(u32, usize)>,
 }
 
 impl Worlds {
@@ -46,14 +46,22 @@ pub(crate) trait Oracle {
 
 impl Oracle for Worlds {
     fn allowed(&self, youngest: u32, end: u32) -> Vec<Arc<World>> {
-        let at = |list: &[(u32, usize)], event: u32| {
-            let after = list.partition_point(|(begun, _)| *begun <= event);
-            list[after.saturating_sub(1)].1
-        };
-        let (oldest, newest) = (at(&self.acknowledged, end), at(&self.begun, youngest));
+        let (oldest, newest) = (self.acknowledged_at(end), at(&self.begun, youngest));
         // What was acknowledged without anything being stored had begun without it, too.
         self.all[oldest..=newest.max(oldest)].to_vec()
     }
+}
+
+impl Worlds {
+    /// The oldest world that is still possible after an event.
+    pub(crate) fn acknowledged_at(&self, event: u32) -> usize {
+        at(&self.acknowledged, event)
+    }
+}
+
+fn at(list: &[(u32, usize)], event: u32) -> usize {
+    let after = list.partition_point(|(begun, _)| *begun <= event);
+    list[after.saturating_sub(1)].1
 }
 
 /// What became of a run.
@@ -71,6 +79,12 @@ pub(crate) struct Run {
 enum End {
     Detected,
     Failure(String),
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Failure(refusal.to_string())
+    }
 }
 
 impl From<String> for End {

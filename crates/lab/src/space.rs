@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use halite_alloc::{Error, Segments};
+use halite_alloc::Segments;
 use halite_pmem::{Medium, Pool, PoolOptions};
 
 use crate::Random;
+use crate::store::refusal;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
 
 /// Segments of logical devices, each with a stamp in it, and named roots.
@@ -111,11 +112,7 @@ impl Subject for Space {
                 Ok(segments)
             })
         };
-        opened.map_err(|error| match error {
-            Error::UnsafeShutdown { .. } => Refusal::UnsafeShutdown,
-            Error::Damaged { .. } | Error::Truncated { .. } => Refusal::Named(error.to_string()),
-            _ => Refusal::Failed(error.to_string()),
-        })
+        opened.map_err(|error| refusal(&error.into()))
     }
 
     fn apply(&self, open: &mut Arc<Segments>, step: &SpaceStep) -> Result<(), String> {
@@ -151,12 +148,13 @@ impl Subject for Space {
         true
     }
 
-    fn world(&self, open: &mut Arc<Segments>) -> Result<World, String> {
+    fn world(&self, open: &mut Arc<Segments>) -> Result<World, Refusal> {
         let mut world = World::new();
         for number in 0..DEVICES {
             let device = open.device(number);
             for logical in device.logical_segments() {
-                let stamped = device.claim(logical, 0, 8).map_err(|error| error.to_string())?;
+                let stamped = device.claim(logical, 0, 8);
+                let stamped = stamped.map_err(|error| refusal(&error.into()))?;
                 world.insert(segment_name(number, logical), Digest::of(stamped.bytes()));
             }
         }
@@ -172,12 +170,21 @@ impl Subject for Space {
         Ok(world)
     }
 
-    fn verify(&self, open: &mut Arc<Segments>) -> Result<(), String> {
+    fn look_up(&self, open: &mut Arc<Segments>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
+        Ok(self.world(open)?.remove(name))
+    }
+
+    fn ends_unproven(&self) -> bool {
+        false
+    }
+
+    fn verify(&self, open: &mut Arc<Segments>) -> Result<(), Refusal> {
         let owned: usize =
             (0..DEVICES).map(|device| open.device(device).logical_segments().len()).sum();
         let (all, free) = (self.capacity() / halite_alloc::SEGMENT, open.available());
         if owned as u64 + free + 1 != all {
-            return Err(format!("of {all} segments {owned} are owned and {free} are free"));
+            let what = format!("of {all} segments {owned} are owned and {free} are free");
+            return Err(Refusal::Failed(what));
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use halite_alloc::Error as SpaceError;
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
 };
-use halite_pmem::{Medium, PoolOptions};
+use halite_pmem::{Error as PoolError, Medium, PoolOptions};
 
 use crate::Random;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
@@ -353,34 +354,49 @@ where
         }
     }
 
-    fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, String> {
+    fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
         let mut world = World::new();
         for (name, id) in open.key_spaces() {
             let scan = open.scan(id, KeyRange::all(), Direction::Forward);
             let (mut count, mut last) = (0, None);
-            for pair in scan.map_err(|error| error.to_string())? {
-                let (key, value) = pair.map_err(|error| error.to_string())?;
+            for pair in scan.map_err(|error| refusal(&error))? {
+                let (key, value) = pair.map_err(|error| refusal(&error))?;
                 if last.as_ref().is_some_and(|last: &Vec<u8>| last[..] >= *key) {
-                    return Err(format!("the scan of `{name}` is out of order"));
+                    let what = format!("the scan of `{name}` is out of order");
+                    return Err(Refusal::Failed(what));
                 }
                 last = Some(key.to_vec());
                 count += 1;
                 world.insert(named(&name, &key), Digest::of(&value));
             }
-            if open.len(id).map_err(|error| error.to_string())? != count {
-                return Err(format!("`{name}` does not have as many keys as it says"));
+            if open.len(id).map_err(|error| refusal(&error))? != count {
+                let what = format!("`{name}` does not have as many keys as it says");
+                return Err(Refusal::Failed(what));
             }
             world.insert(named(&name, b""), Digest::of(b""));
         }
         Ok(world)
     }
 
-    fn verify(&self, open: &mut Arc<dyn Engine>) -> Result<(), String> {
+    fn look_up(&self, open: &mut Arc<dyn Engine>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
+        let end = name.iter().position(|&byte| byte == b'/').unwrap_or(name.len());
+        let (space, key) = (&name[..end], name.get(end + 1..).unwrap_or_default());
+        let spaces = open.key_spaces();
+        let found = spaces.into_iter().find(|(name, _)| name.as_bytes() == space);
+        let Some((_, id)) = found else { return Ok(None) };
+        if key.is_empty() {
+            return Ok(Some(Digest::of(b"")));
+        }
+        let value = open.get(id, key).map_err(|error| refusal(&error))?;
+        Ok(value.map(|value| Digest::of(&value)))
+    }
+
+    fn verify(&self, open: &mut Arc<dyn Engine>) -> Result<(), Refusal> {
         let go_on = &mut |_, _| std::ops::ControlFlow::Continue(());
-        let report = open.verify(go_on).map_err(|error| error.to_string())?;
-        match report.damage.first() {
+        let report = open.verify(go_on).map_err(|error| refusal(&error))?;
+        match report.damage.into_iter().next() {
             None => Ok(()),
-            Some(damage) => Err(format!("it finds damage: {}: {}", damage.what, damage.why)),
+            Some(damage) => Err(refusal(&damage.into())),
         }
     }
 }
@@ -424,12 +440,21 @@ fn write(
     engine.write(&ops, if deferred { Durability::Deferred } else { Durability::Immediate })
 }
 
-fn refusal(error: &Error) -> Refusal {
-    if let Error::Alloc(halite_alloc::Error::UnsafeShutdown { .. }) = error {
-        Refusal::UnsafeShutdown
-    } else if error.damage().is_some() {
-        Refusal::Named(error.to_string())
-    } else {
-        Refusal::Failed(error.to_string())
+/// Sorts errors: which of them say what is wrong with the bytes.
+pub(crate) fn refusal(error: &Error) -> Refusal {
+    if let Error::Alloc(SpaceError::UnsafeShutdown { .. }) = error {
+        return Refusal::UnsafeShutdown;
     }
+    let is_named = error.damage().is_some()
+        || matches!(
+            error,
+            Error::Pool(PoolError::TooShort { .. })
+                | Error::Alloc(
+                    SpaceError::Foreign { .. }
+                        | SpaceError::FutureVersion { .. }
+                        | SpaceError::Pool(PoolError::TooShort { .. })
+                )
+        );
+    let what = error.to_string();
+    if is_named { Refusal::Named(what) } else { Refusal::Failed(what) }
 }

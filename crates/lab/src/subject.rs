@@ -1,7 +1,7 @@
 //! What the lab tests.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use halite_pmem::Medium;
 use xxhash_rust::xxh3::xxh3_64;
@@ -27,15 +27,25 @@ impl Digest {
     }
 }
 
-/// Why a store does not open.
+/// Why a store does not open, or does not tell what it holds.
 #[derive(Debug, Clone)]
 pub enum Refusal {
     /// It says that the platform lost what had been durable.
     UnsafeShutdown,
-    /// It says what is damaged, or what the file is instead of a store.
+    /// It says what is damaged, or what the file is instead of a store: it is foreign, truncated, of
+    /// a newer format, or refers to what is outside it.
     Named(String),
     /// Anything else.
     Failed(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnsafeShutdown => f.write_str("it says that the platform failed"),
+            Self::Named(what) | Self::Failed(what) => f.write_str(what),
+        }
+    }
 }
 
 /// A part of a history.
@@ -90,13 +100,26 @@ pub trait Subject: Sync {
     ///
     /// # Errors
     /// Why it cannot tell.
-    fn world(&self, open: &mut Self::Open) -> Result<World, String>;
+    fn world(&self, open: &mut Self::Open) -> Result<World, Refusal>;
+
+    /// What the store holds by one name, looked up by itself.
+    ///
+    /// # Errors
+    /// Why it cannot tell.
+    fn look_up(&self, open: &mut Self::Open, name: &[u8]) -> Result<Option<Digest>, Refusal>;
 
     /// Whether the store finds itself whole.
     ///
     /// # Errors
     /// What it finds.
-    fn verify(&self, open: &mut Self::Open) -> Result<(), String>;
+    fn verify(&self, open: &mut Self::Open) -> Result<(), Refusal>;
+
+    /// Whether nothing on the medium proves the last writes of a store that was killed: damaged, they
+    /// cannot be told from interrupted ones. So it is with a log, whose records prove those before
+    /// them.
+    fn ends_unproven(&self) -> bool {
+        true
+    }
 }
 
 /// The differences between two worlds, for people.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use halite_engine::{Engine, EngineOptions};
 
-use crate::job::{Concurrency, Exploration, Job};
+use crate::job::{Concurrency, Exploration, Job, Striking};
+use crate::media::Unseen;
 use crate::{Kind, Rules, Space, Store};
 
 /// The kinds of histories, the cheap ones first, each with its name and its part of the time.
@@ -43,6 +44,21 @@ where
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
         let subject = Store::new(&format!("{engine}-threads"), open.clone());
         jobs.push(Box::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
+    }
+    jobs
+}
+
+/// The jobs of striking the stores of the engine that `open` opens, and of the manager of segments,
+/// with faults of the medium. Names are as in [`suite`].
+pub fn media_suite<F>(engine: &str, open: F) -> Vec<Box<dyn Job>>
+where
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
+{
+    let mut jobs: Vec<Box<dyn Job>> =
+        vec![Box::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE))];
+    for (kind, kinds, share) in KINDS {
+        let subject = Store::new(&format!("{engine}-{kind}"), open.clone()).with_kinds(kinds);
+        jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, share)));
     }
     jobs
 }

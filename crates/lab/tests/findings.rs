@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_lab::{
-    Action, Budget, Exploration, Job, Plan, Random, Refusal, Rules, Space, SpaceStep, Subject,
-    World, check, explore, mutate,
+    Action, Budget, Digest, Exploration, Job, Plan, Random, Refusal, Rules, Space, SpaceStep,
+    Subject, World, check, explore, mutate,
 };
 use halite_pmem::Medium;
 
@@ -50,11 +50,15 @@ impl Subject for Promising {
         }
     }
 
-    fn world(&self, open: &mut Arc<Segments>) -> Result<World, String> {
+    fn world(&self, open: &mut Arc<Segments>) -> Result<World, Refusal> {
         Space.world(open)
     }
 
-    fn verify(&self, open: &mut Arc<Segments>) -> Result<(), String> {
+    fn look_up(&self, open: &mut Arc<Segments>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
+        Space.look_up(open, name)
+    }
+
+    fn verify(&self, open: &mut Arc<Segments>) -> Result<(), Refusal> {
         Space.verify(open)
     }
 }

@@ -1,8 +1,7 @@
 //! `halite lab crash`.
 
 use clap::Args;
-use halite_lab::{Case, Report, explore, find_request};
-use serde_json::json;
+use halite_lab::{Report, explore};
 
 use super::report::{Table, findings_json, lints_json, numbers};
 use super::{Bench, show};
@@ -45,7 +44,7 @@ pub(super) struct Crash {
 impl Crash {
     pub(super) fn run(&self) -> Result<()> {
         match &self.replay {
-            Some(case) => self.replay(case),
+            Some(case) => self.bench.replay(case, self.without.as_deref()),
             None => self.explore(),
         }
     }
@@ -76,31 +75,6 @@ impl Crash {
             found => Err(Error::LabFound {
                 found: format!("{} found", count(found as u64, "violation")),
             }),
-        }
-    }
-
-    fn replay(&self, case: &str) -> Result<()> {
-        let (job, rest) = self.bench.job_of(case)?;
-        let wrong = |why| Error::input(format!("--replay {case}"), why);
-        let seed = rest.parse::<Case>().map_err(wrong)?.seed;
-        let without = match &self.without {
-            None => None,
-            Some(text) => Some(find_request(&*job, seed, text).ok_or_else(|| {
-                let why = "the history of this case makes no such request";
-                Error::input(format!("--without {text}"), why)
-            })?),
-        };
-        let replay = job.replay(rest, without).map_err(wrong)?;
-        if self.bench.json {
-            let story = replay.story;
-            output::json(&json!({ "case": case, "story": story, "what": replay.what }))?;
-        } else {
-            let end = replay.what.as_deref().unwrap_or("nothing; it came back as it must");
-            output::text(&format!("{}\nWrong: {end}\n", replay.story.join("\n")))?;
-        }
-        match replay.what {
-            None => Ok(()),
-            Some(_) => Err(Error::LabFound { found: format!("{case} is a violation") }),
         }
     }
 }

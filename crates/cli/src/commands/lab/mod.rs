@@ -1,6 +1,7 @@
 //! `halite lab`.
 
 mod crash;
+mod media;
 mod mutate;
 mod report;
 
@@ -9,11 +10,14 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use halite_lab::{Budget, Job, Plan, Progress, Rules, suite};
+use halite_lab::{Budget, Case, Job, Plan, Progress, Rules, find_request, media_suite, suite};
 use indicatif::ProgressBar;
 
-use crate::{Error, Result, duration, interrupt, size};
+use serde_json::json;
+
+use crate::{Error, Result, duration, interrupt, output, size};
 use crash::Crash;
+use media::Media;
 use mutate::Mutate;
 
 const EXAMPLES: &str = "\
@@ -21,6 +25,7 @@ Examples:
   halite lab crash                       look for a power cut that the engine does not survive
   halite lab crash --budget 10m --rules memory,page-cache
   halite lab crash --replay indexlog-few:memory:1f2e3d:120.3/8.1
+  halite lab media                       damage what a store left: does it notice?
   halite lab mutate --budget 5m          leave out each flush, fence and sync: does the lab notice?
 
 The lab runs an engine on a modelled medium in DRAM and needs no folder and no persistent memory.
@@ -40,6 +45,7 @@ pub(crate) struct Lab {
 enum Experiment {
     Crash(Crash),
     Mutate(Mutate),
+    Media(Media),
 }
 
 impl Lab {
@@ -47,6 +53,7 @@ impl Lab {
         match &self.experiment {
             Experiment::Crash(crash) => crash.run(),
             Experiment::Mutate(mutate) => mutate.run(),
+            Experiment::Media(media) => media.run(),
         }
     }
 }
@@ -116,6 +123,40 @@ impl Bench {
         jobs(&self.engine, &self.rules.0)
     }
 
+    /// The jobs of damaging what stores left.
+    fn media_jobs(&self) -> Vec<Box<dyn Job>> {
+        let name = self.engine.clone();
+        media_suite(&self.engine, move |options| halite::open_engine(&name, options))
+    }
+
+    /// Looks at one case again, with a request left out if there is one, and tells how it comes about.
+    fn replay(&self, case: &str, without: Option<&str>) -> Result<()> {
+        let (job, rest) = self.job_of(case)?;
+        let wrong = |why| Error::input(format!("--replay {case}"), why);
+        let without = match without {
+            None => None,
+            Some(text) => {
+                let seed = rest.parse::<Case>().map_err(wrong)?.seed;
+                Some(find_request(&*job, seed, text).ok_or_else(|| {
+                    let why = "the history of this case makes no such request";
+                    Error::input(format!("--without {text}"), why)
+                })?)
+            }
+        };
+        let replay = job.replay(rest, without).map_err(wrong)?;
+        if self.json {
+            let story = replay.story;
+            output::json(&json!({ "case": case, "story": story, "what": replay.what }))?;
+        } else {
+            let end = replay.what.as_deref().unwrap_or("nothing; it came back as it must");
+            output::text(&format!("{}\nWrong: {end}\n", replay.story.join("\n")))?;
+        }
+        match replay.what {
+            None => Ok(()),
+            Some(_) => Err(Error::LabFound { found: format!("{case} is a violation") }),
+        }
+    }
+
     fn plan(&self) -> Result<Plan> {
         let mut plan = Plan::new(Budget::Time(self.budget));
         plan.seed = self.seed.unwrap_or(plan.seed);
@@ -126,7 +167,8 @@ impl Bench {
 
     /// The job that a case belongs to, and the case without its name.
     fn job_of<'a>(&self, case: &'a str) -> Result<(Box<dyn Job>, &'a str)> {
-        let jobs = jobs(&self.engine, &[Rules::Memory]);
+        let of_media = case.contains(":media:");
+        let jobs = if of_media { self.media_jobs() } else { jobs(&self.engine, &[Rules::Memory]) };
         let mut names: Vec<_> = jobs.iter().map(|job| job.name().to_owned()).collect();
         names.dedup();
         let (name, rest) = case.split_once(':').unwrap_or((case, ""));

@@ -1,0 +1,638 @@
+//! Faults of the medium under a store that is not running.
+//!
+//! A history runs, and ends with a clean close or with a kill after which everything stored is there.
+//! Then one [`Fault`] strikes what is on the medium, now and then two, and the store opens. It may
+//! name the damage, when it opens or when what is damaged is read; what it returns must be right. What
+//! is right:
+//!
+//! - After a close: the world that was closed, and no other.
+//! - After a kill: a world between the one last acknowledged and the newest.
+//! - After a kill, if the fault strikes what was stored behind the last *proof*: any world since the
+//!   proven one. A log learns that a record was durable from those that were begun later; so nothing
+//!   tells whether the last write was interrupted or damaged. A world is proven once it was
+//!   acknowledged and then either a step began that stored something of which no line is struck, or
+//!   the store came up in it. One fault that strikes proven writes together with unproven ones behind
+//!   them may take all of them: a block of the log that has lost its beginning does not say with
+//!   which record it began. Nothing of the kind is granted where [`Subject::ends_unproven`] says
+//!   no.
+//!
+//! Some pairs of faults are not drawn, since what they leave is what a crash leaves that came before
+//! something happened: such that strike both copies of the superblock, one of them with an older
+//! state; and two that each zero something or bring an older state back, as the word of a segment
+//! and all that its owner notes of it.
+//!
+//! A store that names what it cannot read must still answer rightly for everything else, one name at a
+//! time, and its verification must find damage. One that opens, reads right and verifies clean must do
+//! so again after it was closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::AddAssign;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use halite_pmem::{Medium, Trace, What};
+
+use crate::disk::Disk;
+use crate::fault::{Fault, FaultKind};
+use crate::past::{self, Past};
+use crate::quiet;
+use crate::run::{Run, Worlds, run};
+use crate::story;
+use crate::subject::{Action, Refusal, Subject, World, differences};
+use crate::{Random, Rules};
+
+/// How a history ends before the fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The store is closed.
+    Closed,
+    /// The process is killed; what it had stored is there.
+    Killed,
+}
+
+/// Faults that a store is known not to see, and that therefore are not drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Unseen {
+    /// Of which kinds.
+    pub kinds: &'static [FaultKind],
+    /// In lines that this source file stored to last; the end of its path.
+    pub file: &'static str,
+    /// After which endings.
+    pub endings: &'static [Ending],
+}
+
+impl Unseen {
+    /// What engines do not see: a lost write to the block map of a store that was killed. The map is
+    /// changed in place, and until the store is closed nothing tells its newest state from an older.
+    pub const BY_ENGINES: &[Self] = &[Self {
+        kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+        file: "indexlog/src/block_map.rs",
+        endings: &[Ending::Killed],
+    }];
+
+    /// What the manager of segments does not see by itself, and its users do.
+    pub const BY_SPACE: &[Self] = &[
+        // A free segment's word is zero, and only its owner knows that a segment was allocated.
+        Self {
+            kinds: &[
+                FaultKind::ZeroedLine,
+                FaultKind::ZeroedBlock,
+                FaultKind::StaleLine,
+                FaultKind::StaleBlock,
+            ],
+            file: "alloc/src/segments.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        // What is in a segment is its owner's to check; the lab's stamps have no checksum.
+        Self {
+            kinds: &FaultKind::ALL,
+            file: "lab/src/space.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+    ];
+}
+
+/// What reproduces one strike: the seed of the history and the number of the fault. Its text is what
+/// `halite lab media --replay` takes: `media:1f2e3d:7`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MediaCase {
+    /// The seed of the history.
+    pub seed: u64,
+    /// The number of the fault; even ones strike after a close, odd ones after a kill.
+    pub fault: u64,
+}
+
+impl fmt::Display for MediaCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "media:{:x}:{}", self.seed, self.fault)
+    }
+}
+
+impl FromStr for MediaCase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (seed, fault) = text.strip_prefix("media:")?.split_once(':')?;
+            let seed = u64::from_str_radix(seed, 16).ok()?;
+            Some(Self { seed, fault: fault.parse().ok()? })
+        };
+        parse().ok_or_else(|| format!("`{text}` is not a case; one looks like `media:1f2e3d:7`"))
+    }
+}
+
+/// A fault after which a store answered as it must not.
+#[derive(Debug, Clone)]
+pub struct MediaViolation {
+    /// What reproduces it: [`Media::replay`].
+    pub case: MediaCase,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// How strikes ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// The store did not open and named the damage.
+    pub refused: u64,
+    /// It opened, and named the damage when it was read.
+    pub named: u64,
+    /// All data was right, and verification named damage all the same.
+    pub found: u64,
+    /// All data was right.
+    pub right: u64,
+    /// All data was right but for the last, unproven writes before a kill, which were gone.
+    pub shortened: u64,
+}
+
+impl Answers {
+    /// Strikes in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.refused + self.named + self.found + self.right + self.shortened
+    }
+
+    /// Strikes that were answered by a named error.
+    #[must_use]
+    pub fn named_errors(&self) -> u64 {
+        self.refused + self.named + self.found
+    }
+
+    fn count(&mut self, answer: Answer) {
+        *match answer {
+            Answer::Refused => &mut self.refused,
+            Answer::Named => &mut self.named,
+            Answer::Found => &mut self.found,
+            Answer::Right => &mut self.right,
+            Answer::Shortened => &mut self.shortened,
+        } += 1;
+    }
+}
+
+impl AddAssign for Answers {
+    fn add_assign(&mut self, other: Self) {
+        self.refused += other.refused;
+        self.named += other.named;
+        self.found += other.found;
+        self.right += other.right;
+        self.shortened += other.shortened;
+    }
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Default)]
+pub struct MediaTally {
+    /// Histories.
+    pub histories: u64,
+    /// Strikes; some of two faults.
+    pub strikes: Answers,
+    /// Faults by kind; both of a pair count.
+    pub faults: BTreeMap<FaultKind, Answers>,
+}
+
+impl AddAssign for MediaTally {
+    fn add_assign(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.strikes += other.strikes;
+        for (kind, answers) in other.faults {
+            *self.faults.entry(kind).or_default() += answers;
+        }
+    }
+}
+
+/// A right answer to a strike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Refused,
+    Named,
+    Found,
+    Right,
+    Shortened,
+}
+
+impl Answer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "it does not open and names the damage",
+            Self::Named => "it names the damage when that is read",
+            Self::Found => "all data is right, and verification names damage",
+            Self::Right => "all data is right",
+            Self::Shortened => {
+                "all data is right but for the last, unproven writes, which are gone"
+            }
+        }
+    }
+}
+
+/// Strikes on a history, unless it is told otherwise. The first of each ending is none: the image itself
+/// must be right.
+const STRIKES: u64 = 64;
+
+/// Of a hundred strikes, how many are of two faults.
+const PAIRS_PERCENT: u64 = 15;
+
+/// Of a hundred stores that verify clean, how many are closed and opened again.
+const REOPENED_PERCENT: u64 = 25;
+
+/// A lab of faults for one kind of store.
+pub struct Media<'a, S: Subject> {
+    subject: &'a S,
+    disk: Disk,
+    strikes: u64,
+    unseen: &'a [Unseen],
+    story: Vec<String>,
+    /// What was looked at so far.
+    pub tally: MediaTally,
+}
+
+impl<'a, S: Subject> Media<'a, S> {
+    /// A lab for a store.
+    ///
+    /// # Panics
+    /// If there are no addresses for its medium.
+    pub fn new(subject: &'a S) -> Self {
+        let medium =
+            Medium::new(Rules::Memory.domain(), subject.capacity()).expect("room for a medium");
+        Self {
+            subject,
+            disk: Disk::new(medium),
+            strikes: STRIKES,
+            unseen: &[],
+            story: Vec::new(),
+            tally: MediaTally::default(),
+        }
+    }
+
+    /// With so many strikes on each history.
+    #[must_use]
+    pub fn with_strikes(mut self, strikes: u64) -> Self {
+        self.strikes = strikes;
+        self
+    }
+
+    /// Without faults that the store is known not to see.
+    #[must_use]
+    pub fn without(mut self, unseen: &'a [Unseen]) -> Self {
+        self.unseen = unseen;
+        self
+    }
+
+    /// Strikes the history of a seed, again and again. Returns the first violation.
+    pub fn strike(&mut self, seed: u64) -> Option<MediaViolation> {
+        self.tally.histories += 1;
+        quiet::quietly(|| self.strike_history(seed, 0..self.strikes)).err()
+    }
+
+    /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
+    /// anything is.
+    pub fn replay(&mut self, case: &MediaCase) -> (Vec<String>, Option<String>) {
+        let tally = self.tally.clone();
+        self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
+        let only = case.fault..case.fault + 1;
+        let violation = quiet::quietly(|| self.strike_history(case.seed, only)).err();
+        self.tally = tally;
+        (std::mem::take(&mut self.story), violation.map(|violation| violation.what))
+    }
+
+    fn strike_history(
+        &mut self,
+        seed: u64,
+        numbers: std::ops::Range<u64>,
+    ) -> Result<(), MediaViolation> {
+        let mut history = self.subject.history(&mut Random::of(&[seed]));
+        let steps_end = history.len();
+        history.push(Action::Reopen);
+        for (parity, ending) in [(0, Ending::Closed), (1, Ending::Killed)] {
+            let mut numbers = numbers.clone().filter(|number| number % 2 == parity).peekable();
+            let Some(&first) = numbers.peek() else { continue };
+            let actions = match ending {
+                Ending::Closed => &history[..],
+                Ending::Killed => &history[..steps_end],
+            };
+            let mut trace = Trace::default();
+            self.disk.show();
+            let run =
+                run(self.subject, &self.disk.medium, &[Arc::default()], actions, false, &mut trace);
+            self.disk.was_used(&trace);
+            let start = self.disk.now();
+            let struck = match &run.failure {
+                Some(what) => Err((first, format!("before any fault, {what}"))),
+                None => {
+                    let image = Image::new(self.subject, ending, actions, &run, &trace);
+                    self.strike_image(seed, numbers, &image)
+                }
+            };
+            self.disk.go_back(start);
+            self.disk.forget_moments();
+            struck.map_err(|(fault, what)| MediaViolation {
+                case: MediaCase { seed, fault },
+                what,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Strikes what a history left.
+    fn strike_image(
+        &mut self,
+        seed: u64,
+        numbers: impl Iterator<Item = u64>,
+        image: &Image<'_>,
+    ) -> Result<(), (u64, String)> {
+        image.put(&mut self.disk);
+        let past = Past::new(image.trace, image.end);
+        let is_told = !self.story.is_empty();
+        if is_told {
+            self.story.push(format!("The store is {}.", image.ending.name()));
+        }
+        for number in numbers {
+            let mut random = Random::of(&[seed, number]);
+            let faults = if number < 2 { Vec::new() } else { self.draw(image, &past, &mut random) };
+            let before = self.disk.now();
+            for fault in &faults {
+                if is_told {
+                    self.story.extend(fault.story(&past, &self.disk));
+                }
+                fault.strike(&mut self.disk);
+            }
+            let answer = self.look(image.allowed(&faults), &mut random);
+            self.disk.go_back(before);
+            let answer = answer.map_err(|what| (number, what))?;
+            self.tally.strikes.count(answer);
+            for fault in &faults {
+                self.tally.faults.entry(fault.kind).or_default().count(answer);
+            }
+            if is_told {
+                self.story.push(format!("It opens: {}.", answer.name()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws one fault, or two.
+    fn draw(&self, image: &Image<'_>, past: &Past<'_>, random: &mut Random) -> Vec<Fault> {
+        const DRAWS_MAX: u64 = 32;
+        let mut faults: Vec<Fault> = Vec::new();
+        let count = if random.percent(PAIRS_PERCENT) { 2 } else { 1 };
+        for _ in 0..DRAWS_MAX {
+            let fault = Fault::any(past, &self.disk, random);
+            let is_unseen = self.unseen.iter().any(|unseen| {
+                let stored =
+                    |line| past.site(line).is_some_and(|s| s.file().ends_with(unseen.file));
+                unseen.endings.contains(&image.ending)
+                    && unseen.kinds.contains(&fault.kind)
+                    && fault.lines.iter().any(|(line, _)| stored(*line))
+            });
+            let too_much = faults.iter().any(|other| undo_together(other, &fault));
+            if !is_unseen && !too_much && fault.changes(&self.disk) {
+                faults.push(fault);
+            }
+            if faults.len() == count {
+                break;
+            }
+        }
+        faults
+    }
+
+    /// Lets the store open on what is on the disk.
+    fn look(&mut self, allowed: &[Arc<World>], random: &mut Random) -> Result<Answer, String> {
+        self.disk.show();
+        let medium = &self.disk.medium;
+        let judged = catch_unwind(AssertUnwindSafe(|| {
+            judge(self.subject, medium, allowed, random.percent(REOPENED_PERCENT))
+        }));
+        medium.cut_power();
+        medium.restore_power();
+        let mut trace = Trace::default();
+        medium.take_trace(&mut trace);
+        self.disk.was_used(&trace);
+        judged.unwrap_or_else(|panic| Err(format!("it panics: {}", quiet::message(&*panic))))
+    }
+}
+
+impl Ending {
+    /// In one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+/// Whether two faults together may leave what an early crash leaves.
+fn undo_together(a: &Fault, b: &Fault) -> bool {
+    if a.kind.erases() && b.kind.erases() {
+        return true;
+    }
+    let [first, second] = [a.copies(), b.copies()];
+    let each = (first[0] || first[1]) && (second[0] || second[1]);
+    let both = (first[0] || second[0]) && (first[1] || second[1]);
+    each && both && (a.kind.is_stale() || b.kind.is_stale())
+}
+
+/// What a history leaves on the medium, and which worlds it may hold.
+struct Image<'a> {
+    ending: Ending,
+    trace: &'a Trace,
+    /// Only what the trace has before this event is there.
+    end: u32,
+    worlds: &'a Worlds,
+    /// Worlds that are certain, the oldest first.
+    certain: std::ops::Range<usize>,
+    /// The world in which the store came up last.
+    came_up: usize,
+    ends_unproven: bool,
+}
+
+impl<'a> Image<'a> {
+    fn new<S: Subject>(
+        subject: &S,
+        ending: Ending,
+        actions: &[Action<S::Step>],
+        run: &'a Run,
+        trace: &'a Trace,
+    ) -> Self {
+        let worlds = &run.worlds;
+        // The store begins in the first world, comes up in the second, and in one more by each action.
+        let comes_up = actions.iter().rposition(|action| !matches!(action, Action::Step(_)));
+        let newest = worlds.all.len() - 1;
+        let (end, certain) = match ending {
+            // Closing acknowledges, and then coming up does.
+            Ending::Closed => {
+                (worlds.acknowledged[worlds.acknowledged.len() - 2].0, newest..newest + 1)
+            }
+            Ending::Killed => {
+                (trace.events.len() as u32, worlds.acknowledged_at(u32::MAX)..newest + 1)
+            }
+        };
+        let came_up = comes_up.map_or(1, |at| at + 2);
+        let ends_unproven = ending == Ending::Killed && subject.ends_unproven();
+        Self { ending, trace, end, worlds, certain, came_up, ends_unproven }
+    }
+
+    /// Puts it on a disk that nothing is on.
+    fn put(&self, disk: &mut Disk) {
+        for event in &self.trace.events[..self.end as usize] {
+            match event.what {
+                What::Store { at, len, bytes, .. } => {
+                    disk.change(at, self.trace.stored(bytes, len))
+                }
+                What::Length { to } => disk.file.len = to,
+                What::Link => disk.file.named = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// The worlds in which the store may be after faults; see the module.
+    fn allowed(&self, faults: &[Fault]) -> &'a [Arc<World>] {
+        let all = &self.worlds.all;
+        let certain = &all[self.certain.clone()];
+        if !self.ends_unproven {
+            return certain;
+        }
+        let struck: BTreeSet<_> =
+            faults.iter().flat_map(|fault| &fault.lines).map(|(line, _)| *line).collect();
+        let stored = |from: u32, to: u32| {
+            let events = &self.trace.events[from as usize..to as usize];
+            events.iter().flat_map(|event| past::lines(event.what))
+        };
+        let begun = &self.worlds.begun;
+        let mut proven = self.came_up;
+        for step in self.came_up + 1..all.len() {
+            let (from, to) = (begun[step].0, begun.get(step + 1).map_or(self.end, |next| next.0));
+            let mut lines = stored(from, to).peekable();
+            if lines.peek().is_some() && lines.all(|line| !struck.contains(&line)) {
+                proven = proven.max(self.worlds.acknowledged_at(from));
+            }
+        }
+        let proven_at = self.worlds.acknowledged.iter().find(|(_, world)| *world >= proven);
+        let from = proven_at.map_or(self.end, |(event, _)| *event);
+        let mut oldest = self.certain.start;
+        for fault in faults {
+            let hits = |line: u64| fault.lines.iter().any(|(struck, _)| *struck == line);
+            if !stored(from, self.end).any(hits) {
+                continue;
+            }
+            oldest = oldest.min(proven);
+            let first = (self.came_up + 1..all.len()).find(|&step| {
+                let to = begun.get(step + 1).map_or(self.end, |next| next.0);
+                stored(begun[step].0, to).any(hits)
+            });
+            let before = first.map_or(proven, |step| self.worlds.acknowledged_at(begun[step].0));
+            oldest = oldest.min(before.max(self.came_up));
+        }
+        &all[oldest..]
+    }
+}
+
+/// Opens the store on a medium that may be damaged, and judges everything that it says.
+fn judge<S: Subject>(
+    subject: &S,
+    medium: &Medium,
+    allowed: &[Arc<World>],
+    is_reopened: bool,
+) -> Result<Answer, String> {
+    let named = |refusal: Refusal, when: &str| match refusal {
+        Refusal::Named(what) => Ok(what),
+        other => Err(format!("{when} it fails without naming damage: {other}")),
+    };
+    let mut open = match subject.open(medium) {
+        Ok(open) => open,
+        Err(refusal) => return named(refusal, "opening").map(|_| Answer::Refused),
+    };
+    let read = subject.world(&mut open);
+    let found = match subject.verify(&mut open) {
+        Ok(()) => None,
+        Err(refusal) => Some(named(refusal, "verifying")?),
+    };
+    let world = match (read, found) {
+        (Err(refusal), found) => {
+            let what = named(refusal, "reading")?;
+            look_up_all(subject, &mut open, allowed)?;
+            return match found {
+                Some(_) => Ok(Answer::Named),
+                None => Err(format!("verification does not find what reading found: {what}")),
+            };
+        }
+        (Ok(world), found) => {
+            compare(&world, allowed)?;
+            if found.is_some() {
+                return Ok(Answer::Found);
+            }
+            world
+        }
+    };
+    if is_reopened {
+        drop(open);
+        let opened = subject.open(medium);
+        open = opened.map_err(|refusal| format!("it verified clean, and now: {refusal}"))?;
+        let again = subject.world(&mut open);
+        let again = again.map_err(|refusal| format!("it verified clean, and now: {refusal}"))?;
+        if again != world {
+            let differences = differences(&world, &again).join("; ");
+            return Err(format!("it verified clean, and after a close {differences}"));
+        }
+        let verified = subject.verify(&mut open);
+        verified.map_err(|refusal| format!("it verified clean, and now: {refusal}"))?;
+    }
+    // Nothing is gained by closing it.
+    medium.cut_power();
+    let is_newest = allowed.last().is_some_and(|newest| **newest == world);
+    Ok(if is_newest { Answer::Right } else { Answer::Shortened })
+}
+
+fn compare(world: &World, allowed: &[Arc<World>]) -> Result<(), String> {
+    if allowed.iter().any(|allowed| **allowed == *world) {
+        return Ok(());
+    }
+    let nearest = allowed.iter().map(|allowed| differences(allowed, world)).min_by_key(Vec::len);
+    let shown = nearest.unwrap_or_default().into_iter().take(5).collect::<Vec<_>>().join("; ");
+    Err(format!(
+        "it returns wrong data ({} worlds are right; of the nearest, {shown})",
+        allowed.len()
+    ))
+}
+
+/// Looks every name up by itself: together, the answers must fit one of the worlds, but for those that
+/// are named errors.
+fn look_up_all<S: Subject>(
+    subject: &S,
+    open: &mut S::Open,
+    allowed: &[Arc<World>],
+) -> Result<(), String> {
+    let names: BTreeSet<_> = allowed.iter().flat_map(|world| world.keys()).collect();
+    let mut fitting: Vec<_> = allowed.iter().collect();
+    for name in names {
+        match subject.look_up(open, name) {
+            Ok(found) => fitting.retain(|world| world.get(name).copied() == found),
+            Err(Refusal::Named(_)) => {}
+            Err(other) => {
+                let name = name.escape_ascii();
+                return Err(format!("looking `{name}` up fails without naming damage: {other}"));
+            }
+        }
+        if fitting.is_empty() {
+            let name = name.escape_ascii();
+            return Err(format!("it names damage, but `{name}` is wrong, looked up by itself"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_reads_back() {
+        for text in ["media:1f", "media:zz:1", "memory:1:2", "media:1:x"] {
+            assert!(text.parse::<MediaCase>().is_err(), "{text}");
+        }
+        assert_eq!("media:1f:12".parse::<MediaCase>().unwrap().to_string(), "media:1f:12");
+    }
+}
