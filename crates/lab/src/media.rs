@@ -16,8 +16,9 @@
 //!   which record it began. Nothing of the kind is granted where [`Subject::ends_unproven`] says
 //!   no.
 //!
-//! Some pairs of faults are not drawn, since what they leave is what a crash leaves that came before
-//! something happened: such that strike both copies of the superblock, one of them with an older
+//! Pairs of faults strike closed stores only: after a kill they could take what was proven with all that
+//! proves it. Of the others, some are not drawn, since what they leave is what a crash leaves that came
+//! before something happened: such that strike both copies of the superblock, one of them with an older
 //! state; and two that each zero something or bring an older state back, as the word of a segment
 //! and all that its owner notes of it.
 //!
@@ -230,7 +231,7 @@ impl Answer {
 /// must be right.
 const STRIKES: u64 = 64;
 
-/// Of a hundred strikes, how many are of two faults.
+/// Of a hundred strikes on closed stores, how many are of two faults.
 const PAIRS_PERCENT: u64 = 15;
 
 /// Of a hundred stores that verify clean, how many are closed and opened again.
@@ -375,7 +376,8 @@ impl<'a, S: Subject> Media<'a, S> {
     fn draw(&self, image: &Image<'_>, past: &Past<'_>, random: &mut Random) -> Vec<Fault> {
         const DRAWS_MAX: u64 = 32;
         let mut faults: Vec<Fault> = Vec::new();
-        let count = if random.percent(PAIRS_PERCENT) { 2 } else { 1 };
+        let pairs = image.ending == Ending::Closed && random.percent(PAIRS_PERCENT);
+        let count = if pairs { 2 } else { 1 };
         for _ in 0..DRAWS_MAX {
             let fault = Fault::any(past, &self.disk, random);
             let is_unseen = self.unseen.iter().any(|unseen| {

@@ -244,11 +244,12 @@ impl Search<'_> {
         {
             let job = &*self.jobs[task.job];
             let start = Instant::now();
-            let effort = self.clock.bound(task.effort);
-            let look = |without| job.look(&mut std::iter::once(task.seed), &effort, without);
-            let seen = look(Some(task.without));
+            let look = |effort, without| {
+                job.look(&mut std::iter::once(task.seed), &self.clock.bound(effort), without)
+            };
+            let seen = look(task.effort, Some(task.without));
             // What the history shows without the mutant, too, is not the mutant's.
-            let control = seen.finding.is_some().then(|| look(None));
+            let control = seen.finding.is_some().then(|| look(Effort::default(), None));
             let mut state = self.state();
             let State { mutants, findings, tally } = &mut *state;
             *tally += seen.tally;
