@@ -6,6 +6,9 @@ use crate::cells::{Choice, Part};
 /// The images of a point, by number: the number and the seed of the point reproduce an image.
 pub(crate) struct Images<'a> {
     dirty: &'a [(u64, &'a [Part])],
+    /// Of each run of cells that one store wrote last, the first: a word that leads to many lines is
+    /// as likely to be missing as they are together.
+    firsts: Vec<usize>,
     /// Ways in which the file system may remember the file.
     files: usize,
     seed: u64,
@@ -42,7 +45,9 @@ impl<'a> Images<'a> {
         // Where only whole stores were counted, as many torn ones are looked at besides.
         let sampled = if words.is_some() { 0 } else { count_max - stores.unwrap_or_default() };
         let count = all.unwrap_or_default() + sampled;
-        Self { dirty, files, seed, all, by_word: words.is_some(), count }
+        let last = |at: usize| dirty[at].1.last().map(|part| part.event);
+        let firsts = (0..dirty.len()).filter(|&at| at == 0 || last(at - 1) != last(at)).collect();
+        Self { dirty, firsts, files, seed, all, by_word: words.is_some(), count }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -104,7 +109,11 @@ impl<'a> Images<'a> {
         };
         if !dirty.is_empty() {
             for _ in 0..=random.below(3) {
-                let at = random.index(dirty.len());
+                let at = if random.percent(50) {
+                    random.index(dirty.len())
+                } else {
+                    self.firsts[random.index(self.firsts.len())]
+                };
                 let parts = dirty[at].1;
                 choices[at] = match random.below(4) {
                     0 => NOTHING,

@@ -161,9 +161,9 @@ impl Kind {
         match self {
             Self::Few => 1 + random.below(5),
             Self::Mixed => 6 + random.below(12),
-            Self::Blocks => 8 + random.below(16),
-            Self::Large => 4 + random.below(8),
-            Self::Collecting => 8 + random.below(12),
+            Self::Blocks => 10 + random.below(20),
+            Self::Large => 6 + random.below(14),
+            Self::Collecting => 12 + random.below(20),
         }
     }
 
@@ -173,6 +173,7 @@ impl Kind {
             Self::Mixed => (0, 300),
             Self::Blocks | Self::Collecting if random.percent(80) => (15_000, 32_000),
             Self::Large if random.percent(60) => (33_000, 300_000),
+            Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
         };
         (from + random.below(to - from)) as u32
@@ -182,8 +183,8 @@ impl Kind {
         match self {
             Self::Few => 3,
             Self::Mixed => 8,
-            Self::Blocks | Self::Large => 6,
-            Self::Collecting => 5,
+            Self::Blocks => 6,
+            Self::Large | Self::Collecting => 5,
         }
     }
 
@@ -205,7 +206,8 @@ impl Kind {
     }
 
     fn write(self, space: u8, random: &mut Random) -> Step {
-        let ops = if random.percent(25) { 2 + random.below(3) } else { 1 };
+        let several = if self == Self::Blocks { 16 } else { 3 };
+        let ops = if random.percent(25) { 2 + random.below(several) } else { 1 };
         let deferred = random.percent(if self == Self::Blocks { 70 } else { 25 });
         let ops = (0..ops).map(|_| {
             let space = if random.percent(10) { 1 - space } else { space };
@@ -256,8 +258,10 @@ where
             }
         }
         if kind == Kind::Collecting {
-            for _ in 0..40 + random.below(20) {
-                let step = Step::Write { ops: vec![kind.put(0, random)], deferred: false };
+            // In batches, so that the crashes are where space is collected.
+            for _ in 0..14 + random.below(8) {
+                let ops = (0..4).map(|_| kind.change(0, random)).collect();
+                let step = Step::Write { ops, deferred: false };
                 actions.push(Action::Step(step));
             }
         }
