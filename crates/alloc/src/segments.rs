@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Pool, PoolOptions};
+use halite_pmem::{Pool, PoolOptions, planted};
 
 use crate::shutdown;
 use crate::superblock::{self, Superblock};
@@ -181,6 +181,9 @@ impl Segments {
     fn grow(&self, state: &mut State) -> Result<()> {
         let old = state.superblock.segments();
         let step = (old / 8).clamp(1, GROWTH_MAX);
+        if planted!(GrowthAnnouncedBeforeLength) {
+            state.superblock.set_segments(old + step)?;
+        }
         self.pool.grow(step * SEGMENT).or_else(|error| match error {
             halite_pmem::Error::NoSpace { .. } | halite_pmem::Error::SizeLimit { .. } => {
                 self.pool.grow(SEGMENT).map_err(no_room)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use halite_pmem::{Fresh, Pool, PoolOptions};
+use halite_pmem::{Fresh, Pool, PoolOptions, planted};
 use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -196,14 +196,19 @@ impl Superblock {
     fn write(&mut self) -> Result<()> {
         self.stored.generation += 1;
         self.stored.checksum = self.stored.sum().into();
-        self.write_copy(1 - self.good)?;
-        self.write_copy(self.good)
+        let last = planted!(GoodSuperblockWrittenFirst, 1 - self.good, self.good);
+        self.write_copy(1 - last)?;
+        self.write_copy(last)
     }
 
     #[track_caller]
     fn write_copy(&mut self, copy: usize) -> Result<()> {
+        let good = copy == self.good;
         let copy = &mut self.copies[copy];
         let flushed = copy.write_stream(0, self.stored.as_bytes());
+        if planted!(SuperblockCopiesFencedTogether) && !good {
+            return Ok(());
+        }
         copy.pool().fence([flushed])?;
         Ok(())
     }

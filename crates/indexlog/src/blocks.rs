@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use halite_engine::{Error, Result};
+use halite_pmem::planted;
 
 use crate::entry::Entry;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
@@ -77,7 +78,7 @@ impl Blocks {
     /// No blocks yet; `random` makes this opening different from all others.
     pub(crate) fn new(random: u64) -> Self {
         Self {
-            step: random as u32 | 1,
+            step: planted!(BlockLifeLivedTwice, 1, random as u32 | 1),
             blocks: Vec::new(),
             free: Vec::new(),
             free_count: 0,

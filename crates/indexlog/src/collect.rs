@@ -14,6 +14,7 @@
 
 use halite_engine::Result;
 use halite_pmem::locks::RwLock;
+use halite_pmem::planted;
 
 use crate::block_map::{Life, State};
 use crate::entry::Entry;
@@ -157,7 +158,9 @@ impl Writer {
             return Some(entry).filter(|entry| here(*entry) && (keep || counts));
         }
         match self.tombstones.get(space, key).filter(|entry| here(*entry)) {
-            Some(entry) if keep || entry.stale() > 0 => Some(entry),
+            Some(entry) if (keep || entry.stale() > 0) && !planted!(TombstoneForgotten) => {
+                Some(entry)
+            }
             Some(_) => {
                 self.tombstones.remove(space, key);
                 None
@@ -212,6 +215,9 @@ impl Writer {
             *last = self.collector.end_batch(*last);
         }
         let Some(flushed) = self.collector.stream() else { return Ok(()) };
+        if planted!(TailBeforeRecord) {
+            self.cover_collector_block();
+        }
         let mut proofs = self.fence_with_map(vec![flushed])?;
         self.collector.publish(proofs.swap_remove(0));
         self.cover_collector_block();
@@ -278,7 +284,8 @@ impl Writer {
         let mut released = false;
         for limbo in std::mem::take(&mut self.limbo) {
             let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
-            if unseen && limbo.seq <= self.durable_seq && self.release(view, limbo.what)? {
+            let replaced = limbo.seq <= self.durable_seq || planted!(ValueFreedBeforeReplaced);
+            if unseen && replaced && self.release(view, limbo.what)? {
                 released = true;
             } else {
                 self.limbo.push(limbo);
@@ -314,12 +321,14 @@ impl Writer {
     /// Frees a block durably. At most 2 fences.
     fn free_block(&mut self, block: u32) -> Result<()> {
         // The copies must be covered before the originals can go.
-        if self.map.is_dirty() {
+        if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
             self.fence_with_map(Vec::new())?;
         }
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state: State::Free, incarnation }, None);
-        self.fence_with_map(Vec::new())?;
+        if !planted!(BlockReusedBeforeFreed) {
+            self.fence_with_map(Vec::new())?;
+        }
         Ok(())
     }
 }

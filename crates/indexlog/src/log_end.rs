@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use halite_engine::{Error, Result};
-use halite_pmem::Fresh;
+use halite_pmem::{Fresh, planted};
 
 use crate::BLOCK;
 use crate::block_map::{Life, ORDINALS, State};
@@ -133,6 +133,7 @@ impl Cut {
                 broken = expected != Some(first);
             }
             broken |= first.is_none();
+            broken &= !planted!(RecordsBehindGap);
             if broken {
                 missing_at = missing_at.or(Some((open.block, 0)));
                 // What comes first behind a gap of unknown beginning bounds it from above.
@@ -148,7 +149,7 @@ impl Cut {
         for open in open.iter_mut().rev() {
             let first = open.seqs.map_or(0, |(first, _)| first);
             while let Some(&(_, remaining)) = open.records.last()
-                && remaining > 0
+                && remaining > u32::from(planted!(BatchWithoutItsEnd)) * u32::MAX
                 && !is_sealed(first + open.records.len() as u64)
             {
                 open.records.pop();
@@ -178,32 +179,50 @@ impl Cut {
     /// Makes the cut durable: first what goes, then what stays, so that a crash in between finds
     /// either the same gap again or none.
     pub(crate) fn apply(self, writer: &mut Writer, view: &mut View) -> Result<()> {
-        let (kept, dropped): (Vec<_>, Vec<_>) =
+        let (kept, mut dropped): (Vec<_>, Vec<_>) =
             self.blocks.into_iter().partition(|open| !open.records.is_empty());
-        let any = !kept.is_empty();
-        for open in dropped.into_iter().rev() {
-            let incarnation = writer.blocks.incarnation(open.block);
-            writer.map.set(open.block, Life { state: State::Free, incarnation }, None);
-            writer.blocks.free(open.block);
-            // The newest first, so that what is left has no hole before it.
-            writer.fence_with_map(Vec::new())?;
+        // The newest first, so that what is left has no hole before it.
+        dropped.reverse();
+        if planted!(CutBlocksFreedOldestFirst) {
+            dropped.reverse();
         }
-        if !any {
-            return Ok(());
-        }
-        // The process may have died where the power did not: what was read may not be durable yet.
-        let flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..open.end())).collect();
-        let proofs = writer.pool.fence_found(&flushed)?;
-        for (open, proof) in kept.into_iter().zip(&proofs) {
-            let incarnation = writer.blocks.incarnation(open.block);
-            let life = Life { state: State::Sealed(open.end()), incarnation };
-            writer.map.set(open.block, life, Some(proof));
-            let (end, seed) = (open.end(), open.seed);
-            take(view, open.block, open.fresh, end, Some(seed));
-        }
-        writer.fence_with_map(Vec::new())?;
-        Ok(())
+        planted!(
+            CutKeptBeforeDropped,
+            keep(kept, writer, view).and_then(|()| drop_blocks(dropped, writer)),
+            drop_blocks(dropped, writer).and_then(|()| keep(kept, writer, view))
+        )
     }
+}
+
+/// Frees blocks behind the cut, one after the other.
+fn drop_blocks(dropped: Vec<OpenBlock>, writer: &mut Writer) -> Result<()> {
+    for open in dropped {
+        let incarnation = writer.blocks.incarnation(open.block);
+        writer.map.set(open.block, Life { state: State::Free, incarnation }, None);
+        writer.blocks.free(open.block);
+        writer.fence_with_map(Vec::new())?;
+    }
+    Ok(())
+}
+
+/// Makes the records before the cut durable and seals their blocks.
+fn keep(kept: Vec<OpenBlock>, writer: &mut Writer, view: &mut View) -> Result<()> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    // The process may have died where the power did not: what was read may not be durable yet.
+    let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
+    let flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
+    let proofs = writer.pool.fence_found(&flushed)?;
+    for (open, proof) in kept.into_iter().zip(&proofs) {
+        let incarnation = writer.blocks.incarnation(open.block);
+        let life = Life { state: State::Sealed(open.end()), incarnation };
+        writer.map.set(open.block, life, Some(proof));
+        let (end, seed) = (open.end(), open.seed);
+        take(view, open.block, open.fresh, end, Some(seed));
+    }
+    writer.fence_with_map(Vec::new())?;
+    Ok(())
 }
 
 /// The runs of numbers in sealed blocks of the log, (first, last) ascending; and the highest number

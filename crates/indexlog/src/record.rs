@@ -18,6 +18,7 @@
 //! and one fence makes a record durable: it is whole, or it does not have its checksum.
 
 use halite_engine::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
+use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -117,7 +118,8 @@ impl Piece {
 
 /// What seeds the checksums of a block's records in one of its lives.
 pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
-    let life = u64::from(block) << 32 | u64::from(incarnation);
+    let lives = planted!(ChecksumWithoutLife, 0, incarnation);
+    let life = u64::from(block) << 32 | u64::from(lives);
     salt.wrapping_add(life.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -188,8 +190,18 @@ impl Draft<'_> {
 
 /// Gives a record its checksum.
 fn sign(record: &mut [u8], seed: u64) {
-    let sum = xxh3_64_with_seed(&record[8..], seed);
+    let sum = sum(record, seed);
     record[..8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The checksum of a record.
+fn sum(record: &[u8], seed: u64) -> u64 {
+    let summed = planted!(ChecksumOverHeader, &record[8..size_of::<Header>()], &record[8..]);
+    planted!(
+        SixteenBytesAtOnce,
+        xxh3_64_with_seed(&planted::every_other_word(summed), seed),
+        xxh3_64_with_seed(summed, seed)
+    )
 }
 
 /// Appends a copy of a record, moved to a block with another seed, to `out`.
@@ -244,7 +256,7 @@ impl<'a> Record<'a> {
                 len <= bytes.len() && key_len <= KEY_LEN_MAX && value_len <= VALUE_LEN_MAX
             })
             .ok_or("its lengths reach beyond the block")?;
-        if xxh3_64_with_seed(&bytes[8..len], seed) != header.checksum.get() {
+        if sum(&bytes[..len], seed) != header.checksum.get() {
             return Err("it does not have its checksum");
         }
         if header.seq.get() > SEQ_MAX {

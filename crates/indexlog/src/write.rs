@@ -11,7 +11,7 @@ use std::sync::Arc;
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
 use halite_pmem::locks::RwLock;
-use halite_pmem::{Fenced, Flushed, Pool};
+use halite_pmem::{Fenced, Flushed, Pool, planted};
 
 use crate::block_map::{BlockMap, Life, ORDINALS, State};
 use crate::blocks::Blocks;
@@ -135,9 +135,13 @@ impl Writer {
                 }
             }
         }
-        let written = unfenced
-            .publish(&self.pool, view)
-            .and_then(|()| self.append(view, ops, &pieces, durability));
+        let pool = self.pool.clone();
+        let mut append = || self.append(view, ops, &pieces, durability);
+        let written = planted!(
+            ValueReferencedBeforeFence,
+            append().and_then(|()| unfenced.publish(&pool, view)),
+            unfenced.publish(&pool, view).and_then(|()| append())
+        );
         self.poison_by(written)?;
         self.apply(view, ops);
         Ok(())
@@ -303,7 +307,7 @@ impl Writer {
                 if let Some(pending) = self.log.write() {
                     self.add_pending(pending);
                 }
-                if self.map.is_dirty() {
+                if self.map.is_dirty() && !planted!(OpenBlocksUnknown) {
                     // Of the blocks that wait to be sealed the map must know all but the newest, or a
                     // power cut could lose one in their middle.
                     self.fence_with_map(Vec::new())?;
@@ -318,13 +322,17 @@ impl Writer {
             *last = self.log.end_batch(*last);
         }
         self.next_seq += ops.len() as u64;
-        if durability == Durability::Immediate && self.pending.is_empty() {
+        if planted!(DeferredTakenForDurable) {
+            self.durable_seq = self.next_seq - 1;
+        }
+        let waits = planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate);
+        if waits && self.pending.is_empty() {
             return self.append_durably(view, ops);
         }
         if let Some(pending) = self.log.write() {
             self.add_pending(pending);
         }
-        if durability == Durability::Immediate {
+        if waits {
             self.sync_pending(Vec::new())?;
         }
         Ok(())
@@ -389,7 +397,11 @@ impl Writer {
     fn leave_block(&mut self) {
         match self.log.close() {
             Some(Closed { block, used, proof: Some(proof) }) => self.seal(block, used, &proof),
-            Some(Closed { block, used, proof: None }) => self.unsealed.push((block, used)),
+            Some(Closed { block, used, proof: None }) => planted!(
+                SealedBeforeRecords,
+                self.seal(block, used, &planted::forged(&self.pool)),
+                self.unsealed.push((block, used))
+            ),
             None => {}
         }
     }

@@ -163,8 +163,8 @@ impl Kind {
             Self::Few => 1 + random.below(5),
             Self::Mixed => 6 + random.below(12),
             Self::Blocks => 4 + random.below(12),
-            Self::Large => 4 + random.below(8),
-            Self::Collecting => 8 + random.below(12),
+            Self::Large => 6 + random.below(14),
+            Self::Collecting => 12 + random.below(20),
         }
     }
 
@@ -174,6 +174,7 @@ impl Kind {
             Self::Mixed => (0, 300),
             Self::Blocks | Self::Collecting if random.percent(80) => (15_000, 32_000),
             Self::Large if random.percent(60) => (33_000, 300_000),
+            Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
         };
         (from + random.below(to - from)) as u32
@@ -183,8 +184,8 @@ impl Kind {
         match self {
             Self::Few => 3,
             Self::Mixed => 8,
-            Self::Blocks | Self::Large => 6,
-            Self::Collecting => 5,
+            Self::Blocks => 6,
+            Self::Large | Self::Collecting => 5,
         }
     }
 
@@ -206,7 +207,8 @@ impl Kind {
     }
 
     fn write(self, space: u8, random: &mut Random) -> Step {
-        let ops = if random.percent(25) { 2 + random.below(3) } else { 1 };
+        let several = if self == Self::Blocks { 16 } else { 3 };
+        let ops = if random.percent(25) { 2 + random.below(several) } else { 1 };
         let deferred = random.percent(if self == Self::Blocks { 70 } else { 25 });
         let ops = (0..ops).map(|_| {
             let space = if random.percent(10) { 1 - space } else { space };
@@ -257,8 +259,10 @@ where
             }
         }
         if kind == Kind::Collecting {
-            for _ in 0..40 + random.below(20) {
-                let step = Step::Write { ops: vec![kind.put(0, random)], deferred: false };
+            // In batches, so that the crashes are where space is collected.
+            for _ in 0..14 + random.below(8) {
+                let ops = (0..4).map(|_| kind.change(0, random)).collect();
+                let step = Step::Write { ops, deferred: false };
                 actions.push(Action::Step(step));
             }
         }

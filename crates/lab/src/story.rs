@@ -74,7 +74,8 @@ pub(crate) fn of_crash(
 fn tell(part: &Part, trace: &Trace, point: u32, more: &str) -> String {
     let store = &trace.events[part.event as usize];
     let (start, end) = (part.at, part.at + part.len());
-    let later = &trace.events[part.event as usize + 1..point as usize];
+    // The store may be the very event that the power cut interrupts.
+    let later = trace.events.get(part.event as usize + 1..point as usize).unwrap_or_default();
     let flush = later.iter().find(|event| match event.what {
         What::Flush { at, len } => at < end && start < at + len,
         _ => false,

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::fence::Range;
 use crate::map::{Base, Mapping};
-use crate::{Domain, Error, PoolOptions, Result, UNIT};
+use crate::{Domain, Error, PoolOptions, Result, UNIT, planted};
 
 /// A locked, mapped file.
 pub(crate) struct PoolFile {
@@ -167,7 +167,9 @@ impl Span {
 
     pub(crate) fn of(ranges: impl Iterator<Item = Range> + Clone) -> Option<Self> {
         let start = ranges.clone().map(|range| range.offset).min()?;
-        let end = ranges.map(|range| range.offset + range.len).max()?;
+        let end_of =
+            |range: Range| planted!(SyncMissesLastRange, range.offset, range.offset + range.len);
+        let end = ranges.map(end_of).max()?;
         Some(Self { start, end })
     }
 

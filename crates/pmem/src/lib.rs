@@ -44,6 +44,8 @@ pub mod locks;
 mod map;
 mod medium;
 mod options;
+#[doc(hidden)]
+pub mod planted;
 mod pool;
 mod region;
 mod stream;

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
-use crate::{Fenced, Flushed, Pool, locks};
+use crate::{Fenced, Flushed, Pool, locks, planted};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
 /// bytes, relative to the range's start, and multiples of 8. Words are little-endian.
@@ -60,8 +60,13 @@ impl Words {
         let store = || word.store(value.to_le(), Ordering::Release);
         if let Some(medium) = self.pool().medium() {
             locks::point();
-            let stored = || Ok::<_, ()>((store(), value));
-            let _ = medium.change_word(self.region.offset() + at, Location::caller(), stored);
+            let (at, site) = (self.region.offset() + at, Location::caller());
+            if planted!(WordStoredInHalves) {
+                medium.store(at, &value.to_le_bytes()[..4], false, site);
+                medium.store(at + 4, &value.to_le_bytes()[4..], false, site);
+                return;
+            }
+            let _ = medium.change_word(at, site, || Ok::<_, ()>((store(), value)));
             return;
         }
         store();

@@ -1,0 +1,197 @@
+//! The lab finds bugs: classic ones, planted in the code that ships, each within its budget.
+//!
+//!     RUSTFLAGS="--cfg halite_planted" cargo test --release -p halite-lab --test planted \
+//!         --target-dir target/planted
+#![cfg(halite_planted)]
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use halite_engine::{Engine, EngineOptions};
+use halite_indexlog::IndexLog;
+use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
+use halite_pmem::planted::Bug;
+
+/// Whose histories are explored: those of the seeds from 0 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Histories {
+    Space,
+    Store(Kind),
+}
+
+/// Where a bug is, and what it must be found with.
+struct Plan {
+    /// The file of the crates' sources.
+    place: &'static str,
+    histories: Histories,
+    rules: Rules,
+    /// Histories that it may take.
+    budget: u64,
+}
+
+fn plan(bug: Bug) -> Plan {
+    use Histories::{Space, Store};
+    use Kind::{Blocks, Collecting, Few, Large};
+    use Rules::{Memory, PageCache, Platform};
+    let (place, histories, rules, budget) = match bug {
+        Bug::FlushRoundedDown => ("pmem/src/pool.rs", Space, Memory, 10),
+        Bug::WordStoredInHalves => ("pmem/src/words.rs", Space, Memory, 10),
+        Bug::FileNamedBeforeSynced => ("pmem/src/pool.rs", Space, Memory, 10),
+        Bug::FolderNotSynced => ("pmem/src/pool.rs", Space, Memory, 10),
+        Bug::GrowthNotSynced => ("pmem/src/pool.rs", Space, Memory, 20),
+        Bug::SyncMissesLastRange => ("pmem/src/file.rs", Space, PageCache, 10),
+        Bug::FoundBytesNotSynced => ("pmem/src/pool.rs", Store(Few), PageCache, 20),
+        Bug::CachesMakeFencesNeedless => ("pmem/src/pool.rs", Store(Few), Platform, 10),
+        Bug::SuperblockCopiesFencedTogether => ("alloc/src/superblock.rs", Space, Memory, 10),
+        Bug::GoodSuperblockWrittenFirst => ("alloc/src/superblock.rs", Space, Memory, 10),
+        Bug::GrowthAnnouncedBeforeLength => ("alloc/src/segments.rs", Space, Memory, 10),
+        Bug::FlushBeforeStore => ("alloc/src/table.rs", Space, Memory, 10),
+        Bug::SegmentReusedBeforeReleased => ("alloc/src/table.rs", Space, Memory, 10),
+        Bug::ChecksumOverHeader => ("indexlog/src/record.rs", Store(Few), Memory, 10),
+        Bug::ChecksumWithoutLife => ("indexlog/src/record.rs", Store(Few), Memory, 20),
+        Bug::SixteenBytesAtOnce => ("indexlog/src/record.rs", Store(Few), Memory, 10),
+        Bug::BatchWithoutItsEnd => ("indexlog/src/log_end.rs", Store(Few), Memory, 10),
+        Bug::RecordsBehindGap => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
+        Bug::CutBlocksFreedOldestFirst => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 100),
+        Bug::KilledProcessTrusted => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
+        Bug::CutKeptBeforeDropped => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
+        Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 20),
+        Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
+        Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
+        Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
+        Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 180),
+        Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
+        Bug::VictimFreedBeforeCovered => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
+        Bug::BlockReusedBeforeFreed => ("indexlog/src/collect.rs", Store(Collecting), Memory, 80),
+        Bug::TombstoneForgotten => ("indexlog/src/collect.rs", Store(Collecting), Memory, 60),
+        Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/collect.rs", Store(Collecting), Memory, 80),
+    };
+    Plan { place, histories, rules, budget }
+}
+
+impl Histories {
+    fn name(self) -> String {
+        match self {
+            Self::Space => "the manager of segments".to_owned(),
+            Self::Store(kind) => format!("indexlog, {kind:?}"),
+        }
+    }
+
+    /// Looks at the histories of the first `count` seeds, up to a violation; replays that.
+    fn explore(self, rules: Rules, count: u64) -> (Option<Violation>, Tally) {
+        let kinds: &'static [Kind] = match self {
+            Self::Space => return explore(&Space, rules, count),
+            Self::Store(Kind::Few) => &[Kind::Few],
+            Self::Store(Kind::Mixed) => &[Kind::Mixed],
+            Self::Store(Kind::Blocks) => &[Kind::Blocks],
+            Self::Store(Kind::Large) => &[Kind::Large],
+            Self::Store(Kind::Collecting) => &[Kind::Collecting],
+        };
+        let open = |options: &EngineOptions| -> halite_engine::Result<Arc<dyn Engine>> {
+            Ok(Arc::new(IndexLog::open(options)?))
+        };
+        explore(&Store::new("indexlog", open).with_kinds(kinds), rules, count)
+    }
+}
+
+fn explore<S: Subject>(subject: &S, rules: Rules, count: u64) -> (Option<Violation>, Tally) {
+    let mut explorer = Explorer::new(subject, rules, effort());
+    let found = (0..count).find_map(|seed| explorer.explore(seed));
+    if let Some(violation) = &found {
+        let (_, what) = Explorer::new(subject, rules, effort()).replay(&violation.case);
+        assert!(what.is_some(), "{} does not show it again: {}", violation.case, violation.what);
+    }
+    (found, explorer.tally)
+}
+
+/// Of each history less than usual, for the sake of more of them.
+fn effort() -> Effort {
+    Effort { history_images_max: 700, ..Effort::default() }
+}
+
+#[test]
+fn every_planted_bug_is_found_within_its_budget() {
+    let mut missed = Vec::new();
+    println!("| bug | where | histories of | rules | it took | the violation |");
+    println!("|---|---|---|---|---|---|");
+    for &bug in Bug::ALL {
+        let Plan { place, histories, rules, budget } = plan(bug);
+        let (found, tally) = bug.during(|| histories.explore(rules, budget));
+        let shown = match &found {
+            Some(violation) => format!("{}: {}", violation.case, violation.what),
+            None => "**missed**".to_owned(),
+        };
+        println!(
+            "| {bug:?} | {place} | {} | {} | {} of {budget} histories, {} recoveries | {shown} |",
+            histories.name(),
+            rules.name(),
+            tally.histories,
+            tally.recoveries,
+        );
+        if found.is_none() {
+            missed.push(bug);
+        }
+    }
+    assert!(missed.is_empty(), "within their budgets these are not found: {missed:?}");
+}
+
+#[test]
+fn without_a_planted_bug_the_same_histories_are_right() {
+    let mut explored: Vec<(Histories, Rules, u64)> = Vec::new();
+    for &bug in Bug::ALL {
+        let Plan { histories, rules, budget, .. } = plan(bug);
+        match explored.iter_mut().find(|(of, under, _)| (*of, *under) == (histories, rules)) {
+            Some((_, _, count)) => *count = budget.max(*count),
+            None => explored.push((histories, rules, budget)),
+        }
+    }
+    for (histories, rules, count) in explored {
+        let (found, tally) = histories.explore(rules, count);
+        if let Some(violation) = found {
+            panic!("{}: {}: {}", histories.name(), violation.case, violation.what);
+        }
+        assert!(tally.histories == count && tally.recoveries > count, "{tally:?}");
+    }
+}
+
+/// The crates' folder.
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("beside the other crates").to_owned()
+}
+
+#[test]
+fn every_bug_is_planted_where_the_catalogue_says() {
+    for &bug in Bug::ALL {
+        let source = fs::read_to_string(crates().join(plan(bug).place)).unwrap();
+        let source: String = source.chars().filter(|char| !char.is_whitespace()).collect();
+        let is_there =
+            [",", ")"].iter().any(|end| source.contains(&format!("planted!({bug:?}{end}")));
+        assert!(is_there, "{bug:?} is not in {}", plan(bug).place);
+    }
+}
+
+#[test]
+fn the_documented_catalogue_is_this_one() {
+    let mut table = format!(
+        "# Planted bugs\n\n\
+         {} classic bugs of persistent memory are planted in the code that ships, compiled in under\n\
+         `--cfg halite_planted` only, and one at a time chosen by the crash lab's test of itself:\n\n    \
+         RUSTFLAGS=\"--cfg halite_planted\" cargo test --release -p halite-lab --test planted \\\n        \
+         --target-dir target/planted\n\n\
+         The lab must find each within a budget of histories, from seed 0 on, and must find nothing in\n\
+         the same histories without one. The test compares this page with its catalogue.\n\n\
+         | bug | what is wrong | where | histories of | rules | budget |\n|---|---|---|---|---|---|\n",
+        Bug::ALL.len()
+    );
+    for &bug in Bug::ALL {
+        let (Plan { place, histories, rules, budget }, what) = (plan(bug), bug.what());
+        let (of, under) = (histories.name(), rules.name());
+        writeln!(table, "| `{bug:?}` | {what} | `{place}` | {of} | {under} | {budget} |").unwrap();
+    }
+    let page = crates().with_file_name("docs").join("PLANTED_BUGS.md");
+    let written = fs::read_to_string(&page).unwrap_or_default();
+    assert!(written == table, "{} should be:\n{table}", page.display());
+}
