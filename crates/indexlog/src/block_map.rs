@@ -1,17 +1,18 @@
 //! The block map: one word a block, in segments of the map device.
 //!
 //! ```text
-//! bits 63..32        31..18                    17..16   15..0
-//!      incarnation   used / 16, or ordinal     state    check
+//! bits 63..42        41..18                        17..16   15..0
+//!      incarnation   used / 16, or first number    state    check
 //! ```
 //!
 //! A word changes with one 8-byte store, so failure-atomically. The incarnation counts the lives of
 //! the block as a block of records; it seeds their checksums. The check is over the other bits, the
 //! block's number and the pool's salt.
 //!
-//! An open block is one that the log is, or was last, appended to: where it ends, its records tell,
-//! and the ordinal (of 14 bits, wrapping) tells the order in which blocks were opened. A sealed
-//! block's first `used` bytes are records, all durable before it was sealed.
+//! An open block is one that the log is, or was last, appended to: where it ends, its records tell.
+//! The number of its first record (24 bits of it, wrapping) tells the order in which blocks were
+//! opened, and what is missing if that record is. A sealed block's first `used` bytes are records, all
+//! durable before it was sealed.
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Error, Result};
@@ -23,16 +24,19 @@ use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DEVICE, record};
 /// Words in a map segment.
 const WORDS: u32 = (SEGMENT / 8) as u32;
 
-/// The ordinals of open blocks wrap at this.
-pub(crate) const ORDINALS: u16 = 1 << 14;
+/// The numbers of first records wrap at this.
+pub(crate) const FIRSTS: u32 = 1 << 24;
+
+/// The lives of a block wrap at this.
+pub(crate) const INCARNATIONS: u32 = 1 << 22;
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Nothing, or a part of a value that a live record refers to.
     Free,
-    /// Records, appended lately. The number is the place in the order of opening.
-    Open(u16),
+    /// Records, appended lately. The number is that of the first of them, modulo [`FIRSTS`].
+    Open(u32),
     /// Records in so many bytes.
     Sealed(u64),
 }
@@ -111,8 +115,8 @@ impl BlockMap {
         if word == 0 {
             return Ok(None);
         }
-        let number = (word >> 18) as u16 & (ORDINALS - 1);
-        let incarnation = (word >> 32) as u32;
+        let number = (word >> 18) as u32 & (FIRSTS - 1);
+        let incarnation = (word >> 42) as u32;
         let state = match word >> 16 & 3 {
             1 => Some(State::Free),
             2 => Some(State::Open(number)),
@@ -182,10 +186,10 @@ impl BlockMap {
     fn encode(&self, block: u32, life: Life) -> u64 {
         let (state, number) = match life.state {
             State::Free => (1, 0),
-            State::Open(ordinal) => (2, u64::from(ordinal)),
+            State::Open(first) => (2, u64::from(first)),
             State::Sealed(used) => (3, used / record::ALIGN),
         };
-        let word = u64::from(life.incarnation) << 32 | number << 18 | state << 16;
+        let word = u64::from(life.incarnation) << 42 | number << 18 | state << 16;
         let mut input = [0; 12];
         input[..8].copy_from_slice(&word.to_le_bytes());
         input[8..].copy_from_slice(&block.to_le_bytes());
@@ -193,7 +197,7 @@ impl BlockMap {
     }
 }
 
-const _: () = assert!(BLOCK / record::ALIGN < ORDINALS as u64);
+const _: () = assert!(BLOCK / record::ALIGN < FIRSTS as u64);
 const _: () = assert!(WORDS.is_multiple_of(BLOCKS_PER_SEGMENT));
 
 #[cfg(test)]

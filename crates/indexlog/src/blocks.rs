@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use halite_engine::{Error, Result};
 use halite_pmem::planted;
 
+use crate::block_map::INCARNATIONS;
 use crate::entry::Entry;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -161,7 +162,7 @@ impl Blocks {
         let block = segment as u32 * BLOCKS_PER_SEGMENT + self.free[segment].trailing_zeros();
         self.take_found(block);
         let meta = &mut self.blocks[block as usize];
-        meta.incarnation = meta.incarnation.wrapping_add(self.step);
+        meta.incarnation = meta.incarnation.wrapping_add(self.step) % INCARNATIONS;
         Some(block)
     }
 
@@ -360,6 +361,6 @@ mod tests {
         blocks.free(b);
         assert_eq!((blocks.victim(), blocks.reclaimable()), (Some((a, 250)), 250));
         assert_eq!(blocks.take(), Some(b));
-        assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2));
+        assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2) % INCARNATIONS);
     }
 }

@@ -24,8 +24,8 @@ use crate::write::{CATALOGUE, Writer};
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
 
-/// The version of the records' form.
-const VERSION: u64 = 1;
+/// The version of the records' form. Version 1 was never released.
+const VERSION: u64 = 2;
 
 /// Bounds of a range that together are longer do not fit a record; see [`expand_long_ranges`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;
@@ -76,7 +76,7 @@ impl IndexLog {
             Some(version) => {
                 return Err(Error::Damaged {
                     what: "root of the engine".into(),
-                    why: format!("there never was a version {version}"),
+                    why: format!("version {version} was never released; version {VERSION} is read"),
                 });
             }
             None => {

@@ -11,7 +11,7 @@ use halite_engine::{Error, Result};
 use halite_pmem::{Fresh, planted};
 
 use crate::BLOCK;
-use crate::block_map::{Life, ORDINALS, State};
+use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::each_record;
 use crate::log::claim;
 use crate::read::{Readable, View};
@@ -21,23 +21,22 @@ use crate::write::Writer;
 /// A block whose end only its records tell.
 pub(crate) struct OpenBlock {
     block: u32,
-    ordinal: u16,
+    /// The number of its first record, as far as the map knows it.
+    number: u32,
     fresh: Fresh,
     seed: u64,
     /// The first and the last number of the records that follow each other from the start.
     seqs: Option<(u64, u64)>,
     /// Where each of them ends, and how many of its batch are to follow.
     records: Vec<(u64, u32)>,
-    /// The lowest number of a record beyond those.
-    beyond: Option<u64>,
     /// The highest number that something in the block, beyond those records too, proves durable.
     durable: u64,
 }
 
 impl OpenBlock {
-    fn read(block: u32, ordinal: u16, fresh: Fresh, seed: u64) -> Self {
+    fn read(block: u32, number: u32, fresh: Fresh, seed: u64) -> Self {
         let bytes = fresh.bytes();
-        let (mut seqs, mut records, mut beyond, mut durable) = (None, Vec::new(), None, 0);
+        let (mut seqs, mut records, mut durable) = (None, Vec::new(), 0);
         let mut at = 0;
         while at < BLOCK
             && let Ok(record) = Record::read(&bytes[at as usize..], record::seed_at(seed, at))
@@ -46,7 +45,8 @@ impl OpenBlock {
                 Some((first, last)) => (first, last + 1),
                 None => (record.seq(), record.seq()),
             };
-            if record.is_relocated() || record.seq() != expected {
+            let begins = (first % u64::from(FIRSTS)) as u32 == number;
+            if record.is_relocated() || record.seq() != expected || !begins {
                 break;
             }
             seqs = Some((first, record.seq()));
@@ -58,10 +58,22 @@ impl OpenBlock {
         for at in (at.next_multiple_of(BATCH_ALIGN)..BLOCK).step_by(BATCH_ALIGN as usize) {
             if let Ok(record) = Record::read(&bytes[at as usize..], record::seed_at(seed, at)) {
                 durable = durable.max(record.durable_before());
-                beyond = Some(beyond.map_or(record.seq(), |seq| record.seq().min(seq)));
             }
         }
-        Self { block, ordinal, fresh, seed, seqs, records, beyond, durable }
+        Self { block, number, fresh, seed, seqs, records, durable }
+    }
+
+    /// The number of its first record, which is there or is missing. `near` is a number not far from
+    /// it.
+    fn first(&self, near: u64) -> u64 {
+        self.seqs.map_or_else(
+            || {
+                let behind = near.wrapping_sub(self.number.into()) % u64::from(FIRSTS);
+                let ahead = u64::from(FIRSTS) - behind;
+                if behind <= ahead { near - behind.min(near) } else { near + ahead }
+            },
+            |(first, _)| first,
+        )
     }
 
     /// Where the records end.
@@ -89,15 +101,15 @@ pub(crate) fn take_sealed_blocks(
                     why: format!("{used} bytes are said to be used"),
                 });
             }
-            State::Open(ordinal) => open.push(OpenBlock::read(block, ordinal, fresh, seed)),
+            State::Open(number) => open.push(OpenBlock::read(block, number, fresh, seed)),
             State::Free => {}
         }
     }
-    // Ordinals wrap; few blocks are open at a time, so the widest gap is where the order begins.
-    open.sort_unstable_by_key(|open| open.ordinal);
+    // The numbers wrap; few records are in open blocks, so the widest gap is where the order begins.
+    open.sort_unstable_by_key(|open| open.number);
     let gap = |at: usize| {
-        let before = open[(at + open.len() - 1) % open.len()].ordinal;
-        open[at].ordinal.wrapping_sub(before).wrapping_sub(1) % ORDINALS
+        let before = open[(at + open.len() - 1) % open.len()].number;
+        open[at].number.wrapping_sub(before).wrapping_sub(1) % FIRSTS
     };
     if let Some(first) = (0..open.len()).max_by_key(|&at| gap(at)) {
         open.rotate_left(first);
@@ -122,22 +134,23 @@ impl Cut {
     pub(crate) fn find(writer: &Writer, view: &View, mut open: Vec<OpenBlock>) -> Result<Self> {
         let (sealed, mut durable) = sealed_runs(writer, view)?;
         durable = open.iter().map(|open| open.durable).fold(durable, u64::max);
+        let last = |runs: &mut dyn Iterator<Item = (u64, u64)>| runs.map(|(_, last)| last).max();
+        let near = durable
+            .max(last(&mut sealed.iter().copied()).unwrap_or_default())
+            .max(last(&mut open.iter().filter_map(|open| open.seqs)).unwrap_or_default());
         let mut records_cut = 0;
         // The number that must come next, if it is known; and whether something is missing.
         let (mut expected, mut broken) = (None, false);
         let mut missing_at = None;
         for open in &mut open {
-            let first = open.seqs.map(|(first, _)| first);
-            if let (Some(seq), Some(first), false) = (expected, first, broken) {
-                expected = Some(follow(&sealed, seq, first));
-                broken = expected != Some(first);
+            if !broken {
+                let first = open.first(near);
+                let next = expected.map_or(first, |seq| follow(&sealed, seq, first));
+                expected = Some(next);
+                broken = (next != first || open.seqs.is_none()) && !planted!(RecordsBehindGap);
             }
-            broken |= first.is_none();
-            broken &= !planted!(RecordsBehindGap);
             if broken {
                 missing_at = missing_at.or(Some((open.block, 0)));
-                // What comes first behind a gap of unknown beginning bounds it from above.
-                expected = expected.or(first.or(open.beyond).map(|first| first.saturating_sub(1)));
                 records_cut += open.records.len() as u64;
                 open.records.clear();
                 continue;

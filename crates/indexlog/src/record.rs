@@ -59,6 +59,9 @@ pub(crate) struct Header {
     pub(crate) remaining: U32,
 }
 
+/// What the shortest record takes, in bytes.
+pub(crate) const LEN_MIN: u64 = (size_of::<Header>() as u64).next_multiple_of(ALIGN);
+
 /// The highest number of a record: more than can be written, so that sums of numbers do not wrap.
 const SEQ_MAX: u64 = 1 << 62;
 

@@ -13,14 +13,14 @@ use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Fenced, Flushed, Pool, planted};
 
-use crate::block_map::{BlockMap, Life, ORDINALS, State};
+use crate::block_map::{BlockMap, FIRSTS, Life, State};
 use crate::blocks::Blocks;
 use crate::collect::Limbo;
 use crate::entry::Entry;
 use crate::log::{Closed, Pending, Tail};
 use crate::overflow::{self, Unfenced};
 use crate::read::View;
-use crate::record::{ALIGN, Draft, Kind, PIECES_MAX, Piece};
+use crate::record::{self, ALIGN, Draft, Kind, PIECES_MAX, Piece};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones, drain_range};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DIGEST};
 
@@ -28,7 +28,8 @@ use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DIGEST};
 const BATCH_LEN_MAX: u64 = 256 << 20;
 
 /// Blocks that may wait for a sync before a write brings it about: 8 MiB. They cannot be collected
-/// before it; and their ordinals, with those of the largest batch, have to stay apart.
+/// before it; and the numbers of their first records, with those of the largest batch, have to stay
+/// apart.
 const UNSEALED_MAX: usize = 64;
 
 /// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
@@ -65,7 +66,6 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Vec<Limbo>,
-    pub(crate) next_ordinal: u16,
     pub(crate) next_space: u32,
     poisoned: Option<String>,
     entries: Vec<Entry>,
@@ -91,7 +91,6 @@ impl Writer {
             pending: Vec::new(),
             unsealed: Vec::new(),
             limbo: Vec::new(),
-            next_ordinal: 0,
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),
@@ -313,7 +312,7 @@ impl Writer {
                     self.fence_with_map(Vec::new())?;
                 }
                 self.leave_block();
-                self.enter_block(view)?;
+                self.enter_block(view, seq)?;
             }
             let entry = self.log.push(!pieces.is_empty(), |out, seed| draft.encode(out, seed));
             self.entries.push(entry);
@@ -412,12 +411,12 @@ impl Writer {
         self.blocks.seal(block, used);
     }
 
-    fn enter_block(&mut self, view: &RwLock<View>) -> Result<()> {
+    /// Goes on in another block, whose first record is number `seq`.
+    fn enter_block(&mut self, view: &RwLock<View>, seq: u64) -> Result<()> {
         let block = self.take_block()?;
         let readable = self.log.enter(&self.device, &self.blocks, block, self.salt)?;
         view.write().set_block(block, readable);
-        let state = State::Open(self.next_ordinal);
-        self.next_ordinal = (self.next_ordinal + 1) % ORDINALS;
+        let state = State::Open((seq % u64::from(FIRSTS)) as u32);
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state, incarnation }, None);
         Ok(())
@@ -545,4 +544,8 @@ fn draft<'a>(op: &Op<'a>, seq: u64, lag: u64, remaining: u32) -> Draft<'a> {
     Draft { kind, seq, lag, remaining, space: space.0, key, value, pieces: &[] }
 }
 
+/// Even records of no more than a header leave a gap in which the order of open blocks begins.
+const _: () = assert!(
+    (BATCH_LEN_MAX + (UNSEALED_MAX as u64 + 2) * BLOCK) / record::LEN_MIN < FIRSTS as u64 / 2
+);
 const _: () = assert!(SEGMENT == BLOCK * BLOCKS_PER_SEGMENT as u64);
