@@ -13,7 +13,8 @@
 //!   acknowledged and then either a step began that stored something of which no line is struck, or
 //!   the store came up in it. One fault that strikes proven writes together with unproven ones behind
 //!   them may take all of them: a block of the log that has lost its beginning does not say with
-//!   which record it began. Nothing of the kind is granted where [`Subject::ends_unproven`] says
+//!   which record it began. And what an unproven write replaced may be gone with it: its space was free
+//!   to be used again once the write was durable. Nothing of the kind is granted where [`Subject::ends_unproven`] says
 //!   no.
 //!
 //! Pairs of faults strike closed stores only: after a kill they could take what was proven with all that
@@ -41,7 +42,7 @@ use crate::past::{self, Past};
 use crate::quiet;
 use crate::run::{Run, Worlds, run};
 use crate::story;
-use crate::subject::{Action, Refusal, Subject, World, differences};
+use crate::subject::{Action, Digest, Refusal, Subject, World, differences};
 use crate::{Random, Rules};
 
 /// How a history ends before the fault.
@@ -399,11 +400,11 @@ impl<'a, S: Subject> Media<'a, S> {
     }
 
     /// Lets the store open on what is on the disk.
-    fn look(&mut self, allowed: &[Arc<World>], random: &mut Random) -> Result<Answer, String> {
+    fn look(&mut self, allowed: Allowed<'_>, random: &mut Random) -> Result<Answer, String> {
         self.disk.show();
         let medium = &self.disk.medium;
         let judged = catch_unwind(AssertUnwindSafe(|| {
-            judge(self.subject, medium, allowed, random.percent(REOPENED_PERCENT))
+            judge(self.subject, medium, &allowed, random.percent(REOPENED_PERCENT))
         }));
         medium.cut_power();
         medium.restore_power();
@@ -491,11 +492,11 @@ impl<'a> Image<'a> {
     }
 
     /// The worlds in which the store may be after faults; see the module.
-    fn allowed(&self, faults: &[Fault]) -> &'a [Arc<World>] {
+    fn allowed(&self, faults: &[Fault]) -> Allowed<'a> {
         let all = &self.worlds.all;
         let certain = &all[self.certain.clone()];
         if !self.ends_unproven {
-            return certain;
+            return Allowed { worlds: certain, replaced: BTreeSet::new() };
         }
         let struck: BTreeSet<_> =
             faults.iter().flat_map(|fault| &fault.lines).map(|(line, _)| *line).collect();
@@ -528,7 +529,33 @@ impl<'a> Image<'a> {
             let before = first.map_or(proven, |step| self.worlds.acknowledged_at(begun[step].0));
             oldest = oldest.min(before.max(self.came_up));
         }
-        &all[oldest..]
+        let mut replaced = BTreeSet::new();
+        if oldest < self.certain.start {
+            for pair in all[oldest..].windows(2) {
+                let changed = pair[0].iter().filter(|(name, now)| pair[1].get(*name) != Some(now));
+                replaced.extend(changed.map(|(name, _)| &name[..]));
+            }
+        }
+        Allowed { worlds: &all[oldest..], replaced }
+    }
+}
+
+/// What a store may hold after a fault.
+struct Allowed<'a> {
+    worlds: &'a [Arc<World>],
+    /// Names that unproven writes replaced, which may be gone.
+    replaced: BTreeSet<&'a [u8]>,
+}
+
+impl Allowed<'_> {
+    /// Whether an answer for a name is right in one of the worlds.
+    fn fits(&self, world: &World, name: &[u8], found: Option<Digest>) -> bool {
+        world.get(name).copied() == found || found.is_none() && self.replaced.contains(name)
+    }
+
+    fn fits_all(&self, world: &World, found: &World) -> bool {
+        let names = world.keys().chain(found.keys());
+        names.into_iter().all(|name| self.fits(world, name, found.get(name).copied()))
     }
 }
 
@@ -536,7 +563,7 @@ impl<'a> Image<'a> {
 fn judge<S: Subject>(
     subject: &S,
     medium: &Medium,
-    allowed: &[Arc<World>],
+    allowed: &Allowed<'_>,
     is_reopened: bool,
 ) -> Result<Answer, String> {
     let named = |refusal: Refusal, when: &str| match refusal {
@@ -584,19 +611,20 @@ fn judge<S: Subject>(
     }
     // Nothing is gained by closing it.
     medium.cut_power();
-    let is_newest = allowed.last().is_some_and(|newest| **newest == world);
+    let is_newest = allowed.worlds.last().is_some_and(|newest| **newest == world);
     Ok(if is_newest { Answer::Right } else { Answer::Shortened })
 }
 
-fn compare(world: &World, allowed: &[Arc<World>]) -> Result<(), String> {
-    if allowed.iter().any(|allowed| **allowed == *world) {
+fn compare(world: &World, allowed: &Allowed<'_>) -> Result<(), String> {
+    let worlds = allowed.worlds;
+    if worlds.iter().any(|right| allowed.fits_all(right, world)) {
         return Ok(());
     }
-    let nearest = allowed.iter().map(|allowed| differences(allowed, world)).min_by_key(Vec::len);
+    let nearest = worlds.iter().map(|allowed| differences(allowed, world)).min_by_key(Vec::len);
     let shown = nearest.unwrap_or_default().into_iter().take(5).collect::<Vec<_>>().join("; ");
     Err(format!(
         "it returns wrong data ({} worlds are right; of the nearest, {shown})",
-        allowed.len()
+        worlds.len()
     ))
 }
 
@@ -605,13 +633,13 @@ fn compare(world: &World, allowed: &[Arc<World>]) -> Result<(), String> {
 fn look_up_all<S: Subject>(
     subject: &S,
     open: &mut S::Open,
-    allowed: &[Arc<World>],
+    allowed: &Allowed<'_>,
 ) -> Result<(), String> {
-    let names: BTreeSet<_> = allowed.iter().flat_map(|world| world.keys()).collect();
-    let mut fitting: Vec<_> = allowed.iter().collect();
+    let names: BTreeSet<_> = allowed.worlds.iter().flat_map(|world| world.keys()).collect();
+    let mut fitting: Vec<_> = allowed.worlds.iter().collect();
     for name in names {
         match subject.look_up(open, name) {
-            Ok(found) => fitting.retain(|world| world.get(name).copied() == found),
+            Ok(found) => fitting.retain(|world| allowed.fits(world, name, found)),
             Err(Refusal::Named(_)) => {}
             Err(other) => {
                 let name = name.escape_ascii();
