@@ -61,13 +61,15 @@ fn plan(bug: Bug) -> Plan {
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
-        Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 180),
+        Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 60),
         Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
         Bug::VictimFreedBeforeCovered => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
-        Bug::BlockReusedBeforeFreed => ("indexlog/src/collect.rs", Store(Collecting), Memory, 80),
+        Bug::BlockReusedBeforeFreed => ("indexlog/src/collect.rs", Store(Collecting), Memory, 120),
         Bug::TombstoneForgotten => ("indexlog/src/collect.rs", Store(Collecting), Memory, 60),
         Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
-        Bug::ValueFreedBeforeReplaced => ("indexlog/src/collect.rs", Store(Collecting), Memory, 80),
+        Bug::ValueFreedBeforeReplaced => {
+            ("indexlog/src/collect.rs", Store(Collecting), Memory, 120)
+        }
     };
     Plan { place, histories, rules, budget }
 }
