@@ -97,7 +97,7 @@ impl<S: Subject> Exploration<S> {
     }
 }
 
-/// The job of exploring an engine's concurrent histories, each under [`SCHEDULES`] schedules.
+/// The job of exploring an engine's concurrent histories, each under several schedules.
 pub struct Concurrency<F> {
     subject: Store<F>,
     rules: Rules,
