@@ -12,10 +12,9 @@
 use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, ptr};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::fence::Range;
 use crate::map::{Base, Mapping};
@@ -30,12 +29,12 @@ struct Inner {
     memory: Mapping,
     capacity: u64,
     domain: Domain,
-    /// Whether a pool has it, so that its bytes belong to the pool's owners.
-    in_use: AtomicBool,
     state: Mutex<State>,
 }
 
 struct State {
+    /// Whether a pool has it, so that its bytes belong to the owners of the pool's regions.
+    in_use: bool,
     file: ModelFile,
     trace: Trace,
     disregarded: Option<(Site, Request)>,
@@ -66,6 +65,7 @@ impl Medium {
         let memory = Mapping::reserve(capacity)?;
         memory.map_memory(capacity)?;
         let state = State {
+            in_use: false,
             file: ModelFile::default(),
             trace: Trace::default(),
             disregarded: None,
@@ -73,8 +73,7 @@ impl Medium {
             events_left: None,
             random: 0,
         };
-        let (in_use, state) = (AtomicBool::new(false), Mutex::new(state));
-        Ok(Self(Arc::new(Inner { memory, capacity, domain, in_use, state })))
+        Ok(Self(Arc::new(Inner { memory, capacity, domain, state: Mutex::new(state) })))
     }
 
     /// The domain of pools on it.
@@ -133,8 +132,7 @@ impl Medium {
     /// If a pool is open.
     #[track_caller]
     pub fn restore_power(&self) {
-        self.assert_unused();
-        let mut state = self.0.state.lock();
+        let mut state = self.unused();
         state.powered = true;
         state.events_left = None;
         state.trace.push(What::Kill, Location::caller());
@@ -145,8 +143,7 @@ impl Medium {
     /// # Panics
     /// If a pool is open, or a part is outside the capacity.
     pub fn restore<'a>(&self, file: ModelFile, parts: impl IntoIterator<Item = (u64, &'a [u8])>) {
-        self.assert_unused();
-        let mut state = self.0.state.lock();
+        let mut state = self.unused();
         state.file = file;
         for (at, bytes) in parts {
             self.put(at, bytes);
@@ -158,15 +155,18 @@ impl Medium {
     /// # Panics
     /// If a pool is open, or the range is outside the capacity.
     pub fn read(&self, at: u64, to: &mut [u8]) {
-        self.assert_unused();
-        let _state = self.0.state.lock();
+        let _unused = self.unused();
         self.assert_inside(at, to.len() as u64);
-        // SAFETY: the range is inside the mapping, and no pool is open: nobody else reaches it.
+        // SAFETY: the range is inside the mapping, and no pool is open, nor opens while the state is
+        // locked: nobody else reaches it.
         unsafe { ptr::copy_nonoverlapping(self.address(at), to.as_mut_ptr(), to.len()) };
     }
 
-    fn assert_unused(&self) {
-        assert!(!self.0.in_use.load(Ordering::Acquire), "a pool is open on the medium");
+    /// The state, with no pool open as long as it is locked.
+    fn unused(&self) -> MutexGuard<'_, State> {
+        let state = self.0.state.lock();
+        assert!(!state.in_use, "a pool is open on the medium");
+        state
     }
 
     fn assert_inside(&self, at: u64, len: u64) {
@@ -222,14 +222,15 @@ impl Medium {
     }
 
     fn set_used(&self, path: &Path) -> Result<()> {
-        if self.0.in_use.swap(true, Ordering::AcqRel) {
+        if std::mem::replace(&mut self.0.state.lock().in_use, true) {
             return Err(Error::Locked { path: path.to_owned() });
         }
         Ok(())
     }
 
+    /// The pool that had it is gone, with all of its regions.
     pub(crate) fn set_unused(&self) {
-        self.0.in_use.store(false, Ordering::Release);
+        self.0.state.lock().in_use = false;
     }
 
     pub(crate) fn random(&self) -> u64 {
