@@ -20,7 +20,8 @@ fn count(pool: &Pool) -> Option<u64> {
     pool.unsafe_shutdowns().filter(|_| matters)
 }
 
-/// Refuses a pool that was in use when the platform failed.
+/// Refuses a pool that was in use when the platform failed. Where the device does not count, or its
+/// count cannot be read, nothing can be told, and nothing is refused.
 pub(crate) fn check(pool: &Pool, superblock: &Superblock) -> Result<()> {
     let was_in_use = superblock.root(ROOT).filter(|&in_use| in_use != 0);
     match (count(pool), was_in_use) {

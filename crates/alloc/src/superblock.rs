@@ -77,6 +77,7 @@ impl Copy {
             Self::Future(stored.version.get())
         } else if stored.checksum.get() != stored.sum()
             || u64::from(stored.segment_len.get()) != SEGMENT
+            || stored.generation.get() == u64::MAX
         {
             Self::Damaged
         } else {

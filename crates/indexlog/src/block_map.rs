@@ -154,8 +154,13 @@ impl BlockMap {
         let end = (segments * u64::from(BLOCKS_PER_SEGMENT)).min(self.len().into()) as u32;
         let sum = (0..end).fold(0_u64, |sum, block| {
             let (words, at) = self.word(block);
+            let word = words.load(at);
+            if word == 0 {
+                // Never written: it does not matter how many of these there are.
+                return sum;
+            }
             let mut input = [0; 12];
-            input[..8].copy_from_slice(&words.load(at).to_le_bytes());
+            input[..8].copy_from_slice(&word.to_le_bytes());
             input[8..].copy_from_slice(&block.to_le_bytes());
             sum.wrapping_add(xxh3_64_with_seed(&input, !self.salt))
         });

@@ -218,8 +218,9 @@ impl Writer {
         if planted!(TailBeforeRecord) {
             self.cover_collector_block();
         }
-        let mut proofs = self.fence_with_map(vec![flushed])?;
-        self.collector.publish(proofs.swap_remove(0));
+        // Words of the map that wait may wait longer: until before the victim's is freed.
+        let [proof] = self.pool.fence([flushed])?;
+        self.collector.publish(proof);
         self.cover_collector_block();
         let mut view = view.write();
         for ((record, old), new) in group.iter().zip(entries) {

@@ -68,5 +68,9 @@ const MAP_DEVICE: u8 = 0;
 /// The root that holds the digest of the block map of a store that was closed; zero while it is open.
 const MAP_DIGEST: &str = "indexlog:map";
 
+/// The root that holds a record number not far from the newest, so that the map need not hold all bits
+/// of the numbers in it.
+const NEAR: &str = "indexlog:near";
+
 /// The logical device of records and values. (Partitions will have one each.)
 const DATA_DEVICE: u8 = 1;

@@ -66,20 +66,21 @@ impl OpenBlock {
     /// The number of its first record, which is there or is missing. `near` is a number not far from
     /// it.
     fn first(&self, near: u64) -> u64 {
-        self.seqs.map_or_else(
-            || {
-                let behind = near.wrapping_sub(self.number.into()) % u64::from(FIRSTS);
-                let ahead = u64::from(FIRSTS) - behind;
-                if behind <= ahead { near - behind.min(near) } else { near + ahead }
-            },
-            |(first, _)| first,
-        )
+        self.seqs.map_or_else(|| first_near(self.number, near), |(first, _)| first)
     }
 
     /// Where the records end.
     fn end(&self) -> u64 {
         self.records.last().map_or(0, |(end, _)| *end)
     }
+}
+
+/// The number nearest to `near` of which the map would keep `number`.
+fn first_near(number: u32, near: u64) -> u64 {
+    let firsts = u64::from(FIRSTS);
+    let behind = near.wrapping_sub(number.into()) % firsts;
+    let is_behind = behind <= firsts / 2 && behind <= near;
+    if is_behind { near - behind } else { near + (firsts - behind) }
 }
 
 /// Takes the sealed blocks into use, unread, and returns the open ones, read, as they were opened.
@@ -136,6 +137,7 @@ impl Cut {
         durable = open.iter().map(|open| open.durable).fold(durable, u64::max);
         let last = |runs: &mut dyn Iterator<Item = (u64, u64)>| runs.map(|(_, last)| last).max();
         let near = durable
+            .max(writer.near)
             .max(last(&mut sealed.iter().copied()).unwrap_or_default())
             .max(last(&mut open.iter().filter_map(|open| open.seqs)).unwrap_or_default());
         let mut records_cut = 0;
@@ -268,4 +270,21 @@ fn follow(sealed: &[(u64, u64)], mut seq: u64, until: u64) -> u64 {
         seq = sealed[at].1 + 1;
     }
     seq
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_known_by_its_last_bits_and_by_one_not_far_from_it() {
+        let firsts = u64::from(FIRSTS);
+        for seq in [1, 2, 1000, firsts - 1, firsts, firsts + 1, 5 * firsts + 7] {
+            for far in [0, 1, 100, firsts / 2 - 1] {
+                let number = (seq % firsts) as u32;
+                assert_eq!(first_near(number, seq + far), seq, "{far} behind");
+                assert_eq!(first_near(number, seq - far.min(seq)), seq, "{far} ahead");
+            }
+        }
+    }
 }

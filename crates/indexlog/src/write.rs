@@ -22,7 +22,7 @@ use crate::overflow::{self, Unfenced};
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, Kind, PIECES_MAX, Piece};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones, drain_range};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DIGEST};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DIGEST, NEAR};
 
 /// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
 const BATCH_LEN_MAX: u64 = 256 << 20;
@@ -66,6 +66,8 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Vec<Limbo>,
+    /// The value of the root [`NEAR`].
+    pub(crate) near: u64,
     pub(crate) next_space: u32,
     poisoned: Option<String>,
     entries: Vec<Entry>,
@@ -91,6 +93,7 @@ impl Writer {
             pending: Vec::new(),
             unsealed: Vec::new(),
             limbo: Vec::new(),
+            near: segments.root(NEAR).unwrap_or_default(),
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),
@@ -413,6 +416,11 @@ impl Writer {
 
     /// Goes on in another block, whose first record is number `seq`.
     fn enter_block(&mut self, view: &RwLock<View>, seq: u64) -> Result<()> {
+        // The numbers in the map have to be told apart whatever else of the log is collected.
+        if seq - self.near.min(seq) > NEAR_MAX {
+            self.segments.set_root(NEAR, seq)?;
+            self.near = seq;
+        }
         let block = self.take_block()?;
         let readable = self.log.enter(&self.device, &self.blocks, block, self.salt)?;
         view.write().set_block(block, readable);
@@ -543,6 +551,9 @@ fn draft<'a>(op: &Op<'a>, seq: u64, lag: u64, remaining: u32) -> Draft<'a> {
     };
     Draft { kind, seq, lag, remaining, space: space.0, key, value, pieces: &[] }
 }
+
+/// How far the numbers of records may go beyond the one that the superblock has.
+const NEAR_MAX: u64 = FIRSTS as u64 / 4;
 
 /// Even records of no more than a header leave a gap in which the order of open blocks begins.
 const _: () = assert!(

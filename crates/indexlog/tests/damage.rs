@@ -243,6 +243,18 @@ fn a_record_in_place_of_another_one_of_its_block_is_named() {
 }
 
 #[test]
+fn a_file_that_grew_without_the_store_is_no_damage() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let space = fill(&IndexLog::open(&options(folder.path())).unwrap());
+    let file = File::options().write(true).open(folder.path().join("pool")).unwrap();
+    file.set_len(file.metadata().unwrap().len() + SEGMENT).unwrap();
+    for _ in 0..2 {
+        let engine = IndexLog::open(&options(folder.path())).unwrap();
+        check_answers(&engine, space, 0).unwrap();
+    }
+}
+
+#[test]
 fn a_store_of_another_engine_is_named() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let options = options(folder.path());

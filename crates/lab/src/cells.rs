@@ -118,6 +118,7 @@ impl Cells {
         match (what, self.rules) {
             (What::Store { at, len, streamed: false, .. }, Rules::Platform) => {
                 self.settle(at, len.into(), trace, disk, |part| !part.streamed);
+                self.supersede(at, at + u64::from(len));
             }
             (What::Fence { first, count }, Rules::Memory | Rules::Platform) => {
                 for &(at, len) in trace.fenced(first, count) {
@@ -199,6 +200,33 @@ impl Cells {
                 !settles
             });
             cell.flushed = cell.flushed.min(cell.parts.len());
+            if cell.parts.is_empty() {
+                clean.push(number);
+            }
+        }
+        clean.iter().for_each(|number| drop(self.pending.remove(number)));
+    }
+
+    /// Takes out of what is pending the bytes that a later store, which is durable, has replaced.
+    fn supersede(&mut self, start: u64, end: u64) {
+        let cell_len = self.rules.cell_len();
+        let mut clean = Vec::new();
+        for (&number, cell) in self.pending.range_mut(start / cell_len..end.div_ceil(cell_len)) {
+            let rest = |part: Part| {
+                let part_end = part.at + part.len();
+                let before =
+                    Part { len: start.clamp(part.at, part_end).abs_diff(part.at) as u32, ..part };
+                let from = end.clamp(part.at, part_end);
+                let behind = Part {
+                    at: from,
+                    bytes: part.bytes + (from - part.at) as u32,
+                    len: (part_end - from) as u32,
+                    ..part
+                };
+                [before, behind].into_iter().filter(|part| part.len > 0)
+            };
+            cell.parts = std::mem::take(&mut cell.parts).into_iter().flat_map(rest).collect();
+            cell.flushed = cell.parts.len();
             if cell.parts.is_empty() {
                 clean.push(number);
             }

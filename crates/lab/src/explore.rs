@@ -380,7 +380,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let images = Images::new(&dirty, files.len(), point.trace, seed);
         self.tally.crash_points += 1;
         let (numbers, is_complete) = match only {
-            Some(number) => (vec![number], false),
+            Some(number) => (vec![number].into_iter().filter(|&n| images.has(n)).collect(), false),
             None => images.numbers(images_max),
         };
         self.tally.complete_points += u64::from(is_complete);

@@ -74,6 +74,11 @@ impl<'a> Images<'a> {
         (numbers.collect(), false)
     }
 
+    /// Whether there is an image of this number.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        number < self.numbered || !self.by_word
+    }
+
     pub(crate) fn get(&self, number: u64) -> Image {
         if number < self.numbered { self.nth(number) } else { self.sample(number) }
     }

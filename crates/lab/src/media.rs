@@ -292,7 +292,7 @@ impl<'a, S: Subject> Media<'a, S> {
     pub fn replay(&mut self, case: &MediaCase) -> (Vec<String>, Option<String>) {
         let tally = self.tally.clone();
         self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
-        let only = case.fault..case.fault + 1;
+        let only = case.fault..case.fault.saturating_add(1);
         let violation = quiet::quietly(|| self.strike_history(case.seed, only)).err();
         self.tally = tally;
         (std::mem::take(&mut self.story), violation.map(|violation| violation.what))
@@ -362,6 +362,9 @@ impl<'a, S: Subject> Media<'a, S> {
             let answer = self.look(image.allowed(&faults), &mut random);
             self.disk.go_back(before);
             let answer = answer.map_err(|what| (number, what))?;
+            if faults.is_empty() && !matches!(answer, Answer::Right | Answer::Shortened) {
+                return Err((number, "it names damage where there is none".to_owned()));
+            }
             self.tally.strikes.count(answer);
             for fault in &faults {
                 self.tally.faults.entry(fault.kind).or_default().count(answer);

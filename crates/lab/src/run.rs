@@ -189,8 +189,12 @@ impl<S: Subject> Life<'_, S> {
             let mut world = World::clone(self.worlds.last());
             let durable = self.subject.model(&mut world, step);
             self.begin(Arc::new(world));
-            if self.subject.apply(&mut open, step).is_ok() && durable {
-                self.acknowledge();
+            match self.subject.apply(&mut open, step) {
+                Ok(()) if durable => self.acknowledge(),
+                Err(why) if self.medium.has_power() => {
+                    return Err(format!("{step:?} fails: {why}").into());
+                }
+                _ => {}
             }
             self.medium.cut_power();
             drop(open);
@@ -209,7 +213,11 @@ impl<S: Subject> Life<'_, S> {
     /// on.
     fn come_up(&mut self) -> Result<S::Open, End> {
         let mut open = self.subject.open(self.medium).map_err(|refusal| match refusal {
-            Refusal::UnsafeShutdown | Refusal::Named(_) if self.has_failed => End::Detected,
+            Refusal::UnsafeShutdown | Refusal::Named(_)
+                if self.has_failed && self.found.is_none() =>
+            {
+                End::Detected
+            }
             Refusal::UnsafeShutdown => "it says that the platform failed".to_owned().into(),
             Refusal::Named(what) | Refusal::Failed(what) => {
                 format!("it does not open: {what}").into()

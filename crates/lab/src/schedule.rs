@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 
 use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
-use halite_pmem::{Medium, PoolOptions, Site, Trace, What, locks};
+use halite_pmem::{Medium, ModelFile, PoolOptions, Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
@@ -168,6 +168,8 @@ where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + 'static,
 {
     let medium = Medium::new(on.rules.domain(), CAPACITY).expect("room for a medium");
+    let unsafe_shutdowns = on.rules.counts_failures().then_some(0);
+    medium.restore(ModelFile { unsafe_shutdowns, ..ModelFile::default() }, []);
     medium.seed(on.seed);
     medium.disregard(on.disregarded);
     let calls: usize = plan.threads.iter().map(Vec::len).sum();

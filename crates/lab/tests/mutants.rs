@@ -28,7 +28,7 @@ fn every_call_is_missed_if_it_is_left_out() {
     every_call_is_judged(&score);
 }
 
-/// Every line of the source that asks for a flush or a fence is among those that were left out.
+/// Every line of `alloc` and `indexlog` that waits, or streams, is among those that were left out.
 fn every_call_is_judged(score: &Score) {
     let places = score.verdicts.iter().map(|verdict| place(verdict.mutant.site));
     let judged: BTreeSet<String> = places.collect();

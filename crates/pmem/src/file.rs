@@ -123,10 +123,16 @@ impl PoolFile {
             self.file.set_len(old).map_err(io_error_of(path, "cut the pool"))?;
         }
         allocate(&self.file, path, old, new)?;
-        if domain != Domain::Process {
-            self.file.sync_all().map_err(io_error_of(path, "sync the pool's new length"))?;
-        }
-        self.mapping.map(&self.file, old, new).map_err(io_error_of(path, "map the pool"))?;
+        let synced = match domain {
+            Domain::Process => Ok(()),
+            _ => self.file.sync_all().map_err(io_error_of(path, "sync the pool's new length")),
+        };
+        synced
+            .and_then(|()| {
+                self.mapping.map(&self.file, old, new).map_err(io_error_of(path, "map the pool"))
+            })
+            // Nothing was stored there; if this fails too, the next growth cuts it.
+            .inspect_err(|_| drop(self.file.set_len(old)))?;
         if domain != Domain::PageCache {
             self.mapping.populate(old, new);
         }

@@ -73,7 +73,10 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the range is inside the reserved one, where nothing is mapped.
-        unsafe { mmap_anonymous(self.base.as_ptr().cast(), len as usize, access, flags) }?;
+        let mapped =
+            unsafe { mmap_anonymous(self.base.as_ptr().cast(), len as usize, access, flags) };
+        self.holed.store(mapped.is_err(), Ordering::Release);
+        mapped?;
         Ok(())
     }
 

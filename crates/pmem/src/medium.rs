@@ -126,6 +126,12 @@ impl Medium {
         self.0.state.lock().events_left = Some(events);
     }
 
+    /// Whether stores arrive.
+    #[must_use]
+    pub fn has_power(&self) -> bool {
+        self.0.state.lock().powered
+    }
+
     /// Ends the outage: stores arrive again.
     ///
     /// # Panics
@@ -141,9 +147,10 @@ impl Medium {
     /// Changes bytes and the file's state, past any record.
     ///
     /// # Panics
-    /// If a pool is open, or a part is outside the capacity.
+    /// If a pool is open, or a part or the file's length is outside the capacity.
     pub fn restore<'a>(&self, file: ModelFile, parts: impl IntoIterator<Item = (u64, &'a [u8])>) {
         let mut state = self.unused();
+        self.assert_inside(0, file.len);
         state.file = file;
         for (at, bytes) in parts {
             self.put(at, bytes);
@@ -198,14 +205,8 @@ impl Medium {
             return Err(Error::Exists { path: path.to_owned() });
         }
         self.set_used(path)?;
-        if len > self.0.capacity {
-            self.set_unused();
-            return Err(Error::NoSpace { path: path.to_owned(), bytes: len });
-        }
-        let mut state = self.0.state.lock();
-        state.file.len = len;
-        state.trace.push(What::Length { to: len }, Location::caller());
-        Ok(())
+        let created = self.set_len(path, len);
+        created.inspect_err(|_| self.set_unused())
     }
 
     /// Takes the file that is there, and returns its length.

@@ -143,7 +143,8 @@ impl Trace {
     }
 
     pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], streamed: bool, site: Site) {
-        let (start, len) = (self.bytes.len() as u32, bytes.len() as u32);
+        let start = u32::try_from(self.bytes.len()).expect("a trace is taken before 4 GiB");
+        let len = u32::try_from(bytes.len()).expect("a trace is taken before 4 GiB");
         self.bytes.extend_from_slice(bytes);
         self.push(What::Store { at, len, bytes: start, streamed }, site);
     }
