@@ -48,7 +48,7 @@ impl Table {
         self.row("schedules", grouped(tally.schedules));
         self.row("failures detected", grouped(tally.detected));
         let [all, one] = rates(plan, tally, elapsed).map(|rate| grouped(rate as u64));
-        self.row("speed", format!("{all} images a second, {one} on each thread"));
+        self.row("speed", format!("{all} images recovered a second, {one} on each thread"));
     }
 
     /// Violations, with the beginning of how each comes about.
@@ -88,9 +88,10 @@ impl Table {
     }
 }
 
-/// Images a second: of all threads, and of one.
+/// Images that a store came back from, a second: on all threads, and on one. What was recovered before
+/// does not count again.
 fn rates(plan: &Plan, tally: &Tally, elapsed: Duration) -> [f64; 2] {
-    let rate = tally.images as f64 / elapsed.as_secs_f64().max(1e-9);
+    let rate = tally.recoveries as f64 / elapsed.as_secs_f64().max(1e-9);
     [rate, rate / plan.threads as f64]
 }
 
