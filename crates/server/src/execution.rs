@@ -21,6 +21,11 @@ pub(crate) fn execute(
     connection.has_requests = false;
     client.buffers.query_len = connection.input.len();
     client.buffers.query_free = connection.input.free();
+    // Before they are looked at: one read may bring all that was missing of a request.
+    if connection.input.unread().len() > service.settings.limits.query_buffer_len_max {
+        service.counters.query_limit_disconnections += 1;
+        client.killed = true;
+    }
     while !client.closing && !client.killed {
         if connection.unsent() >= UNSENT_MAX {
             connection.has_requests = true;
@@ -57,10 +62,6 @@ pub(crate) fn execute(
     connection.input.compact();
     let waits = !connection.input.unread().is_empty() && !connection.has_requests;
     connection.request_began = waits.then(|| connection.request_began.unwrap_or(service.now));
-    if connection.input.unread().len() > service.settings.limits.query_buffer_len_max {
-        service.counters.query_limit_disconnections += 1;
-        client.killed = true;
-    }
     client.buffers.query_len = connection.input.len();
     client.buffers.query_free = connection.input.free();
     client.buffers.output_capacity = connection.output.capacity();
