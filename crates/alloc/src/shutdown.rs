@@ -25,7 +25,7 @@ fn count(pool: &Pool) -> Option<u64> {
 pub(crate) fn check(pool: &Pool, superblock: &Superblock) -> Result<()> {
     let was_in_use = superblock.root(ROOT).filter(|&in_use| in_use != 0);
     match (count(pool), was_in_use) {
-        (Some(now), Some(in_use)) if in_use != now + 1 => {
+        (Some(now), Some(in_use)) if in_use != now.wrapping_add(1) => {
             Err(Error::UnsafeShutdown { path: pool.path().to_owned(), before: in_use - 1, now })
         }
         _ => Ok(()),
@@ -34,7 +34,7 @@ pub(crate) fn check(pool: &Pool, superblock: &Superblock) -> Result<()> {
 
 /// Notes that the pool is in use, past every cache. Two fences and a sync where the device counts.
 pub(crate) fn begin(pool: &Pool, superblock: &mut Superblock) -> Result<()> {
-    note(pool, superblock, |count| count + 1)
+    note(pool, superblock, |count| count.wrapping_add(1))
 }
 
 /// Notes that the pool is not in use any more, when all that it holds is past every cache.

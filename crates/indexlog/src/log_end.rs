@@ -80,7 +80,7 @@ fn first_near(number: u32, near: u64) -> u64 {
     let firsts = u64::from(FIRSTS);
     let behind = near.wrapping_sub(number.into()) % firsts;
     let is_behind = behind <= firsts / 2 && behind <= near;
-    if is_behind { near - behind } else { near + (firsts - behind) }
+    if is_behind { near - behind } else { near.saturating_add(firsts - behind) }
 }
 
 /// Takes the sealed blocks into use, unread, and returns the open ones, read, as they were opened.

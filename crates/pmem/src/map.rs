@@ -52,8 +52,8 @@ impl Mapping {
     }
 
     /// Finds out whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is
-    /// mapped so from now on. Tried beside the reserved range: some file systems refuse too late, when what was
-    /// mapped at a fixed address is gone.
+    /// mapped so from now on. Tried beside the reserved range: some file systems refuse too late, when
+    /// what was mapped at a fixed address is gone.
     pub(crate) fn try_sync(&mut self, file: &File) {
         let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
         // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.

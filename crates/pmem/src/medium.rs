@@ -157,18 +157,6 @@ impl Medium {
         }
     }
 
-    /// Copies bytes out.
-    ///
-    /// # Panics
-    /// If a pool is open, or the range is outside the capacity.
-    pub fn read(&self, at: u64, to: &mut [u8]) {
-        let _unused = self.unused();
-        self.assert_inside(at, to.len() as u64);
-        // SAFETY: the range is inside the mapping, and no pool is open, nor opens while the state is
-        // locked: nobody else reaches it.
-        unsafe { ptr::copy_nonoverlapping(self.address(at), to.as_mut_ptr(), to.len()) };
-    }
-
     /// The state, with no pool open as long as it is locked.
     fn unused(&self) -> MutexGuard<'_, State> {
         let state = self.0.state.lock();
