@@ -14,8 +14,9 @@
 //!
 //! The checksum is over all bytes behind it and is seeded with the pool's salt, the block's number,
 //! how often the block was reused and where in it the record starts: bytes from an earlier life of
-//! the block, from another place, or from a value that imitates a record, are never taken for one. So a block need not be zeroed before it is reused,
-//! and one fence makes a record durable: it is whole, or it does not have its checksum.
+//! the block, from another place, or from a value that imitates a record, are never taken for one. So a
+//! block need not be zeroed before it is reused, and one fence makes a record durable: it is whole, or
+//! it does not have its checksum.
 
 use halite_engine::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
 use halite_pmem::planted;

@@ -137,12 +137,13 @@ impl Writer {
                 }
             }
         }
-        let pool = self.pool.clone();
-        let mut append = || self.append(view, ops, &pieces, durability);
         let written = planted!(
             ValueReferencedBeforeFence,
-            append().and_then(|()| unfenced.publish(&pool, view)),
-            unfenced.publish(&pool, view).and_then(|()| append())
+            self.append(view, ops, &pieces, durability)
+                .and_then(|()| unfenced.publish(&self.pool, view)),
+            unfenced
+                .publish(&self.pool, view)
+                .and_then(|()| self.append(view, ops, &pieces, durability))
         );
         self.poison_by(written)?;
         self.apply(view, ops);
