@@ -50,6 +50,18 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Somebody asked to stop.
+    #[error("interrupted; what was measured until then is kept")]
+    Interrupted,
+
+    /// A block, or the pool under it, returned an error.
+    #[error(transparent)]
+    Block(#[from] halite_blocks::Error),
+
+    /// A pool returned an error.
+    #[error(transparent)]
+    Pool(#[from] halite_pmem::Error),
+
     /// An option makes no sense.
     #[error("{option} is {value}; it must be at least {least}")]
     Option {

@@ -38,7 +38,7 @@ pub fn kv(
     let mut report = Report::new(options);
     for repeat in 0..options.repeats as usize {
         let home = new_home(folder, repeat)?;
-        let outcome = (|| {
+        let outcome = (|| -> Result<()> {
             for store in &mut *stores {
                 let name = store.name().to_owned();
                 let place = home.0.join(&name);

@@ -7,6 +7,7 @@
 //! outcome is a [`Report`]: a table by [`Display`](std::fmt::Display), or JSON.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 mod error;
 mod halite_store;
 mod killed;
@@ -14,6 +15,8 @@ mod kv;
 mod options;
 mod records;
 mod report;
+mod row;
+mod run;
 mod store;
 mod summary;
 
@@ -22,6 +25,8 @@ pub use halite_store::HaliteStore;
 pub use killed::{ChildCommand, load_and_wait};
 pub use kv::{Hooks, kv};
 pub use options::KvOptions;
-pub use report::{Phase, PutTraffic, Ratio, Report, Row};
+pub use report::{Phase, PhaseRow, PutTraffic, Ratio, Report};
+pub use row::{Params, Repeats, Row, Sample};
+pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
 pub use store::{Counters, Store, StoreError, StoreResult};
 pub use summary::Summary;

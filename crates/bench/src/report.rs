@@ -79,7 +79,7 @@ pub struct PutTraffic {
 
 /// One phase of one store.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct PhaseRow {
     /// The store's name.
     pub store: String,
     /// What its puts survive.
@@ -93,7 +93,7 @@ pub struct Row {
     index_bytes_per_record: Option<f64>,
 }
 
-impl Row {
+impl PhaseRow {
     /// The repeats' rates in short.
     #[must_use]
     pub fn rate(&self) -> Summary {
@@ -162,7 +162,7 @@ pub struct Ratio {
 #[derive(Debug, Clone)]
 pub struct Report {
     options: KvOptions,
-    rows: Vec<Row>,
+    rows: Vec<PhaseRow>,
 }
 
 impl Report {
@@ -175,7 +175,7 @@ impl Report {
         let row = match place {
             Some(place) => &mut self.rows[place],
             None => {
-                self.rows.push(Row {
+                self.rows.push(PhaseRow {
                     store: store.name().to_owned(),
                     durability: store.durability(),
                     phase,
@@ -210,13 +210,13 @@ impl Report {
 
     /// The rows: phase by phase, and in each, store by store.
     #[must_use]
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[PhaseRow] {
         &self.rows
     }
 
     /// The row of one phase of one store.
     #[must_use]
-    pub fn row(&self, store: &str, phase: Phase) -> Option<&Row> {
+    pub fn row(&self, store: &str, phase: Phase) -> Option<&PhaseRow> {
         self.place(store, phase).map(|place| &self.rows[place])
     }
 
@@ -246,7 +246,7 @@ impl Report {
                 "repeats": options.repeats,
                 "seed": options.seed,
             },
-            "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+            "rows": self.rows.iter().map(PhaseRow::to_json).collect::<Vec<_>>(),
         })
     }
 

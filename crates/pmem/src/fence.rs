@@ -12,6 +12,13 @@ pub struct Flushed {
     pub(crate) on_this_thread: PhantomData<*const ()>,
 }
 
+impl Flushed {
+    /// The caller has begun the write-back of the range, on this thread.
+    pub(crate) fn of(proves: Range) -> Self {
+        Self { proves, on_this_thread: PhantomData }
+    }
+}
+
 /// The proof that a range was durable at some moment, in its pool's [`crate::Domain`].
 #[derive(Debug)]
 pub struct Fenced {

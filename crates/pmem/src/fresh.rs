@@ -5,7 +5,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::region::Region;
-use crate::{Appender, Fenced, Flushed, Pool, Published, Words, stream, writeback};
+use crate::streaming::Streaming;
+use crate::{
+    Appender, Fenced, Flushed, Pool, Published, Result, Words, prefetch, stream, writeback,
+};
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
 pub struct Fresh {
@@ -73,6 +76,69 @@ impl Fresh {
         // SAFETY: as in `write`.
         unsafe { self.region.stream(at, bytes) };
         self.streamed(at, bytes.len() as u64)
+    }
+
+    /// The bytes `at..at + len`. Counts as one load.
+    ///
+    /// # Panics
+    /// If they are not all inside.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, at: u64, len: u64) -> &[u8] {
+        self.pool().counters().load();
+        let address = self.region.address(at, len);
+        // SAFETY: as in `bytes`.
+        unsafe { std::slice::from_raw_parts(address, len as usize) }
+    }
+
+    /// Has the processor fetch the line of the byte at `at`, and does not wait. Counts as nothing.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline]
+    pub fn prefetch(&self, at: u64) {
+        prefetch::line(self.region.address(at, 1));
+    }
+
+    /// Stores words, which do not tear; in a line, they persist in this order. One store.
+    ///
+    /// # Panics
+    /// If they do not fit, or `at` in the pool is not a multiple of 8.
+    #[inline]
+    #[track_caller]
+    pub fn write_words(&mut self, at: u64, words: &[u64]) {
+        self.writes += 1;
+        // SAFETY: as in `write`.
+        unsafe { self.region.store_words(at, words) };
+    }
+
+    /// Stores past the cache, as often as `store` asks for, and waits until all of that is durable.
+    /// One fence; if `store` panics, what it stored is in order, but not known to be durable.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    #[inline]
+    #[track_caller]
+    pub fn persist_stream<R>(&mut self, store: impl FnOnce(&mut Streaming<'_>) -> R) -> Result<R> {
+        let mut streaming = Streaming::new(self);
+        let stored = store(&mut streaming);
+        streaming.wait()?;
+        Ok(stored)
+    }
+
+    /// Stores bytes past the cache, without waiting for them.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn store_past_cache(&mut self, at: u64, bytes: &[u8]) -> Flushed {
+        self.writes += 1;
+        // SAFETY: as in `write`.
+        unsafe { self.region.stream(at, bytes) };
+        self.pool().flushed(self.region.range(at, bytes.len() as u64, self.writes))
+    }
+
+    /// What a flush of all between two offsets says.
+    pub(crate) fn hull(&self, range: Range<u64>) -> Flushed {
+        Flushed::of(self.region.range(range.start, range.end - range.start, self.writes))
     }
 
     /// Stores zeros over `range`, past the cache. One store; as a write-back, its lines.

@@ -1,7 +1,6 @@
 //! The pool: bytes that persist, and the door to them.
 
 use std::io;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -433,7 +432,7 @@ impl Pool {
             let len = planted!(FlushRoundedDown, range.len / crate::LINE * crate::LINE, range.len);
             medium.flush(range.offset, len, Location::caller());
         }
-        Flushed { proves: range, on_this_thread: PhantomData }
+        Flushed::of(range)
     }
 }
 

@@ -96,6 +96,31 @@ impl Region {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
     }
 
+    /// Stores words through the cache, each at once, in their order. One store.
+    ///
+    /// # Safety
+    /// As for [`Region::store`].
+    ///
+    /// # Panics
+    /// As for [`Region::store`]; and if `at` in the pool is not a multiple of 8.
+    #[inline]
+    #[track_caller]
+    pub(crate) unsafe fn store_words(&self, at: u64, words: &[u64]) {
+        self.pool.counters().store();
+        let address = self.address(at, size_of_val(words) as u64);
+        assert!(address.addr().is_multiple_of(8), "words are aligned to 8 bytes");
+        if let Some(medium) = self.pool.medium() {
+            locks::point();
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            medium.store(self.offset + at, &bytes, false, Location::caller());
+            return;
+        }
+        for (number, word) in words.iter().enumerate() {
+            // SAFETY: `address` is good for all words, and aligned; the caller's promise.
+            unsafe { address.cast::<u64>().add(number).write_volatile(word.to_le()) };
+        }
+    }
+
     /// Stores bytes past the cache and starts their write-back. One store.
     ///
     /// # Safety

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
-use crate::{Fenced, Flushed, Pool, locks, planted};
+use crate::{Fenced, Flushed, Pool, locks, planted, prefetch};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
 /// bytes, relative to the range's start, and multiples of 8. Words are little-endian.
@@ -117,6 +117,15 @@ impl Words {
     #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         self.region.flush(range, 0)
+    }
+
+    /// Has the processor fetch the line of the word at `at`, and does not wait. Counts as nothing.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline]
+    pub fn prefetch(&self, at: u64) {
+        prefetch::line(self.region.address(at, 1));
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {

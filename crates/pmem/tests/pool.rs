@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use halite_pmem::{Domain, Error, LINE, Pool, PoolOptions, Traffic, UNIT};
+use halite_pmem::{Domain, Error, LINE, Medium, Pool, PoolOptions, Traffic, UNIT};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -304,4 +304,32 @@ proptest! {
         let fresh = pool.claim(128, 8400).unwrap();
         prop_assert_eq!(fresh.bytes(), &model[..]);
     }
+}
+
+#[test]
+fn streamed_stores_are_one_fence_and_their_lines() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let pool = Pool::create(&folder.path().join("p"), &PoolOptions::default()).unwrap();
+    let mut fresh = pool.claim(0, UNIT).unwrap();
+    let before = pool.traffic();
+    let read = fresh.persist_stream(|stream| {
+        stream.write(0, &[1; 64]);
+        stream.write(4096, &[2; 130]);
+        stream.read(4096, 1)[0]
+    });
+    assert_eq!(read.unwrap(), 2);
+    let traffic = pool.traffic() - before;
+    assert_eq!((traffic.stores, traffic.lines, traffic.fences), (2, 4, 1));
+    assert_eq!(fresh.read(4095, 3), [0, 2, 2]);
+}
+
+#[test]
+fn words_are_stored_in_their_order_and_little_endian() {
+    let medium = Medium::new(Domain::Memory, 4 << 20).unwrap();
+    let mut options = PoolOptions::default();
+    options.medium = Some(medium.clone());
+    let pool = Pool::create(&PathBuf::from("p"), &options).unwrap();
+    let mut fresh = pool.claim(0, UNIT).unwrap();
+    fresh.write_words(8, &[1, 2 << 56]);
+    assert_eq!(fresh.read(8, 16), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
 }

@@ -1,0 +1,1 @@
+//! The building blocks under measurement: each experiment redraws a figure of van Renen's paper.

@@ -1,0 +1,187 @@
+//! A run: what experiments share, and the rows that they yield.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::row::{Params, Repeats, Row, Sample};
+use crate::{Error, Result};
+
+/// How a run is to be made.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Where pools and stores are made.
+    pub folder: PathBuf,
+    /// Smaller and fewer: to see that it works, not to publish.
+    pub quick: bool,
+    /// How often everything is measured.
+    pub repeats: u32,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// What a run tells while it goes on.
+pub trait Watch {
+    /// So many of so many measurements are done; the next is described by `what`.
+    fn step(&self, done: u64, all: u64, what: &str);
+}
+
+/// One that says nothing.
+impl Watch for () {
+    fn step(&self, _: u64, _: u64, _: &str) {}
+}
+
+/// Who is measured in an experiment.
+pub struct Contender<'a> {
+    /// As in [`Row::subject`].
+    pub name: String,
+    /// Measures once.
+    pub measure: Box<dyn FnMut() -> Result<Vec<Sample>> + 'a>,
+    /// What the source reports for a metric.
+    pub source: Option<(&'static str, f64)>,
+}
+
+impl<'a> Contender<'a> {
+    /// A subject.
+    pub fn new(name: impl Into<String>, measure: impl FnMut() -> Result<Vec<Sample>> + 'a) -> Self {
+        Self { name: name.into(), measure: Box::new(measure), source: None }
+    }
+
+    /// The subject, and what the source reports of it for a metric.
+    #[must_use]
+    pub fn with_source(mut self, metric: &'static str, value: Option<f64>) -> Self {
+        self.source = value.map(|value| (metric, value));
+        self
+    }
+}
+
+/// The subject whose figures are the limit of the others in the same comparison.
+pub const LIMIT: &str = "limit";
+
+/// A run in progress.
+pub struct Run<'a> {
+    /// How it is made.
+    pub options: RunOptions,
+    watch: &'a dyn Watch,
+    interrupted: &'a AtomicBool,
+    rows: Vec<Row>,
+    steps_done: u64,
+    steps_planned: u64,
+}
+
+impl<'a> Run<'a> {
+    /// A run that stops early once `interrupted` is true.
+    #[must_use]
+    pub fn new(options: RunOptions, watch: &'a dyn Watch, interrupted: &'a AtomicBool) -> Self {
+        Self { options, watch, interrupted, rows: Vec::new(), steps_done: 0, steps_planned: 0 }
+    }
+
+    /// Announces measurements, so that the time left can be told: each experiment announces all that
+    /// it will make (contenders times repeats) before the first experiment begins.
+    pub fn plan(&mut self, measurements: u64) {
+        self.steps_planned += measurements;
+    }
+
+    /// Compares contenders: in each repeat all of them take turns, each time another one first, so
+    /// that what the machine does meanwhile hits all alike. The figures of the contender called
+    /// [`LIMIT`] become the limit of the others' rows of the same metric.
+    ///
+    /// # Errors
+    /// What a contender returns; [`Error::Interrupted`], and the rows of complete repeats stay.
+    pub fn compare(
+        &mut self,
+        experiment: &str,
+        params: &Params,
+        contenders: &mut [Contender<'_>],
+    ) -> Result<()> {
+        let mut samples: Vec<Vec<Repeats>> = contenders.iter().map(|_| Vec::new()).collect();
+        let outcome = self.repeat(experiment, params, contenders, &mut samples);
+        let limits = contenders.iter().position(|contender| contender.name == LIMIT);
+        let limits = limits.map(|place| samples[place].clone()).unwrap_or_default();
+        for (contender, samples) in contenders.iter().zip(&samples) {
+            for repeats in samples {
+                let Some(mut row) = Row::of(experiment, &contender.name, params, repeats) else {
+                    continue;
+                };
+                let limit = limits.iter().find(|limit| limit.metric == row.metric);
+                row.limit = limit
+                    .and_then(|limit| crate::Summary::of(&limit.values))
+                    .map(|summary| summary.median);
+                row.source = contender
+                    .source
+                    .and_then(|(metric, value)| (metric == row.metric).then_some(value));
+                self.rows.push(row);
+            }
+        }
+        outcome
+    }
+
+    fn repeat(
+        &mut self,
+        experiment: &str,
+        params: &Params,
+        contenders: &mut [Contender<'_>],
+        samples: &mut [Vec<Repeats>],
+    ) -> Result<()> {
+        let count = contenders.len();
+        for repeat in 0..self.options.repeats as usize {
+            for turn in 0..count {
+                let place = (repeat + turn) % count;
+                let contender = &mut contenders[place];
+                self.step(&describe(experiment, &contender.name, params))?;
+                for sample in (contender.measure)()? {
+                    let known = samples[place].iter_mut().find(|r| r.metric == sample.metric);
+                    match known {
+                        Some(repeats) => repeats.values.push(sample.value),
+                        None => samples[place].push(Repeats {
+                            metric: sample.metric,
+                            unit: sample.unit,
+                            values: vec![sample.value],
+                        }),
+                    }
+                }
+                self.steps_done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what comes next.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub fn step(&mut self, what: &str) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        self.watch.step(self.steps_done, self.steps_planned.max(self.steps_done + 1), what);
+        Ok(())
+    }
+
+    /// The rows so far.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// All rows.
+    #[must_use]
+    pub fn into_rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+fn describe(experiment: &str, subject: &str, params: &Params) -> String {
+    let mut what = format!("{experiment} {subject}");
+    for (name, value) in params {
+        what += &match value.as_str() {
+            Some(text) => format!(" {name}={text}"),
+            None => format!(" {name}={value}"),
+        };
+    }
+    what
+}

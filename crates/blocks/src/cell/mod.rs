@@ -1,0 +1,1 @@
+//! Small updates in place, whole or not at all (van Renen §3.4).

@@ -1,0 +1,1 @@
+//! Operations that wait for the medium together (van Renen §3.5).

@@ -1,0 +1,1 @@
+//! Logs: entries appended durably, one behind the other (van Renen §3.3).
