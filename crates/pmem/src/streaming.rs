@@ -12,14 +12,14 @@ use crate::{Fresh, Result, writeback};
 pub struct Streaming<'a> {
     fresh: &'a mut Fresh,
     /// Around all that was stored.
-    hull: Range<u64>,
+    hull: Option<Range<u64>>,
     waited: bool,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a> Streaming<'a> {
     pub(crate) fn new(fresh: &'a mut Fresh) -> Self {
-        Self { fresh, hull: u64::MAX..0, waited: false, on_this_thread: PhantomData }
+        Self { fresh, hull: None, waited: false, on_this_thread: PhantomData }
     }
 
     /// Stores `bytes` at `at`. One store; as a write-back, its lines.
@@ -32,7 +32,10 @@ impl<'a> Streaming<'a> {
         // Its proof is covered by that of the hull.
         let _ = self.fresh.store_past_cache(at, bytes);
         let end = at + bytes.len() as u64;
-        self.hull = self.hull.start.min(at)..self.hull.end.max(end);
+        self.hull = Some(match &self.hull {
+            Some(hull) => hull.start.min(at)..hull.end.max(end),
+            None => at..end,
+        });
     }
 
     /// What is there, with what was stored here. Counts as one load.
@@ -48,8 +51,8 @@ impl<'a> Streaming<'a> {
     #[inline]
     #[track_caller]
     pub(crate) fn wait(&mut self) -> Result<()> {
-        if self.hull.start < self.hull.end {
-            self.fresh.pool().fence([self.fresh.hull(self.hull.clone())])?;
+        if let Some(hull) = self.hull.clone() {
+            self.fresh.pool().fence([self.fresh.hull(hull)])?;
         }
         self.waited = true;
         Ok(())
