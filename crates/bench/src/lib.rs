@@ -17,6 +17,7 @@ mod records;
 mod report;
 mod row;
 mod run;
+mod scratch;
 mod store;
 mod summary;
 
@@ -28,5 +29,6 @@ pub use options::KvOptions;
 pub use report::{Phase, PhaseRow, PutTraffic, Ratio, Report};
 pub use row::{Params, Repeats, Row, Sample};
 pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
+pub use scratch::Scratch;
 pub use store::{Counters, Store, StoreError, StoreResult};
 pub use summary::Summary;

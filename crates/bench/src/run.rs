@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use halite_pmem::PoolOptions;
+
 use crate::row::{Params, Repeats, Row, Sample};
 use crate::{Error, Result};
 
@@ -17,6 +19,14 @@ pub struct RunOptions {
     pub repeats: u32,
     /// The seed of everything random.
     pub seed: u64,
+}
+
+impl RunOptions {
+    /// What pools are made with, but for their size.
+    #[must_use]
+    pub fn pool(&self) -> PoolOptions {
+        PoolOptions::default()
+    }
 }
 
 /// What a run tells while it goes on.
