@@ -21,6 +21,7 @@ pub(crate) fn facts(options: &RunOptions) -> Result<Params> {
         "kernel": read("/proc/sys/kernel/osrelease"),
         "folder": options.folder.display().to_string(),
         "domain": domain.name(),
+        "profile": options.profile.as_ref().map(|profile| profile.name.as_str()),
         "seed": options.seed,
         "quick": options.quick,
         "repeats": options.repeats,

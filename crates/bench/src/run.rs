@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_pmem::PoolOptions;
+use halite_pmem::{PoolOptions, Profile};
 
 use crate::row::{Params, Repeats, Row, Sample};
 use crate::{Error, Peers, Result};
@@ -19,13 +19,17 @@ pub struct RunOptions {
     pub repeats: u32,
     /// The seed of everything random.
     pub seed: u64,
+    /// The medium that pools are to be as slow as, if not the one that they lie on.
+    pub profile: Option<Profile>,
 }
 
 impl RunOptions {
     /// What pools are made with, but for their size.
     #[must_use]
     pub fn pool(&self) -> PoolOptions {
-        PoolOptions::default()
+        let mut options = PoolOptions::default();
+        options.profile.clone_from(&self.profile);
+        options
     }
 }
 

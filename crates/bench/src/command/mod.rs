@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
+use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
 use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
@@ -26,6 +27,7 @@ Examples:
   halite bench blocks --only log --quick      one experiment, to see that it works
   halite bench blocks --json blocks.json      every row for machines, and a table
   halite bench device --folder /mnt/pmem0     on another medium
+  halite bench device --profile optane        on a medium made as slow as another
   halite bench kv                             a million records on /dev/shm
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
@@ -87,6 +89,11 @@ struct Common {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// Make pools as slow as another medium: dram, optane, cxl, nvm-2x, nvm-8x, or figures such as
+    /// read=300,persist=150,read-bw=8GB,write-bw=2GB,block=256 (ns, B/s, bytes)
+    #[arg(long, value_name = "NAME|FIGURES")]
+    profile: Option<Profile>,
+
     /// Smaller and fewer: to see that it works, not to publish
     #[arg(long)]
     quick: bool,
@@ -136,6 +143,7 @@ impl Common {
             quick: self.quick,
             repeats: self.repeats.unwrap_or(repeats),
             seed: self.seed,
+            profile: self.profile.clone(),
         }
     }
 
