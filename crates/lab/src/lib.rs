@@ -30,6 +30,7 @@
 //! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 mod campaign;
 mod case;
 mod cells;
