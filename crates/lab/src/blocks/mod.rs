@@ -1,0 +1,19 @@
+//! The building blocks as subjects of the lab.
+
+mod pages;
+
+pub use pages::{Pages, PagesStep};
+
+use crate::Rules;
+use crate::job::Job;
+
+/// The jobs for the building blocks. Blocks leave it to the manager of their space to notice that a
+/// platform failed, so there are none under [`Rules::FailedPlatform`].
+#[must_use]
+pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    let rules: Vec<_> =
+        rules.iter().copied().filter(|rules| *rules != Rules::FailedPlatform).collect();
+    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    jobs.extend(pages::jobs(&rules));
+    jobs
+}
