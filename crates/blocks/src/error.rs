@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::page::PageSize;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -56,5 +58,101 @@ pub enum Error {
         needed: u64,
         /// The length of the space in bytes.
         len: u64,
+    },
+
+    /// Pages do not have such a size.
+    #[error(
+        "pages of {bytes} bytes: the size is a power of two from {} to {}",
+        PageSize::MIN_BYTES,
+        PageSize::MAX_BYTES
+    )]
+    PageSize {
+        /// The size in bytes.
+        bytes: u64,
+    },
+
+    /// A page store without a page.
+    #[error("a page store has at least one page")]
+    NoPages,
+
+    /// The space is not aligned to lines.
+    #[error("the space of a page store begins at {offset}; it must be a multiple of 64")]
+    PageSpaceMisaligned {
+        /// Of the space in its pool.
+        offset: u64,
+    },
+
+    /// The space has no room for the page store that is to be in it.
+    #[error("a page store of {needed} bytes does not fit into a space of {len}")]
+    PageSpaceTooSmall {
+        /// The length of the space in bytes.
+        len: u64,
+        /// The length of the store in bytes.
+        needed: u64,
+    },
+
+    /// There is something else in the space, or nothing.
+    #[error("this is not a page store; create one, or open the space as what it is")]
+    NoPageStore,
+
+    /// The page store is of another version of the format.
+    #[error(
+        "the page store has format {version}, this program knows {known}; use the one that made it"
+    )]
+    PageStoreVersion {
+        /// Of the store.
+        version: u32,
+        /// Of this program.
+        known: u32,
+    },
+
+    /// The page store was made by another technique.
+    #[error(
+        "the page store's technique has number {number}, not that of `{expected}`; open it by its own"
+    )]
+    OtherTechnique {
+        /// In the store.
+        number: u32,
+        /// The one that was to open it.
+        expected: &'static str,
+    },
+
+    /// What the page store has on the medium cannot have been written by it.
+    #[error("damaged: page store: {what}; restore it from a copy")]
+    PageStoreDamaged {
+        /// What is wrong.
+        what: String,
+    },
+
+    /// The page was not written whole before a crash, or was damaged since.
+    #[error("damaged: page {page} is torn; flush it with all its lines, from a log or a copy")]
+    TornPage {
+        /// The page.
+        page: u32,
+    },
+
+    /// The page store has no such page.
+    #[error("there is no page {page}; the store has {pages}, from 0 on")]
+    NoSuchPage {
+        /// The page.
+        page: u32,
+        /// How many there are.
+        pages: u32,
+    },
+
+    /// The buffer is for pages of another size.
+    #[error("the buffer has {bytes} bytes, pages of the store have {expected}")]
+    OtherPageSize {
+        /// Of the buffer.
+        bytes: u64,
+        /// Of the store's pages.
+        expected: u64,
+    },
+
+    /// The store has numbered as many flushes as it can.
+    #[error("the page store has used up its {flushes} numbers of flushes; copy it to a new one")]
+    FlushesExhausted {
+        /// How many there are.
+        flushes: u64,
     },
 }

@@ -2,14 +2,22 @@
 //!
 //! A block has no engine above it and no `alloc` below: each subject has a pool for itself.
 
-pub mod cells;
+mod cells;
+mod pages;
 
-use crate::{Job, Rules};
+pub use pages::{Pages, PagesStep};
 
-/// The jobs of all blocks.
+use crate::Rules;
+use crate::job::Job;
+
+/// The jobs for the building blocks. Blocks leave it to the manager of their space to notice that a
+/// platform failed, so there are none under [`Rules::FailedPlatform`].
 #[must_use]
 pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
-    let mut jobs = Vec::new();
-    jobs.extend(cells::jobs(rules));
+    let rules: Vec<_> =
+        rules.iter().copied().filter(|rules| *rules != Rules::FailedPlatform).collect();
+    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    jobs.extend(cells::jobs(&rules));
+    jobs.extend(pages::jobs(&rules));
     jobs
 }
