@@ -8,7 +8,8 @@ use std::path::Path;
 use halite_blocks::page::{
     ChecksummedPages, CopyOnWrite, Hybrid, MicroLog, PageStore, SealedMicroLog,
 };
-use halite_lab::blocks::{Pages, blocks_suite};
+use halite_lab::blocks::blocks_suite;
+use halite_lab::blocks::pages::Pages;
 use halite_lab::{Budget, Explorer, Job, Plan, Rules, Score, Subject, mutate, place};
 
 /// Histories of each store, under each set of rules.

@@ -2,10 +2,8 @@
 //!
 //! A block has no engine above it and no `alloc` below: each subject has a pool for itself.
 
-mod cells;
-mod pages;
-
-pub use pages::{Pages, PagesStep};
+pub mod cells;
+pub mod pages;
 
 use crate::Rules;
 use crate::job::Job;
