@@ -9,10 +9,13 @@
 
 pub mod blocks;
 mod error;
+mod grid;
 mod halite_store;
+pub mod html;
 mod killed;
 mod kv;
 mod options;
+mod quantity;
 mod records;
 mod report;
 mod row;
@@ -20,6 +23,7 @@ mod run;
 mod scratch;
 mod store;
 mod summary;
+pub mod table;
 
 pub use error::{Error, Result};
 pub use halite_store::HaliteStore;
