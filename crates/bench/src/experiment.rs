@@ -1,5 +1,6 @@
 //! The experiments that `--only` chooses from.
 
+use crate::blocks::{cells, pages};
 use crate::run::{Run, RunOptions};
 use crate::{Error, Result};
 
@@ -18,7 +19,10 @@ pub struct Experiment {
 pub const DEVICE: &[Experiment] = &[];
 
 /// Those of `halite bench blocks`.
-pub const BLOCKS: &[Experiment] = &[];
+pub const BLOCKS: &[Experiment] = &[
+    Experiment { name: "page", plan: pages::plan, run: pages::run },
+    Experiment { name: "cell", plan: cells::plan, run: cells::run },
+];
 
 /// Those of `all` whose names are in `only`; all of them if there are no names.
 pub(crate) fn choose(all: &'static [Experiment], only: &[String]) -> Result<Vec<Experiment>> {

@@ -209,8 +209,11 @@ impl Team {
         let mut random = Random(seed);
         let order = random.order(self.shape.pages, self.size.flushes);
         let sets: Vec<_> = (0..64).map(|_| random.lines(dirty, page_size)).collect();
-        let mut buffer =
-            if self.is_partial { PageBuffer::partial(page_size) } else { PageBuffer::new(page_size) };
+        let mut buffer = if self.is_partial {
+            PageBuffer::partial(page_size)
+        } else {
+            PageBuffer::new(page_size)
+        };
         buffer.mark(&DirtyLines::all(page_size));
         buffer.write(0, &vec![fill; page_size.bytes() as usize]);
         store.flush(order[0], &mut buffer)?;

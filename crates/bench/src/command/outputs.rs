@@ -48,7 +48,7 @@ impl Outputs {
                 .map_err(|source| Error::Write { thing: path.display().to_string(), source })?,
             None => {}
         }
-        out.write_all(table(rows).as_bytes()).map_err(standard_output)
+        out.write_all(table::render(rows).as_bytes()).map_err(standard_output)
     }
 }
 

@@ -31,8 +31,16 @@ pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
         for cell_len in LENGTHS {
             for packing in [Packing::Lines, Packing::Dense] {
                 let shape = Shape { cell_len, count: CELLS, packing };
-                jobs.push(Box::new(Exploration::new(CellArray::<Cow>::new("cow", shape), rules, 1)));
-                jobs.push(Box::new(Exploration::new(CellArray::<Fam>::new("fam", shape), rules, 1)));
+                jobs.push(Box::new(Exploration::new(
+                    CellArray::<Cow>::new("cow", shape),
+                    rules,
+                    1,
+                )));
+                jobs.push(Box::new(Exploration::new(
+                    CellArray::<Fam>::new("fam", shape),
+                    rules,
+                    1,
+                )));
             }
         }
     }
