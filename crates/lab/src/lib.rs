@@ -30,6 +30,7 @@
 //! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 mod campaign;
 mod case;
 mod cells;
@@ -56,6 +57,7 @@ mod story;
 mod subject;
 mod suite;
 
+pub use blocks::blocks_suite;
 pub use campaign::{Report, explore};
 pub use case::{Case, Crash};
 pub use check::check;
