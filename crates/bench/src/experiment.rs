@@ -1,6 +1,6 @@
 //! The experiments that `--only` chooses from.
 
-use crate::blocks::{cells, pages};
+use crate::blocks::{cells, interleaving, pages};
 use crate::run::{Run, RunOptions};
 use crate::{Error, Result};
 
@@ -22,6 +22,7 @@ pub const DEVICE: &[Experiment] = &[];
 pub const BLOCKS: &[Experiment] = &[
     Experiment { name: "page", plan: pages::plan, run: pages::run },
     Experiment { name: "cell", plan: cells::plan, run: cells::run },
+    Experiment { name: "interleaving", plan: interleaving::plan, run: interleaving::run },
 ];
 
 /// Those of `all` whose names are in `only`; all of them if there are no names.

@@ -58,6 +58,7 @@ mod story;
 mod subject;
 mod suite;
 
+pub use blocks::blocks_suite;
 pub use campaign::{Report, explore};
 pub use case::{Case, Crash};
 pub use check::check;

@@ -1,4 +1,5 @@
 //! The building blocks under measurement: each experiment redraws a figure of van Renen's paper.
 
 pub mod cells;
+pub mod interleaving;
 pub mod pages;

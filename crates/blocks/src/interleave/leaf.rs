@@ -35,6 +35,9 @@ pub const LEAF_LEN: u64 = LINE + SLOTS as u64 * PAIR_LEN;
 /// The length of the header in bytes.
 const HEADER_LEN: u64 = LINE;
 
+/// Where the header's last word is.
+const SEAL_AT: u64 = 16;
+
 const PAIR_LEN: u64 = 16;
 
 /// The format and its version.
@@ -73,8 +76,7 @@ pub(super) enum Search<'a> {
 }
 
 impl Leaves {
-    /// Makes empty leaves of a range, as many as fit. Two fences, and one before them if there may be
-    /// leaves already.
+    /// Makes empty leaves of a range, as many as fit. Three fences.
     ///
     /// # Errors
     /// What the pool reports.
@@ -84,11 +86,10 @@ impl Leaves {
     pub fn format(mut fresh: Fresh) -> Result<Self> {
         let leaves = Self::fit(&fresh);
         assert!(leaves > 0 && fresh.offset().is_multiple_of(LINE), "a range for leaves");
-        if fresh.read(0, HEADER_LEN).iter().any(|byte| *byte != 0) {
-            // Without a header, what follows is no leaves, however much of it a crash leaves.
-            fresh.write(0, &[0; HEADER_LEN as usize]);
-            fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
-        }
+        // Without a seal, what follows is no leaves, however much of it a crash leaves. That there seems
+        // to be none now says nothing: a process may have been killed before it was durable.
+        fresh.write_words(SEAL_AT, &[0]);
+        fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
         fresh.persist_stream(|stream| {
             let mut empty = [0; LEAF_LEN as usize];
             for leaf in 0..leaves {
@@ -96,8 +97,9 @@ impl Leaves {
                 stream.write(HEADER_LEN + leaf * LEAF_LEN, &empty);
             }
         })?;
-        // In one line words persist in order: behind the seal, the others are there.
-        fresh.write_words(0, &[MAGIC, leaves, slots::seal(MAGIC, leaves)]);
+        // The stores to a line persist in order: with the seal, the others are there.
+        fresh.write_words(0, &[MAGIC, leaves]);
+        fresh.write_words(SEAL_AT, &[slots::seal(MAGIC, leaves)]);
         fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
         Ok(Self::new(fresh, leaves))
     }
@@ -115,7 +117,7 @@ impl Leaves {
             return Err(Error::NoLeaves { path, offset });
         }
         let found = Self::new(fresh, fit);
-        let [magic, leaves, seal] = [0, 8, 16].map(|at| found.words.load(at));
+        let [magic, leaves, seal] = [0, 8, SEAL_AT].map(|at| found.words.load(at));
         if seal == 0 || magic != MAGIC {
             return Err(Error::NoLeaves { path, offset });
         }

@@ -3,6 +3,7 @@
 //! A block has no engine above it and no `alloc` below: each subject has a pool for itself.
 
 pub mod cells;
+pub mod leaves;
 pub mod pages;
 
 use crate::Rules;
@@ -16,6 +17,7 @@ pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
         rules.iter().copied().filter(|rules| *rules != Rules::FailedPlatform).collect();
     let mut jobs: Vec<Box<dyn Job>> = Vec::new();
     jobs.extend(cells::jobs(&rules));
+    jobs.extend(leaves::jobs(&rules));
     jobs.extend(pages::jobs(&rules));
     jobs
 }
