@@ -1,7 +1,7 @@
 //! The report for people: one HTML file that needs nothing else.
 //!
 //! [`write()`] sorts the rows into topics (`figures.rs` has the list), turns each figure's rows into
-//! panels of series (`plot.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on axes from
+//! panels of series (`plot.rs`, `shape.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on axes from
 //! `scale.rs`). Under the figures of a topic stands the table of all its rows (`tables.rs`). There is
 //! no script and nothing to load; colours follow the reader's theme. The row of the experiment `run`
 //! describes the run and stands at the head.
@@ -14,6 +14,7 @@ mod markup;
 mod page;
 mod plot;
 mod scale;
+mod shape;
 mod tables;
 mod topic;
 
