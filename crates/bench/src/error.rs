@@ -50,14 +50,47 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The report cannot be written.
+    /// A name that nothing has.
+    #[error("there is no {kind} `{name}`; there is {known}")]
+    Unknown {
+        /// What it should be the name of.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+
+    /// A peer that this program was built without.
     #[error(
-        "{}: cannot write the report there: {source}; name a folder that can be written",
-        path.display()
+        "{peer} is not built into this program; \
+         `scripts/bench-peers {workload} --peer {peer}` builds and measures it (known peers: {known})"
     )]
-    Report {
-        /// The folder.
+    PeerApart {
+        /// The peer.
+        peer: String,
+        /// The subcommand that it was asked for with.
+        workload: &'static str,
+        /// The names of all peers of that subcommand.
+        known: String,
+    },
+
+    /// A result has no place to go.
+    #[error("{}: cannot {action}: {source}; nothing was measured", path.display())]
+    Unwritable {
+        /// The file or folder.
         path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// A result could not be written after the measuring.
+    #[error("{thing}: {source}")]
+    Write {
+        /// The file, or standard output.
+        thing: String,
         /// The reason.
         source: io::Error,
     },
@@ -87,6 +120,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// A name that is none of `known`.
+    pub(crate) fn unknown<'a>(
+        kind: &'static str,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        Self::Unknown { kind, name: name.to_owned(), known }
+    }
+
     /// Turns a store's own error into one that names the store and the action.
     pub(crate) fn of_store(store: &str, action: &'static str) -> impl FnOnce(StoreError) -> Self {
         let store = store.to_owned();

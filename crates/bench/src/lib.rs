@@ -8,14 +8,16 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+pub mod command;
 mod error;
-mod grid;
+mod experiment;
 mod halite_store;
 pub mod html;
 mod killed;
 mod kv;
+mod machine;
 mod options;
-mod quantity;
+mod peers;
 mod records;
 mod report;
 mod row;
@@ -23,16 +25,19 @@ mod run;
 mod scratch;
 mod store;
 mod summary;
-pub mod table;
+mod table;
 
 pub use error::{Error, Result};
+pub use experiment::{BLOCKS, DEVICE, Experiment};
 pub use halite_store::HaliteStore;
 pub use killed::{ChildCommand, load_and_wait};
 pub use kv::{Hooks, kv};
 pub use options::KvOptions;
+pub use peers::Peers;
 pub use report::{Phase, PhaseRow, PutTraffic, Ratio, Report};
 pub use row::{Params, Repeats, Row, Sample};
 pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
 pub use scratch::Scratch;
 pub use store::{Counters, Store, StoreError, StoreResult};
 pub use summary::Summary;
+pub use table::table;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_pmem::PoolOptions;
+use halite_pmem::{PoolOptions, Profile};
 
 use crate::row::{Params, Repeats, Row, Sample};
-use crate::{Error, Result};
+use crate::{Error, Peers, Result};
 
 /// How a run is to be made.
 #[derive(Debug, Clone)]
@@ -19,13 +19,17 @@ pub struct RunOptions {
     pub repeats: u32,
     /// The seed of everything random.
     pub seed: u64,
+    /// The medium that pools are to be as slow as, if not the one that they lie on.
+    pub profile: Option<Profile>,
 }
 
 impl RunOptions {
     /// What pools are made with, but for their size.
     #[must_use]
     pub fn pool(&self) -> PoolOptions {
-        PoolOptions::default()
+        let mut options = PoolOptions::default();
+        options.profile.clone_from(&self.profile);
+        options
     }
 }
 
@@ -67,12 +71,44 @@ impl<'a> Contender<'a> {
 /// The subject whose figures are the limit of the others in the same comparison.
 pub const LIMIT: &str = "limit";
 
+/// A contender in one comparison, and what was measured of it there.
+struct Turn<'a> {
+    name: &'a str,
+    measure: &'a mut (dyn FnMut() -> Result<Vec<Sample>> + 'a),
+    source: Option<(&'static str, f64)>,
+    samples: Vec<Repeats>,
+}
+
+impl<'a> Turn<'a> {
+    fn of<'c: 'a>(contender: &'a mut Contender<'c>) -> Self {
+        Self {
+            name: &contender.name,
+            measure: &mut *contender.measure,
+            source: contender.source,
+            samples: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, sample: Sample) {
+        match self.samples.iter_mut().find(|repeats| repeats.metric == sample.metric) {
+            Some(repeats) => repeats.values.push(sample.value),
+            None => self.samples.push(Repeats {
+                metric: sample.metric,
+                unit: sample.unit,
+                values: vec![sample.value],
+            }),
+        }
+    }
+}
+
 /// A run in progress.
 pub struct Run<'a> {
     /// How it is made.
     pub options: RunOptions,
     watch: &'a dyn Watch,
     interrupted: &'a AtomicBool,
+    peers: &'a dyn Peers,
+    peer_names: Vec<String>,
     rows: Vec<Row>,
     steps_done: u64,
     steps_planned: u64,
@@ -82,7 +118,29 @@ impl<'a> Run<'a> {
     /// A run that stops early once `interrupted` is true.
     #[must_use]
     pub fn new(options: RunOptions, watch: &'a dyn Watch, interrupted: &'a AtomicBool) -> Self {
-        Self { options, watch, interrupted, rows: Vec::new(), steps_done: 0, steps_planned: 0 }
+        Self {
+            options,
+            watch,
+            interrupted,
+            peers: &(),
+            peer_names: Vec::new(),
+            rows: Vec::new(),
+            steps_done: 0,
+            steps_planned: 0,
+        }
+    }
+
+    /// Lets the peers of these names take part in each comparison that they know.
+    #[must_use]
+    pub fn with_peers(mut self, peers: &'a dyn Peers, names: Vec<String>) -> Self {
+        (self.peers, self.peer_names) = (peers, names);
+        self
+    }
+
+    /// True once somebody asked to stop; measurements that take seconds look at it.
+    #[must_use]
+    pub fn interrupted(&self) -> &'a AtomicBool {
+        self.interrupted
     }
 
     /// Announces measurements, so that the time left can be told: each experiment announces all that
@@ -103,51 +161,40 @@ impl<'a> Run<'a> {
         params: &Params,
         contenders: &mut [Contender<'_>],
     ) -> Result<()> {
-        let mut samples: Vec<Vec<Repeats>> = contenders.iter().map(|_| Vec::new()).collect();
-        let outcome = self.repeat(experiment, params, contenders, &mut samples);
-        let limits = contenders.iter().position(|contender| contender.name == LIMIT);
-        let limits = limits.map(|place| samples[place].clone()).unwrap_or_default();
-        for (contender, samples) in contenders.iter().zip(&samples) {
-            for repeats in samples {
-                let Some(mut row) = Row::of(experiment, &contender.name, params, repeats) else {
+        let mut peers = self.peers.contenders(experiment, params, &self.options)?;
+        peers.retain(|peer| self.peer_names.contains(&peer.name));
+        self.steps_planned += peers.len() as u64 * u64::from(self.options.repeats);
+        let mut turns: Vec<Turn<'_>> = contenders.iter_mut().map(Turn::of).collect();
+        turns.extend(peers.iter_mut().map(Turn::of));
+
+        let outcome = self.repeat(experiment, params, &mut turns);
+        let limits = turns.iter().find(|turn| turn.name == LIMIT);
+        let limits = limits.map(|turn| turn.samples.clone()).unwrap_or_default();
+        for turn in &turns {
+            for repeats in &turn.samples {
+                let Some(mut row) = Row::of(experiment, turn.name, params, repeats) else {
                     continue;
                 };
                 let limit = limits.iter().find(|limit| limit.metric == row.metric);
                 row.limit = limit
                     .and_then(|limit| crate::Summary::of(&limit.values))
                     .map(|summary| summary.median);
-                row.source = contender
-                    .source
-                    .and_then(|(metric, value)| (metric == row.metric).then_some(value));
+                row.source =
+                    turn.source.and_then(|(metric, value)| (metric == row.metric).then_some(value));
                 self.rows.push(row);
             }
         }
         outcome
     }
 
-    fn repeat(
-        &mut self,
-        experiment: &str,
-        params: &Params,
-        contenders: &mut [Contender<'_>],
-        samples: &mut [Vec<Repeats>],
-    ) -> Result<()> {
-        let count = contenders.len();
+    fn repeat(&mut self, experiment: &str, params: &Params, turns: &mut [Turn<'_>]) -> Result<()> {
+        let count = turns.len();
         for repeat in 0..self.options.repeats as usize {
-            for turn in 0..count {
-                let place = (repeat + turn) % count;
-                let contender = &mut contenders[place];
-                self.step(&describe(experiment, &contender.name, params))?;
-                for sample in (contender.measure)()? {
-                    let known = samples[place].iter_mut().find(|r| r.metric == sample.metric);
-                    match known {
-                        Some(repeats) => repeats.values.push(sample.value),
-                        None => samples[place].push(Repeats {
-                            metric: sample.metric,
-                            unit: sample.unit,
-                            values: vec![sample.value],
-                        }),
-                    }
+            for place in 0..count {
+                let turn = &mut turns[(repeat + place) % count];
+                self.step(&describe(experiment, turn.name, params))?;
+                for sample in (turn.measure)()? {
+                    turn.add(sample);
                 }
                 self.steps_done += 1;
             }

@@ -55,6 +55,9 @@ pub(crate) enum Error {
     #[error("interrupted; the summary is of what was looked at until then")]
     LabInterrupted,
 
+    #[error("interrupted; the rows are of what was measured until then")]
+    BenchInterrupted,
+
     #[error(transparent)]
     Server(#[from] halite_server::Error),
 }
@@ -77,7 +80,7 @@ impl Error {
             Self::Database { source, .. } if source.damage().is_some() => 4,
             Self::LoadFailed { source, .. } => source.exit_code(),
             Self::LabFound { .. } => 5,
-            Self::Interrupted { .. } | Self::LabInterrupted => 130,
+            Self::Interrupted { .. } | Self::LabInterrupted | Self::BenchInterrupted => 130,
             _ => 1,
         }
     }

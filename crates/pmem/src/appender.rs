@@ -147,7 +147,8 @@ impl Published {
         self.len() == 0
     }
 
-    /// The bytes that may be read now. Counts as one load.
+    /// The bytes that may be read now. Counts as one load. Under a [`crate::Profile`] none of them is
+    /// waited for, as it is not known which are looked at: [`Published::pin`] is for that.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.region.pool().counters().load();
@@ -164,9 +165,8 @@ impl Published {
         if range.start > range.end || range.end > self.len() {
             return None;
         }
-        self.region.pool().counters().load();
         let len = range.end - range.start;
-        let start = self.region.address(range.start, len);
+        let start = self.region.read(range.start, len);
         Some(Pinned { start, len: len as usize, published: Arc::clone(self) })
     }
 

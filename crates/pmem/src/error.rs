@@ -110,6 +110,19 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// There is no such profile, or its figures make no sense.
+    #[error(
+        "profile {profile:?}: {reason}; known are {}, and figures such as \
+         read=300,seq-read=175,persist=150,same-line=400,read-bw=8GB,write-bw=2GB,block=256",
+        crate::Profile::NAMES.join(", ")
+    )]
+    Profile {
+        /// The profile, as it was given.
+        profile: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// The operating system refused.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {

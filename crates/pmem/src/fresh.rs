@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use crate::region::Region;
 use crate::streaming::Streaming;
-use crate::{
-    Appender, Fenced, Flushed, Pool, Published, Result, Words, prefetch, stream, writeback,
-};
+use crate::{Appender, Fenced, Flushed, Pool, Published, Result, Words, stream};
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
 pub struct Fresh {
@@ -45,7 +43,8 @@ impl Fresh {
         self.len() == 0
     }
 
-    /// All bytes. Counts as one load.
+    /// All bytes. Counts as one load. Which of them are looked at is not known here, so under a
+    /// [`crate::Profile`] none is waited for: [`Fresh::read`] is for what is to be measured.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.pool().counters().load();
@@ -85,8 +84,7 @@ impl Fresh {
     #[inline]
     #[must_use]
     pub fn read(&self, at: u64, len: u64) -> &[u8] {
-        self.pool().counters().load();
-        let address = self.region.address(at, len);
+        let address = self.region.read(at, len);
         // SAFETY: as in `bytes`.
         unsafe { std::slice::from_raw_parts(address, len as usize) }
     }
@@ -97,7 +95,7 @@ impl Fresh {
     /// If it is not inside.
     #[inline]
     pub fn prefetch(&self, at: u64) {
-        prefetch::line(self.region.address(at, 1));
+        self.region.prefetch(at);
     }
 
     /// Stores words, which do not tear; in a line, they persist in this order. One store.
@@ -156,6 +154,9 @@ impl Fresh {
             medium.zero(self.offset() + range.start, len, Location::caller());
             return self.pool().flushed(self.region.range(range.start, len, self.writes));
         }
+        if let Some(emulation) = self.pool().emulation() {
+            emulation.streams(self.offset() + range.start, len);
+        }
         for at in range.clone().step_by(ZEROS.len()) {
             let part = (range.end - at).min(ZEROS.len() as u64);
             let address = self.region.address(at, part);
@@ -169,8 +170,9 @@ impl Fresh {
     /// to another.
     #[track_caller]
     fn streamed(&self, at: u64, len: u64) -> Flushed {
-        writeback::fence();
-        self.pool().flushed(self.region.range(at, len, self.writes))
+        let flushed = self.pool().flushed(self.region.range(at, len, self.writes));
+        self.pool().drain();
+        flushed
     }
 
     /// Starts the write-back of `range`.

@@ -29,12 +29,18 @@
 //! which everything is recorded in a [`Trace`] (`halite-lab` crashes stores with it). [`locks`] has
 //! the locks of those who share a pool, which a deterministic scheduler can hold.
 //!
+//! **Emulation.** A [`Profile`] in a pool's options makes it as slow as another medium: what goes
+//! through the door then waits (`emulate.rs`). It never makes a pool faster than what it lies on, except
+//! on [`Domain::Process`], whose flushes guard nothing and are left out.
+//!
 //! A request walks `Fresh::write` → `writeback` or `stream` (the instructions) → `Pool::fence`
 //! (`sfence`, or the kernel's sync for [`Domain::PageCache`]).
 
 mod appender;
 mod claims;
+mod clock;
 mod domain;
+mod emulate;
 mod error;
 mod fence;
 mod file;
@@ -49,6 +55,8 @@ pub mod planted;
 mod pool;
 mod prefetch;
 pub mod probe;
+mod processor;
+mod profile;
 mod region;
 mod stream;
 mod streaming;
@@ -65,6 +73,7 @@ pub use fresh::Fresh;
 pub use medium::{Medium, ModelFile};
 pub use options::PoolOptions;
 pub use pool::Pool;
+pub use profile::Profile;
 pub use streaming::Streaming;
 pub use trace::{Event, Request, Site, Trace, What};
 pub use traffic::Traffic;

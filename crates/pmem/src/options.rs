@@ -1,6 +1,6 @@
 //! How a pool is created and opened.
 
-use crate::{Domain, Medium, UNIT};
+use crate::{Domain, Medium, Profile, Result, UNIT};
 
 /// Options of a pool.
 #[derive(Debug, Clone)]
@@ -15,9 +15,21 @@ pub struct PoolOptions {
     pub assume_domain: Option<Domain>,
     /// For tests only: the modelled medium that takes the place of the file.
     pub medium: Option<Medium>,
+    /// For measurements only: the medium that the pool is to be as slow as; see [`Profile`].
+    ///
+    /// On tmpfs ([`Domain::Process`]) write-backs and fences then are emulated alone, and stores go
+    /// through the cache: the instructions guard nothing there, and would add what they cost on this
+    /// machine. Elsewhere they run as well. A modelled medium has no time; there a profile changes
+    /// nothing.
+    pub profile: Option<Profile>,
 }
 
 impl PoolOptions {
+    /// Whether the options make sense.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.profile.as_ref().map_or(Ok(()), Profile::check)
+    }
+
     /// The largest size that the options allow, in whole units.
     pub(crate) fn len_max(&self) -> u64 {
         (self.size_max / UNIT * UNIT).max(UNIT)
@@ -27,6 +39,12 @@ impl PoolOptions {
 impl Default for PoolOptions {
     /// One unit, up to 1 TiB.
     fn default() -> Self {
-        Self { size_initial: UNIT, size_max: 1 << 40, assume_domain: None, medium: None }
+        Self {
+            size_initial: UNIT,
+            size_max: 1 << 40,
+            assume_domain: None,
+            medium: None,
+            profile: None,
+        }
     }
 }

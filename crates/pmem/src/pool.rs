@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::claims::Claims;
+use crate::emulate::Emulation;
 use crate::file::{self, PoolFile, Span};
 use crate::locks;
 use crate::map::Base;
@@ -19,7 +20,8 @@ use crate::trace::{Site, What};
 use crate::traffic::Counters;
 use crate::writeback::{self, WriteBack};
 use crate::{
-    Domain, Error, Fenced, Flushed, Fresh, PoolOptions, Result, Traffic, UNIT, fence, planted,
+    Domain, Error, Fenced, Flushed, Fresh, PoolOptions, Profile, Result, Traffic, UNIT, fence,
+    planted, prefetch,
 };
 
 /// One mapped file, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
@@ -36,6 +38,7 @@ struct Inner {
     path: PathBuf,
     base: Base,
     backing: Backing,
+    emulation: Option<Emulation>,
     len: AtomicU64,
     len_max: u64,
     growing: Mutex<()>,
@@ -58,8 +61,10 @@ impl Pool {
     /// Until then its file has no name; so a crash never leaves half a pool.
     ///
     /// # Errors
-    /// [`Error::Exists`] if there is a file at `path`, [`Error::NoSpace`], [`Error::Io`].
+    /// [`Error::Exists`] if there is a file at `path`, [`Error::NoSpace`], [`Error::Profile`],
+    /// [`Error::Io`].
     pub fn create(path: &Path, options: &PoolOptions) -> Result<Self> {
+        options.check()?;
         let len = options.size_initial.clamp(UNIT, options.len_max()).next_multiple_of(UNIT);
         let backing = match &options.medium {
             None => Backing::File(PoolFile::create(path, len, options)?),
@@ -98,8 +103,9 @@ impl Pool {
     /// # Errors
     /// [`Error::Missing`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::TooShort`],
     /// [`Error::Locked`], [`Error::NoSpace`] if the file has holes that the device cannot fill,
-    /// [`Error::Io`].
+    /// [`Error::Profile`], [`Error::Io`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Self> {
+        options.check()?;
         let (backing, len) = match &options.medium {
             None => {
                 let (file, len) = PoolFile::open(path, options)?;
@@ -154,17 +160,21 @@ impl Pool {
             }
             detected => detected,
         });
+        let profile = options.profile.as_ref().filter(|_| options.medium.is_none());
         let (write_back, stream) = match domain {
             _ if options.medium.is_some() => (WriteBack::None, Stream::Cached),
             Domain::Platform => (WriteBack::None, Stream::detect()),
             Domain::PageCache => (WriteBack::None, Stream::Cached),
+            Domain::Process if profile.is_some() => (WriteBack::None, Stream::Cached),
             Domain::Memory | Domain::Process => (WriteBack::detect(), Stream::detect()),
         };
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Self(Arc::new(Inner {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id,
             path: path.to_owned(),
             base,
             backing,
+            emulation: profile.map(|profile| Emulation::new(profile, id)),
             len: AtomicU64::new(len),
             len_max: len_max.max(len),
             growing: Mutex::new(()),
@@ -221,6 +231,12 @@ impl Pool {
     #[must_use]
     pub fn domain(&self) -> Domain {
         self.0.domain
+    }
+
+    /// The medium that the pool is made as slow as, if it is.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Profile> {
+        self.emulation().map(Emulation::profile)
     }
 
     /// The length in bytes, a multiple of [`UNIT`].
@@ -322,6 +338,22 @@ impl Pool {
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
+    /// As [`Pool::fence_all`], in memory that the caller has: on success `flushed` is empty, and
+    /// `fenced` has the proofs, in the same order, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// As [`Pool::fence`].
+    #[track_caller]
+    pub fn fence_into(&self, flushed: &mut Vec<Flushed>, fenced: &mut Vec<Fenced>) -> Result<()> {
+        self.wait(flushed)?;
+        fenced.clear();
+        fenced.extend(flushed.drain(..).map(|flushed| Fenced { proves: flushed.proves }));
+        Ok(())
+    }
+
     /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a process that was
     /// killed may have stored them and not waited. Opening an ordinary file has synced them already.
     ///
@@ -350,10 +382,24 @@ impl Pool {
         }
         self.0.counters.fence();
         if self.0.domain == Domain::PageCache || self.medium().is_some() {
-            return self.wait_outside(flushed, Location::caller());
+            self.wait_outside(flushed, Location::caller())?;
         }
-        writeback::fence();
+        self.drain();
         Ok(())
+    }
+
+    /// Waits for the write-backs and streaming stores of this processor.
+    #[inline]
+    pub(crate) fn drain(&self) {
+        match self.emulation() {
+            // An emulated fence is all there is where the instructions are left out.
+            Some(emulation) if self.0.domain == Domain::Process => emulation.fence(),
+            Some(emulation) => {
+                writeback::fence();
+                emulation.fence();
+            }
+            None => writeback::fence(),
+        }
     }
 
     /// Waits for what is not the processor's: the kernel, or a model.
@@ -413,6 +459,37 @@ impl Pool {
         }
     }
 
+    /// The emulation behind the door, if there is one.
+    #[inline]
+    pub(crate) fn emulation(&self) -> Option<&Emulation> {
+        self.0.emulation.as_ref()
+    }
+
+    /// Tells the emulation, if there is one, that bytes are read where they lie.
+    #[inline]
+    pub(crate) fn note_read(&self, offset: u64, len: u64) {
+        if let Some(emulation) = self.emulation() {
+            emulation.read(offset, len, self.address(offset));
+        }
+    }
+
+    /// Has the line of the byte at `offset` fetched.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: u64) {
+        match self.emulation() {
+            Some(emulation) => emulation.prefetch(offset, self.address(offset)),
+            None => prefetch::line(self.address(offset)),
+        }
+    }
+
+    /// Tells the emulation, if there is one, that bytes are stored through the cache.
+    #[inline]
+    pub(crate) fn note_stored(&self, offset: u64, len: u64) {
+        if let Some(emulation) = self.emulation() {
+            emulation.stored(offset, len);
+        }
+    }
+
     /// Starts the write-back of a range inside a region, which begins at `address`.
     #[inline]
     #[track_caller]
@@ -431,6 +508,9 @@ impl Pool {
             locks::point();
             let len = planted!(FlushRoundedDown, range.len / crate::LINE * crate::LINE, range.len);
             medium.flush(range.offset, len, Location::caller());
+        }
+        if let Some(emulation) = self.emulation() {
+            emulation.write_back(range.offset, range.len);
         }
         Flushed::of(range)
     }

@@ -75,6 +75,28 @@ impl Region {
         self.pool.address(self.offset + at)
     }
 
+    /// The address of `at`, whose bytes are read there.
+    ///
+    /// # Panics
+    /// As [`Region::address`].
+    #[inline]
+    pub(crate) fn read(&self, at: u64, len: u64) -> *const u8 {
+        let address = self.address(at, len);
+        self.pool.counters().load();
+        self.pool.note_read(self.offset + at, len);
+        address
+    }
+
+    /// Has the line of the byte at `at` fetched.
+    ///
+    /// # Panics
+    /// If it is not inside the region.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: u64) {
+        self.address(at, 1);
+        self.pool.prefetch(self.offset + at);
+    }
+
     /// Stores bytes through the cache. One store.
     ///
     /// # Safety
@@ -94,6 +116,7 @@ impl Region {
         }
         // SAFETY: `address` is good for `bytes.len()` bytes; the caller's promise.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+        self.pool.note_stored(self.offset + at, bytes.len() as u64);
     }
 
     /// Stores words through the cache, each at once, in their order. One store.
@@ -119,6 +142,7 @@ impl Region {
             // SAFETY: `address` is good for all words, and aligned; the caller's promise.
             unsafe { address.cast::<u64>().add(number).write_volatile(word.to_le()) };
         }
+        self.pool.note_stored(self.offset + at, size_of_val(words) as u64);
     }
 
     /// Stores bytes past the cache and starts their write-back. One store.
@@ -137,6 +161,9 @@ impl Region {
             locks::point();
             medium.store(self.offset + at, bytes, true, Location::caller());
             return;
+        }
+        if let Some(emulation) = self.pool.emulation() {
+            emulation.streams(self.offset + at, bytes.len() as u64);
         }
         // SAFETY: the range is inside the region; the caller's promise.
         unsafe { stream::copy(&self.pool, address, bytes) };

@@ -56,7 +56,7 @@ mod x86_64 {
 
         /// # Safety
         /// See [`super::copy`]; and the processor has the instructions.
-        pub(super) unsafe fn copy(self, pool: &Pool, address: *mut u8, bytes: &[u8]) {
+        pub(crate) unsafe fn copy(self, pool: &Pool, address: *mut u8, bytes: &[u8]) {
             let head = address.align_offset(LINE_LEN).min(bytes.len());
             let lines = if self == Self::Cached { 0 } else { (bytes.len() - head) / LINE_LEN };
             let tail = head + lines * LINE_LEN;
@@ -163,7 +163,7 @@ impl Stream {
 
     /// # Safety
     /// See [`copy`].
-    unsafe fn copy(self, _: &Pool, address: *mut u8, bytes: &[u8]) {
+    pub(crate) unsafe fn copy(self, _: &Pool, address: *mut u8, bytes: &[u8]) {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
     }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::{Fresh, Result, writeback};
+use crate::{Fresh, Result};
 
 /// Stores to a [`Fresh`] past the cache; see [`Fresh::persist_stream`].
 ///
@@ -62,7 +62,7 @@ impl<'a> Streaming<'a> {
 impl Drop for Streaming<'_> {
     fn drop(&mut self) {
         if !self.waited {
-            writeback::fence();
+            self.fresh.pool().drain();
         }
     }
 }

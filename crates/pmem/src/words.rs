@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
-use crate::{Fenced, Flushed, Pool, locks, planted, prefetch};
+use crate::{Fenced, Flushed, Pool, locks, planted};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
 /// bytes, relative to the range's start, and multiples of 8. Words are little-endian.
@@ -45,7 +45,9 @@ impl Words {
     pub fn load(&self, at: u64) -> u64 {
         self.pool().counters().load();
         locks::point();
-        u64::from_le(self.word(at).load(Ordering::Acquire))
+        let word = u64::from_le(self.word(at).load(Ordering::Acquire));
+        self.pool().note_read(self.region.offset() + at, 8);
+        word
     }
 
     /// Stores a word that leads nobody to other bytes.
@@ -70,6 +72,7 @@ impl Words {
             return;
         }
         store();
+        self.pool().note_stored(self.region.offset() + at, 8);
     }
 
     /// Stores a word that leads others to bytes; takes a proof that those are durable. Which bytes it
@@ -107,7 +110,10 @@ impl Words {
             // Without power, nobody is left to see what it brought.
             return medium.change_word(at, Location::caller(), exchanged).unwrap_or(Ok(current));
         }
-        exchange()
+        let exchanged = exchange();
+        // Unlike a store, it waits for the line.
+        self.pool().note_read(self.region.offset() + at, 8);
+        exchanged
     }
 
     /// Starts the write-back of `range`.
@@ -125,7 +131,7 @@ impl Words {
     /// If it is not inside.
     #[inline]
     pub fn prefetch(&self, at: u64) {
-        prefetch::line(self.region.address(at, 1));
+        self.region.prefetch(at);
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {

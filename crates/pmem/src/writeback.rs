@@ -2,10 +2,6 @@
 
 /// How this processor writes a line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(all(target_arch = "x86_64", not(halite_portable))),
-    expect(dead_code, reason = "only the tuned architecture has these")
-)]
 pub(crate) enum WriteBack {
     /// Writes the line back and keeps it in the cache.
     Clwb,
@@ -28,18 +24,24 @@ mod x86_64 {
     /// What a fence of this processor, with its write-back, can promise.
     pub(crate) const HAS_INSTRUCTIONS: bool = true;
 
+    /// In EBX of leaf 7 of `cpuid`.
+    const CLFLUSHOPT: u32 = 1 << 23;
+    const CLWB: u32 = 1 << 24;
+
     impl WriteBack {
         /// The best that this processor has.
         pub(crate) fn detect() -> Self {
-            const CLFLUSHOPT: u32 = 1 << 23;
-            const CLWB: u32 = 1 << 24;
+            let best = [Self::Clwb, Self::ClflushOpt].into_iter().find(|way| way.is_available());
+            best.unwrap_or(Self::Clflush)
+        }
+
+        /// Whether this processor has the instruction.
+        pub(crate) fn is_available(self) -> bool {
             let features = __cpuid_count(7, 0).ebx;
-            if features & CLWB != 0 {
-                Self::Clwb
-            } else if features & CLFLUSHOPT != 0 {
-                Self::ClflushOpt
-            } else {
-                Self::Clflush
+            match self {
+                Self::Clwb => features & CLWB != 0,
+                Self::ClflushOpt => features & CLFLUSHOPT != 0,
+                Self::Clflush | Self::None => true,
             }
         }
 
@@ -92,6 +94,10 @@ mod portable {
     impl WriteBack {
         pub(crate) fn detect() -> Self {
             Self::None
+        }
+
+        pub(crate) fn is_available(self) -> bool {
+            self == Self::None
         }
 
         pub(crate) unsafe fn lines(self, _: *const u8, _: u64) {}

@@ -333,3 +333,108 @@ fn words_are_stored_in_their_order_and_little_endian() {
     fresh.write_words(8, &[1, 2 << 56]);
     assert_eq!(fresh.read(8, 16), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
 }
+
+fn profiled(profile: &str) -> PoolOptions {
+    let mut options = options();
+    options.profile = Some(profile.parse().unwrap());
+    options
+}
+
+/// So fast that it is nothing but the code path.
+const FAST: &str = "read=1,persist=1,read-bw=1000GB,write-bw=1000GB,block=256";
+
+#[test]
+fn a_profile_that_makes_no_sense_opens_no_pool() {
+    let (_folder, path) = folder();
+    let mut options = profiled("optane");
+    assert_eq!(new_pool(&path, &options).profile().map(|profile| profile.read_ns), Some(300));
+    options.profile.as_mut().unwrap().write_bytes_per_s = 0;
+    let error = Pool::open(&path, &options).err().unwrap();
+    assert!(matches!(error, Error::Profile { .. }), "{error}");
+    let other = path.with_extension("other");
+    assert!(matches!(Pool::create(&other, &options), Err(Error::Profile { .. })));
+    assert!(!other.exists());
+}
+
+#[test]
+fn probes_store_and_read_what_they_say() {
+    use halite_pmem::probe::{self, Way};
+    for options in [options(), profiled(FAST)] {
+        let (_folder, path) = folder();
+        let pool = new_pool(&path, &options);
+        let mut fresh = pool.claim(4096, 65536).unwrap();
+        let before = pool.traffic();
+        probe::link(&mut fresh, &[64, 1024, 512]);
+        assert_eq!(probe::chase(&fresh, 64, 2).1, 512);
+        assert_eq!(probe::chase(&fresh, 64, 3).1, 64);
+        assert_eq!((pool.traffic() - before).loads, 0);
+        for (number, way) in Way::PERSISTENT.into_iter().enumerate() {
+            if way.is_available() {
+                let at = 4096 * (number as u64 + 1);
+                probe::persist(&mut fresh, way, &[at, at + 128]);
+                probe::write(&mut fresh, way, &[at + 512, at + 1024], 256);
+                let stored = |at, len| fresh.read(at, len).iter().all(|&byte| byte == 0xa5);
+                assert!(stored(at, 64) && stored(at + 128, 64) && stored(at + 512, 256));
+                assert!(stored(at + 1024, 256) && fresh.read(at + 64, 64) == [0; 64]);
+            }
+        }
+        probe::persist_stream(&mut fresh, b"bytes", &[40_000, 40_010]);
+        assert_eq!(fresh.read(40_000, 15), b"bytes\0\0\0\0\0bytes");
+        let _ = probe::read(&fresh, &[0, 4096, 64], 128);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_profiled_pool_holds_the_same_bytes(
+        steps in proptest::collection::vec((0..6_u8, 0..8000_u64, 0..2000_usize, any::<u8>()), 1..60),
+        block in prop_oneof![Just(64), Just(256)],
+    ) {
+        const LEN: u64 = 16384;
+        let fast = format!("read=1,persist=1,read-bw=1000GB,write-bw=1000GB,block={block}");
+        let pools = [options(), profiled(&fast)].map(|options| {
+            let (folder, path) = folder();
+            (new_pool(&path, &options), folder)
+        });
+        let mut seen = Vec::new();
+        for (pool, _) in &pools {
+            let mut fresh = pool.claim(0, LEN).unwrap();
+            let mut reads = Vec::new();
+            for &(what, at, len, byte) in &steps {
+                let (end, bytes) = (at + len as u64, vec![byte; len]);
+                match what {
+                    0 => fresh.write(at, &bytes),
+                    1 => {
+                        let flushed = fresh.write_stream(at, &bytes);
+                        pool.fence([flushed]).unwrap();
+                    }
+                    2 => reads.push(fresh.read(at, len as u64).to_vec()),
+                    3 => {
+                        pool.fence([fresh.flush(at..end)]).unwrap();
+                        fresh.prefetch(at);
+                    }
+                    4 => {
+                        let _ = fresh.zero(at..end);
+                    }
+                    _ => fresh
+                        .persist_stream(|stream| {
+                            stream.write(at, &bytes);
+                            stream.write(end, &bytes);
+                        })
+                        .unwrap(),
+                }
+            }
+            let words = fresh.into_words();
+            words.store(8, 77);
+            reads.push(words.load(8).to_le_bytes().to_vec());
+            reads.push(words.compare_exchange(8, 77, 78).unwrap().to_le_bytes().to_vec());
+            drop(words);
+            let fresh = pool.claim(0, LEN).unwrap();
+            let proof = pool.fence([fresh.flush(0..LEN)]).unwrap();
+            let published = fresh.publish(&proof[0]);
+            reads.push(published.pin(0..LEN).unwrap().to_vec());
+            seen.push((reads, pool.traffic()));
+        }
+        prop_assert!(seen[0] == seen[1]);
+    }
+}

@@ -1,1 +1,3 @@
 //! The building blocks under measurement: each experiment redraws a figure of van Renen's paper.
+
+pub mod cells;

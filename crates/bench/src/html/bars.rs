@@ -7,8 +7,8 @@ use super::chart::{
 };
 use super::markup::number;
 use super::plot::{Panel, Plot, Point, X};
+use super::quantity;
 use super::scale::Scale;
-use crate::quantity;
 
 const BAR: f64 = 17.0;
 const HEADING: f64 = 20.0;

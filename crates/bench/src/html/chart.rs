@@ -6,8 +6,8 @@
 
 use super::markup::{escape, number};
 use super::plot::{Panel, Plot, Point};
+use super::quantity;
 use super::scale::{Kind, Scale, drawable};
-use crate::quantity;
 
 /// Units of a chart's width.
 pub(crate) const WIDTH: f64 = 360.0;

@@ -6,8 +6,8 @@ use super::chart::{
 };
 use super::markup::number;
 use super::plot::{Panel, Plot, Series, X};
+use super::quantity;
 use super::scale::{Kind, Scale};
-use crate::quantity;
 
 const HEIGHT: f64 = 240.0;
 const TOP: f64 = 24.0;

@@ -9,10 +9,12 @@
 mod bars;
 mod chart;
 mod figures;
+mod grid;
 mod lines;
 mod markup;
 mod page;
 mod plot;
+mod quantity;
 mod scale;
 mod shape;
 mod tables;
@@ -32,13 +34,13 @@ const UNFINISHED: &str = "index.html.new";
 /// Writes `folder/index.html`, creates the folder if there is none, and returns the file's path.
 ///
 /// # Errors
-/// [`Error::Report`].
+/// [`Error::Write`].
 pub fn write(rows: &[Row], folder: &Path) -> Result<PathBuf> {
     let (file, unfinished) = (folder.join(FILE), folder.join(UNFINISHED));
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&unfinished, page::page(rows)))
         .and_then(|()| fs::rename(&unfinished, &file))
-        .map_err(failed(folder))?;
+        .map_err(|source| Error::Write { thing: file.display().to_string(), source })?;
     Ok(file)
 }
 
@@ -46,7 +48,7 @@ pub fn write(rows: &[Row], folder: &Path) -> Result<PathBuf> {
 /// folder, and leaves a report that is there already as it is.
 ///
 /// # Errors
-/// [`Error::Report`].
+/// [`Error::Unwritable`].
 pub fn check(folder: &Path) -> Result<()> {
     let unfinished = folder.join(UNFINISHED);
     fs::create_dir_all(folder)
@@ -55,10 +57,9 @@ pub fn check(folder: &Path) -> Result<()> {
             false => File::create(&unfinished),
         })
         .and_then(|_| fs::remove_file(&unfinished))
-        .map_err(failed(folder))
-}
-
-fn failed(folder: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = folder.to_owned();
-    move |source| Error::Report { path, source }
+        .map_err(|source| Error::Unwritable {
+            path: folder.to_owned(),
+            action: "write a report into this folder",
+            source,
+        })
 }

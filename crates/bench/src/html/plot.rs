@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::figures::{BY_EXPERIMENT, BY_PERCENTILE, Figure, Form, matches};
+use super::grid::{param_names, param_text};
 use super::shape::Shape;
 use crate::LIMIT;
-use crate::grid::{param_names, param_text};
 use crate::row::Row;
 
 /// A figure, ready to be drawn.

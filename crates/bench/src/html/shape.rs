@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::figures::{BY_EXPERIMENT, BY_PERCENTILE, Form, percentile};
+use super::grid::{param_names, param_text};
 use super::plot::{Panel, Plot, Point, Series, X};
+use super::quantity;
 use super::scale::drawable;
 use crate::LIMIT;
-use crate::grid::{param_names, param_text};
-use crate::quantity;
 use crate::row::Row;
 
 /// The parameter that says what a store's acknowledged writes survive. It belongs to the subject: it

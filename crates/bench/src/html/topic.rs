@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::chart::{classes, line, marker, value_scale};
 use super::figures::Topic;
+use super::grid::param_text;
 use super::markup::escape;
 use super::plot::{Plot, chosen, general};
 use super::shape::DURABILITY;
 use super::{bars, lines, tables};
 use crate::LIMIT;
-use crate::grid::param_text;
 use crate::row::Row;
 
 /// The inside of a topic's section.

@@ -1,13 +1,16 @@
 //! `halite bench`.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
+use halite_bench::command::{self, Program};
 use halite_bench::{HaliteStore, Hooks, KvOptions, Store, kv, load_and_wait};
 
-use crate::{Error, Result, output};
+use crate::{Error, Result, interrupt, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,9 +21,9 @@ Examples:
 Every put is durable in the medium's domain before the next begins; the table says what that means
 for each row. `scripts/bench-peers` runs the same workload on Halite and other stores in one run.";
 
-/// Measure the store
+/// Measure the medium, the building blocks and the store
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = command::EXAMPLES)]
 pub(crate) struct Bench {
     #[command(subcommand)]
     workload: Workload,
@@ -28,6 +31,8 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum Workload {
+    #[command(flatten)]
+    Shared(command::Command),
     Kv(Kv),
 }
 
@@ -79,9 +84,20 @@ struct Kv {
 impl Bench {
     pub(crate) fn run(&self) -> Result<()> {
         match &self.workload {
+            Workload::Shared(command) => run(command),
             Workload::Kv(kv) => kv.run(),
         }
     }
+}
+
+fn run(command: &command::Command) -> Result<()> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    interrupt::raise(&interrupted)?;
+    let mut out = output::stdout();
+    let mut program = Program { peers: &(), out: &mut out, interrupted: &interrupted };
+    let outcome = command.run(&mut program);
+    out.flush().map_err(output::failed)?;
+    Ok(outcome?)
 }
 
 impl Kv {
@@ -129,7 +145,17 @@ impl Kv {
 }
 
 impl From<halite_bench::Error> for Error {
-    fn from(source: halite_bench::Error) -> Self {
-        Self::input("bench", source)
+    fn from(error: halite_bench::Error) -> Self {
+        use halite_bench::Error as Bench;
+        match error {
+            Bench::Interrupted => Self::BenchInterrupted,
+            Bench::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
+                Self::OutputClosed
+            }
+            Bench::Unknown { .. } | Bench::PeerApart { .. } | Bench::Option { .. } => {
+                Self::Usage(format!("bench: {error}"))
+            }
+            error => Self::input("bench", error),
+        }
     }
 }

@@ -1,0 +1,169 @@
+//! The command line of the bench, as `halite bench` and the program with other people's stores have
+//! it.
+//!
+//! A [`Command`] checks what was asked for and opens the places for its rows ([`outputs`]) before
+//! anything is measured. Then it makes a [`Run`] that a person can watch ([`progress`]), hands it to
+//! the experiments, and writes the rows, whether all of them are there or the run was stopped.
+
+mod outputs;
+mod progress;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, Subcommand};
+use halite_pmem::Profile;
+
+use crate::run::{Run, RunOptions};
+use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
+use outputs::Outputs;
+use progress::Progress;
+
+/// How `halite bench` is used; the programs that have this command line show it.
+pub const EXAMPLES: &str = "\
+Examples:
+  halite bench device                         what the medium can do: the limits of all else
+  halite bench blocks --only log --quick      one experiment, to see that it works
+  halite bench blocks --json blocks.json      every row for machines, and a table
+  halite bench device --folder /mnt/pmem0     on another medium
+  halite bench device --profile optane        on a medium made as slow as another
+  halite bench kv                             a million records on /dev/shm
+
+docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
+Ctrl-C ends a run early: what was measured is kept and marked, and the exit code is 130.";
+
+/// Repeats, unless the command line says how many.
+const REPEATS: u32 = 5;
+const REPEATS_QUICK: u32 = 3;
+
+/// The subcommands of the bench.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// What the medium can do: latency and bandwidth of reads and persists
+    Device(Device),
+    /// The building blocks: logs, pages, cells, interleaving
+    Blocks(Blocks),
+}
+
+/// `bench device`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Device {
+    /// Only these experiments
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `bench blocks`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Blocks {
+    /// Only these experiments
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Peers to measure beside Halite's blocks [default: all that are built in]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    peer: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What every subcommand takes.
+#[derive(Debug, Args)]
+struct Common {
+    /// Where pools and stores are made, and removed again
+    #[arg(long, default_value = "/dev/shm")]
+    folder: PathBuf,
+
+    /// How often everything is measured [default: 5, or 3 if quick]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeats: Option<u32>,
+
+    /// The seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Make pools as slow as another medium: dram, optane, cxl, nvm-2x, nvm-8x, or figures such as
+    /// read=300,persist=150,read-bw=8GB,write-bw=2GB,block=256 (ns, B/s, bytes)
+    #[arg(long, value_name = "NAME|FIGURES")]
+    profile: Option<Profile>,
+
+    /// Smaller and fewer: to see that it works, not to publish
+    #[arg(long)]
+    quick: bool,
+
+    /// Write every row to this file as JSON; `-` is standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The program around the command line.
+pub struct Program<'a> {
+    /// The peers that it is built with.
+    pub peers: &'a dyn Peers,
+    /// Its standard output.
+    pub out: &'a mut dyn Write,
+    /// Becomes true when it is asked to stop.
+    pub interrupted: &'a AtomicBool,
+}
+
+impl Command {
+    /// Measures, and writes the rows.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`](crate::Error::Unknown) and others of what was asked for, before anything
+    /// is measured; [`Error::Interrupted`](crate::Error::Interrupted) and what an experiment
+    /// reports, after the rows until then are written.
+    pub fn run(&self, program: &mut Program<'_>) -> Result<()> {
+        match self {
+            Self::Device(device) => {
+                let chosen = experiment::choose(DEVICE, &device.only)?;
+                device.common.run(program, Vec::new(), |run| experiment::run(run, &chosen))
+            }
+            Self::Blocks(blocks) => {
+                let chosen = experiment::choose(BLOCKS, &blocks.only)?;
+                let peers = peers::choose(program.peers, "blocks", peers::BLOCKS, &blocks.peer)?;
+                blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
+            }
+        }
+    }
+}
+
+impl Common {
+    fn options(&self) -> RunOptions {
+        let repeats = if self.quick { REPEATS_QUICK } else { REPEATS };
+        RunOptions {
+            folder: self.folder.clone(),
+            quick: self.quick,
+            repeats: self.repeats.unwrap_or(repeats),
+            seed: self.seed,
+            profile: self.profile.clone(),
+        }
+    }
+
+    fn run(
+        &self,
+        program: &mut Program<'_>,
+        peers: Vec<String>,
+        measure: impl FnOnce(&mut Run<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let options = self.options();
+        let mut outputs = Outputs::open(self.json.as_deref())?;
+        let facts = machine::facts(&options)?;
+        let progress = Progress::new();
+        let mut run =
+            Run::new(options, &progress, program.interrupted).with_peers(program.peers, peers);
+        let outcome = measure(&mut run);
+        run.push(machine::row(facts, outcome.is_err()));
+        let rows = run.into_rows();
+        drop(progress);
+        outputs.write(&rows, program.out)?;
+        outcome
+    }
+}

@@ -1,0 +1,63 @@
+//! The experiments that `--only` chooses from.
+
+use crate::run::{Run, RunOptions};
+use crate::{Error, Result};
+
+/// Something that can be run by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Experiment {
+    /// What `--only` calls it.
+    pub name: &'static str,
+    /// How many measurements it makes.
+    pub plan: fn(&RunOptions) -> u64,
+    /// Makes them.
+    pub run: fn(&mut Run<'_>) -> Result<()>,
+}
+
+/// Those of `halite bench device`.
+pub const DEVICE: &[Experiment] = &[];
+
+/// Those of `halite bench blocks`.
+pub const BLOCKS: &[Experiment] = &[];
+
+/// Those of `all` whose names are in `only`; all of them if there are no names.
+pub(crate) fn choose(all: &'static [Experiment], only: &[String]) -> Result<Vec<Experiment>> {
+    for name in only {
+        if all.iter().all(|experiment| experiment.name != name) {
+            return Err(Error::unknown("experiment", name, all.iter().map(|e| e.name)));
+        }
+    }
+    let chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+    Ok(all.iter().filter(|experiment| chosen(experiment.name)).copied().collect())
+}
+
+/// Announces all `experiments`, then runs one after the other.
+pub(crate) fn run(run: &mut Run<'_>, experiments: &[Experiment]) -> Result<()> {
+    for experiment in experiments {
+        let measurements = (experiment.plan)(&run.options);
+        run.plan(measurements);
+    }
+    experiments.iter().try_for_each(|experiment| (experiment.run)(run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Experiment] = &[
+        Experiment { name: "one", plan: |_| 1, run: |_| Ok(()) },
+        Experiment { name: "two", plan: |_| 2, run: |_| Ok(()) },
+    ];
+
+    #[test]
+    fn unknown_names_are_refused_with_the_known_ones() {
+        let names = |only: &[&str]| {
+            let only: Vec<_> = only.iter().map(|name| (*name).to_owned()).collect();
+            choose(ALL, &only).map(|chosen| chosen.iter().map(|e| e.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[]).unwrap(), ["one", "two"]);
+        assert_eq!(names(&["two"]).unwrap(), ["two"]);
+        let error = names(&["two", "three"]).unwrap_err().to_string();
+        assert_eq!(error, "there is no experiment `three`; there is one, two");
+    }
+}

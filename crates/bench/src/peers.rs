@@ -1,0 +1,69 @@
+//! Other people's software under the same measurements.
+
+use crate::row::Params;
+use crate::run::{Contender, RunOptions};
+use crate::{Error, Result, Store};
+
+/// The peers of `halite bench blocks`.
+pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];
+
+/// The peers that a program is built with.
+pub trait Peers {
+    /// Their names.
+    fn names(&self) -> &[&str];
+
+    /// The store of that name, if it is one.
+    fn store(&self, name: &str) -> Option<Box<dyn Store>>;
+
+    /// Those that take part in the comparison `experiment` with these `params`. Each measures what
+    /// docs/BENCH.md says of that experiment, and yields samples of the same metrics and units.
+    ///
+    /// # Errors
+    /// What making them ready reports.
+    fn contenders(
+        &self,
+        experiment: &str,
+        params: &Params,
+        options: &RunOptions,
+    ) -> Result<Vec<Contender<'_>>>;
+}
+
+/// No peers.
+impl Peers for () {
+    fn names(&self) -> &[&str] {
+        &[]
+    }
+
+    fn store(&self, _: &str) -> Option<Box<dyn Store>> {
+        None
+    }
+
+    fn contenders(&self, _: &str, _: &Params, _: &RunOptions) -> Result<Vec<Contender<'_>>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Which of the peers `known` to the subcommand `workload` take part: those `asked` for, or all that
+/// are built in.
+pub(crate) fn choose(
+    peers: &dyn Peers,
+    workload: &'static str,
+    known: &'static [&'static str],
+    asked: &[String],
+) -> Result<Vec<String>> {
+    let built = peers.names();
+    if asked.is_empty() {
+        let chosen = known.iter().filter(|name| built.contains(name));
+        return Ok(chosen.map(|name| (*name).to_owned()).collect());
+    }
+    for name in asked {
+        if !known.contains(&name.as_str()) {
+            return Err(Error::unknown("peer", name, known.iter().copied()));
+        }
+        if !built.contains(&name.as_str()) {
+            let known = known.join(", ");
+            return Err(Error::PeerApart { peer: name.clone(), workload, known });
+        }
+    }
+    Ok(asked.to_vec())
+}

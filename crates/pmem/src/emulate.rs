@@ -1,0 +1,252 @@
+//! The emulation of a slower medium at the pool's door.
+//!
+//! What goes through the door of a pool with a [`Profile`] is told to an [`Emulation`], which asks
+//! the thread's [`Processor`] (`processor.rs`) until when the medium would take, and waits that long.
+//! The machine's own work goes on meanwhile: what is to be read is prefetched before the wait, so an
+//! operation takes the longer of what it takes here and what the profile says, not their sum.
+//!
+//! **The model.** Each thread has a small cache, and as many line fills under way as a core has
+//! buffers for. A read waits for what is not in that cache: the first line takes the medium's latency,
+//! those behind it follow at its bandwidth. A prefetch takes as long, but only who reads the line
+//! waits, for what is left. A write-back is complete once the latency is over and all its blocks are
+//! through the medium's channel, which is one for all threads; a fence waits for the thread's own. A
+//! line that was just written back takes another write-back later ([`Profile::same_line_ns`]).
+//!
+//! **What it leaves out.** Single reads of one thread do not overlap as they do in a processor that
+//! looks ahead: who wants that prefetches. A store never waits for the line that it is to change,
+//! because a store buffer hides that. What a cache evicts unflushed costs nothing. Lines are compared
+//! by their number and a part of their pool's.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::{self, Clock};
+use crate::processor::Processor;
+use crate::{LINE, Profile, prefetch};
+
+/// A pool's medium. Times are in units of the [`Clock`].
+pub(crate) struct Emulation {
+    profile: Profile,
+    /// The number of the pool's first line; no two pools share lines.
+    first_line: u64,
+    /// A read of a line in no buffer.
+    pub(crate) read: u64,
+    /// A read of a line in the block that was read last.
+    pub(crate) buffered_read: u64,
+    pub(crate) persist: u64,
+    pub(crate) same_line: u64,
+    pub(crate) lines_per_block: u64,
+    pub(crate) reads: Channel,
+    pub(crate) writes: Channel,
+}
+
+/// What the emulation itself takes of an operation that waits, in units: that much less is waited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnCost {
+    pub(crate) read: u64,
+    pub(crate) persist: u64,
+}
+
+impl OwnCost {
+    /// Measures operations that wait for a known time. What they do meanwhile costs nothing.
+    fn measure(clock: Clock) -> Self {
+        const OPERATIONS: u64 = 100;
+        const WAIT_NS: u64 = 500;
+        /// So that no line is cached, and none is near another.
+        const STRIDE: u64 = LINE * 5;
+        let profile = Profile {
+            read_ns: WAIT_NS,
+            sequential_read_ns: WAIT_NS,
+            persist_ns: WAIT_NS,
+            same_line_ns: WAIT_NS,
+            ..Profile::dram()
+        };
+        let medium = Emulation::with_costs(&profile, u64::MAX, clock, Self { read: 0, persist: 0 });
+        let line = [0_u8; LINE as usize];
+        // The least of some: they are interrupted now and then.
+        let least = |operation: &dyn Fn(u64)| {
+            let rounds = (0..20).map(|round| {
+                let start = clock::now();
+                for number in 0..OPERATIONS {
+                    operation((round * OPERATIONS + number) * STRIDE);
+                }
+                (clock::now() - start) / OPERATIONS
+            });
+            rounds.min().unwrap_or_default().saturating_sub(clock.units(WAIT_NS as f64))
+        };
+        Self {
+            read: least(&|at| medium.read(at, 8, line.as_ptr())),
+            persist: least(&|at| {
+                medium.stored(at, LINE);
+                medium.write_back(at, LINE);
+                medium.fence();
+            }),
+        }
+    }
+}
+
+thread_local! {
+    static PROCESSOR: RefCell<Processor> = const { RefCell::new(Processor::new()) };
+}
+
+impl Emulation {
+    /// The medium of pool number `pool`.
+    pub(crate) fn new(profile: &Profile, pool: u64) -> Self {
+        static OWN_COST: OnceLock<OwnCost> = OnceLock::new();
+        let clock = Clock::get();
+        let cost = *OWN_COST.get_or_init(|| OwnCost::measure(clock));
+        Self::with_costs(profile, pool, clock, cost)
+    }
+
+    pub(crate) fn with_costs(profile: &Profile, pool: u64, clock: Clock, cost: OwnCost) -> Self {
+        /// Pools of up to 1 TiB have lines of their own.
+        const POOL_LINES: u64 = 1 << 34;
+        let latency = |ns: f64, own: u64| clock.units(ns).saturating_sub(own);
+        let lines_per_block = profile.block / LINE;
+        let (read, sequential) = (profile.read_ns as f64, profile.sequential_read_ns as f64);
+        // Of a block's lines, one takes `read` and the others this, and the mean is `sequential`.
+        let buffered = match lines_per_block as f64 {
+            1.0 => read,
+            lines => ((sequential * lines - read) / (lines - 1.0)).max(0.0),
+        };
+        let block_time = |rate: u64| profile.block as f64 * 1e9 / rate as f64 * clock.units_per_ns;
+        Self {
+            first_line: pool.wrapping_mul(POOL_LINES),
+            read: latency(read, cost.read),
+            buffered_read: latency(buffered, cost.read),
+            persist: latency(profile.persist_ns as f64, cost.persist),
+            same_line: if profile.same_line_ns > profile.persist_ns {
+                clock.units(profile.same_line_ns as f64)
+            } else {
+                0
+            },
+            lines_per_block,
+            reads: Channel::new(block_time(profile.read_bytes_per_s)),
+            writes: Channel::new(block_time(profile.write_bytes_per_s)),
+            profile: profile.clone(),
+        }
+    }
+
+    pub(crate) fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Waits until `len` bytes at `offset`, which lie at `address`, have been read.
+    #[inline(never)]
+    pub(crate) fn read(&self, offset: u64, len: u64, address: *const u8) {
+        if len == 0 {
+            return;
+        }
+        for at in (0..len).step_by(LINE as usize).chain([len - 1]) {
+            prefetch::line(address.wrapping_add(at as usize));
+        }
+        let until = PROCESSOR
+            .with_borrow_mut(|processor| processor.read(self, self.lines(offset, len), clock::now));
+        Self::wait(until);
+    }
+
+    /// The time at which something begins that is told later.
+    pub(crate) fn begin(&self) -> u64 {
+        clock::now()
+    }
+
+    /// Waits until `len` bytes at each of `offsets` have been read, as many at once as a core can,
+    /// since it began.
+    pub(crate) fn read_at_once(&self, began: u64, offsets: impl Iterator<Item = u64>, len: u64) {
+        let mut now = began;
+        let until = PROCESSOR.with_borrow_mut(|processor| {
+            for offset in offsets {
+                // What is not here waits for a fill buffer, and everything behind it as well.
+                let free_at = processor.fetch_ahead(self, self.lines(offset, len), || now);
+                now = free_at.unwrap_or(now);
+            }
+            processor.all_filled()
+        });
+        Self::wait(until);
+    }
+
+    /// Starts to read the line at `offset`; waits only if too much is under way.
+    #[inline(never)]
+    pub(crate) fn prefetch(&self, offset: u64, address: *const u8) {
+        prefetch::line(address);
+        let until = PROCESSOR.with_borrow_mut(|processor| {
+            processor.fetch_ahead(self, self.lines(offset, 1), clock::now)
+        });
+        Self::wait(until);
+    }
+
+    /// What is stored through the cache is in it.
+    #[inline(never)]
+    pub(crate) fn stored(&self, offset: u64, len: u64) {
+        let lines = self.lines(offset, len);
+        PROCESSOR.with_borrow_mut(|processor| processor.cache.fill(lines));
+    }
+
+    /// What is about to be stored past the cache is not in it; its write-back, which is told when all
+    /// is stored, begins now.
+    #[inline(never)]
+    pub(crate) fn streams(&self, offset: u64, len: u64) {
+        let (lines, now) = (self.lines(offset, len), clock::now());
+        PROCESSOR.with_borrow_mut(|processor| processor.stream(lines, now));
+    }
+
+    /// The write-back of `len` bytes at `offset` begins.
+    #[inline(never)]
+    pub(crate) fn write_back(&self, offset: u64, len: u64) {
+        let lines = self.lines(offset, len);
+        PROCESSOR.with_borrow_mut(|processor| processor.write_back(self, lines, clock::now));
+    }
+
+    /// Waits for this thread's write-backs.
+    #[inline(never)]
+    pub(crate) fn fence(&self) {
+        Self::wait(PROCESSOR.with_borrow_mut(Processor::fence));
+    }
+
+    fn wait(until: Option<u64>) {
+        if let Some(until) = until {
+            clock::wait_until(until);
+        }
+    }
+
+    fn lines(&self, offset: u64, len: u64) -> Range<u64> {
+        let start = self.first_line + offset / LINE;
+        start..self.first_line + (offset + len).div_ceil(LINE)
+    }
+}
+
+/// One direction of a medium, which all threads share.
+#[repr(align(128))]
+pub(crate) struct Channel {
+    free_at: AtomicU64,
+    /// How long a block takes.
+    pub(crate) block_time: f64,
+}
+
+impl Channel {
+    fn new(block_time: f64) -> Self {
+        Self { free_at: AtomicU64::new(0), block_time }
+    }
+
+    /// Takes the channel for `blocks` as soon as it is free, from `now` on; returns when it is free
+    /// again.
+    pub(crate) fn occupy(&self, blocks: u64, now: u64) -> u64 {
+        let time = (blocks as f64 * self.block_time) as u64;
+        let mut free_at = self.free_at.load(Ordering::Relaxed);
+        loop {
+            let end = free_at.max(now) + time;
+            let taken = self.free_at.compare_exchange_weak(
+                free_at,
+                end,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match taken {
+                Ok(_) => return end,
+                Err(other) => free_at = other,
+            }
+        }
+    }
+}
