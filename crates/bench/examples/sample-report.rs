@@ -9,8 +9,7 @@ mod fixture;
 fn main() -> halite_bench::Result<()> {
     let folder = std::env::args_os().nth(1).map_or_else(|| "sample-report".into(), PathBuf::from);
     let rows = fixture::rows(true);
-    print!("{}", halite_bench::table::render(&rows));
     let file = halite_bench::html::write(&rows, &folder)?;
-    println!("\n{}", file.display());
+    println!("{}", file.display());
     Ok(())
 }

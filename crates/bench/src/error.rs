@@ -95,18 +95,6 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The report cannot be written.
-    #[error(
-        "{}: cannot write the report there: {source}; name a folder that can be written",
-        path.display()
-    )]
-    Report {
-        /// The folder.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-
     /// Somebody asked to stop.
     #[error("interrupted; what was measured until then is kept")]
     Interrupted,

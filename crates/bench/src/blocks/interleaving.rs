@@ -404,8 +404,13 @@ mod tests {
         let shared = Path::new("/dev/shm");
         let place = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
         let folder = tempfile::tempdir_in(place).unwrap();
-        let options =
-            RunOptions { folder: folder.path().to_owned(), quick: true, repeats: 1, seed: 1 };
+        let options = RunOptions {
+            folder: folder.path().to_owned(),
+            quick: true,
+            repeats: 1,
+            seed: 1,
+            profile: None,
+        };
         let (steps, interrupted) = (Steps(Cell::new(0)), AtomicBool::new(false));
         let planned = plan(&options);
         let mut a_run = Run::new(options, &steps, &interrupted);

@@ -5,10 +5,10 @@
 use super::chart::{
     CHAR, WIDTH, classes, line, shortened, source_tip, svg, text, tick, tip, value_label,
 };
-use super::markup::{escape, number};
+use super::markup::number;
 use super::plot::{Panel, Plot, Point, X};
+use super::quantity;
 use super::scale::Scale;
-use crate::quantity;
 
 const BAR: f64 = 17.0;
 const HEADING: f64 = 20.0;
@@ -87,7 +87,6 @@ fn chart(
             bodies += &text("group", 2.0, y + 14.0, &shortened(name, 48));
             y += HEADING;
         }
-        let top = y;
         for (subject, style, point) in bars(panel, place) {
             let (row, middle) = (point.row, y + BAR / 2.0);
             bodies += &text("end", left - 5.0, middle + 4.0, &shortened(subject, NAME));
@@ -122,26 +121,16 @@ fn chart(
                     end = at + 5.0;
                 }
             }
-            bodies += &text("", end.max(zero) + 5.0, middle + 4.0, &value_of(point));
-            y += BAR;
-        }
-        if let Some((_, limit)) = panel.limits.iter().find(|(at, _)| *at as usize == place) {
-            let words = quantity::text(*limit, plot.unit);
-            match x.at(*limit) {
-                Some(at) => {
-                    bodies += &format!(
-                        "<path class=\"limit\" d=\"M{} {}V{}\"><title>limit: {}</title></path>",
-                        number(at),
-                        number(top),
-                        number(y),
-                        escape(&words)
-                    );
-                }
-                None => {
-                    bodies +=
-                        &text("end", WIDTH - 4.0, top + 9.0, &format!("limit beyond: {words}"));
+            let words = value_of(point);
+            // Neighbours with the same limit share one line.
+            if let Some(at) = row.limit.and_then(|limit| x.at(limit)) {
+                bodies += &line("limit", (at, y), (at, y + BAR));
+                if (end - 4.0..end + 8.0 + CHAR * words.chars().count() as f64).contains(&at) {
+                    end = at + 2.0;
                 }
             }
+            bodies += &text("", end.max(zero) + 5.0, middle + 4.0, &words);
+            y += BAR;
         }
         y += 4.0;
     }

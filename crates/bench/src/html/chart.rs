@@ -6,8 +6,8 @@
 
 use super::markup::{escape, number};
 use super::plot::{Panel, Plot, Point};
+use super::quantity;
 use super::scale::{Kind, Scale, drawable};
-use crate::quantity;
 
 /// Units of a chart's width.
 pub(crate) const WIDTH: f64 = 360.0;
@@ -92,10 +92,9 @@ pub(crate) fn value_scale<'p, 'a: 'p>(
 ) -> Scale {
     let (mut values, mut marks) = (Vec::new(), Vec::new());
     for panel in panels {
-        marks.extend(panel.limits.iter().map(|(_, limit)| *limit));
         for row in panel.series.iter().flat_map(|s| &s.points).map(|point| point.row) {
             values.extend([row.value, row.min, row.max].into_iter().filter(|v| drawable(*v)));
-            marks.extend(row.source);
+            marks.extend(row.source.into_iter().chain(row.limit));
         }
     }
     let most = values.iter().copied().fold(0.0, f64::max);

@@ -8,8 +8,10 @@ use crate::row::Row;
 
 /// What the horizontal axis, or the groups of bars, are made of: parameters by name, and these two.
 pub(crate) const BY_EXPERIMENT: &str = "@experiment";
-/// See [`BY_EXPERIMENT`].
-pub(crate) const BY_METRIC: &str = "@metric";
+/// See [`BY_EXPERIMENT`]; for the metrics that [`PERCENTILES`] names.
+pub(crate) const BY_PERCENTILE: &str = "@percentile";
+/// The metrics `get-p50`, `get-p99.9`, `put-max`...
+pub(crate) const PERCENTILES: &str = "@percentiles";
 
 /// How a figure is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,12 +65,23 @@ pub(crate) struct Figure {
     pub(crate) keep: fn(&Row) -> bool,
 }
 
-/// Whether `name` is `pattern`, or begins with what stands before the `*` at its end.
+/// Whether `name` is `pattern`, begins with what stands before the `*` at its end, or is one of the
+/// [`PERCENTILES`].
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    if pattern == PERCENTILES {
+        return percentile(name).is_some();
+    }
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => name == pattern,
     }
+}
+
+/// Splits `get-p99.9` into `get` and `p99.9`.
+pub(crate) fn percentile(metric: &str) -> Option<(&str, &str)> {
+    let (operation, rank) = metric.rsplit_once('-')?;
+    let digits = rank.strip_prefix('p').is_some_and(|digits| digits.parse::<f64>().is_ok());
+    (digits || rank == "max").then_some((operation, rank))
 }
 
 const DEVICE: &str = "The device";
@@ -101,6 +114,13 @@ fn whole_page_dirty(row: &Row) -> bool {
         (Some(page), Some(dirty)) => dirty.saturating_mul(64) >= page,
         _ => true,
     }
+}
+
+/// Fig. 4 has the block of the medium and what is far above it.
+fn one_block_or_many(row: &Row) -> bool {
+    let bytes = |name: &str, unit: u64| Some(row.params.get(name)?.as_u64()?.saturating_mul(unit));
+    let bytes = bytes("bytes", 1).or(bytes("lines", 64)).or(bytes("granularity", 1));
+    bytes.is_none_or(|bytes| bytes == 256 || bytes >= 1 << 20)
 }
 
 /// All topics, in the order of the report.
@@ -175,6 +195,7 @@ pub(crate) static TOPICS: &[Topic] = &[
                 x_label: "Threads",
                 y_label: "Bandwidth",
                 same_scale: false,
+                keep: one_block_or_many,
                 ..LINES
             },
         ],
@@ -218,7 +239,7 @@ pub(crate) static TOPICS: &[Topic] = &[
                       with their neighbour (naive) write it twice in a row; aligned ones do not. \
                       The paper found alignment worth about 8x, and PopLog and RAWL, with one \
                       fence an entry, about twice as fast as Classic and Header.",
-            x: &["bytes", "entry"],
+            x: &["entry_bytes", "bytes", "entry"],
             x_label: "Bytes of an entry",
             split: Some(("-naive", ["aligned", "naive"])),
             ..LINES
@@ -234,7 +255,7 @@ pub(crate) static TOPICS: &[Topic] = &[
             caption: "Appends, with the time counted that the log needs before it is first written \
                       and before it is used again. RAWL and PopLog rely on a log of zeros; the \
                       paper did not count what that takes.",
-            x: &["bytes", "entry"],
+            x: &["entry_bytes", "bytes", "entry"],
             x_label: "Bytes of an entry",
             split: Some(("-naive", ["aligned", "naive"])),
             ..LINES
@@ -344,7 +365,7 @@ pub(crate) static TOPICS: &[Topic] = &[
                 title: "YCSB: throughput",
                 caption: "A: half reads, half updates. B: 95 % reads. C: reads. D: reads of what \
                           was inserted last. E: short scans. F: read, then write back.",
-                metric: "throughput*",
+                metric: "throughput",
                 form: Form::Bars,
                 x: &["workload", BY_EXPERIMENT],
                 x_label: "Workload",
@@ -354,8 +375,8 @@ pub(crate) static TOPICS: &[Topic] = &[
                 title: "YCSB: latency",
                 caption: "How long the operations took that were faster than all but a few: p99 is \
                           the latency that one in a hundred exceeds.",
-                metric: "latency*",
-                x: &[BY_METRIC],
+                metric: PERCENTILES,
+                x: &[BY_PERCENTILE],
                 x_label: "Percentile",
                 y_label: "Latency",
                 ..LINES
@@ -372,7 +393,7 @@ pub(crate) static TOPICS: &[Topic] = &[
                 title: "PiBench: throughput",
                 caption: "One kind of operation at a time, over keys that are chosen uniformly or \
                           with skew (Lersch, appendix A).",
-                metric: "throughput*",
+                metric: "throughput",
                 form: Form::Bars,
                 x: &["workload", "op", BY_EXPERIMENT],
                 x_label: "Operation",
@@ -381,8 +402,8 @@ pub(crate) static TOPICS: &[Topic] = &[
             Figure {
                 title: "PiBench: latency",
                 caption: "p99 is the latency that one operation in a hundred exceeds.",
-                metric: "latency*",
-                x: &[BY_METRIC],
+                metric: PERCENTILES,
+                x: &[BY_PERCENTILE],
                 x_label: "Percentile",
                 y_label: "Latency",
                 ..LINES
@@ -391,14 +412,14 @@ pub(crate) static TOPICS: &[Topic] = &[
     },
     Topic {
         part: STORES,
-        title: "Load, get, scan and reopen",
+        title: "Other workloads",
         experiments: &["kv.*"],
         table_open: false,
         figures: &[
             Figure {
-                title: "Single operations: throughput",
-                caption: "One kind of operation at a time.",
-                metric: "throughput*",
+                title: "Other workloads: throughput",
+                caption: "",
+                metric: "throughput",
                 form: Form::Bars,
                 x: &[BY_EXPERIMENT],
                 x_label: "Operation",
@@ -406,10 +427,10 @@ pub(crate) static TOPICS: &[Topic] = &[
                 ..LINES
             },
             Figure {
-                title: "Single operations: latency",
+                title: "Other workloads: latency",
                 caption: "p99 is the latency that one operation in a hundred exceeds.",
-                metric: "latency*",
-                x: &[BY_METRIC],
+                metric: PERCENTILES,
+                x: &[BY_PERCENTILE],
                 x_label: "Percentile",
                 y_label: "Latency",
                 same_scale: false,

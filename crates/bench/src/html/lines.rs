@@ -6,8 +6,8 @@ use super::chart::{
 };
 use super::markup::number;
 use super::plot::{Panel, Plot, Series, X};
-use super::scale::{Kind, Scale, drawable};
-use crate::quantity;
+use super::quantity;
+use super::scale::{Kind, Scale};
 
 const HEIGHT: f64 = 240.0;
 const TOP: f64 = 24.0;
@@ -25,7 +25,8 @@ pub(crate) fn draw(plot: &Plot<'_>, panel: &Panel<'_>, values: &Scale, label: &s
     let y = values.over(FOOT, TOP);
     let x = x_scale(plot, panel).over(left + 8.0, RIGHT - 6.0);
 
-    let mut parts = text("name", 2.0, 12.0, &value_label(plot));
+    let name = value_label(plot) + if values.is_log() { ", log scale" } else { "" };
+    let mut parts = text("name", 2.0, 12.0, &name);
     for (value, words) in &ticks {
         if let Some(at) = y.at(*value) {
             parts += &line("grid", (left, at), (RIGHT, at));
@@ -45,6 +46,7 @@ pub(crate) fn draw(plot: &Plot<'_>, panel: &Panel<'_>, values: &Scale, label: &s
     for series in &panel.series {
         parts += &markers(series, &x, &y);
     }
+    parts += &sources(panel, &x, &y);
     svg(label, HEIGHT, &parts)
 }
 
@@ -76,6 +78,7 @@ fn x_ticks(plot: &Plot<'_>, x: &Scale, left: f64) -> String {
         X::Numbers { lengths, .. } => {
             let words = |value: f64| match lengths {
                 true if value.fract() == 0.0 && value >= 0.0 => quantity::length(value as u64),
+                _ if value.fract() == 0.0 && value.abs() < 1e5 => format!("{value}"),
                 _ => tick(value, ""),
             };
             x.ticks().iter().map(|&value| (value, words(value))).collect()
@@ -139,23 +142,43 @@ fn markers(series: &Series<'_>, x: &Scale, y: &Scale) -> String {
                 tip(series.subject, point)
             );
         }
-        if let Some((source, y)) = point.row.source.and_then(|source| Some((source, y.at(source)?)))
-        {
-            parts += &format!(
-                "<path class=\"hollow {}\" d=\"{}\"><title>{}</title></path>",
-                classes(series.style),
-                marker(series.style, x, y, 5.0),
-                source_tip(series.subject, point, source)
-            );
-        }
     }
     parts
 }
 
+/// What the source reports: in a subject's colour, or in none if it reports one value for several.
+fn sources(panel: &Panel<'_>, x: &Scale, y: &Scale) -> String {
+    let all =
+        || panel.series.iter().flat_map(|one| one.points.iter().map(move |point| (one, point)));
+    let mut seen: Vec<(f64, f64)> = Vec::new();
+    let mut parts = String::new();
+    for (series, point) in all() {
+        let Some(source) = point.row.source.filter(|source| !seen.contains(&(point.x, *source)))
+        else {
+            continue;
+        };
+        let (Some(at), Some(height)) = (x.at(point.x), y.at(source)) else { continue };
+        seen.push((point.x, source));
+        let same = all().filter(|(_, p)| p.x == point.x && p.row.source == Some(source));
+        let names: Vec<&str> = same.map(|(series, _)| series.subject).collect();
+        let (class, style) = match names[..] {
+            [_] => (format!("hollow {}", classes(series.style)), series.style),
+            _ => ("paper".to_owned(), 0),
+        };
+        parts += &format!(
+            "<path class=\"{class}\" d=\"{}\"><title>{}</title></path>",
+            marker(style, at, height, 5.0),
+            source_tip(&names.join(", "), point, source)
+        );
+    }
+    parts
+}
+
+/// A dashed line where all subjects have the same limit, and one in each subject's colour otherwise.
 fn limit(plot: &Plot<'_>, panel: &Panel<'_>, x: &Scale, y: &Scale) -> String {
     let seen = panel.limits.iter().filter_map(|(at, limit)| Some((x.at(*at)?, y.at(*limit)?)));
     let seen: Vec<(f64, f64)> = seen.collect();
-    if let [.., first, last] = panel.limits[..]
+    if let ([first, ..], [.., last]) = (&panel.limits[..], &panel.limits[..])
         && seen.is_empty()
     {
         let (low, high) = (first.1.min(last.1), first.1.max(last.1));
@@ -165,23 +188,24 @@ fn limit(plot: &Plot<'_>, panel: &Panel<'_>, x: &Scale, y: &Scale) -> String {
         };
         return text("end", RIGHT, 12.0, &format!("limit above: {words}"));
     }
-    let tip = |at: f64| {
-        format!("<title>limit: {}</title>", super::markup::escape(&quantity::text(at, plot.unit)))
-    };
-    let most =
-        panel.limits.iter().map(|(_, limit)| *limit).filter(|l| drawable(*l)).fold(0.0, f64::max);
-    match seen[..] {
+    if panel.limits.is_empty() {
+        let own = |series: &Series<'_>| -> String {
+            let places = series.points.iter().filter_map(|point| Some((point.x, point.row.limit?)));
+            let seen = places.filter_map(|(at, limit)| Some((x.at(at)?, y.at(limit)?)));
+            dashed(&format!("limit own {}", classes(series.style)), &seen.collect::<Vec<_>>(), x)
+        };
+        return panel.series.iter().map(own).collect();
+    }
+    dashed("limit", &seen, x)
+}
+
+/// A line through these points; through the whole chart, if there is only one.
+fn dashed(class: &str, points: &[(f64, f64)], x: &Scale) -> String {
+    match points {
         [] => String::new(),
-        [(_, y)] => format!(
-            "<path class=\"limit\" d=\"M{} {y}H{}\">{}</path>",
-            number(x.at(panel.limits[0].0).unwrap_or(0.0) - 12.0),
-            number(RIGHT),
-            tip(most),
-            y = number(y)
-        ),
+        [(_, y)] => line(class, (x.from(), *y), (RIGHT, *y)),
         _ => {
-            let points = path(seen.iter().map(|(x, y)| (x, y)));
-            format!("<path class=\"limit\" d=\"{points}\">{}</path>", tip(most))
+            format!("<path class=\"{class}\" d=\"{}\"/>", path(points.iter().map(|(x, y)| (x, y))))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The report for people: one HTML file that needs nothing else.
 //!
 //! [`write()`] sorts the rows into topics (`figures.rs` has the list), turns each figure's rows into
-//! panels of series (`plot.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on axes from
+//! panels of series (`plot.rs`, `shape.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on axes from
 //! `scale.rs`). Under the figures of a topic stands the table of all its rows (`tables.rs`). There is
 //! no script and nothing to load; colours follow the reader's theme. The row of the experiment `run`
 //! describes the run and stands at the head.
@@ -9,11 +9,14 @@
 mod bars;
 mod chart;
 mod figures;
+mod grid;
 mod lines;
 mod markup;
 mod page;
 mod plot;
+mod quantity;
 mod scale;
+mod shape;
 mod tables;
 mod topic;
 
@@ -31,13 +34,13 @@ const UNFINISHED: &str = "index.html.new";
 /// Writes `folder/index.html`, creates the folder if there is none, and returns the file's path.
 ///
 /// # Errors
-/// [`Error::Report`].
+/// [`Error::Write`].
 pub fn write(rows: &[Row], folder: &Path) -> Result<PathBuf> {
     let (file, unfinished) = (folder.join(FILE), folder.join(UNFINISHED));
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&unfinished, page::page(rows)))
         .and_then(|()| fs::rename(&unfinished, &file))
-        .map_err(failed(folder))?;
+        .map_err(|source| Error::Write { thing: file.display().to_string(), source })?;
     Ok(file)
 }
 
@@ -45,7 +48,7 @@ pub fn write(rows: &[Row], folder: &Path) -> Result<PathBuf> {
 /// folder, and leaves a report that is there already as it is.
 ///
 /// # Errors
-/// [`Error::Report`].
+/// [`Error::Unwritable`].
 pub fn check(folder: &Path) -> Result<()> {
     let unfinished = folder.join(UNFINISHED);
     fs::create_dir_all(folder)
@@ -54,10 +57,9 @@ pub fn check(folder: &Path) -> Result<()> {
             false => File::create(&unfinished),
         })
         .and_then(|_| fs::remove_file(&unfinished))
-        .map_err(failed(folder))
-}
-
-fn failed(folder: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = folder.to_owned();
-    move |source| Error::Report { path, source }
+        .map_err(|source| Error::Unwritable {
+            path: folder.to_owned(),
+            action: "write a report into this folder",
+            source,
+        })
 }

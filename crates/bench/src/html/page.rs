@@ -1,10 +1,10 @@
 //! The page: what was run, what there is to see, and the topics.
 
 use super::figures::{OTHERS, TOPICS, Topic, matches};
+use super::grid::RUN;
 use super::markup::escape;
+use super::quantity;
 use super::topic;
-use crate::grid::RUN;
-use crate::quantity;
 use crate::row::Row;
 
 const STYLE: &str = include_str!("style.css");

@@ -76,6 +76,16 @@ impl Scale {
         (part > -0.001 && part < 1.001).then(|| self.from + part * (self.to - self.from))
     }
 
+    /// Whether values are spread by their logarithm.
+    pub(crate) fn is_log(&self) -> bool {
+        !self.kind.is_linear()
+    }
+
+    /// The coordinate at which the axis begins.
+    pub(crate) fn from(&self) -> f64 {
+        self.from
+    }
+
     /// The ticks.
     pub(crate) fn ticks(&self) -> &[f64] {
         &self.ticks
@@ -133,11 +143,16 @@ fn log10(low: &mut f64, high: &mut f64, count: usize) -> Vec<f64> {
         *high = *low * 10.0;
     }
     let within = |mark: &f64| *mark >= *low * 0.999 && *mark <= *high * 1.001;
-    let fine: Vec<f64> = fine.into_iter().filter(within).collect();
-    let decades: Vec<f64> = marks(*low, *high, &[1.0]).into_iter().filter(within).collect();
-    if fine.len() <= count + 1 || decades.len() < 2 {
-        return fine;
+    let kept = |times: &[f64]| -> Vec<f64> {
+        marks(*low, *high, times).into_iter().filter(within).collect()
+    };
+    for times in [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]] {
+        let ticks = kept(times);
+        if ticks.len() <= count + 3 {
+            return ticks;
+        }
     }
+    let decades = kept(&[1.0]);
     let stride = decades.len().div_ceil(count.max(1) + 1);
     decades.into_iter().step_by(stride).collect()
 }
@@ -165,7 +180,7 @@ mod tests {
         let scale = Scale::new(Kind::Log2, &[64.0, 4096.0], false, 4);
         assert_eq!(scale.ticks(), [64.0, 256.0, 1024.0, 4096.0]);
         let scale = Scale::new(Kind::Log10, &[3.0, 4e6], false, 5);
-        assert_eq!(scale.ticks().len(), 6);
+        assert_eq!(scale.ticks(), [1e1, 1e2, 1e3, 1e4, 1e5, 1e6]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables of everything: a table an experiment, folded unless there is nothing else to see.
 
+use super::grid::{COLUMNS, Grid, grids};
 use super::markup::escape;
-use crate::grid::{COLUMNS, Grid, grids};
 use crate::row::Row;
 
 /// The tables of these rows. Cells and rows are not closed, which HTML allows and which halves them.

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 
 use super::chart::{classes, line, marker, value_scale};
 use super::figures::Topic;
+use super::grid::param_text;
 use super::markup::escape;
 use super::plot::{Plot, chosen, general};
+use super::shape::DURABILITY;
 use super::{bars, lines, tables};
 use crate::LIMIT;
 use crate::row::Row;
@@ -19,24 +21,47 @@ pub(crate) fn section(topic: Option<&Topic>, rows: &[&Row]) -> String {
     for figure in figures {
         let (plots, rows) = chosen(figure, rows, &styles);
         taken.extend(rows.iter().map(|row| std::ptr::from_ref(*row)));
-        for plot in &plots {
-            let title = match figure.number {
+        for (place, plot) in plots.iter().enumerate() {
+            let mut title = match figure.number {
                 "" => figure.title.to_owned(),
                 number => format!("{number}: {}", figure.title),
             };
-            html += &drawn(plot, &title, figure.caption, &styles);
+            // Plots of one figure differ in their metric or their unit.
+            if plots.len() > 1 {
+                let what = if figure.y_label.is_empty() { &plot.y_label } else { plot.unit };
+                title += &format!(" ({what})");
+            }
+            html += &drawn(plot, &title, if place == 0 { figure.caption } else { "" }, &styles);
         }
     }
     let others: Vec<&Row> =
         rows.iter().copied().filter(|row| !taken.contains(&std::ptr::from_ref(*row))).collect();
-    let others = general_figures(&others, &styles);
+    let table_only = topic.is_some_and(|topic| topic.table_open);
+    let others = if table_only { String::new() } else { general_figures(&others, &styles) };
     html += &match (others.as_str(), html.as_str()) {
         ("", _) => String::new(),
         (_, "") => others,
         _ => format!("<details><summary>Other metrics</summary>\n{others}</details>\n"),
     };
-    let open = topic.is_some_and(|topic| topic.table_open) || html.is_empty();
-    html + &tables::details(rows, open)
+    let open = html.is_empty();
+    durabilities(rows) + &html + &tables::details(rows, open)
+}
+
+/// What each subject's acknowledged writes survive, if the rows say so.
+fn durabilities(rows: &[&Row]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.subject != LIMIT) {
+        let durability = param_text(row, DURABILITY);
+        let line = format!("{}: {durability}", row.subject);
+        if !durability.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let items: String = lines.iter().map(|line| format!("<li>{}\n", escape(line))).collect();
+    if items.is_empty() {
+        return items;
+    }
+    format!("<p class=\"soft\">Durability:</p>\n<ul class=\"soft\">\n{items}</ul>\n")
 }
 
 /// Who is measured in a topic, in the order of the rows: the place is the colour.
@@ -91,7 +116,8 @@ fn drawn(plot: &Plot<'_>, title: &str, caption: &str, styles: &[&str]) -> String
             charts.push((panel.title.clone(), lines::draw(plot, panel, scale, &label)));
         }
     }
-    let mut html = format!("<figure>\n<figcaption>\n<h4>{}</h4>\n", escape(title));
+    let one = if charts.len() == 1 { " class=\"one\"" } else { "" };
+    let mut html = format!("<figure{one}>\n<figcaption>\n<h4>{}</h4>\n", escape(title));
     if !caption.is_empty() {
         html += &format!("<p>{}</p>\n", escape(caption));
     }
@@ -136,11 +162,11 @@ fn legend(plot: &Plot<'_>, styles: &[&str]) -> String {
     }
     let mut sources = series().flat_map(|series| &series.points).map(|point| point.row.source);
     if sources.any(|source| source.is_some()) {
-        let (class, style) = if plot.bars { ("paper", 3) } else { ("hollow s7", 0) };
+        let style = if plot.bars { 3 } else { 0 };
         let mark = marker(style, 17.0, 7.0, 5.0);
-        items += &item(format!("<path class=\"{class}\" d=\"{mark}\"/>"), "paper (hollow)");
+        items += &item(format!("<path class=\"paper\" d=\"{mark}\"/>"), "paper (hollow)");
     }
-    if plot.panels.iter().any(|panel| !panel.limits.is_empty()) {
+    if series().flat_map(|series| &series.points).any(|point| point.row.limit.is_some()) {
         items += &item(line("limit", (1.0, 7.0), (33.0, 7.0)), "limit measured in this run");
     }
     if items.is_empty() { items } else { format!("<ul class=\"legend\">\n{items}</ul>\n") }

@@ -1,6 +1,6 @@
 //! Rows arranged for a table: one grid an experiment, what all its rows share said once.
 
-use crate::quantity;
+use super::quantity;
 use crate::row::Row;
 
 /// The experiment of the row that describes the run itself; docs/BENCH.md has its parameters.
