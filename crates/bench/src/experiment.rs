@@ -1,6 +1,6 @@
 //! The experiments that `--only` chooses from.
 
-use crate::blocks::logs;
+use crate::blocks::{cells, interleaving, logs, pages};
 use crate::run::{Run, RunOptions};
 use crate::{Error, Result};
 
@@ -19,8 +19,12 @@ pub struct Experiment {
 pub const DEVICE: &[Experiment] = &[];
 
 /// Those of `halite bench blocks`.
-pub const BLOCKS: &[Experiment] =
-    &[Experiment { name: "log", plan: logs::plan, run: logs::run }];
+pub const BLOCKS: &[Experiment] = &[
+    Experiment { name: "log", plan: logs::plan, run: logs::run },
+    Experiment { name: "page", plan: pages::plan, run: pages::run },
+    Experiment { name: "cell", plan: cells::plan, run: cells::run },
+    Experiment { name: "interleaving", plan: interleaving::plan, run: interleaving::run },
+];
 
 /// Those of `all` whose names are in `only`; all of them if there are no names.
 pub(crate) fn choose(all: &'static [Experiment], only: &[String]) -> Result<Vec<Experiment>> {

@@ -12,6 +12,7 @@ pub mod command;
 mod error;
 mod experiment;
 mod halite_store;
+pub mod html;
 mod killed;
 mod kv;
 mod machine;

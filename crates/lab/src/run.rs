@@ -186,9 +186,7 @@ impl<S: Subject> Life<'_, S> {
     ) -> Result<S::Open, End> {
         self.medium.cut_power_after(events);
         if let Some(step) = step {
-            let mut world = World::clone(self.worlds.last());
-            let durable = self.subject.model(&mut world, step);
-            self.begin(Arc::new(world));
+            let durable = self.begin_step(step);
             match self.subject.apply(&mut open, step) {
                 Ok(()) if durable => self.acknowledge(),
                 Err(why) if self.medium.has_power() => {
@@ -244,14 +242,24 @@ impl<S: Subject> Life<'_, S> {
     }
 
     fn step(&mut self, open: &mut S::Open, step: &S::Step) -> Result<(), End> {
-        let mut world = World::clone(self.worlds.last());
-        let durable = self.subject.model(&mut world, step);
-        self.begin(Arc::new(world));
+        let durable = self.begin_step(step);
         self.subject.apply(open, step).map_err(|why| format!("{step:?} fails: {why}"))?;
         if durable {
             self.acknowledge();
         }
         Ok(())
+    }
+
+    /// Begins what a step leads to. Returns whether that is durable when the step has returned.
+    fn begin_step(&mut self, step: &S::Step) -> bool {
+        let before = Arc::clone(self.worlds.last());
+        for within in self.subject.worlds_within(&before, step) {
+            self.begin(Arc::new(within));
+        }
+        let mut world = World::clone(&before);
+        let durable = self.subject.model(&mut world, step);
+        self.begin(Arc::new(world));
+        durable
     }
 
     fn begin(&mut self, world: Arc<World>) {

@@ -64,7 +64,7 @@ pub enum Action<S> {
 
 /// A kind of store, as the lab sees it: it opens on a medium, takes steps, and tells what it holds.
 pub trait Subject: Sync {
-    /// One thing that the store does, atomically.
+    /// One thing that the store does: atomically, but for [`Subject::worlds_within`].
     type Step: Clone + Debug + Send;
     /// An open store. Dropping it closes it.
     type Open;
@@ -95,6 +95,12 @@ pub trait Subject: Sync {
 
     /// What a step makes of a world; and whether all steps so far are durable when it has returned.
     fn model(&self, world: &mut World, step: &Self::Step) -> bool;
+
+    /// What a crash within a step may leave of it, besides all and nothing: if it has parts that need not
+    /// come together.
+    fn worlds_within(&self, _world: &World, _step: &Self::Step) -> Vec<World> {
+        Vec::new()
+    }
 
     /// What the store holds.
     ///

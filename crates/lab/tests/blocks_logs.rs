@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use halite_lab::{Budget, Job, Plan, Rules, blocks_suite, explore, mutate, place};
+use halite_lab::blocks::logs::jobs;
+use halite_lab::{Budget, Plan, Rules, explore, mutate, place};
 
 const RULES: [Rules; 3] = [Rules::Memory, Rules::PageCache, Rules::Platform];
 
@@ -15,23 +16,19 @@ const HISTORIES: u64 = 12;
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 1500;
 
-fn jobs() -> Vec<Box<dyn Job>> {
-    let mut jobs = blocks_suite(&RULES);
-    jobs.retain(|job| job.name().starts_with("log-"));
-    jobs
-}
-
 #[test]
 fn no_power_cut_takes_an_entry_or_makes_one_up() {
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES)) };
-    let report = explore(&plan, &jobs(), &|_| ());
-    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    let report = explore(&plan, &jobs(&RULES), &|_| ());
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert!(report.tally.crash_points > 1000, "{}", report.tally.crash_points);
+    assert!(report.tally.nested > 100, "{}", report.tally.nested);
 }
 
 #[test]
 fn every_call_is_missed_if_it_is_left_out() {
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
-    let score = mutate(&plan, &jobs(), &|_| ());
+    let score = mutate(&plan, &jobs(&RULES), &|_| ());
     assert!(score.findings.is_empty(), "{:?}", score.findings);
     let is_of_logs = |file: &str| file.contains("blocks/src/log/");
     let of_logs = score.verdicts.iter().filter(|verdict| is_of_logs(verdict.mutant.site.file()));

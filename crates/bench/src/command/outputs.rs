@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::row::Row;
-use crate::{Error, Result, table};
+use crate::table::table;
+use crate::{Error, Result};
 
 /// The places for rows. They are opened before the measuring, so that no hour of it is lost to a
 /// folder that cannot be written.

@@ -11,9 +11,13 @@ use crate::job::Exploration;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
 use crate::{Job, Random, Rules};
 
-/// The jobs for all algorithms under a set of rules, each with a log that is soon full, packed and
+/// The jobs for all algorithms under each set of rules, each with a log that is soon full, packed and
 /// aligned, and with one whose entries are composed in several parts.
-pub(super) fn jobs(rules: Rules) -> Vec<Box<dyn Job>> {
+pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    rules.iter().flat_map(|rules| of_rules(*rules)).collect()
+}
+
+fn of_rules(rules: Rules) -> Vec<Box<dyn Job>> {
     let all = [
         of::<Classic>(rules),
         of::<Header<1>>(rules),

@@ -1,18 +1,25 @@
 //! The building blocks as subjects of the lab.
+//!
+//! A block has no engine above it and no `alloc` below: each subject has a pool for itself.
 
-mod logs;
+pub mod cells;
+pub mod leaves;
+pub mod logs;
+pub mod pages;
 
-use crate::{Job, Rules};
+use crate::Rules;
+use crate::job::Job;
 
-/// The jobs for the building blocks.
-///
-/// A block is a part of what an engine stores: that a platform failed to save its caches is noted by
-/// the manager of segments above it, so under [`Rules::FailedPlatform`] there is no job.
+/// The jobs for the building blocks. Blocks leave it to the manager of their space to notice that a
+/// platform failed, so there are none under [`Rules::FailedPlatform`].
 #[must_use]
 pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    let rules: Vec<_> =
+        rules.iter().copied().filter(|rules| *rules != Rules::FailedPlatform).collect();
     let mut jobs: Vec<Box<dyn Job>> = Vec::new();
-    for &rules in rules.iter().filter(|rules| **rules != Rules::FailedPlatform) {
-        jobs.extend(logs::jobs(rules));
-    }
+    jobs.extend(cells::jobs(&rules));
+    jobs.extend(leaves::jobs(&rules));
+    jobs.extend(logs::jobs(&rules));
+    jobs.extend(pages::jobs(&rules));
     jobs
 }
