@@ -1,6 +1,9 @@
 //! What can go wrong in a block.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::page::PageSize;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -139,7 +142,9 @@ pub enum Error {
     },
 
     /// A space is too short for its cells.
-    #[error("{count} cells need {needed} bytes, the space has {len}; take fewer, or a longer space")]
+    #[error(
+        "{count} cells need {needed} bytes, the space has {len}; take fewer, or a longer space"
+    )]
     CellsDoNotFit {
         /// How many.
         count: u64,
@@ -147,5 +152,151 @@ pub enum Error {
         needed: u64,
         /// The length of the space in bytes.
         len: u64,
+    },
+
+    /// Pages do not have such a size.
+    #[error(
+        "pages of {bytes} bytes: the size is a power of two from {} to {}",
+        PageSize::MIN_BYTES,
+        PageSize::MAX_BYTES
+    )]
+    PageSize {
+        /// The size in bytes.
+        bytes: u64,
+    },
+
+    /// A page store without a page.
+    #[error("a page store has at least one page")]
+    NoPages,
+
+    /// The space is not aligned to lines.
+    #[error("the space of a page store begins at {offset}; it must be a multiple of 64")]
+    PageSpaceMisaligned {
+        /// Of the space in its pool.
+        offset: u64,
+    },
+
+    /// The space has no room for the page store that is to be in it.
+    #[error("a page store of {needed} bytes does not fit into a space of {len}")]
+    PageSpaceTooSmall {
+        /// The length of the space in bytes.
+        len: u64,
+        /// The length of the store in bytes.
+        needed: u64,
+    },
+
+    /// There is something else in the space, or nothing.
+    #[error("this is not a page store; create one, or open the space as what it is")]
+    NoPageStore,
+
+    /// The page store is of another version of the format.
+    #[error(
+        "the page store has format {version}, this program knows {known}; use the one that made it"
+    )]
+    PageStoreVersion {
+        /// Of the store.
+        version: u32,
+        /// Of this program.
+        known: u32,
+    },
+
+    /// The page store was made by another technique.
+    #[error(
+        "the page store's technique has number {number}, not that of `{expected}`; open it by its own"
+    )]
+    OtherTechnique {
+        /// In the store.
+        number: u32,
+        /// The one that was to open it.
+        expected: &'static str,
+    },
+
+    /// What the page store has on the medium cannot have been written by it.
+    #[error("damaged: page store: {what}; restore it from a copy")]
+    PageStoreDamaged {
+        /// What is wrong.
+        what: String,
+    },
+
+    /// The page was not written whole before a crash, or was damaged since.
+    #[error("damaged: page {page} is torn; flush it with all its lines, from a log or a copy")]
+    TornPage {
+        /// The page.
+        page: u32,
+    },
+
+    /// The page store has no such page.
+    #[error("there is no page {page}; the store has {pages}, from 0 on")]
+    NoSuchPage {
+        /// The page.
+        page: u32,
+        /// How many there are.
+        pages: u32,
+    },
+
+    /// The buffer is for pages of another size.
+    #[error("the buffer has {bytes} bytes, pages of the store have {expected}")]
+    OtherPageSize {
+        /// Of the buffer.
+        bytes: u64,
+        /// Of the store's pages.
+        expected: u64,
+    },
+
+    /// The store has numbered as many flushes as it can.
+    #[error("the page store has used up its {flushes} numbers of flushes; copy it to a new one")]
+    FlushesExhausted {
+        /// How many there are.
+        flushes: u64,
+    },
+
+    /// The fence that several operations waited for together failed: of none of them is known whether
+    /// it is durable. Each of them gets this error, and so do the later ones of the same group.
+    #[error("a fence that several operations share: {0}")]
+    SharedFence(Arc<halite_pmem::Error>),
+
+    /// A range has no leaves: its header was never written, or is another's.
+    #[error("{}: there are no leaves at offset {offset}; format them first", path.display())]
+    NoLeaves {
+        /// The pool's file.
+        path: PathBuf,
+        /// Where the leaves should begin.
+        offset: u64,
+    },
+
+    /// What is stored of a leaf, or of the header of all leaves, contradicts itself.
+    #[error("{}: {what} is damaged: {why}; restore it from a copy", path.display())]
+    LeafDamaged {
+        /// The pool's file.
+        path: PathBuf,
+        /// Which leaf, or the header.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// There is no leaf of this number.
+    #[error("there is no leaf {leaf}: there are {leaves}, counted from 0")]
+    NoSuchLeaf {
+        /// The number asked for.
+        leaf: u64,
+        /// How many there are.
+        leaves: u64,
+    },
+
+    /// All slots of a leaf are used, or about to be.
+    #[error("leaf {leaf} is full: it has {} pairs; split it", crate::interleave::SLOTS)]
+    LeafFull {
+        /// The leaf.
+        leaf: u64,
+    },
+
+    /// The leaf has the key already.
+    #[error("leaf {leaf} already has the key {key:#x}; a pair does not change")]
+    KeyExists {
+        /// The leaf.
+        leaf: u64,
+        /// The key.
+        key: u64,
     },
 }

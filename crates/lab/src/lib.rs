@@ -10,7 +10,8 @@
 //! medium) → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and
 //! goes on from there.
 //!
-//! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments.
+//! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
+//! [`blocks`] for the building blocks.
 //! In a test, [`check`] panics at the first violation and tells how it comes about:
 //!
 //! ```
@@ -30,6 +31,7 @@
 //! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 mod campaign;
 mod case;
 mod cells;

@@ -20,7 +20,7 @@ impl Flushed {
 }
 
 /// The proof that a range was durable at some moment, in its pool's [`crate::Domain`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fenced {
     pub(crate) proves: Range,
 }

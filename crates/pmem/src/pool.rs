@@ -338,6 +338,22 @@ impl Pool {
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
+    /// As [`Pool::fence_all`], in memory that the caller has: on success `flushed` is empty, and
+    /// `fenced` has the proofs, in the same order, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// As [`Pool::fence`].
+    #[track_caller]
+    pub fn fence_into(&self, flushed: &mut Vec<Flushed>, fenced: &mut Vec<Fenced>) -> Result<()> {
+        self.wait(flushed)?;
+        fenced.clear();
+        fenced.extend(flushed.drain(..).map(|flushed| Fenced { proves: flushed.proves }));
+        Ok(())
+    }
+
     /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a process that was
     /// killed may have stored them and not waited. Opening an ordinary file has synced them already.
     ///

@@ -73,8 +73,9 @@ pub(super) fn format(
     needed: u64,
 ) -> Result<()> {
     shape.check(space, needed)?;
-    let forgotten = space.zero(0..HEADER_LEN);
-    space.pool().fence([forgotten])?;
+    // The magic number alone makes a header of the line, and a word does not tear.
+    space.write_words(0, &[0]);
+    space.pool().fence([space.flush(0..HEADER_LEN)])?;
     let zeroed = space.zero(HEADER_LEN..needed);
     space.pool().fence([zeroed])?;
     let mut stored = Stored::new_zeroed();
@@ -85,7 +86,11 @@ pub(super) fn format(
     stored.packing = (shape.packing as u32).into();
     stored.count = shape.count.into();
     stored.checksum = stored.sum().into();
-    space.write(0, stored.as_bytes());
+    let (words, _) = stored.as_bytes().as_chunks();
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    // Words of a line persist in the order of their stores: the magic number is the last.
+    space.write_words(8, &words[1..]);
+    space.write_words(0, &words[..1]);
     space.pool().fence([space.flush(0..HEADER_LEN)])?;
     Ok(())
 }

@@ -1,0 +1,420 @@
+//! Leaves of an FPTree (van Renen §3.5.1): pairs of a key and a value of 8 bytes each, unsorted, found by
+//! fingerprints of one byte.
+//!
+//! ```text
+//! a range   ┌──────────────────────────┬────────┬────────┬─
+//!           │ header: magic, n, seal   │ leaf 0 │ leaf 1 │ ...
+//!           └──────────────────────────┴────────┴────────┴─
+//!             64 bytes                   576      576
+//! a leaf    ┌───────────────┬───────────────────┬─────────┬────────────────────────┐
+//!           │ used, check   │ fingerprints 0-31 │ nothing │ (key, value) 0-31      │
+//!           └───────────────┴───────────────────┴─────────┴────────────────────────┘
+//!             8 bytes         32                  24         512
+//! ```
+//!
+//! An insert writes its pair and makes it durable; then it stores the fingerprint and, in the same line,
+//! sets the slot's bit, and makes that durable. So a bit that is set after a crash has its pair and its
+//! fingerprint; what is in other slots means nothing. A pair does not change, and no slot is freed.
+//!
+//! Between its slot's reservation and its second fence an insert is in a list in DRAM: its slot is
+//! nobody else's, an insert of the same key waits for it, and lookups do not see it before it is
+//! durable. An insert that is dropped on the way, or whose fence fails, may be there or not, as after a
+//! crash; the next [`Leaves::open`] decides.
+
+use std::cell::RefCell;
+
+use halite_pmem::{Fenced, Flushed, Fresh, LINE, Pool, Words};
+
+use super::Group;
+use super::slots::{self, FINGERPRINT_WORDS, SLOTS, fingerprint};
+use crate::{Error, Result};
+
+/// The length of a leaf in bytes.
+pub const LEAF_LEN: u64 = LINE + SLOTS as u64 * PAIR_LEN;
+
+/// The length of the header in bytes.
+const HEADER_LEN: u64 = LINE;
+
+const PAIR_LEN: u64 = 16;
+
+/// The format and its version.
+const MAGIC: u64 = u64::from_le_bytes(*b"hl-leaf1");
+
+/// Leaves in a range of a pool. They belong to one thread.
+pub struct Leaves {
+    words: Words,
+    offset: u64,
+    leaves: u64,
+    inserting: RefCell<Vec<Inserting>>,
+}
+
+/// An insert that is not durable yet.
+#[derive(Clone, Copy)]
+struct Inserting {
+    leaf: u64,
+    slot: u32,
+    key: u64,
+}
+
+/// The slot of an insert, until it is durable or given up.
+pub(super) struct Reservation<'a> {
+    leaves: &'a Leaves,
+    insert: Inserting,
+}
+
+/// What an insert does before it has a slot.
+pub(super) enum Search<'a> {
+    /// The pair of this slot may have the key: fetch and compare it.
+    Compare(u32),
+    /// Another insert of the key is on its way: its end decides.
+    Wait,
+    /// The key is not there, and has this slot now.
+    Reserved(Reservation<'a>),
+}
+
+impl Leaves {
+    /// Makes empty leaves of a range, as many as fit. Two fences, and one before them if there may be
+    /// leaves already.
+    ///
+    /// # Errors
+    /// What the pool reports.
+    ///
+    /// # Panics
+    /// If the range has no room for a leaf, or is not aligned to lines.
+    pub fn format(mut fresh: Fresh) -> Result<Self> {
+        let leaves = Self::fit(&fresh);
+        assert!(leaves > 0 && fresh.offset().is_multiple_of(LINE), "a range for leaves");
+        if fresh.read(0, HEADER_LEN).iter().any(|byte| *byte != 0) {
+            // Without a header, what follows is no leaves, however much of it a crash leaves.
+            fresh.write(0, &[0; HEADER_LEN as usize]);
+            fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
+        }
+        fresh.persist_stream(|stream| {
+            let mut empty = [0; LEAF_LEN as usize];
+            for leaf in 0..leaves {
+                empty[..8].copy_from_slice(&slots::used_word(leaf, 0).to_le_bytes());
+                stream.write(HEADER_LEN + leaf * LEAF_LEN, &empty);
+            }
+        })?;
+        // In one line words persist in order: behind the seal, the others are there.
+        fresh.write_words(0, &[MAGIC, leaves, slots::seal(MAGIC, leaves)]);
+        fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
+        Ok(Self::new(fresh, leaves))
+    }
+
+    /// Opens leaves: checks the header and the first line of each leaf, and makes them durable, which a
+    /// process that was killed may not have done. [`Leaves::verify`] checks the pairs. One fence, one
+    /// flush a leaf.
+    ///
+    /// # Errors
+    /// [`Error::NoLeaves`], [`Error::LeafDamaged`]; what the pool reports.
+    pub fn open(fresh: Fresh) -> Result<Self> {
+        let (fit, offset) = (Self::fit(&fresh), fresh.offset());
+        let path = fresh.pool().path().to_owned();
+        if fit == 0 || !offset.is_multiple_of(LINE) {
+            return Err(Error::NoLeaves { path, offset });
+        }
+        let found = Self::new(fresh, fit);
+        let [magic, leaves, seal] = [0, 8, 16].map(|at| found.words.load(at));
+        if seal == 0 || magic != MAGIC {
+            return Err(Error::NoLeaves { path, offset });
+        }
+        if seal != slots::seal(magic, leaves) || leaves == 0 || leaves > fit {
+            let what = format!("the header of the leaves at offset {offset}");
+            let why = format!("it tells of {leaves} leaves, and its seal is {seal:#x}");
+            return Err(Error::LeafDamaged { path, what, why });
+        }
+        let found = Self { leaves, ..found };
+        let mut flushed = vec![found.words.flush(0..HEADER_LEN)];
+        for leaf in 0..leaves {
+            found.used(leaf)?;
+            let at = Self::place(leaf);
+            flushed.push(found.words.flush(at..at + LINE));
+        }
+        found.pool().fence_found(&flushed)?;
+        Ok(found)
+    }
+
+    /// How many leaves fit into a range.
+    fn fit(fresh: &Fresh) -> u64 {
+        fresh.len().saturating_sub(HEADER_LEN) / LEAF_LEN
+    }
+
+    fn new(fresh: Fresh, leaves: u64) -> Self {
+        let offset = fresh.offset();
+        Self { words: fresh.into_words(), offset, leaves, inserting: RefCell::default() }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn leaves(&self) -> u64 {
+        self.leaves
+    }
+
+    /// The pool that they are in.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        self.words.pool()
+    }
+
+    /// The value of a key in a leaf, in turn with the other operations of a group.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    pub async fn look_up(&self, group: &Group, leaf: u64, key: u64) -> Result<Option<u64>> {
+        self.check(leaf)?;
+        group.fetch(&self.words, Self::place(leaf)).await;
+        let mut candidates = self.candidates(leaf, key)?;
+        while let Some(slot) = slots::lowest(candidates) {
+            group.fetch(&self.words, Self::pair(leaf, slot)).await;
+            if let Some(value) = self.compare(leaf, slot, key)? {
+                return Ok(Some(value));
+            }
+            candidates &= candidates - 1;
+        }
+        Ok(None)
+    }
+
+    /// The value of a key in a leaf.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    pub fn look_up_alone(&self, leaf: u64, key: u64) -> Result<Option<u64>> {
+        self.check(leaf)?;
+        for slot in slots::each(self.candidates(leaf, key)?) {
+            if let Some(value) = self.compare(leaf, slot, key)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Inserts a pair, in turn with the other operations of a group. It is durable when this ends. All
+    /// inserts that are on their way belong to one group: they may wait for each other.
+    ///
+    /// # Errors
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`];
+    /// [`Error::SharedFence`] or [`Error::Pool`] if a fence fails.
+    pub async fn insert(&self, group: &Group, leaf: u64, key: u64, value: u64) -> Result<()> {
+        self.check(leaf)?;
+        group.fetch(&self.words, Self::place(leaf)).await;
+        let mut compared = 0;
+        let reserved = loop {
+            match self.search(leaf, key, compared)? {
+                Search::Reserved(reserved) => break reserved,
+                Search::Wait => group.give_way().await,
+                Search::Compare(slot) => {
+                    group.fetch(&self.words, Self::pair(leaf, slot)).await;
+                    self.refuse_existing(leaf, slot, key)?;
+                    compared |= 1 << slot;
+                }
+            }
+        };
+        group.fetch(&self.words, reserved.pair()).await;
+        let [fenced] = group.fence([reserved.write_pair(value)]).await?;
+        group.fence([reserved.set_bit(&fenced)?]).await?;
+        Ok(())
+    }
+
+    /// Inserts a pair, durably. Two fences. No group inserts meanwhile: it would borrow these leaves.
+    ///
+    /// # Errors
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`]; what
+    /// the pool reports.
+    pub fn insert_alone(&mut self, leaf: u64, key: u64, value: u64) -> Result<()> {
+        self.check(leaf)?;
+        let mut compared = 0;
+        let reserved = loop {
+            match self.search(leaf, key, compared)? {
+                Search::Reserved(reserved) => break reserved,
+                Search::Wait => unreachable!("nobody else inserts"),
+                Search::Compare(slot) => {
+                    self.refuse_existing(leaf, slot, key)?;
+                    compared |= 1 << slot;
+                }
+            }
+        };
+        let [fenced] = self.pool().fence([reserved.write_pair(value)])?;
+        self.pool().fence([reserved.set_bit(&fenced)?])?;
+        Ok(())
+    }
+
+    /// The pairs of a leaf, in no order, each compared with its fingerprint.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    pub fn pairs(&self, leaf: u64) -> Result<Vec<(u64, u64)>> {
+        self.check(leaf)?;
+        let used = self.used(leaf)? & !self.inserting(leaf);
+        let fingerprints = self.fingerprints(leaf);
+        let pair = |slot| {
+            let at = Self::pair(leaf, slot);
+            let (key, value) = (self.words.load(at), self.words.load(at + 8));
+            if slots::matching(fingerprints, fingerprint(key)) & 1 << slot == 0 {
+                return Err(self.not_its_fingerprint(leaf, slot));
+            }
+            Ok((key, value))
+        };
+        slots::each(used).map(pair).collect()
+    }
+
+    /// Checks every pair of every leaf.
+    ///
+    /// # Errors
+    /// [`Error::LeafDamaged`].
+    pub fn verify(&self) -> Result<()> {
+        (0..self.leaves).try_for_each(|leaf| self.pairs(leaf).map(drop))
+    }
+
+    /// Whether there is such a leaf.
+    pub(super) fn check(&self, leaf: u64) -> Result<()> {
+        let leaves = self.leaves;
+        if leaf < leaves { Ok(()) } else { Err(Error::NoSuchLeaf { leaf, leaves }) }
+    }
+
+    /// Asks for the first line of a leaf.
+    pub(super) fn prefetch(&self, leaf: u64) {
+        self.words.prefetch(Self::place(leaf));
+    }
+
+    /// Asks for the line of a slot's pair.
+    pub(super) fn prefetch_pair(&self, leaf: u64, slot: u32) {
+        self.words.prefetch(Self::pair(leaf, slot));
+    }
+
+    /// The slots that may have a key, by their fingerprints.
+    pub(super) fn candidates(&self, leaf: u64, key: u64) -> Result<u32> {
+        let matching = slots::matching(self.fingerprints(leaf), fingerprint(key));
+        Ok(self.used(leaf)? & matching & !self.inserting(leaf))
+    }
+
+    /// The value of a used slot, if it has the key.
+    pub(super) fn compare(&self, leaf: u64, slot: u32, key: u64) -> Result<Option<u64>> {
+        let at = Self::pair(leaf, slot);
+        let found = self.words.load(at);
+        if found == key {
+            return Ok(Some(self.words.load(at + 8)));
+        }
+        if fingerprint(found) != fingerprint(key) {
+            return Err(self.not_its_fingerprint(leaf, slot));
+        }
+        Ok(None)
+    }
+
+    /// As [`Leaves::compare`], for an insert.
+    pub(super) fn refuse_existing(&self, leaf: u64, slot: u32, key: u64) -> Result<()> {
+        match self.compare(leaf, slot, key)? {
+            Some(_) => Err(Error::KeyExists { leaf, key }),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks for a place for a key. `compared` are slots that do not have it. Who has reserved a slot
+    /// has looked at the leaf as it is now, however long it waited before.
+    pub(super) fn search(&self, leaf: u64, key: u64, compared: u32) -> Result<Search<'_>> {
+        if let Some(slot) = slots::lowest(self.candidates(leaf, key)? & !compared) {
+            return Ok(Search::Compare(slot));
+        }
+        let mut inserting = self.inserting.borrow_mut();
+        let mut taken = self.used(leaf)?;
+        for other in inserting.iter().filter(|other| other.leaf == leaf) {
+            if other.key == key {
+                return Ok(Search::Wait);
+            }
+            taken |= 1 << other.slot;
+        }
+        let slot = slots::lowest(!taken).ok_or(Error::LeafFull { leaf })?;
+        let insert = Inserting { leaf, slot, key };
+        inserting.push(insert);
+        Ok(Search::Reserved(Reservation { leaves: self, insert }))
+    }
+
+    /// Slots of inserts that are not durable yet.
+    fn inserting(&self, leaf: u64) -> u32 {
+        let inserting = self.inserting.borrow();
+        let of_leaf = inserting.iter().filter(|other| other.leaf == leaf);
+        of_leaf.fold(0, |slots, other| slots | 1 << other.slot)
+    }
+
+    fn used(&self, leaf: u64) -> Result<u32> {
+        let word = self.words.load(Self::place(leaf));
+        slots::used_slots(leaf, word).ok_or_else(|| {
+            self.damaged(
+                leaf,
+                format!("the word of its used slots is {word:#x}, its check is wrong"),
+            )
+        })
+    }
+
+    fn fingerprints(&self, leaf: u64) -> [u64; FINGERPRINT_WORDS as usize] {
+        let first = Self::place(leaf) + 8;
+        std::array::from_fn(|word| self.words.load(first + 8 * word as u64))
+    }
+
+    #[cold]
+    fn not_its_fingerprint(&self, leaf: u64, slot: u32) -> Error {
+        self.damaged(leaf, format!("the key in slot {slot} is not that of its fingerprint"))
+    }
+
+    #[cold]
+    fn damaged(&self, leaf: u64, why: String) -> Error {
+        let path = self.pool().path().to_owned();
+        let what = format!("leaf {leaf} of those at offset {}", self.offset);
+        Error::LeafDamaged { path, what, why }
+    }
+
+    /// Where a leaf begins.
+    fn place(leaf: u64) -> u64 {
+        HEADER_LEN + leaf * LEAF_LEN
+    }
+
+    /// Where a pair begins.
+    fn pair(leaf: u64, slot: u32) -> u64 {
+        Self::place(leaf) + LINE + u64::from(slot) * PAIR_LEN
+    }
+}
+
+impl Reservation<'_> {
+    /// Where the pair will be.
+    fn pair(&self) -> u64 {
+        Leaves::pair(self.insert.leaf, self.insert.slot)
+    }
+
+    /// Asks for the line of the pair.
+    pub(super) fn prefetch(&self) {
+        self.leaves.words.prefetch(self.pair());
+    }
+
+    /// The first phase: writes the pair.
+    pub(super) fn write_pair(&self, value: u64) -> Flushed {
+        let (words, at) = (&self.leaves.words, self.pair());
+        words.store(at, self.insert.key);
+        words.store(at + 8, value);
+        words.flush(at..at + PAIR_LEN)
+    }
+
+    /// The second phase, with the proof that the pair is durable: stores the fingerprint and sets the
+    /// bit.
+    pub(super) fn set_bit(&self, pair: &Fenced) -> Result<Flushed> {
+        let Inserting { leaf, slot, key } = self.insert;
+        let (words, at) = (&self.leaves.words, Leaves::place(leaf));
+        let used = self.leaves.used(leaf)?;
+        // Other fingerprints of the word are in use: they are stored again as they are.
+        let word_at = at + 8 + u64::from(slot / 8) * 8;
+        let shift = slot % 8 * 8;
+        let others = words.load(word_at) & !(0xff << shift);
+        words.store(word_at, others | u64::from(fingerprint(key)) << shift);
+        words.publish(at, slots::used_word(leaf, used | 1 << slot), pair);
+        Ok(words.flush(at..at + LINE))
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut inserting = self.leaves.inserting.borrow_mut();
+        let Inserting { leaf, slot, .. } = self.insert;
+        if let Some(at) = inserting.iter().position(|one| one.leaf == leaf && one.slot == slot) {
+            inserting.swap_remove(at);
+        }
+    }
+}

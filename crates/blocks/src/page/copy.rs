@@ -1,0 +1,87 @@
+//! Writing a whole page to a slot: the first half of copy-on-write.
+
+use halite_pmem::LINE;
+
+use super::PageBuffer;
+use super::buffer::{AlignedBytes, bytes_of};
+use super::ground::Ground;
+use crate::Result;
+
+/// Lines of an older version that are newer than the slot it is in: page buffers do not have them, and
+/// the slot does not have them yet.
+pub(super) trait Overlay {
+    /// Puts its lines over `bytes`, which begin at byte `at` of the page.
+    fn put_over(&self, at: usize, bytes: &mut [u8]);
+}
+
+impl Overlay for () {
+    fn put_over(&self, _: usize, _: &mut [u8]) {}
+}
+
+/// What a page is put together in: small enough to stay in the first-level cache, and the stretch that
+/// the processor prefetches by itself.
+const PART: usize = 4096;
+
+/// Writes pages to slots.
+pub(super) struct Copier {
+    part: AlignedBytes,
+}
+
+impl Copier {
+    pub(super) fn new() -> Self {
+        Self { part: AlignedBytes::zeros(PART as u64) }
+    }
+
+    /// Writes a page to the slot `to`, and waits (Listing 1, lines 2-3). Of a partial page, the lines
+    /// that are not dirty come from the slot `from` with an overlay, or are zero if there is none. One
+    /// fence; all lines of the page.
+    pub(super) fn copy(
+        &mut self,
+        ground: &mut Ground,
+        buffer: &PageBuffer,
+        from: Option<u32>,
+        overlay: &impl Overlay,
+        to: u32,
+    ) -> Result<()> {
+        let to = ground.slot_at(to);
+        if buffer.is_whole() {
+            ground.space.persist_stream(|stream| stream.write(to, buffer.bytes()))?;
+            return Ok(());
+        }
+        let from = from.map(|from| ground.slot_at(from));
+        let part = self.part.get_mut();
+        let page_len = buffer.bytes().len();
+        let mut runs = buffer.dirty().runs().map(bytes_of).peekable();
+        ground.space.persist_stream(|stream| {
+            for at in (0..page_len).step_by(PART) {
+                match from {
+                    Some(from) => {
+                        part.copy_from_slice(stream.read(from + at as u64, PART as u64));
+                        overlay.put_over(at, part);
+                    }
+                    None => part.fill(0),
+                }
+                while let Some(run) = runs.next_if(|run| run.end <= at + PART) {
+                    put(part, at, &run, &buffer.bytes()[run.clone()]);
+                }
+                if let Some(run) = runs.peek() {
+                    put(part, at, run, &buffer.bytes()[run.clone()]);
+                }
+                stream.write(to + at as u64, part);
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Puts those of `bytes`, which are `run` of a page, over `part`, which begins at `at` of the page, that
+/// are in both.
+pub(super) fn put(part: &mut [u8], at: usize, run: &std::ops::Range<usize>, bytes: &[u8]) {
+    let start = run.start.max(at);
+    let end = run.end.min(at + part.len());
+    if start < end {
+        part[start - at..end - at].copy_from_slice(&bytes[start - run.start..end - run.start]);
+    }
+}
+
+const _: () = assert!(PART as u64 <= super::PageSize::MIN_BYTES && PART as u64 % LINE == 0);

@@ -1,0 +1,245 @@
+//! What all techniques share on the medium: a header, a line for each slot, a log, slots.
+//!
+//! ```text
+//! offset 0      header, one line: magic, version, technique, page size, number of pages, salt, checksum
+//! 4096          a line of 64 bytes for each slot; what is in it is the technique's
+//! then          the micro log, if the technique has one
+//! then          the slots, of one page each
+//! ```
+//!
+//! Each part begins at a multiple of 4096. A technique that updates in place has one slot for each
+//! page, copy-on-write has [`SPARE_SLOTS`] more. The header is written once. The salt is a random number
+//! of the store, and goes into every checksum: what an older store left in the same space means nothing.
+
+use halite_pmem::{Fresh, LINE};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{PageSize, Shape};
+use crate::{Error, Result};
+
+/// Slots beyond the pages: copy-on-write needs one to write to, and a few more let a slot's lines leave
+/// the caches before they are streamed to again.
+pub const SPARE_SLOTS: u32 = 8;
+
+const MAGIC: [u8; 8] = *b"HALpages";
+const VERSION: u32 = 1;
+const PART: u64 = 4096;
+
+/// A technique, and what it needs on the medium.
+#[derive(Clone, Copy)]
+pub(super) struct Technique {
+    /// Its number in headers.
+    pub(super) number: u32,
+    /// Its name in messages.
+    pub(super) name: &'static str,
+    pub(super) spare_slots: u32,
+    /// Bytes of its log.
+    pub(super) log_len: fn(PageSize) -> u64,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    version: u32,
+    technique: u32,
+    page_len: u32,
+    pages: u32,
+    salt: u64,
+    checksum: u64,
+    unused: [u8; 24],
+}
+
+impl Header {
+    fn checksum(&self) -> u64 {
+        let Self { salt, .. } = *self;
+        xxh3_64_with_seed(Self { checksum: 0, ..*self }.as_bytes(), salt)
+    }
+}
+
+/// The space of a store, and where things are in it.
+pub(super) struct Ground {
+    pub(super) space: Fresh,
+    pub(super) shape: Shape,
+    pub(super) slots: u32,
+    pub(super) salt: u64,
+    log_at: u64,
+    slots_at: u64,
+}
+
+impl Ground {
+    /// The bytes that a store needs.
+    pub(super) fn len(technique: Technique, shape: Shape) -> u64 {
+        let slots = u64::from(shape.pages) + u64::from(technique.spare_slots);
+        let lines = (slots * LINE).next_multiple_of(PART);
+        let log = (technique.log_len)(shape.page_size).next_multiple_of(PART);
+        PART + lines + log + slots * shape.page_size.bytes()
+    }
+
+    /// Makes a store of which all is zero but the header and what `line_of` says of the lines of slots.
+    pub(super) fn create(
+        technique: Technique,
+        space: Fresh,
+        shape: Shape,
+        line_of: impl Fn(&Self, u32) -> Option<[u64; 8]>,
+    ) -> Result<Self> {
+        if shape.pages == 0 {
+            return Err(Error::NoPages);
+        }
+        let needed = Self::len(technique, shape);
+        check_space(&space, needed)?;
+        let salt = space.pool().random()?;
+        let mut header = Header {
+            magic: MAGIC,
+            version: VERSION,
+            technique: technique.number,
+            page_len: shape.page_size.bytes() as u32,
+            pages: shape.pages,
+            salt,
+            checksum: 0,
+            unused: [0; 24],
+        };
+        header.checksum = header.checksum();
+        let mut ground = Self::new(technique, space, shape, salt);
+        let zeroed = ground.space.zero(0..zeroed_len(technique, &ground, needed));
+        for slot in 0..ground.slots {
+            if let Some(line) = line_of(&ground, slot) {
+                ground.space.write_words(ground.line_at(slot), &line);
+            }
+        }
+        ground.space.write(0, header.as_bytes());
+        let written = ground.space.flush(0..ground.log_at);
+        ground.space.pool().fence([zeroed, written])?;
+        Ok(ground)
+    }
+
+    /// Finds a store's parts.
+    pub(super) fn open(technique: Technique, space: Fresh) -> Result<Self> {
+        check_space(&space, PART)?;
+        let header = space.read(0, size_of::<Header>() as u64);
+        let header = Header::read_from_bytes(header).expect("as many bytes as it has");
+        if header.magic != MAGIC {
+            return Err(Error::NoPageStore);
+        }
+        if header.version != VERSION {
+            return Err(Error::PageStoreVersion { version: header.version, known: VERSION });
+        }
+        if header.checksum != header.checksum() {
+            return Err(damaged("the header is not whole"));
+        }
+        if header.technique != technique.number {
+            return Err(Error::OtherTechnique {
+                number: header.technique,
+                expected: technique.name,
+            });
+        }
+        let page_size = PageSize::new(header.page_len.into())
+            .map_err(|_| damaged(format!("its pages have {} bytes", header.page_len)))?;
+        let shape = Shape { page_size, pages: header.pages };
+        if shape.pages == 0 {
+            return Err(damaged("it has no pages"));
+        }
+        check_space(&space, Self::len(technique, shape))?;
+        Ok(Self::new(technique, space, shape, header.salt))
+    }
+
+    fn new(technique: Technique, space: Fresh, shape: Shape, salt: u64) -> Self {
+        let len = Self::len(technique, shape);
+        let slots = shape.pages + technique.spare_slots;
+        let slots_at = len - u64::from(slots) * shape.page_size.bytes();
+        let log_at = slots_at - (technique.log_len)(shape.page_size).next_multiple_of(PART);
+        Self { space, shape, slots, salt, log_at, slots_at }
+    }
+
+    pub(super) fn line_at(&self, slot: u32) -> u64 {
+        PART + u64::from(slot) * LINE
+    }
+
+    pub(super) fn log_at(&self) -> u64 {
+        self.log_at
+    }
+
+    pub(super) fn slot_at(&self, slot: u32) -> u64 {
+        self.slots_at + u64::from(slot) * self.page_len()
+    }
+
+    pub(super) fn page_len(&self) -> u64 {
+        self.shape.page_size.bytes()
+    }
+
+    /// The bytes of a slot.
+    pub(super) fn slot(&self, slot: u32) -> &[u8] {
+        self.space.read(self.slot_at(slot), self.page_len())
+    }
+
+    /// The word at `at`.
+    pub(super) fn word(&self, at: u64) -> u64 {
+        let bytes = self.space.read(at, 8);
+        u64::from_le_bytes(bytes.try_into().expect("8 bytes are read"))
+    }
+
+    /// The word that stands for a value at a place. Zero stands for none.
+    ///
+    /// # Panics
+    /// If the value has more than 48 bits.
+    pub(super) fn seal(&self, at: u64, value: u64) -> u64 {
+        assert!(value <= VALUE_MAX, "a value has 48 bits");
+        value << CHECK_BITS | self.check(at, value)
+    }
+
+    /// The value of a word at a place.
+    pub(super) fn unseal(&self, at: u64, word: u64) -> Result<Option<u64>> {
+        let value = word >> CHECK_BITS;
+        match word {
+            0 => Ok(None),
+            _ if self.seal(at, value) == word => Ok(Some(value)),
+            _ => Err(damaged(format!("the word at offset {at} has a wrong check"))),
+        }
+    }
+
+    fn check(&self, at: u64, value: u64) -> u64 {
+        let mixed = (self.salt ^ at.rotate_left(40) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed >> (64 - CHECK_BITS)
+    }
+
+    /// That a page is one of the store's, and a buffer as large as these.
+    #[inline]
+    pub(super) fn check_page(&self, page: u32, page_size: PageSize) -> Result<()> {
+        let Shape { pages, page_size: expected } = self.shape;
+        if page >= pages {
+            return Err(Error::NoSuchPage { page, pages });
+        }
+        if page_size != expected {
+            let (bytes, expected) = (page_size.bytes(), expected.bytes());
+            return Err(Error::OtherPageSize { bytes, expected });
+        }
+        Ok(())
+    }
+}
+
+const CHECK_BITS: u32 = 16;
+
+/// The largest value that a sealed word holds.
+pub(super) const VALUE_MAX: u64 = u64::MAX >> CHECK_BITS;
+
+/// What is wrong with what a store has on the medium.
+pub(super) fn damaged(what: impl Into<String>) -> Error {
+    Error::PageStoreDamaged { what: what.into() }
+}
+
+/// What is in a spare slot means nothing, and one that is not spare is a page.
+fn zeroed_len(technique: Technique, ground: &Ground, needed: u64) -> u64 {
+    if technique.spare_slots > 0 { ground.slots_at } else { needed }
+}
+
+fn check_space(space: &Fresh, needed: u64) -> Result<()> {
+    if !space.offset().is_multiple_of(LINE) {
+        return Err(Error::PageSpaceMisaligned { offset: space.offset() });
+    }
+    if space.len() < needed {
+        return Err(Error::PageSpaceTooSmall { len: space.len(), needed });
+    }
+    Ok(())
+}

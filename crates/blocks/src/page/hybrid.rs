@@ -1,0 +1,107 @@
+//! Copy-on-write or micro log, whichever a cost model says is faster (van Renen §3.2.4).
+//!
+//! Slots and headers are those of [`CopyOnWrite`](super::CopyOnWrite), the log is that of
+//! [`SealedMicroLog`](super::SealedMicroLog). An entry of the log names the version that it changes. So
+//! recovery leaves out what a later copy has replaced, and neither technique waits for the other: a copy
+//! may be made of a page whose last lines are only in the log, and takes them from there.
+//!
+//! A flush takes what the technique takes that [`CostModel::prefers_log`] picks; a page's first flush is
+//! always a copy. The space is that of copy-on-write and two entries.
+
+use halite_pmem::Fresh;
+
+use super::copy::Copier;
+use super::ground::{Ground, SPARE_SLOTS, Technique};
+use super::sealed_log::{SealedLog, log_len};
+use super::slots::Slots;
+use super::{CostModel, PageBuffer, PageStore, Shape};
+use crate::Result;
+
+const TECHNIQUE: Technique =
+    Technique { number: 5, name: "hybrid", spare_slots: SPARE_SLOTS, log_len };
+
+/// A store that picks a technique for each flush.
+pub struct Hybrid {
+    ground: Ground,
+    slots: Slots,
+    log: SealedLog,
+    copier: Copier,
+    model: CostModel,
+}
+
+impl Hybrid {
+    /// Goes by another model than the typical one from now on.
+    pub fn set_model(&mut self, model: CostModel) {
+        self.model = model;
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> CostModel {
+        self.model
+    }
+}
+
+impl PageStore for Hybrid {
+    fn space_len(shape: Shape) -> u64 {
+        Ground::len(TECHNIQUE, shape)
+    }
+
+    fn create(space: Fresh, shape: Shape) -> Result<Self> {
+        let ground = Ground::create(TECHNIQUE, space, shape, |_, _| None)?;
+        let (slots, log) = (Slots::empty(&ground), SealedLog::new(&ground));
+        let model = CostModel::typical(ground.shape.page_size);
+        Ok(Self { ground, slots, log, copier: Copier::new(), model })
+    }
+
+    fn open(space: Fresh) -> Result<Self> {
+        let mut ground = Ground::open(TECHNIQUE, space)?;
+        let slots = Slots::recover(&ground)?;
+        let is_newest = |page, version| slots.newest(page) == Some(version);
+        let log = SealedLog::recover(&mut ground, is_newest)?;
+        let model = CostModel::typical(ground.shape.page_size);
+        Ok(Self { ground, slots, log, copier: Copier::new(), model })
+    }
+
+    fn shape(&self) -> Shape {
+        self.ground.shape
+    }
+
+    fn flush(&mut self, page: u32, buffer: &mut PageBuffer) -> Result<()> {
+        let Self { ground, slots, log, copier, model } = self;
+        ground.check_page(page, buffer.page_size())?;
+        let dirty = buffer.dirty().count();
+        if dirty == 0 {
+            return Ok(());
+        }
+        match slots.newest(page) {
+            Some(version) if model.prefers_log(dirty, buffer.is_whole()) => {
+                log.flush(ground, page, version, buffer)?;
+            }
+            newest => {
+                let slot = slots.spare(ground)?;
+                let from = newest.map(|version| version.slot);
+                match log.pending_of(page) {
+                    Some(entry) => copier.copy(ground, buffer, from, entry, slot)?,
+                    None => copier.copy(ground, buffer, from, &(), slot)?,
+                }
+                slots.validate(ground, page, slot)?;
+                log.forget(page);
+            }
+        }
+        buffer.was_flushed();
+        Ok(())
+    }
+
+    fn read(&self, page: u32, buffer: &mut PageBuffer) -> Result<()> {
+        self.ground.check_page(page, buffer.page_size())?;
+        buffer.load(|bytes| match self.slots.newest(page) {
+            Some(version) => {
+                bytes.copy_from_slice(self.ground.slot(version.slot));
+                self.log.put_over(page, bytes);
+            }
+            None => bytes.fill(0),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Slots that hold versions of pages: the headers of copy-on-write, and what they say.
+//!
+//! A slot's line begins with two words: the page's number (*pid*), and its version (*pvn*). They are
+//! stored in this order, to one line and through the cache, so they persist in this order without a
+//! fence between them. A crash leaves one of three states (van Renen Fig. 6): the old header, the new pid
+//! with the old pvn, the new header. When the first word is stored, the page's bytes are durable, so
+//! the middle state is an outdated version of the page, or a new one; both are right.
+//!
+//! Versions are counted for the whole store, not page by page, so that no two slots ever have the same:
+//! with counters of its own for each page, the middle state could tie with the page's valid version,
+//! and whichever slot recovery then took for free might be the one that it takes for valid after the
+//! next crash.
+
+use std::collections::VecDeque;
+
+use super::ground::{Ground, VALUE_MAX, damaged};
+use crate::{Error, Result};
+
+/// Where the newest version of a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) slot: u32,
+    pub(super) pvn: u64,
+}
+
+/// The slots of a store.
+pub(super) struct Slots {
+    /// By page.
+    newest: Vec<Option<Version>>,
+    /// The one that became free first comes first.
+    free: VecDeque<u32>,
+    /// The last version that was given.
+    pvn: u64,
+}
+
+impl Slots {
+    /// Slots of which none holds a page.
+    pub(super) fn empty(ground: &Ground) -> Self {
+        let newest = vec![None; ground.shape.pages as usize];
+        Self { newest, free: (0..ground.slots).collect(), pvn: 0 }
+    }
+
+    /// Finds the newest version of each page, and makes durable what it goes by.
+    pub(super) fn recover(ground: &Ground) -> Result<Self> {
+        // A process that was killed may have stored headers and not waited for them.
+        let headers = ground.space.flush(ground.line_at(0)..ground.line_at(ground.slots));
+        ground.space.pool().fence_found(&[headers])?;
+        let mut slots = Self::empty(ground);
+        slots.free.clear();
+        for slot in 0..ground.slots {
+            let Some((page, version)) = header(ground, slot)? else {
+                slots.free.push_back(slot);
+                continue;
+            };
+            slots.pvn = slots.pvn.max(version.pvn);
+            let newest = &mut slots.newest[page as usize];
+            match newest {
+                Some(other) if other.pvn == version.pvn => {
+                    let (slot, other, pvn) = (version.slot, other.slot, version.pvn);
+                    return Err(damaged(format!("slots {other} and {slot} have version {pvn}")));
+                }
+                Some(other) if other.pvn > version.pvn => slots.free.push_back(slot),
+                _ => {
+                    let older = newest.replace(version);
+                    slots.free.extend(older.map(|older| older.slot));
+                }
+            }
+        }
+        Ok(slots)
+    }
+
+    /// Where the newest version of a page is; it has none if it was never flushed.
+    #[inline]
+    pub(super) fn newest(&self, page: u32) -> Option<Version> {
+        self.newest[page as usize]
+    }
+
+    /// The slot to write the next version to. Its header is on its way to the cache.
+    pub(super) fn spare(&self, ground: &Ground) -> Result<u32> {
+        if self.pvn == VALUE_MAX {
+            return Err(Error::FlushesExhausted { flushes: VALUE_MAX });
+        }
+        let slot = *self.free.front().expect("there are more slots than pages");
+        ground.space.prefetch(ground.line_at(slot));
+        Ok(slot)
+    }
+
+    /// Makes what is in the spare slot, durably, the newest version of a page (Listing 1, lines 7-11).
+    /// A flush and a fence; one line.
+    pub(super) fn validate(&mut self, ground: &mut Ground, page: u32, slot: u32) -> Result<()> {
+        let (at, pvn) = (ground.line_at(slot), self.pvn + 1);
+        let words = [ground.seal(at, page.into()), ground.seal(at + 8, pvn)];
+        ground.space.write_words(at, &words);
+        let header = ground.space.flush(at..at + 16);
+        ground.space.pool().fence([header])?;
+        self.pvn = pvn;
+        self.free.pop_front();
+        let older = self.newest[page as usize].replace(Version { slot, pvn });
+        self.free.extend(older.map(|older| older.slot));
+        Ok(())
+    }
+}
+
+/// What a slot holds; nothing if it was never used.
+fn header(ground: &Ground, slot: u32) -> Result<Option<(u32, Version)>> {
+    let at = ground.line_at(slot);
+    let page = ground.unseal(at, ground.word(at))?;
+    let pvn = ground.unseal(at + 8, ground.word(at + 8))?;
+    // With a page and no version, it was being used for the first time.
+    let (Some(page), Some(pvn)) = (page, pvn) else { return Ok(None) };
+    let pages = ground.shape.pages;
+    let page = u32::try_from(page).ok().filter(|page| *page < pages).ok_or_else(|| {
+        damaged(format!("slot {slot} holds page {page}, and there are {pages} pages"))
+    })?;
+    Ok(Some((page, Version { slot, pvn })))
+}

@@ -1,0 +1,21 @@
+//! The building blocks as subjects of the lab.
+//!
+//! A block has no engine above it and no `alloc` below: each subject has a pool for itself.
+
+pub mod cells;
+pub mod pages;
+
+use crate::Rules;
+use crate::job::Job;
+
+/// The jobs for the building blocks. Blocks leave it to the manager of their space to notice that a
+/// platform failed, so there are none under [`Rules::FailedPlatform`].
+#[must_use]
+pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    let rules: Vec<_> =
+        rules.iter().copied().filter(|rules| *rules != Rules::FailedPlatform).collect();
+    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    jobs.extend(cells::jobs(&rules));
+    jobs.extend(pages::jobs(&rules));
+    jobs
+}
