@@ -1,4 +1,4 @@
 //! The building blocks under measurement: each experiment redraws a figure of van Renen's paper.
 
-pub mod logs;
 pub mod cells;
+pub mod logs;
