@@ -44,7 +44,7 @@ const PATTERNS: [(Pattern, &str); 2] =
 struct Effort {
     /// Bytes of an array.
     array_len: u64,
-    /// Bytes of a log behind it.
+    /// Bytes of a log behind it; all lengths are whole units of a pool.
     log_len: u64,
     /// Operations of a measurement.
     writes: usize,
@@ -54,7 +54,7 @@ struct Effort {
 impl Effort {
     fn of(options: &RunOptions) -> Self {
         if options.quick {
-            Self { array_len: 16 << 20, log_len: 1 << 20, writes: 4_000, reads: 20_000 }
+            Self { array_len: 16 << 20, log_len: 2 << 20, writes: 4_000, reads: 20_000 }
         } else {
             Self { array_len: 512 << 20, log_len: 64 << 20, writes: 400_000, reads: 1_000_000 }
         }
