@@ -1,6 +1,6 @@
 //! The experiments that `--only` chooses from.
 
-use crate::blocks::{cells, interleaving, pages};
+use crate::blocks::{cells, interleaving, logs, pages};
 use crate::run::{Run, RunOptions};
 use crate::{Error, Result};
 
@@ -20,6 +20,7 @@ pub const DEVICE: &[Experiment] = &[];
 
 /// Those of `halite bench blocks`.
 pub const BLOCKS: &[Experiment] = &[
+    Experiment { name: "log", plan: logs::plan, run: logs::run },
     Experiment { name: "page", plan: pages::plan, run: pages::run },
     Experiment { name: "cell", plan: cells::plan, run: cells::run },
     Experiment { name: "interleaving", plan: interleaving::plan, run: interleaving::run },

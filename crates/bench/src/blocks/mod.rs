@@ -2,4 +2,5 @@
 
 pub mod cells;
 pub mod interleaving;
+pub mod logs;
 pub mod pages;

@@ -254,7 +254,10 @@ impl Cells for Fam {
     }
 
     fn format(mut space: Fresh, shape: Shape) -> Result<Self> {
-        header::format(&mut space, Technique::Fam, shape, Self::space_len(shape))?;
+        let needed = Self::space_len(shape);
+        shape.check(&space, needed)?;
+        header::forget(&mut space)?;
+        header::create(&mut space, Technique::Fam, shape, needed)?;
         Ok(Self::new(space, shape))
     }
 
