@@ -9,7 +9,7 @@ mod outputs;
 mod progress;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
@@ -114,6 +114,15 @@ pub struct Program<'a> {
 }
 
 impl Command {
+    /// Where pools and stores are made.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Device(device) => &device.common.folder,
+            Self::Blocks(blocks) => &blocks.common.folder,
+        }
+    }
+
     /// Measures, and writes the rows.
     ///
     /// # Errors
