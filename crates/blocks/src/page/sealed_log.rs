@@ -240,7 +240,7 @@ impl SealedLog {
     ) -> Result<()> {
         let number = self.number + 1;
         let Self { at, entries: [even, odd], is_pending, .. } = self;
-        let (entry, older) = if number % 2 == 0 { (even, &*odd) } else { (odd, &*even) };
+        let (entry, older) = if number.is_multiple_of(2) { (even, &*odd) } else { (odd, &*even) };
         entry.fill(number, page, version, buffer, ground.salt);
         let to = *at + number % 2 * entry_max(ground.shape.page_size);
         let older = is_pending.then(|| (older, ground.slot_at(older.version.slot)));
