@@ -129,10 +129,6 @@ impl AlignedBytes {
     pub(super) fn get_mut(&mut self) -> &mut [u8] {
         self.0.as_mut_bytes()
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len() * LINE as usize
-    }
 }
 
 #[cfg(test)]
