@@ -453,8 +453,13 @@ impl Pool {
     #[inline]
     pub(crate) fn note_read(&self, offset: u64, len: u64) {
         if let Some(emulation) = self.emulation() {
-            emulation.read(offset, len, self.address(offset));
+            self.emulate_read(emulation, offset, len);
         }
+    }
+
+    #[cold]
+    fn emulate_read(&self, emulation: &Emulation, offset: u64, len: u64) {
+        emulation.read(offset, len, self.address(offset));
     }
 
     /// Has the line of the byte at `offset` fetched.
