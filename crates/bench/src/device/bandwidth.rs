@@ -5,7 +5,7 @@
 //! stand loads and stores of DRAM. Under a profile, stores that are left in the cache cost nothing.
 
 use std::sync::{Barrier, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halite_pmem::probe::{self, Way};
 use halite_pmem::{Fresh, LINE};
@@ -129,7 +129,7 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
 }
 
 /// Bytes in a second of all threads, each of which works on so many blocks of its memory in a round:
-/// the median of the rounds, each of which ends with its last thread.
+/// the median of the rounds, each from the begin of its first thread to the end of its last.
 pub(super) fn rate<M: Send>(
     memories: &[Mutex<M>],
     offsets: impl Fn(u64) -> Offsets + Sync,
@@ -138,7 +138,7 @@ pub(super) fn rate<M: Send>(
 ) -> f64 {
     let (begin, offsets, work) = (&Barrier::new(memories.len()), &offsets, &work);
     let block = offsets(0).block;
-    let times: Vec<Vec<Duration>> = std::thread::scope(|scope| {
+    let times: Vec<Vec<(Instant, Instant)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = memories
             .iter()
             .zip(1..)
@@ -149,7 +149,9 @@ pub(super) fn rate<M: Send>(
                     let round = |_| {
                         let offsets = offsets.take(blocks);
                         begin.wait();
-                        work(&mut memory, &offsets)
+                        let start = Instant::now();
+                        work(&mut memory, &offsets);
+                        (start, Instant::now())
                     };
                     (0..ROUNDS).map(round).collect()
                 })
@@ -164,7 +166,9 @@ pub(super) fn rate<M: Send>(
     let bytes = (blocks * block) as f64 * memories.len() as f64;
     median_of(ROUNDS, || {
         let round = rounds.next().unwrap_or_default();
-        let longest = times.iter().map(|times| times[round]).max().unwrap_or_default();
-        bytes / longest.as_secs_f64().max(1e-9)
+        let first = times.iter().map(|times| times[round].0).min();
+        let last = times.iter().map(|times| times[round].1).max();
+        let time = last.zip(first).map(|(last, first)| last - first).unwrap_or_default();
+        bytes / time.as_secs_f64().max(1e-9)
     })
 }

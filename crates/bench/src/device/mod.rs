@@ -25,8 +25,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The median of slices of a measurement: what takes the processor away in a few of them does not
-/// count.
+/// The median of slices of a measurement, each of some microseconds: what takes the processor away in
+/// a few of them does not count.
 fn median_of(slices: u64, slice: impl FnMut() -> f64) -> f64 {
     let figures: Vec<f64> = std::iter::repeat_with(slice).take(slices as usize).collect();
     Summary::of(&figures).map_or(f64::NAN, |summary| summary.median)

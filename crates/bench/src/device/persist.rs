@@ -12,8 +12,8 @@ use crate::{Contender, Result, Run, RunOptions, Sample, Scratch};
 pub const NAME: &str = "device.persist";
 
 /// Persists in a slice, and slices in a measurement.
-const PERSISTS: u64 = 200;
-const SLICES: u64 = 101;
+const PERSISTS: u64 = 32;
+const SLICES: u64 = 501;
 
 const PATTERNS: [Pattern; 3] = [Pattern::Same, Pattern::Sequential, Pattern::Random];
 

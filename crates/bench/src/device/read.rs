@@ -16,8 +16,8 @@ use crate::{Contender, Result, Row, Run, RunOptions, Sample, Scratch};
 pub const NAME: &str = "device.read";
 
 /// Dependent reads in a slice, and slices in a measurement.
-const READS: u64 = 1000;
-const SLICES: u64 = 101;
+const READS: u64 = 100;
+const SLICES: u64 = 501;
 
 /// How many times slower than DRAM the paper finds random reads (§2.2).
 const FACTOR_OF_DRAM: f64 = 3.3;
