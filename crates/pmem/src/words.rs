@@ -72,8 +72,8 @@ impl Words {
             let _ = medium.change_word(at, site, || Ok::<_, ()>((store(), value)));
             return;
         }
-        store();
         self.pool().note_stored(self.region.offset() + at, 8);
+        store();
     }
 
     /// Stores a word that leads others to bytes; takes a proof that those are durable. Which bytes it
