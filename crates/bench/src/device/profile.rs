@@ -79,14 +79,16 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
 fn figures(profile: &Profile) -> Vec<Sample> {
     let latency = |metric, ns: u64| Sample::new(metric, "ns", ns as f64);
     let rate = |metric, rate: u64| Sample::new(metric, "B/s", rate as f64);
-    vec![
+    let mut figures = vec![
         latency("read-latency", profile.read_ns),
         latency("sequential-read-latency", profile.sequential_read_ns),
         latency("persist-latency", profile.persist_ns),
         latency("same-line-latency", profile.same_line_ns),
         rate("read-bandwidth", profile.read_bytes_per_s),
         rate("write-bandwidth", profile.write_bytes_per_s),
-    ]
+    ];
+    figures.retain(|figure| figure.value < Profile::UNLIMITED as f64);
+    figures
 }
 
 /// How far a figure is off, and what to think of it.
