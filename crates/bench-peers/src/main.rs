@@ -1,23 +1,30 @@
-//! Halite beside other embedded stores: the same records, in one run, in one folder, every put
-//! durable on every side.
+//! Halite beside other people's software: the same work, in one run, in one folder, equally durable
+//! on every side.
 //!
-//! Each peer is an adapter to `halite_bench::Store`, in a file of its own, configured for this
+//! An embedded store is an adapter to `halite_bench::Store`, in a file of its own, configured for this
 //! work: caches that hold all the data, no compression, and durability as its documentation asks.
-//! This program starts itself once more for each reopening after a kill.
+//! This program starts itself once more for each reopening after a kill. PMDK's libraries ([`pmdk`])
+//! join the experiments of the building blocks, whose command line is that of `halite bench`.
 
 mod fjall;
 mod lmdb;
+mod peers;
+#[cfg(feature = "pmdk")]
+mod pmdk;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
-use halite_bench::{HaliteStore, Hooks, KvOptions, Phase, Report, Store, kv, load_and_wait};
+use halite_bench::command::{self, Program};
+use halite_bench::{HaliteStore, Hooks, KvOptions, Peers, Phase, Report, Store, kv, load_and_wait};
+use peers::BuiltIn;
 use serde_json::json;
 
 /// Bytes of cache that a peer is given; what it does not need it does not take.
@@ -25,8 +32,10 @@ const CACHE_BYTES: usize = 2 << 30;
 
 /// Measures Halite and other stores with the same workload and compares them.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<command::Command>,
     /// Where the stores are made, in fresh folders.
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
@@ -72,25 +81,32 @@ const TARGET_PEERS: &[&str] = &["rocksdb", "fjall", "lmdb"];
 const TARGETS: &[(Phase, f64)] = &[(Phase::Load, 4.0), (Phase::Get, 2.0)];
 
 fn store(name: &str) -> Option<Box<dyn Store>> {
-    Some(match name {
-        "halite" => Box::new(HaliteStore::new()),
-        "fjall" => Box::new(fjall::Fjall::default()),
-        "lmdb" => Box::new(lmdb::Lmdb::default()),
-        "redb" => Box::new(redb::Redb::default()),
-        #[cfg(feature = "rocksdb")]
-        "rocksdb" => Box::new(rocksdb::RocksDb::default()),
-        _ => return None,
-    })
+    if name == "halite" { Some(Box::new(HaliteStore::new())) } else { BuiltIn.store(name) }
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Some(command) => run_command(command),
+        None => run(&arguments),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench-peers: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The experiments of `halite bench`, and the peers that can join them.
+fn run_command(command: &command::Command) -> Result<(), Box<dyn Error>> {
+    #[cfg(feature = "pmdk")]
+    pmdk::match_durability(command.folder())?;
+    let mut out = io::stdout().lock();
+    let interrupted = AtomicBool::new(false);
+    command.run(&mut Program { peers: &BuiltIn, out: &mut out, interrupted: &interrupted })?;
+    Ok(out.flush()?)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {

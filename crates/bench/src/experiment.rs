@@ -2,7 +2,7 @@
 
 use crate::blocks::{cells, interleaving, logs, pages};
 use crate::run::{Run, RunOptions};
-use crate::{Error, Result};
+use crate::{Error, Result, device};
 
 /// Something that can be run by itself.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,18 @@ pub struct Experiment {
 }
 
 /// Those of `halite bench device`.
-pub const DEVICE: &[Experiment] = &[];
+pub const DEVICE: &[Experiment] = &[
+    Experiment { name: "read", plan: device::read::plan, run: device::read::run },
+    Experiment { name: "persist", plan: device::persist::plan, run: device::persist::run },
+    Experiment { name: "bandwidth", plan: device::bandwidth::plan, run: device::bandwidth::run },
+    Experiment {
+        name: "interference",
+        plan: device::interference::plan,
+        run: device::interference::run,
+    },
+    Experiment { name: "profile", plan: device::profile::plan, run: device::profile::run },
+    Experiment { name: "limits", plan: device::limits::plan, run: device::limits::run },
+];
 
 /// Those of `halite bench blocks`.
 pub const BLOCKS: &[Experiment] = &[

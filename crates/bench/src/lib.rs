@@ -9,6 +9,7 @@
 
 pub mod blocks;
 pub mod command;
+pub mod device;
 mod error;
 mod experiment;
 mod halite_store;

@@ -134,7 +134,7 @@ impl Emulation {
     }
 
     /// Waits until `len` bytes at `offset`, which lie at `address`, have been read.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn read(&self, offset: u64, len: u64, address: *const u8) {
         if len == 0 {
             return;
@@ -168,7 +168,7 @@ impl Emulation {
     }
 
     /// Starts to read the line at `offset`; waits only if too much is under way.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn prefetch(&self, offset: u64, address: *const u8) {
         prefetch::line(address);
         let until = PROCESSOR.with_borrow_mut(|processor| {
@@ -178,7 +178,7 @@ impl Emulation {
     }
 
     /// What is stored through the cache is in it.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn stored(&self, offset: u64, len: u64) {
         let lines = self.lines(offset, len);
         PROCESSOR.with_borrow_mut(|processor| processor.cache.fill(lines));
@@ -186,21 +186,21 @@ impl Emulation {
 
     /// What is about to be stored past the cache is not in it; its write-back, which is told when all
     /// is stored, begins now.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn streams(&self, offset: u64, len: u64) {
         let (lines, now) = (self.lines(offset, len), clock::now());
         PROCESSOR.with_borrow_mut(|processor| processor.stream(lines, now));
     }
 
     /// The write-back of `len` bytes at `offset` begins.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn write_back(&self, offset: u64, len: u64) {
         let lines = self.lines(offset, len);
         PROCESSOR.with_borrow_mut(|processor| processor.write_back(self, lines, clock::now));
     }
 
     /// Waits for this thread's write-backs.
-    #[inline(never)]
+    #[cold]
     pub(crate) fn fence(&self) {
         Self::wait(PROCESSOR.with_borrow_mut(Processor::fence));
     }

@@ -468,8 +468,25 @@ impl Pool {
     /// Tells the emulation, if there is one, that bytes are read where they lie.
     #[inline]
     pub(crate) fn note_read(&self, offset: u64, len: u64) {
+        if self.emulation().is_some() {
+            self.emulate_read(offset, len);
+        }
+    }
+
+    // Apart, so that a door without an emulation has no more than a test.
+    #[cold]
+    #[inline(never)]
+    fn emulate_read(&self, offset: u64, len: u64) {
         if let Some(emulation) = self.emulation() {
             emulation.read(offset, len, self.address(offset));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn emulate_store(&self, offset: u64, len: u64) {
+        if let Some(emulation) = self.emulation() {
+            emulation.stored(offset, len);
         }
     }
 
@@ -485,8 +502,8 @@ impl Pool {
     /// Tells the emulation, if there is one, that bytes are stored through the cache.
     #[inline]
     pub(crate) fn note_stored(&self, offset: u64, len: u64) {
-        if let Some(emulation) = self.emulation() {
-            emulation.stored(offset, len);
+        if self.emulation().is_some() {
+            self.emulate_store(offset, len);
         }
     }
 

@@ -161,41 +161,31 @@ fn store(fresh: &mut Fresh, way: Way, offsets: &[u64], len: u64, fence_each: boo
     start.elapsed()
 }
 
-/// Stores at each of `offsets` which one follows, and at the last the first, so that [`chase`] visits
-/// them in this order.
+/// Reads the word at each of `offsets`, each once the one before has come, and returns how long that
+/// took. It counts as nothing.
 ///
 /// # Panics
-/// If an offset is not that of a line inside.
-pub fn link(fresh: &mut Fresh, offsets: &[u64]) {
-    check(fresh, offsets, LINE, LINE);
-    for (at, next) in offsets.iter().zip(offsets.iter().cycle().skip(1)) {
-        fresh.write_words(*at, &[*next]);
-    }
-}
-
-/// Reads `steps` words, each where the one before says, from `at` on, as [`link`] has stored them;
-/// returns how long that took, and where it ended. It counts as nothing.
-///
-/// # Panics
-/// If a word leads outside, or not to an aligned one.
-pub fn chase(fresh: &Fresh, at: u64, steps: u64) -> (Duration, u64) {
+/// If an offset is not that of an aligned word inside.
+pub fn read_dependent(fresh: &Fresh, offsets: &[u64]) -> Duration {
+    check(fresh, offsets, size_of::<u64>() as u64, size_of::<u64>() as u64);
     let pool = fresh.pool();
-    let (base, len) = (fresh.offset(), fresh.len());
-    let emulation = pool.emulation();
-    let mut at = at;
+    let base = fresh.offset();
+    // Zero, but the compiler does not know: addresses depend on what was read, and are not changed.
+    let nothing = black_box(0);
+    let mut word = 0;
     let start = Instant::now();
-    for _ in 0..steps {
-        assert!(at.is_multiple_of(8) && at < len && len - at >= 8, "no word of the range: {at}");
-        let address = pool.address(base + at);
-        // SAFETY: the word is inside `fresh`, which only its owner writes, and aligned as its offset
-        // is: a pool's address is aligned to more.
-        let next = unsafe { address.cast::<u64>().read_volatile() };
-        if let Some(emulation) = emulation {
-            emulation.read(base + at, 8, address);
+    for &at in offsets {
+        let at = base + at + (word & nothing);
+        let address = pool.address(at);
+        // SAFETY: the word is inside `fresh`, which only its owner writes, and aligned, as was looked
+        // at above.
+        word = unsafe { address.cast::<u64>().read_volatile() };
+        if let Some(emulation) = pool.emulation() {
+            emulation.read(at, size_of::<u64>() as u64, address);
         }
-        at = u64::from_le(next);
     }
-    (start.elapsed(), at)
+    black_box(word);
+    start.elapsed()
 }
 
 /// Reads the `len` bytes at each of `offsets`, none of which depends on another, and returns how long

@@ -26,9 +26,9 @@ pub struct Profile {
     pub persist_ns: u64,
     /// The same, for the line that was persisted just before, in ns.
     pub same_line_ns: u64,
-    /// Bytes of media blocks read in a second.
+    /// Bytes of media blocks read in a second; [`Profile::UNLIMITED`] if as many as the machine can.
     pub read_bytes_per_s: u64,
-    /// Bytes of media blocks written in a second.
+    /// Bytes of media blocks written in a second, or [`Profile::UNLIMITED`].
     pub write_bytes_per_s: u64,
     /// The unit in which the medium reads and writes, in bytes: 64 or 256.
     pub block: u64,
@@ -37,12 +37,14 @@ pub struct Profile {
 const GB: u64 = 1_000_000_000;
 
 impl Profile {
+    /// The bandwidth that holds nothing up.
+    pub const UNLIMITED: u64 = u64::MAX;
+
     /// The named profiles.
     pub const NAMES: [&str; 5] = ["dram", "optane", "cxl", "nvm-2x", "nvm-8x"];
 
     /// DRAM: 160 ns, the base of Arulraj's configurations ("How to Build a Non-Volatile Memory
-    /// Database Management System"), which slow loads and write-backs alike; 113.8 and 92.5 GB/s, the
-    /// peaks of six channels (van Renen, table 2).
+    /// Database Management System"), which slow loads and write-backs alike, and no bandwidth.
     #[must_use]
     pub fn dram() -> Self {
         Self {
@@ -51,8 +53,8 @@ impl Profile {
             sequential_read_ns: 160,
             persist_ns: 160,
             same_line_ns: 160,
-            read_bytes_per_s: 113_800_000_000,
-            write_bytes_per_s: 92_500_000_000,
+            read_bytes_per_s: Self::UNLIMITED,
+            write_bytes_per_s: Self::UNLIMITED,
             block: LINE,
         }
     }
@@ -93,8 +95,8 @@ impl Profile {
         }
     }
 
-    /// So many times slower than [`Profile::dram`], in latency and in bandwidth: Arulraj's low (2:
-    /// 320 ns) and high (8: 1280 ns) configurations of NVM.
+    /// So many times slower than [`Profile::dram`], in latency: Arulraj's low (2: 320 ns) and high (8:
+    /// 1280 ns) configurations of NVM.
     fn slower_than_dram(name: &str, factor: u64) -> Self {
         let dram = Self::dram();
         Self {
@@ -103,9 +105,7 @@ impl Profile {
             sequential_read_ns: dram.sequential_read_ns * factor,
             persist_ns: dram.persist_ns * factor,
             same_line_ns: dram.same_line_ns * factor,
-            read_bytes_per_s: dram.read_bytes_per_s / factor,
-            write_bytes_per_s: dram.write_bytes_per_s / factor,
-            block: dram.block,
+            ..dram
         }
     }
 

@@ -41,13 +41,14 @@ impl Words {
     ///
     /// # Panics
     /// If `at` is not a word of the range.
+    #[inline]
     #[must_use]
     pub fn load(&self, at: u64) -> u64 {
         self.pool().counters().load();
         locks::point();
-        let word = u64::from_le(self.word(at).load(Ordering::Acquire));
+        let word = self.word(at);
         self.pool().note_read(self.region.offset() + at, 8);
-        word
+        u64::from_le(word.load(Ordering::Acquire))
     }
 
     /// Stores a word that leads nobody to other bytes.
@@ -71,8 +72,8 @@ impl Words {
             let _ = medium.change_word(at, site, || Ok::<_, ()>((store(), value)));
             return;
         }
-        store();
         self.pool().note_stored(self.region.offset() + at, 8);
+        store();
     }
 
     /// Stores a word that leads others to bytes; takes a proof that those are durable. Which bytes it
@@ -134,6 +135,7 @@ impl Words {
         self.region.prefetch(at);
     }
 
+    #[inline]
     fn word(&self, at: u64) -> &AtomicU64 {
         assert!(at.is_multiple_of(8), "words are aligned to 8 bytes");
         let address = self.region.address(at, 8).cast::<AtomicU64>();

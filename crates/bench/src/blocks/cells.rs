@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Instant;
 
-use halite_blocks::cell::{Cells, Cow, Fam, Form, Packing, Shape};
+use halite_blocks::cell::{Cells, Cow, Fam, Form, Logged, Packing, Shape};
 use halite_pmem::{Fresh, LINE, probe};
 use serde_json::Value;
 
@@ -44,6 +44,8 @@ const PATTERNS: [(Pattern, &str); 2] =
 struct Effort {
     /// Bytes of an array.
     array_len: u64,
+    /// Bytes of a log behind it; all lengths are whole units of a pool.
+    log_len: u64,
     /// Operations of a measurement.
     writes: usize,
     reads: usize,
@@ -52,9 +54,9 @@ struct Effort {
 impl Effort {
     fn of(options: &RunOptions) -> Self {
         if options.quick {
-            Self { array_len: 16 << 20, writes: 4_000, reads: 20_000 }
+            Self { array_len: 16 << 20, log_len: 2 << 20, writes: 4_000, reads: 20_000 }
         } else {
-            Self { array_len: 512 << 20, writes: 500_000, reads: 1_000_000 }
+            Self { array_len: 512 << 20, log_len: 64 << 20, writes: 400_000, reads: 1_000_000 }
         }
     }
 
@@ -70,8 +72,8 @@ fn forms() -> impl Iterator<Item = Form> {
 /// Measurements that [`run`] makes.
 #[must_use]
 pub fn plan(options: &RunOptions) -> u64 {
-    // Copy-on-write, the forms, the form chosen at run time; of writes, the limit.
-    let readers = forms().count() + 2;
+    // Copy-on-write, the log, the forms, the form chosen at run time; of writes, the limit.
+    let readers = forms().count() + 3;
     let of_a_pattern: usize =
         OPS.iter().map(|(op, _)| readers + usize::from(*op == Op::Write)).sum();
     (LENGTHS.len() * PATTERNS.len() * of_a_pattern) as u64 * u64::from(options.repeats)
@@ -104,6 +106,7 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
 struct Arrays {
     len: u64,
     cow: RefCell<Cow>,
+    logged: RefCell<Logged>,
     fam: RefCell<Fam>,
     raw: RefCell<Fresh>,
     /// Goes last: the arrays give their space back to it.
@@ -113,18 +116,20 @@ struct Arrays {
 impl Arrays {
     fn new(options: &RunOptions, effort: &Effort, len: u64) -> Result<Self> {
         let mut scratch = Vec::new();
-        let mut space = || -> Result<Fresh> {
-            let pool = Scratch::new(options, effort.array_len)?;
-            let space = pool.pool().claim(0, effort.array_len)?;
+        let mut space = |len| -> Result<Fresh> {
+            let pool = Scratch::new(options, len)?;
+            let space = pool.pool().claim(0, len)?;
             scratch.push(pool);
             Ok(space)
         };
-        let cow = RefCell::new(filled(space()?, len)?);
-        let fam = RefCell::new(filled(space()?, len)?);
-        let mut raw = space()?;
+        let array_len = effort.array_len;
+        let cow = RefCell::new(format(space(array_len)?, len, array_len)?);
+        let logged = RefCell::new(format(space(array_len + effort.log_len)?, len, array_len)?);
+        let fam = RefCell::new(format(space(array_len)?, len, array_len)?);
+        let mut raw = space(array_len)?;
         let zeroed = raw.zero(0..effort.array_len);
         raw.pool().fence([zeroed])?;
-        Ok(Self { len, cow, fam, raw: RefCell::new(raw), _scratch: scratch })
+        Ok(Self { len, cow, logged, fam, raw: RefCell::new(raw), _scratch: scratch })
     }
 
     fn contenders(
@@ -134,9 +139,18 @@ impl Arrays {
         effort: &Effort,
         seed: u64,
     ) -> Vec<Contender<'_>> {
-        let operations = effort.operations(op);
-        let order = || Order { pattern, next: 0, random: Random::new(seed), operations };
-        let mut contenders = vec![contender("cow", op, order(), &self.cow, |_| ())];
+        let mut random = Random::new(seed);
+        // Each begins elsewhere: the forms share an array, and shall not warm it for each other.
+        let mut order = || Order {
+            pattern,
+            next: random.next_u64(),
+            random: Random::new(random.next_u64()),
+            operations: effort.operations(op),
+        };
+        let mut contenders = vec![
+            contender("cow", op, order(), &self.cow, |_| ()),
+            contender("log", op, order(), &self.logged, |_| ()),
+        ];
         for form in forms() {
             let name = format!("fam-{}", form.name());
             let choose = move |cells: &mut Fam| cells.set_form(form);
@@ -172,10 +186,10 @@ fn stride<C: Cells>(len: u64) -> u64 {
     array(2) - array(1)
 }
 
-/// As many cells as a space has room for, all of value zero.
-fn filled<C: Cells>(space: Fresh, len: u64) -> Result<C> {
+/// As many cells as fit into `array_len` bytes, all of value zero; the space may be longer.
+fn format<C: Cells>(space: Fresh, len: u64, array_len: u64) -> Result<C> {
     let empty = C::space_len(Shape { cell_len: len, count: 0, packing: Packing::Lines });
-    let count = (space.len() - empty) / stride::<C>(len);
+    let count = (array_len - empty) / stride::<C>(len);
     Ok(C::format(space, Shape { cell_len: len, count, packing: Packing::Lines })?)
 }
 
@@ -213,7 +227,7 @@ impl Order {
     fn take(&mut self, count: u64) -> Vec<u64> {
         let next = |_| match self.pattern {
             Pattern::Sequential => {
-                self.next = (self.next + 1) % count;
+                self.next = (self.next % count + 1) % count;
                 self.next
             }
             Pattern::Random => self.random.below(count),

@@ -9,7 +9,7 @@ mod outputs;
 mod progress;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
@@ -28,6 +28,7 @@ Examples:
   halite bench blocks --json blocks.json      every row for machines, and a table
   halite bench device --folder /mnt/pmem0     on another medium
   halite bench device --profile optane        on a medium made as slow as another
+  halite bench blocks --report blocks         a page with plots: blocks/index.html
   halite bench kv                             a million records on /dev/shm
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
@@ -101,6 +102,10 @@ struct Common {
     /// Write every row to this file as JSON; `-` is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Write an HTML report with plots into this folder, as index.html
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
 }
 
 /// The program around the command line.
@@ -114,6 +119,15 @@ pub struct Program<'a> {
 }
 
 impl Command {
+    /// Where pools and stores are made.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Device(device) => &device.common.folder,
+            Self::Blocks(blocks) => &blocks.common.folder,
+        }
+    }
+
     /// Measures, and writes the rows.
     ///
     /// # Errors
@@ -154,7 +168,7 @@ impl Common {
         measure: impl FnOnce(&mut Run<'_>) -> Result<()>,
     ) -> Result<()> {
         let options = self.options();
-        let mut outputs = Outputs::open(self.json.as_deref())?;
+        let mut outputs = Outputs::open(self.json.as_deref(), self.report.as_deref())?;
         let facts = machine::facts(&options)?;
         let progress = Progress::new();
         let mut run =

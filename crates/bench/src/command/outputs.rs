@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::row::Row;
-use crate::table::table;
-use crate::{Error, Result};
+use crate::{Error, Result, html, table};
 
 /// The places for rows. They are opened before the measuring, so that no hour of it is lost to a
 /// folder that cannot be written.
 pub(crate) struct Outputs {
     json: Option<Json>,
+    report: Option<PathBuf>,
 }
 
 enum Json {
@@ -20,8 +20,9 @@ enum Json {
 }
 
 impl Outputs {
-    /// Opens the file for JSON (`-` is standard output).
-    pub(crate) fn open(json: Option<&Path>) -> Result<Self> {
+    /// Opens the file for JSON (`-` is standard output), and makes the folder for the HTML report.
+    pub(crate) fn open(json: Option<&Path>, report: Option<&Path>) -> Result<Self> {
+        report.map(html::check).transpose()?;
         let json = json.map(|path| -> Result<Json> {
             if path == Path::new("-") {
                 return Ok(Json::StandardOutput);
@@ -35,12 +36,15 @@ impl Outputs {
             })?;
             Ok(Json::File(path.to_owned(), file))
         });
-        Ok(Self { json: json.transpose()? })
+        Ok(Self { json: json.transpose()?, report: report.map(Path::to_owned) })
     }
 
     /// Writes all rows; a table on `out` unless JSON goes there.
     pub(crate) fn write(&mut self, rows: &[Row], out: &mut dyn Write) -> Result<()> {
         let standard_output = |source| Error::Write { thing: "standard output".into(), source };
+        if let Some(folder) = &self.report {
+            html::write(rows, folder)?;
+        }
         match &mut self.json {
             Some(Json::StandardOutput) => {
                 return out.write_all(json(rows).as_bytes()).map_err(standard_output);

@@ -149,8 +149,10 @@ fn scaled(value: f64, prefixes: &[(f64, &'static str)]) -> (String, &'static str
         format!("{number:.0}")
     } else if size >= 9.995 {
         format!("{number:.1}")
-    } else if size >= 0.0995 {
+    } else if size >= 0.9995 {
         format!("{number:.2}")
+    } else if size >= 0.0995 {
+        format!("{number:.3}")
     } else {
         format!("{number:.4}")
     };
@@ -176,7 +178,7 @@ mod tests {
             (2.5, "ms", "2.50 ms"),
             (12e9, "B/s", "12.0 GB/s"),
             (2.0, "1/op", "2 per op"),
-            (0.25, "1/op", "0.25 per op"),
+            (0.25, "1/op", "0.250 per op"),
             (1.84, "x", "1.84 x"),
             (0.0, "ns", "0 ns"),
             (-1_234.0, "op/s", "-1.23 k op/s"),

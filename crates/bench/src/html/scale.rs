@@ -73,7 +73,7 @@ impl Scale {
             Kind::Linear | Kind::LinearBinary => (value - self.low) / (self.high - self.low),
             Kind::Log10 | Kind::Log2 => (value / self.low).ln() / (self.high / self.low).ln(),
         };
-        (part > -0.001 && part < 1.001).then(|| self.from + part * (self.to - self.from))
+        (part > -0.001 && part < 1.001).then_some(self.from + part * (self.to - self.from))
     }
 
     /// Whether values are spread by their logarithm.

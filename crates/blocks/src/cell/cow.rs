@@ -66,7 +66,10 @@ impl Cells for Cow {
     }
 
     fn format(mut space: Fresh, shape: Shape) -> Result<Self> {
-        header::format(&mut space, Technique::Cow, shape, Self::space_len(shape))?;
+        let needed = Self::space_len(shape);
+        shape.check(&space, needed)?;
+        header::forget(&mut space)?;
+        header::create(&mut space, Technique::Cow, shape, needed)?;
         Ok(Self { space, shape, layout: Layout::of(shape) })
     }
 

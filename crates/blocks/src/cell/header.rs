@@ -63,19 +63,22 @@ impl Stored {
     }
 }
 
-/// Makes an array of zeros of a space. All techniques take zeros for a cell of value zero.
-///
-/// An interrupted format leaves what was there before, no header, or all of the array.
-pub(super) fn format(
+/// Makes no cells of what is in a space, so that it may be overwritten.
+pub(super) fn forget(space: &mut Fresh) -> Result<()> {
+    // The magic number alone makes a header of the line, and a word does not tear.
+    space.write_words(0, &[0]);
+    space.pool().fence([space.flush(0..HEADER_LEN)])?;
+    Ok(())
+}
+
+/// Makes an array of zeros of a space without a header. All techniques take zeros for a cell of
+/// value zero. If it is interrupted, there is no header.
+pub(super) fn create(
     space: &mut Fresh,
     technique: Technique,
     shape: Shape,
     needed: u64,
 ) -> Result<()> {
-    shape.check(space, needed)?;
-    // The magic number alone makes a header of the line, and a word does not tear.
-    space.write_words(0, &[0]);
-    space.pool().fence([space.flush(0..HEADER_LEN)])?;
     let zeroed = space.zero(HEADER_LEN..needed);
     space.pool().fence([zeroed])?;
     let mut stored = Stored::new_zeroed();

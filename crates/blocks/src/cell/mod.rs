@@ -33,11 +33,13 @@
 mod cow;
 mod fam;
 mod header;
+mod logged;
 
 use halite_pmem::{Fresh, LINE};
 
 pub use cow::Cow;
 pub use fam::{Fam, Form};
+pub use logged::Logged;
 
 use crate::{Error, Result};
 

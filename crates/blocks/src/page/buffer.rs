@@ -95,10 +95,11 @@ impl PageBuffer {
     /// Makes the page whole, with bytes for the lines that are not dirty; it stays as dirty as it was.
     pub(super) fn complete(&mut self, old: &[u8]) {
         let mut at = 0;
-        for run in self.dirty.runs().map(bytes_of).chain([self.bytes.len()..self.bytes.len()]) {
+        for run in self.dirty.runs().map(bytes_of) {
             self.bytes.get_mut()[at..run.start].copy_from_slice(&old[at..run.start]);
             at = run.end;
         }
+        self.bytes.get_mut()[at..].copy_from_slice(&old[at..]);
         self.is_whole = true;
     }
 }
@@ -127,10 +128,6 @@ impl AlignedBytes {
 
     pub(super) fn get_mut(&mut self) -> &mut [u8] {
         self.0.as_mut_bytes()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len() * LINE as usize
     }
 }
 

@@ -84,4 +84,5 @@ pub(super) fn put(part: &mut [u8], at: usize, run: &std::ops::Range<usize>, byte
     }
 }
 
-const _: () = assert!(PART as u64 <= super::PageSize::MIN_BYTES && PART as u64 % LINE == 0);
+const _: () =
+    assert!(PART as u64 <= super::PageSize::MIN_BYTES && (PART as u64).is_multiple_of(LINE));

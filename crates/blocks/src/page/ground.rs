@@ -25,6 +25,8 @@ pub const SPARE_SLOTS: u32 = 8;
 const MAGIC: [u8; 8] = *b"HALpages";
 const VERSION: u32 = 1;
 const PART: u64 = 4096;
+/// Where the lines of the slots begin.
+pub(super) const LINES_AT: u64 = PART;
 
 /// A technique, and what it needs on the medium.
 #[derive(Clone, Copy)]
@@ -103,6 +105,7 @@ impl Ground {
         header.checksum = header.checksum();
         let mut ground = Self::new(technique, space, shape, salt);
         let zeroed = ground.space.zero(0..zeroed_len(technique, &ground, needed));
+        ground.space.pool().fence([zeroed])?;
         for slot in 0..ground.slots {
             if let Some(line) = line_of(&ground, slot) {
                 ground.space.write_words(ground.line_at(slot), &line);
@@ -110,7 +113,7 @@ impl Ground {
         }
         ground.space.write(0, header.as_bytes());
         let written = ground.space.flush(0..ground.log_at);
-        ground.space.pool().fence([zeroed, written])?;
+        ground.space.pool().fence([written])?;
         Ok(ground)
     }
 
@@ -153,7 +156,7 @@ impl Ground {
     }
 
     pub(super) fn line_at(&self, slot: u32) -> u64 {
-        PART + u64::from(slot) * LINE
+        LINES_AT + u64::from(slot) * LINE
     }
 
     pub(super) fn log_at(&self) -> u64 {

@@ -27,12 +27,26 @@ pub struct Hybrid {
     log: SealedLog,
     copier: Copier,
     model: CostModel,
+    /// What the model says of each number of dirty lines of a partial page, and of a whole one.
+    prefers_log: [Vec<bool>; 2],
 }
 
 impl Hybrid {
     /// Goes by another model than the typical one from now on.
     pub fn set_model(&mut self, model: CostModel) {
         self.model = model;
+        let lines = self.ground.shape.page_size.lines();
+        self.prefers_log = [false, true]
+            .map(|is_whole| (0..=lines).map(|dirty| model.prefers_log(dirty, is_whole)).collect());
+    }
+
+    fn new(ground: Ground, slots: Slots, log: SealedLog) -> Self {
+        let model = CostModel::typical(ground.shape.page_size);
+        let prefers_log = [Vec::new(), Vec::new()];
+        let copier = Copier::new();
+        let mut store = Self { ground, slots, log, copier, model, prefers_log };
+        store.set_model(model);
+        store
     }
 
     /// The model.
@@ -50,8 +64,7 @@ impl PageStore for Hybrid {
     fn create(space: Fresh, shape: Shape) -> Result<Self> {
         let ground = Ground::create(TECHNIQUE, space, shape, |_, _| None)?;
         let (slots, log) = (Slots::empty(&ground), SealedLog::new(&ground));
-        let model = CostModel::typical(ground.shape.page_size);
-        Ok(Self { ground, slots, log, copier: Copier::new(), model })
+        Ok(Self::new(ground, slots, log))
     }
 
     fn open(space: Fresh) -> Result<Self> {
@@ -59,8 +72,7 @@ impl PageStore for Hybrid {
         let slots = Slots::recover(&ground)?;
         let is_newest = |page, version| slots.newest(page) == Some(version);
         let log = SealedLog::recover(&mut ground, is_newest)?;
-        let model = CostModel::typical(ground.shape.page_size);
-        Ok(Self { ground, slots, log, copier: Copier::new(), model })
+        Ok(Self::new(ground, slots, log))
     }
 
     fn shape(&self) -> Shape {
@@ -68,14 +80,14 @@ impl PageStore for Hybrid {
     }
 
     fn flush(&mut self, page: u32, buffer: &mut PageBuffer) -> Result<()> {
-        let Self { ground, slots, log, copier, model } = self;
+        let Self { ground, slots, log, copier, prefers_log, .. } = self;
         ground.check_page(page, buffer.page_size())?;
-        let dirty = buffer.dirty().count();
+        let dirty = buffer.dirty().count() as usize;
         if dirty == 0 {
             return Ok(());
         }
         match slots.newest(page) {
-            Some(version) if model.prefers_log(dirty, buffer.is_whole()) => {
+            Some(version) if prefers_log[usize::from(buffer.is_whole())][dirty] => {
                 log.flush(ground, page, version, buffer)?;
             }
             newest => {

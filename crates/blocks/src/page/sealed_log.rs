@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Entry n+1 overwrites entry n-1, whose lines were fenced with entry n. So at any time each line that
-//! may not have reached its page is in one of the two entries, and recovery applies both, in order.
+//! may not have reached its page is in one of the two entries, and recovery applies both, in order. An
+//! entry that is not whole it clears.
 //!
 //! ```text
 //! 0    8        16    20    24   32
@@ -162,6 +163,7 @@ impl SealedLog {
         // it, it must not go.
         let found = ground.space.flush(log.at..log.at + log_len(page_size));
         ground.space.pool().fence_found(&[found])?;
+        let mut torn = Vec::new();
         for (place, entry) in (0..).zip(&mut log.entries) {
             let stored =
                 ground.space.read(log.at + place * entry_max(page_size), entry_max(page_size));
@@ -170,8 +172,15 @@ impl SealedLog {
                     return Err(damaged(format!("entry {} of the micro log", whole.number)));
                 }
                 *entry = whole;
+            } else {
+                torn.push(log.at + place * entry_max(page_size));
             }
         }
+        // The next entry goes there. If a crash left only its lines, they could complete the torn entry
+        // where both have the same, and bring back what had not happened.
+        ground.space.persist_stream(|stream| {
+            torn.iter().for_each(|at| stream.write(*at, &[0; LINE as usize]));
+        })?;
         let [even, odd] = &log.entries;
         if even.number > 0 && odd.number > 0 && even.number.abs_diff(odd.number) != 1 {
             let (even, odd) = (even.number, odd.number);
@@ -231,7 +240,7 @@ impl SealedLog {
     ) -> Result<()> {
         let number = self.number + 1;
         let Self { at, entries: [even, odd], is_pending, .. } = self;
-        let (entry, older) = if number % 2 == 0 { (even, &*odd) } else { (odd, &*even) };
+        let (entry, older) = if number.is_multiple_of(2) { (even, &*odd) } else { (odd, &*even) };
         entry.fill(number, page, version, buffer, ground.salt);
         let to = *at + number % 2 * entry_max(ground.shape.page_size);
         let older = is_pending.then(|| (older, ground.slot_at(older.version.slot)));

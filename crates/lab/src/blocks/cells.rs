@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 
 use halite_blocks::Error;
-use halite_blocks::cell::{Cells, Cow, Fam, Packing, Shape};
+use halite_blocks::cell::{Cells, Cow, Fam, Logged, Packing, Shape};
 use halite_pmem::{Medium, Pool, PoolOptions, UNIT};
 
 use crate::job::Exploration;
@@ -31,20 +31,17 @@ pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
         for cell_len in LENGTHS {
             for packing in [Packing::Lines, Packing::Dense] {
                 let shape = Shape { cell_len, count: CELLS, packing };
-                jobs.push(Box::new(Exploration::new(
-                    CellArray::<Cow>::new("cow", shape),
-                    rules,
-                    1,
-                )));
-                jobs.push(Box::new(Exploration::new(
-                    CellArray::<Fam>::new("fam", shape),
-                    rules,
-                    1,
-                )));
+                jobs.push(job::<Cow>("cow", shape, rules));
+                jobs.push(job::<Logged>("log", shape, rules));
+                jobs.push(job::<Fam>("fam", shape, rules));
             }
         }
     }
     jobs
+}
+
+fn job<C: Cells + 'static>(technique: &str, shape: Shape, rules: Rules) -> Box<dyn Job> {
+    Box::new(Exploration::new(CellArray::<C>::new(technique, shape), rules, 1))
 }
 
 /// A few cells of one technique.

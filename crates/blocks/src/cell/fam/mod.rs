@@ -165,9 +165,9 @@ enum State {
 
 fn state(stored: &[u8], units: u64) -> State {
     let (words, _) = stored.as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
     let versions = words.clone().fold(0, |seen: u8, word| seen | 1 << block::version(word));
-    let last = words.last().unwrap_or_default();
+    let last = words.next_back().unwrap_or_default();
     let used =
         (1 << (8 * UNIT_LEN * units - u64::from(BITS) * (blocks_of(UNIT_LEN * units) - 1))) - 1;
     if last & (NEW | OLD) & !(used | used << BITS) != 0 {
@@ -254,7 +254,10 @@ impl Cells for Fam {
     }
 
     fn format(mut space: Fresh, shape: Shape) -> Result<Self> {
-        header::format(&mut space, Technique::Fam, shape, Self::space_len(shape))?;
+        let needed = Self::space_len(shape);
+        shape.check(&space, needed)?;
+        header::forget(&mut space)?;
+        header::create(&mut space, Technique::Fam, shape, needed)?;
         Ok(Self::new(space, shape))
     }
 
