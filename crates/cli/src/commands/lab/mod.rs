@@ -182,7 +182,12 @@ impl Bench {
     /// The job that a case belongs to, and the case without its name.
     fn job_of<'a>(&self, case: &'a str) -> Result<(Box<dyn Job>, &'a str)> {
         let of_media = case.contains(":media:");
-        let jobs = if of_media { self.media_jobs()? } else { jobs(&self.engine, &[Rules::Memory]) };
+        // A case names its job, so that it is found without the engine that it was found with.
+        let jobs = if of_media {
+            self.media_jobs()?
+        } else {
+            [self.engine.as_str(), BLOCKS].iter().flat_map(|name| jobs(name, &[Rules::Memory])).collect()
+        };
         let mut names: Vec<_> = jobs.iter().map(|job| job.name().to_owned()).collect();
         names.dedup();
         let (name, rest) = case.split_once(':').unwrap_or((case, ""));
