@@ -55,7 +55,7 @@ impl Algorithm for Salted {
     }
 
     fn read<'a>(&self, space: &'a [u8], at: u64) -> Option<Cow<'a, [u8]>> {
-        let entry = frame::read(space.get(at as usize..)?, frame::place(self.seed, at))?;
+        let entry = frame::read(space.get(at as usize..)?, frame::place(self.seed, at)).ok()?;
         (self.footprint(entry.len() as u64) <= space.len() as u64 - at)
             .then_some(Cow::Borrowed(entry))
     }
