@@ -186,7 +186,10 @@ impl Bench {
         let jobs = if of_media {
             self.media_jobs()?
         } else {
-            [self.engine.as_str(), BLOCKS].iter().flat_map(|name| jobs(name, &[Rules::Memory])).collect()
+            [self.engine.as_str(), BLOCKS]
+                .iter()
+                .flat_map(|name| jobs(name, &[Rules::Memory]))
+                .collect()
         };
         let mut names: Vec<_> = jobs.iter().map(|job| job.name().to_owned()).collect();
         names.dedup();
