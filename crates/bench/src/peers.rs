@@ -1,8 +1,12 @@
 //! Other people's software under the same measurements.
 
+use crate::kv::Store;
 use crate::row::Params;
 use crate::run::{Contender, RunOptions};
-use crate::{Error, Result, Store};
+use crate::{Error, Result};
+
+/// The peers of `halite bench kv`, whether they are built into a program or not.
+pub(crate) const STORES: &[&str] = &["fjall", "lmdb", "redb", "rocksdb"];
 
 /// The peers of `halite bench blocks`.
 pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];

@@ -13,7 +13,7 @@ use halite_blocks::cell::{Cells, Cow, Fam, Form, Logged, Packing, Shape};
 use halite_pmem::{Fresh, LINE, probe};
 use serde_json::Value;
 
-use crate::records::Random;
+use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Scratch};
 
 /// Bytes of a value.

@@ -15,7 +15,7 @@ use halite_blocks::interleave::{
 use halite_pmem::{Fresh, LINE, Pool, Words};
 use serde_json::json;
 
-use crate::records::Random;
+use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Row, Run, RunOptions, Sample, Scratch};
 
 /// How much is measured.
