@@ -96,7 +96,13 @@ pub struct Kv {
 impl Kv {
     pub(super) fn run(&self, program: &mut Program<'_>) -> Result<()> {
         let options = self.options()?;
-        let peers = peers::choose(program.peers, "kv", peers::STORES, &self.peer)?;
+        let peers = peers::choose(
+            program.peers,
+            "kv",
+            peers::STORES,
+            &self.peer,
+            self.common.profile.is_some(),
+        )?;
         let mut stores = self.stores(program, &peers)?;
         if let Some(folder) = &self.load_and_wait {
             let named =

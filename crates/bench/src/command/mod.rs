@@ -149,7 +149,13 @@ impl Command {
             }
             Self::Blocks(blocks) => {
                 let chosen = experiment::choose(BLOCKS, &blocks.only)?;
-                let peers = peers::choose(program.peers, "blocks", peers::BLOCKS, &blocks.peer)?;
+                let peers = peers::choose(
+                    program.peers,
+                    "blocks",
+                    peers::BLOCKS,
+                    &blocks.peer,
+                    blocks.common.profile.is_some(),
+                )?;
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
             Self::Kv(kv) => kv.run(program),
