@@ -29,7 +29,7 @@ use super::copy::{Overlay, put};
 use super::ground::{Ground, damaged};
 use super::slots::Version;
 use super::{DirtyLines, PageBuffer, PageSize};
-use crate::Result;
+use crate::{Error, Result};
 
 const BITS_AT: usize = 32;
 
@@ -238,7 +238,8 @@ impl SealedLog {
         version: Version,
         buffer: &PageBuffer,
     ) -> Result<()> {
-        let number = self.number + 1;
+        let exhausted = Error::FlushesExhausted { flushes: u64::MAX };
+        let number = self.number.checked_add(1).ok_or(exhausted)?;
         let Self { at, entries: [even, odd], is_pending, .. } = self;
         let (entry, older) = if number.is_multiple_of(2) { (even, &*odd) } else { (odd, &*even) };
         entry.fill(number, page, version, buffer, ground.salt);
