@@ -15,7 +15,7 @@ use halite_pmem::{Fresh, LINE};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{PageSize, Shape};
+use super::{DirtyLines, PageSize, Shape};
 use crate::{Error, Result};
 
 /// Slots beyond the pages: copy-on-write needs one to write to, and a few more let a slot's lines leave
@@ -174,6 +174,15 @@ impl Ground {
     /// The bytes of a slot.
     pub(super) fn slot(&self, slot: u32) -> &[u8] {
         self.space.read(self.slot_at(slot), self.page_len())
+    }
+
+    /// Has the processor look up where lines of a slot are that are written later: scattered lines wait
+    /// for walks through the page tables, which overlap with other work if they begin before.
+    #[inline]
+    pub(super) fn expect(&self, slot: u32, lines: &DirtyLines) {
+        for line in lines.first_of_each_word() {
+            self.space.prefetch(self.slot_at(slot) + u64::from(line) * LINE);
+        }
     }
 
     /// The word at `at`.

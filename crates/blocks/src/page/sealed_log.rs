@@ -245,6 +245,8 @@ impl SealedLog {
         entry.fill(number, page, version, buffer, ground.salt);
         let to = *at + number % 2 * entry_max(ground.shape.page_size);
         let older = is_pending.then(|| (older, ground.slot_at(older.version.slot)));
+        // The lines follow with the next entry.
+        ground.expect(version.slot, buffer.dirty());
         ground.space.persist_stream(|stream| {
             stream.write(to, &entry.bytes.get()[..entry.len]);
             if let Some((older, page_at)) = older {
