@@ -241,6 +241,28 @@ fn a_damaged_header_of_a_slot_is_named() {
 }
 
 #[test]
+fn a_log_whose_numbers_are_used_up_is_named() {
+    let place = Place::new(UNIT);
+    let shape = shape(4096, PAGES);
+    drop(used::<SealedMicroLog>(&place, shape));
+    let mut space = place.space();
+    let salt = u64::from_le_bytes(space.read(24, 8).try_into().expect("8 bytes"));
+    let mut entry = [0; 64];
+    entry[8..16].fill(0xff);
+    let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&entry[8..], salt);
+    entry[..8].copy_from_slice(&sum.to_le_bytes());
+    let log_at = LINES_AT + 4096;
+    let (even, odd) = (log_at, log_at + 64 + 4096);
+    space.write(even, &[0; 64]);
+    space.write(odd, &entry);
+    let mut store = SealedMicroLog::open(space).expect("it opens");
+    let mut buffer = PageBuffer::new(shape.page_size);
+    buffer.write(0, &[1]);
+    let flushed = store.flush(0, &mut buffer);
+    assert!(matches!(flushed, Err(Error::FlushesExhausted { .. })), "{flushed:?}");
+}
+
+#[test]
 fn a_torn_page_is_never_returned_and_can_be_flushed_whole() {
     let place = Place::new(UNIT);
     let shape = shape(4096, PAGES);

@@ -145,7 +145,7 @@ impl Region {
         self.pool.note_stored(self.offset + at, size_of_val(words) as u64);
     }
 
-    /// Stores bytes past the cache and starts their write-back. One store.
+    /// Stores bytes past the cache and starts their write-back. It counts as nothing.
     ///
     /// # Safety
     /// As for [`Region::store`].
@@ -155,7 +155,6 @@ impl Region {
     #[inline]
     #[track_caller]
     pub(crate) unsafe fn stream(&self, at: u64, bytes: &[u8]) {
-        self.pool.counters().store();
         let address = self.address(at, bytes.len() as u64);
         if let Some(medium) = self.pool.medium() {
             locks::point();

@@ -115,6 +115,7 @@ impl PageStore for MicroLog {
         if buffer.dirty().is_empty() {
             return Ok(());
         }
+        ground.expect(page, buffer.dirty());
         let at = ground.log_at();
         // Listing 1: invalidate (lines 1-3).
         ground.space.write_words(at, &[0]);

@@ -29,7 +29,7 @@ use super::copy::{Overlay, put};
 use super::ground::{Ground, damaged};
 use super::slots::Version;
 use super::{DirtyLines, PageBuffer, PageSize};
-use crate::Result;
+use crate::{Error, Result};
 
 const BITS_AT: usize = 32;
 
@@ -238,12 +238,15 @@ impl SealedLog {
         version: Version,
         buffer: &PageBuffer,
     ) -> Result<()> {
-        let number = self.number + 1;
+        let exhausted = Error::FlushesExhausted { flushes: u64::MAX };
+        let number = self.number.checked_add(1).ok_or(exhausted)?;
         let Self { at, entries: [even, odd], is_pending, .. } = self;
         let (entry, older) = if number.is_multiple_of(2) { (even, &*odd) } else { (odd, &*even) };
         entry.fill(number, page, version, buffer, ground.salt);
         let to = *at + number % 2 * entry_max(ground.shape.page_size);
         let older = is_pending.then(|| (older, ground.slot_at(older.version.slot)));
+        // The lines follow with the next entry.
+        ground.expect(version.slot, buffer.dirty());
         ground.space.persist_stream(|stream| {
             stream.write(to, &entry.bytes.get()[..entry.len]);
             if let Some((older, page_at)) = older {
