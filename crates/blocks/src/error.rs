@@ -134,6 +134,19 @@ pub enum Error {
         what: String,
     },
 
+    /// An earlier write of a cell failed.
+    #[error(
+        "{}: an earlier write to the cells at {offset} failed, so what they have is not known; open \
+         them again",
+        path.display()
+    )]
+    CellsFailed {
+        /// The pool.
+        path: PathBuf,
+        /// Where the space begins in it, in bytes.
+        offset: u64,
+    },
+
     /// There are no cells of such a length.
     #[error("a cell of {len} bytes: it must have 16 to 128, a multiple of 16")]
     CellLen {

@@ -140,6 +140,17 @@ pub(super) fn open(
     Ok(shape)
 }
 
+/// Refuses a write after one that failed.
+#[inline]
+pub(super) fn check_known(space: &Fresh, failed: bool) -> Result<()> {
+    if failed { Err(unknown(space)) } else { Ok(()) }
+}
+
+#[cold]
+fn unknown(space: &Fresh) -> Error {
+    Error::CellsFailed { path: space.pool().path().to_owned(), offset: space.offset() }
+}
+
 /// The error of a space that no crash leaves so.
 pub(super) fn damaged(space: &Fresh, what: String) -> Error {
     Error::DamagedCells { path: space.pool().path().to_owned(), offset: space.offset(), what }

@@ -22,13 +22,14 @@
 //!
 //! With [`Packing::Lines`], as in the paper's experiment, a cell's space is rounded up to lines of 64
 //! bytes. A version of [`Cow`] that begins in a line of its own then needs one line less than in the
-//! table. Opening reads every cell but those of [`Logged`], and flushes all of them once.
+//! table. Opening reads and flushes every cell once; of [`Logged`] only the header, and the cell of the
+//! last entry.
 //!
 //! # What the paper reports
 //!
 //! At 16 bytes [`Fam`] writes 2 times as fast as the others in sequence, and 1.6 times at random.
 //! [`Logged`] reads fastest in sequence, because a value is stored as it is; at random the latency of
-//! the medium hides most of that.
+//! the medium hides most of that. What we measure is in `docs/RESULTS.md`.
 
 mod cow;
 mod fam;
@@ -140,7 +141,7 @@ pub trait Cells: Sized {
     ///
     /// # Errors
     /// [`Error::Pool`] as [`halite_pmem::Pool::fence`]: whether the cell has the value shows when the
-    /// pool is opened again.
+    /// cells are opened again, and until then each write is [`Error::CellsFailed`].
     ///
     /// # Panics
     /// If there is no such cell, or the value has not the cell's length.
