@@ -26,7 +26,7 @@ use std::cell::RefCell;
 use halite_pmem::{Fenced, Flushed, Fresh, LINE, Pool, Words};
 
 use super::Group;
-use super::slots::{self, FINGERPRINT_WORDS, SLOTS, fingerprint};
+use super::slots::{self, FINGERPRINT_WORDS, Fingerprints, SLOTS, fingerprint};
 use crate::{Error, Result};
 
 /// The length of a leaf in bytes.
@@ -57,7 +57,12 @@ struct Inserting {
     leaf: u64,
     slot: u32,
     key: u64,
+    /// Of the executor whose turns bring it to its end.
+    run: u64,
 }
+
+/// The run of inserts that borrow the leaves alone.
+pub(super) const NO_RUN: u64 = u64::MAX;
 
 /// The slot of an insert, until it is durable or given up.
 pub(super) struct Reservation<'a> {
@@ -129,7 +134,7 @@ impl Leaves {
         let found = Self { leaves, ..found };
         let mut flushed = vec![found.words.flush(0..HEADER_LEN)];
         for leaf in 0..leaves {
-            found.used(leaf)?;
+            found.first_line(leaf)?;
             let at = Self::place(leaf);
             flushed.push(found.words.flush(at..at + LINE));
         }
@@ -197,12 +202,16 @@ impl Leaves {
     /// # Errors
     /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`];
     /// [`Error::SharedFence`] or [`Error::Pool`] if a fence fails.
+    ///
+    /// # Panics
+    /// If it is not awaited in the group's [`interleave`](super::interleave), or another one's insert of
+    /// the key is on its way: it would never end.
     pub async fn insert(&self, group: &Group, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
         group.fetch(&self.words, Self::place(leaf)).await;
         let mut compared = 0;
         let reserved = loop {
-            match self.search(leaf, key, compared)? {
+            match self.search(leaf, key, compared, group.run())? {
                 Search::Reserved(reserved) => break reserved,
                 Search::Wait => group.give_way().await,
                 Search::Compare(slot) => {
@@ -225,9 +234,10 @@ impl Leaves {
     /// the pool reports.
     pub fn insert_alone(&mut self, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
+        self.forget_inserts();
         let mut compared = 0;
         let reserved = loop {
-            match self.search(leaf, key, compared)? {
+            match self.search(leaf, key, compared, NO_RUN)? {
                 Search::Reserved(reserved) => break reserved,
                 Search::Wait => unreachable!("nobody else inserts"),
                 Search::Compare(slot) => {
@@ -247,17 +257,15 @@ impl Leaves {
     /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
     pub fn pairs(&self, leaf: u64) -> Result<Vec<(u64, u64)>> {
         self.check(leaf)?;
-        let used = self.used(leaf)? & !self.inserting(leaf);
-        let fingerprints = self.fingerprints(leaf);
+        let (used, fingerprints) = self.first_line(leaf)?;
         let pair = |slot| {
-            let at = Self::pair(leaf, slot);
-            let (key, value) = (self.words.load(at), self.words.load(at + 8));
+            let [key, value] = self.words.load_many(Self::pair(leaf, slot));
             if slots::matching(fingerprints, fingerprint(key)) & 1 << slot == 0 {
                 return Err(self.not_its_fingerprint(leaf, slot));
             }
             Ok((key, value))
         };
-        slots::each(used).map(pair).collect()
+        slots::each(used & !self.inserting(leaf)).map(pair).collect()
     }
 
     /// Checks every pair of every leaf.
@@ -284,18 +292,26 @@ impl Leaves {
         self.words.prefetch(Self::pair(leaf, slot));
     }
 
+    /// Gives up inserts that nobody can bring to their end: whoever calls is alone, and their futures
+    /// were leaked.
+    pub(super) fn forget_inserts(&mut self) {
+        self.inserting.get_mut().clear();
+    }
+
     /// The slots that may have a key, by their fingerprints.
+    #[inline]
     pub(super) fn candidates(&self, leaf: u64, key: u64) -> Result<u32> {
-        let matching = slots::matching(self.fingerprints(leaf), fingerprint(key));
-        Ok(self.used(leaf)? & matching & !self.inserting(leaf))
+        let (used, fingerprints) = self.first_line(leaf)?;
+        let matching = slots::matching(fingerprints, fingerprint(key));
+        Ok(used & matching & !self.inserting(leaf))
     }
 
     /// The value of a used slot, if it has the key.
+    #[inline]
     pub(super) fn compare(&self, leaf: u64, slot: u32, key: u64) -> Result<Option<u64>> {
-        let at = Self::pair(leaf, slot);
-        let found = self.words.load(at);
+        let [found, value] = self.words.load_many(Self::pair(leaf, slot));
         if found == key {
-            return Ok(Some(self.words.load(at + 8)));
+            return Ok(Some(value));
         }
         if fingerprint(found) != fingerprint(key) {
             return Err(self.not_its_fingerprint(leaf, slot));
@@ -313,20 +329,34 @@ impl Leaves {
 
     /// Looks for a place for a key. `compared` are slots that do not have it. Who has reserved a slot
     /// has looked at the leaf as it is now, however long it waited before.
-    pub(super) fn search(&self, leaf: u64, key: u64, compared: u32) -> Result<Search<'_>> {
-        if let Some(slot) = slots::lowest(self.candidates(leaf, key)? & !compared) {
+    ///
+    /// # Panics
+    /// If an insert of the key is on its way in another run: its turn does not come before this one's
+    /// end.
+    pub(super) fn search(
+        &self,
+        leaf: u64,
+        key: u64,
+        compared: u32,
+        run: u64,
+    ) -> Result<Search<'_>> {
+        let (used, fingerprints) = self.first_line(leaf)?;
+        let matching = slots::matching(fingerprints, fingerprint(key));
+        let candidates = used & matching & !self.inserting(leaf);
+        if let Some(slot) = slots::lowest(candidates & !compared) {
             return Ok(Search::Compare(slot));
         }
         let mut inserting = self.inserting.borrow_mut();
-        let mut taken = self.used(leaf)?;
+        let mut taken = used;
         for other in inserting.iter().filter(|other| other.leaf == leaf) {
             if other.key == key {
+                assert!(other.run == run, "inserts that are on their way belong to one group");
                 return Ok(Search::Wait);
             }
             taken |= 1 << other.slot;
         }
         let slot = slots::lowest(!taken).ok_or(Error::LeafFull { leaf })?;
-        let insert = Inserting { leaf, slot, key };
+        let insert = Inserting { leaf, slot, key, run };
         inserting.push(insert);
         Ok(Search::Reserved(Reservation { leaves: self, insert }))
     }
@@ -338,19 +368,20 @@ impl Leaves {
         of_leaf.fold(0, |slots, other| slots | 1 << other.slot)
     }
 
-    fn used(&self, leaf: u64) -> Result<u32> {
-        let word = self.words.load(Self::place(leaf));
-        slots::used_slots(leaf, word).ok_or_else(|| {
-            self.damaged(
-                leaf,
-                format!("the word of its used slots is {word:#x}, its check is wrong"),
-            )
-        })
+    /// The used slots of a leaf, and its fingerprints.
+    #[inline]
+    fn first_line(&self, leaf: u64) -> Result<(u32, Fingerprints)> {
+        let [word, fingerprints @ ..] =
+            self.words.load_many::<{ 1 + FINGERPRINT_WORDS }>(Self::place(leaf));
+        match slots::used_slots(leaf, word) {
+            Some(used) => Ok((used, fingerprints)),
+            None => Err(self.not_its_slots(leaf, word)),
+        }
     }
 
-    fn fingerprints(&self, leaf: u64) -> [u64; FINGERPRINT_WORDS as usize] {
-        let first = Self::place(leaf) + 8;
-        std::array::from_fn(|word| self.words.load(first + 8 * word as u64))
+    #[cold]
+    fn not_its_slots(&self, leaf: u64, word: u64) -> Error {
+        self.damaged(leaf, format!("the word of its used slots is {word:#x}, its check is wrong"))
     }
 
     #[cold]
@@ -398,14 +429,13 @@ impl Reservation<'_> {
     /// The second phase, with the proof that the pair is durable: stores the fingerprint and sets the
     /// bit.
     pub(super) fn set_bit(&self, pair: &Fenced) -> Result<Flushed> {
-        let Inserting { leaf, slot, key } = self.insert;
+        let Inserting { leaf, slot, key, .. } = self.insert;
         let (words, at) = (&self.leaves.words, Leaves::place(leaf));
-        let used = self.leaves.used(leaf)?;
+        let (used, fingerprints) = self.leaves.first_line(leaf)?;
         // Other fingerprints of the word are in use: they are stored again as they are.
-        let word_at = at + 8 + u64::from(slot / 8) * 8;
-        let shift = slot % 8 * 8;
-        let others = words.load(word_at) & !(0xff << shift);
-        words.store(word_at, others | u64::from(fingerprint(key)) << shift);
+        let (word, shift) = (slot / 8, slot % 8 * 8);
+        let others = fingerprints[word as usize] & !(0xff << shift);
+        words.store(at + 8 + u64::from(word) * 8, others | u64::from(fingerprint(key)) << shift);
         words.publish(at, slots::used_word(leaf, used | 1 << slot), pair);
         Ok(words.flush(at..at + LINE))
     }
