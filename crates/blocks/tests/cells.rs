@@ -194,7 +194,7 @@ fn versions_that_no_crash_leaves_are_damage() {
         cells.write_words(64, &[first << 62, second << 62]);
         drop(cells);
         let refused = Fam::open(space(&pool)).err().unwrap();
-        assert!(matches!(refused, Error::DamagedCells { .. }), "{refused}");
+        assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
         assert!(refused.to_string().contains("cell 0"), "{refused}");
     }
 }
@@ -204,7 +204,7 @@ fn bits_that_no_value_has_are_damage() {
     let pool = pool();
     drop(Fam::format(space(&pool), shape(128, Packing::Lines)).unwrap());
     space(&pool).write_words(64 + 33 * 8, &[0b10]);
-    assert!(matches!(Fam::open(space(&pool)), Err(Error::DamagedCells { .. })));
+    assert!(matches!(Fam::open(space(&pool)), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn what_is_not_theirs_is_refused_by_name() {
     assert!(refused(&pool).contains("format 9"));
     space(&pool).write(8, &[1]);
     space(&pool).write(24, &[77]);
-    assert!(matches!(Fam::open(space(&pool)), Err(Error::DamagedCells { .. })));
+    assert!(matches!(Fam::open(space(&pool)), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn lengths_and_spaces_that_do_not_do_are_refused() {
     }
     for count in [UNIT, u64::MAX] {
         let shape = Shape { cell_len: 16, count, packing: Packing::Dense };
-        assert!(matches!(Cow::format(space(&pool), shape), Err(Error::CellsDoNotFit { .. })));
+        assert!(matches!(Cow::format(space(&pool), shape), Err(Error::DoesNotFit { .. })));
     }
 }
 
@@ -351,7 +351,7 @@ fn killed_and_opened<C: Cells>() {
         medium.restore_power();
         let pool = Pool::open(Path::new("cells"), &options).unwrap();
         let cells = match C::open(space(&pool)) {
-            Err(Error::ForeignCells { .. }) if formats => continue,
+            Err(Error::Foreign { .. }) if formats => continue,
             opened => opened.unwrap(),
         };
         opened_after_format += u32::from(formats);

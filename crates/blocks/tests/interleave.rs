@@ -306,7 +306,7 @@ fn damage_is_named() {
     let (_folder, pool) = scratch();
     assert!(matches!(
         Leaves::open(pool.claim(0, REGION).unwrap()),
-        Err(Error::NoLeaves { offset: 0, .. })
+        Err(Error::Foreign { offset: 0, .. })
     ));
     let mut found = leaves(&pool);
     for key in 0..20 {
@@ -323,17 +323,17 @@ fn damage_is_named() {
     // The header, the used slots and their check.
     for at in (8..24).chain(first..first + 8) {
         let damaged = Leaves::open(changed(&pool, flip(at, 3)));
-        assert!(matches!(damaged, Err(Error::LeafDamaged { .. })), "byte {at}");
+        assert!(matches!(damaged, Err(Error::Damaged { .. })), "byte {at}");
         drop(changed(&pool, flip(at, 3)));
     }
     // A fingerprint, and a key.
     for at in [first + 8, first + 11, first + LINE + 16 * 3] {
         let damaged = Leaves::open(changed(&pool, flip(at, 6))).unwrap();
-        assert!(matches!(damaged.verify(), Err(Error::LeafDamaged { .. })), "byte {at}");
+        assert!(matches!(damaged.verify(), Err(Error::Damaged { .. })), "byte {at}");
         for key in 0..20 {
             match damaged.look_up_alone(4, key) {
                 Ok(value) => assert!(value.is_none_or(|value| value == 1)),
-                Err(error) => assert!(matches!(error, Error::LeafDamaged { .. })),
+                Err(error) => assert!(matches!(error, Error::Damaged { .. })),
             }
         }
         drop(damaged);
@@ -344,7 +344,7 @@ fn damage_is_named() {
     assert_eq!(whole.pairs(4).unwrap().len(), 20);
     drop(whole);
     let short = Leaves::open(pool.claim(0, REGION - 1).unwrap());
-    assert!(matches!(short, Err(Error::LeafDamaged { .. })), "the last leaf is cut off");
+    assert!(matches!(short, Err(Error::Damaged { .. })), "the last leaf is cut off");
 }
 
 /// How inserts and lookups are run.

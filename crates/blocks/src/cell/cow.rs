@@ -14,7 +14,7 @@ use halite_pmem::{Fresh, LINE};
 
 use super::header::{self, HEADER_LEN, Technique};
 use super::{Cells, Packing, Shape, lines_of};
-use crate::Result;
+use crate::{Error, Result};
 
 /// The word in front of the versions, in bytes.
 const ACTIVE_LEN: u64 = 8;
@@ -82,7 +82,7 @@ impl Cells for Cow {
             let active = cells.active(cells.at(index));
             if active > 1 {
                 let what = format!("cell {index} has version {active:#x} active, of two");
-                return Err(header::damaged(&cells.space, what));
+                return Err(Error::damaged(&cells.space, what));
             }
         }
         // A process may have died between turning a word over and its fence.

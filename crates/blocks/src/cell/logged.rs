@@ -13,8 +13,8 @@ use halite_pmem::{Flushed, Fresh, LINE};
 
 use super::header::{self, HEADER_LEN, Technique};
 use super::{CELL_LEN_MAX, Cells, Shape};
-use crate::Result;
 use crate::log::{Layout, Log, Salted};
+use crate::{Error, Result};
 
 /// Bytes of the smallest log: a few entries. A longer space has a longer one, which is emptied less
 /// often.
@@ -75,7 +75,7 @@ impl Logged {
             {
                 Ok(Some((index, value.to_vec())))
             }
-            _ => Err(header::damaged(&self.space, "their log has an entry of no cell".into())),
+            _ => Err(Error::damaged(&self.space, "the log of the cells has an entry of no cell")),
         }
     }
 

@@ -84,12 +84,12 @@ impl Shape {
     /// Whether there are such cells, and `needed` bytes for them.
     fn check(self, space: &Fresh, needed: u64) -> Result<()> {
         assert!(space.offset().is_multiple_of(LINE), "cells begin at a line");
-        let Self { cell_len: len, count, .. } = self;
+        let len = self.cell_len;
         if !len.is_multiple_of(CELL_LEN_UNIT) || !(CELL_LEN_UNIT..=CELL_LEN_MAX).contains(&len) {
             return Err(Error::CellLen { len });
         }
         if needed > space.len() {
-            return Err(Error::CellsDoNotFit { count, needed, len: space.len() });
+            return Err(Error::DoesNotFit { what: "cells", needed, len: space.len() });
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ pub trait Cells: Sized {
     /// leaves those, no cells, or the new ones.
     ///
     /// # Errors
-    /// [`Error::CellLen`], [`Error::CellsDoNotFit`]; [`Error::Pool`] as [`halite_pmem::Pool::fence`].
+    /// [`Error::CellLen`], [`Error::DoesNotFit`]; [`Error::Pool`] as [`halite_pmem::Pool::fence`].
     ///
     /// # Panics
     /// If the space does not begin at a line.
@@ -124,7 +124,7 @@ pub trait Cells: Sized {
     /// read from then on is durable.
     ///
     /// # Errors
-    /// [`Error::ForeignCells`], [`Error::DamagedCells`], [`Error::CellLen`], [`Error::CellsDoNotFit`];
+    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::CellLen`], [`Error::DoesNotFit`];
     /// [`Error::Pool`] as [`halite_pmem::Pool::fence`].
     ///
     /// # Panics

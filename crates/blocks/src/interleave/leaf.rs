@@ -114,24 +114,23 @@ impl Leaves {
     /// flush a leaf.
     ///
     /// # Errors
-    /// [`Error::NoLeaves`], [`Error::LeafDamaged`]; what the pool reports.
+    /// [`Error::Foreign`], [`Error::Damaged`]; what the pool reports.
     pub fn open(fresh: Fresh) -> Result<Self> {
-        let (fit, offset) = (Self::fit(&fresh), fresh.offset());
-        let path = fresh.pool().path().to_owned();
-        if fit == 0 || !offset.is_multiple_of(LINE) {
-            return Err(Error::NoLeaves { path, offset });
+        let fit = Self::fit(&fresh);
+        let foreign = |found| Err(Error::foreign(&fresh, "leaves", found));
+        if fit == 0 || !fresh.offset().is_multiple_of(LINE) {
+            return foreign("a space that cannot have any");
         }
-        let found = Self::new(fresh, fit);
-        let [magic, leaves, seal] = [0, 8, SEAL_AT].map(|at| found.words.load(at));
+        let (words, _) = fresh.read(0, HEADER_LEN).as_chunks();
+        let [magic, leaves, seal] = [words[0], words[1], words[2]].map(u64::from_le_bytes);
         if seal == 0 || magic != MAGIC {
-            return Err(Error::NoLeaves { path, offset });
+            return foreign("something else");
         }
         if seal != slots::seal(magic, leaves) || leaves == 0 || leaves > fit {
-            let what = format!("the header of the leaves at offset {offset}");
-            let why = format!("it tells of {leaves} leaves, and its seal is {seal:#x}");
-            return Err(Error::LeafDamaged { path, what, why });
+            let what = format!("a header of {leaves} leaves, with the seal {seal:#x}");
+            return Err(Error::damaged(&fresh, what));
         }
-        let found = Self { leaves, ..found };
+        let found = Self::new(fresh, leaves);
         let mut flushed = vec![found.words.flush(0..HEADER_LEN)];
         for leaf in 0..leaves {
             found.first_line(leaf)?;
@@ -167,7 +166,7 @@ impl Leaves {
     /// The value of a key in a leaf, in turn with the other operations of a group.
     ///
     /// # Errors
-    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    /// [`Error::NoSuchLeaf`], [`Error::Damaged`].
     pub async fn look_up(&self, group: &Group, leaf: u64, key: u64) -> Result<Option<u64>> {
         self.check(leaf)?;
         group.fetch(&self.words, Self::place(leaf)).await;
@@ -185,7 +184,7 @@ impl Leaves {
     /// The value of a key in a leaf.
     ///
     /// # Errors
-    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    /// [`Error::NoSuchLeaf`], [`Error::Damaged`].
     pub fn look_up_alone(&self, leaf: u64, key: u64) -> Result<Option<u64>> {
         self.check(leaf)?;
         for slot in slots::each(self.candidates(leaf, key)?) {
@@ -200,7 +199,7 @@ impl Leaves {
     /// inserts that are on their way belong to one group: they may wait for each other.
     ///
     /// # Errors
-    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`];
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`];
     /// [`Error::SharedFence`] or [`Error::Pool`] if a fence fails.
     ///
     /// # Panics
@@ -230,7 +229,7 @@ impl Leaves {
     /// Inserts a pair, durably. Two fences. No group inserts meanwhile: it would borrow these leaves.
     ///
     /// # Errors
-    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`]; what
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`]; what
     /// the pool reports.
     pub fn insert_alone(&mut self, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
@@ -254,7 +253,7 @@ impl Leaves {
     /// The pairs of a leaf, in no order, each compared with its fingerprint.
     ///
     /// # Errors
-    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    /// [`Error::NoSuchLeaf`], [`Error::Damaged`].
     pub fn pairs(&self, leaf: u64) -> Result<Vec<(u64, u64)>> {
         self.check(leaf)?;
         let (used, fingerprints) = self.first_line(leaf)?;
@@ -271,7 +270,7 @@ impl Leaves {
     /// Checks every pair of every leaf.
     ///
     /// # Errors
-    /// [`Error::LeafDamaged`].
+    /// [`Error::Damaged`].
     pub fn verify(&self) -> Result<()> {
         (0..self.leaves).try_for_each(|leaf| self.pairs(leaf).map(drop))
     }
@@ -381,19 +380,18 @@ impl Leaves {
 
     #[cold]
     fn not_its_slots(&self, leaf: u64, word: u64) -> Error {
-        self.damaged(leaf, format!("the word of its used slots is {word:#x}, its check is wrong"))
+        self.damaged(leaf, &format!("the word of its used slots is {word:#x}, its check is wrong"))
     }
 
     #[cold]
     fn not_its_fingerprint(&self, leaf: u64, slot: u32) -> Error {
-        self.damaged(leaf, format!("the key in slot {slot} is not that of its fingerprint"))
+        self.damaged(leaf, &format!("the key in slot {slot} is not that of its fingerprint"))
     }
 
     #[cold]
-    fn damaged(&self, leaf: u64, why: String) -> Error {
-        let path = self.pool().path().to_owned();
-        let what = format!("leaf {leaf} of those at offset {}", self.offset);
-        Error::LeafDamaged { path, what, why }
+    fn damaged(&self, leaf: u64, why: &str) -> Error {
+        let (path, offset) = (self.pool().path().to_owned(), self.offset);
+        Error::Damaged { path, offset, what: format!("leaf {leaf}: {why}") }
     }
 
     /// Where a leaf begins.

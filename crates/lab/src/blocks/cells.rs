@@ -126,7 +126,7 @@ impl<C: Cells> OpenCells<C> {
         self.cells = None;
         match C::open(self.pool.claim(SPACE_AT, C::space_len(shape))?) {
             // So ends a format that was interrupted.
-            Err(Error::ForeignCells { .. }) => self.format(shape),
+            Err(Error::Foreign { .. }) => self.format(shape),
             opened => {
                 self.cells = Some(opened?);
                 Ok(())
@@ -138,7 +138,7 @@ impl<C: Cells> OpenCells<C> {
 fn refusal(error: Error) -> Refusal {
     let what = error.to_string();
     match error {
-        Error::DamagedCells { .. } | Error::ForeignCells { .. } => Refusal::Named(what),
+        Error::Damaged { .. } | Error::Foreign { .. } => Refusal::Named(what),
         _ => Refusal::Failed(what),
     }
 }

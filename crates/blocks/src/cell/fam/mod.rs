@@ -31,7 +31,7 @@ use halite_pmem::Fresh;
 use self::block::{BITS, NEW, OLD};
 use super::header::{self, HEADER_LEN, Technique};
 use super::{CELL_LEN_MAX, Cells, Shape};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Bytes of a unit.
 const UNIT_LEN: u64 = 4;
@@ -235,7 +235,7 @@ impl Fam {
             State::Whole => return Ok(false),
             State::Torn(ahead) => ahead,
             State::Damaged(why) => {
-                return Err(header::damaged(&self.space, format!("cell {index}: {why}")));
+                return Err(Error::damaged(&self.space, format!("cell {index}: {why}")));
             }
         };
         let (words, _) = stored.as_chunks::<8>();
