@@ -426,10 +426,12 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
 
+    #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.0.counters
     }
@@ -443,6 +445,7 @@ impl Pool {
         self.0.write_back
     }
 
+    #[inline]
     pub(crate) fn address(&self, offset: u64) -> *mut u8 {
         self.0.base.address(offset)
     }
@@ -535,8 +538,8 @@ impl Pool {
     pub(crate) fn note_write_back(&self, offset: u64, len: u64) {
         if let Some(medium) = self.medium() {
             locks::point();
-            let len = planted!(FlushRoundedDown, len / crate::LINE * crate::LINE, len);
-            medium.flush(offset, len, Location::caller());
+            let told = planted!(FlushRoundedDown, len / crate::LINE * crate::LINE, len);
+            medium.flush(offset, told, Location::caller());
         }
         if let Some(emulation) = self.emulation() {
             emulation.write_back(offset, len);
