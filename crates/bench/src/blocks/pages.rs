@@ -20,7 +20,7 @@ use halite_blocks::page::{
 use halite_pmem::{Fresh, Pool, UNIT, probe};
 use serde_json::json;
 
-use crate::records::Random;
+use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Scratch};
 
 const EXPERIMENT: &str = "blocks.page";
