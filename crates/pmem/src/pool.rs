@@ -535,8 +535,8 @@ impl Pool {
     pub(crate) fn note_write_back(&self, offset: u64, len: u64) {
         if let Some(medium) = self.medium() {
             locks::point();
-            let len = planted!(FlushRoundedDown, len / crate::LINE * crate::LINE, len);
-            medium.flush(offset, len, Location::caller());
+            let told = planted!(FlushRoundedDown, len / crate::LINE * crate::LINE, len);
+            medium.flush(offset, told, Location::caller());
         }
         if let Some(emulation) = self.emulation() {
             emulation.write_back(offset, len);
