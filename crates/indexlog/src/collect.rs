@@ -12,6 +12,7 @@
 //! While a block is in limbo, its dead records are off their counts and still on the medium. So a
 //! tombstone that counts nothing stays, and moves like a live one, until there is none in limbo.
 
+use halite_blocks::log::frame;
 use halite_engine::Result;
 use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
@@ -348,7 +349,7 @@ pub(crate) fn each_record<'a>(
     let mut at = 0;
     while at < bytes.len() as u64 {
         let rest = &bytes[at as usize..];
-        let read = Record::read(rest, record::seed_at(seed, at));
+        let read = Record::read(rest, frame::place(seed, at));
         let read = read.and_then(|record| match record.next_at(at) {
             next if next <= bytes.len() as u64 => Ok((record, next)),
             _ => Err("the block's used part ends inside its padding"),

@@ -25,7 +25,7 @@ use crate::write::{CATALOGUE, Writer};
 const ROOT: &str = "engine:indexlog";
 
 /// The version of the records' form. Version 1 was never released.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Bounds of a range that together are longer do not fit a record; see [`expand_long_ranges`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use halite_alloc::Device;
+use halite_blocks::log::frame;
 use halite_engine::Result;
 use halite_pmem::{Appender, Fenced, Flushed, Published};
 
 use crate::blocks::Blocks;
 use crate::entry::Entry;
 use crate::read::Readable;
-use crate::record::{self, ALIGN, BATCH_ALIGN, seed_at};
+use crate::record::{self, ALIGN, BATCH_ALIGN};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// The block that is being appended to, and what is about to be.
@@ -110,7 +111,7 @@ impl Tail {
         let current = self.current.as_ref().expect("a block was entered");
         let at = current.appender.tail() + self.chunk.len() as u64;
         let start = self.chunk.len();
-        encode(&mut self.chunk, seed_at(current.seed, at));
+        encode(&mut self.chunk, frame::place(current.seed, at));
         self.chunk.resize(self.chunk.len().next_multiple_of(ALIGN as usize), 0);
         Entry::new(current.block, at, (self.chunk.len() - start) as u64, overflow)
     }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use halite_blocks::log::frame;
 use halite_engine::{Error, Result};
 use halite_pmem::{Fresh, planted};
 
@@ -39,7 +40,7 @@ impl OpenBlock {
         let (mut seqs, mut records, mut durable) = (None, Vec::new(), 0);
         let mut at = 0;
         while at < BLOCK
-            && let Ok(record) = Record::read(&bytes[at as usize..], record::seed_at(seed, at))
+            && let Ok(record) = Record::read(&bytes[at as usize..], frame::place(seed, at))
         {
             let (first, expected) = match seqs {
                 Some((first, last)) => (first, last + 1),
@@ -56,7 +57,7 @@ impl OpenBlock {
         }
         // A later batch that survived may prove that what is missing before it was durable.
         for at in (at.next_multiple_of(BATCH_ALIGN)..BLOCK).step_by(BATCH_ALIGN as usize) {
-            if let Ok(record) = Record::read(&bytes[at as usize..], record::seed_at(seed, at)) {
+            if let Ok(record) = Record::read(&bytes[at as usize..], frame::place(seed, at)) {
                 durable = durable.max(record.durable_before());
             }
         }

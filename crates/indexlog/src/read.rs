@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use halite_blocks::log::frame;
 use halite_engine::{Bytes, Error, KeySpaceId, Result};
 use halite_index::BPlusTree;
 use halite_pmem::{Pinned, Published};
@@ -126,7 +127,7 @@ pub(crate) struct PinnedRecord {
 impl PinnedRecord {
     /// The record, checked.
     pub(crate) fn read(&self) -> Result<Record<'_>> {
-        let seed = record::seed_at(self.seed, self.entry.offset());
+        let seed = frame::place(self.seed, self.entry.offset());
         Record::read(&self.bytes, seed).map_err(|why| {
             record::damage(&self.bytes, self.entry.block(), self.entry.offset(), why).into()
         })

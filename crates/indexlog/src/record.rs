@@ -1,23 +1,23 @@
-//! The stored form of a record.
+//! The stored form of a record: a frame of a log (`blocks/src/log/frame.rs`), whose payload is
 //!
 //! ```text
-//! header (38 bytes)                        key       then, if inline       or else
-//! checksum seq kind flags lag pieces       key_len   value                 pieces × {block, len,
-//!   8       8   1    1     2    2          bytes     value_len bytes       checksum}: 16 bytes
-//! space key_len value_len remaining
-//!   4      4       4         4
+//! header (24 bytes)                        key       then, if inline   or else
+//! seq kind flags lag space key_len         key_len   value             value_len, pieces × {block,
+//!  8   1    1     2    4      4            bytes                       len, checksum}: 4 + 16 × n bytes
+//! remaining
+//!     4
 //! ```
 //!
-//! All numbers are little-endian. Records start at multiples of [`ALIGN`], the first record behind
-//! the end of a batch at a multiple of a line, so that an append never rewrites a line that is
-//! already durable (van Renen §3.3.2).
+//! All numbers are little-endian. What the frame's length leaves behind the key is the value, or what
+//! leads to it. Records start at multiples of [`ALIGN`], the first record behind the end of a batch at a
+//! multiple of a line, so that an append never rewrites a line that is already durable (van Renen
+//! §3.3.2).
 //!
-//! The checksum is over all bytes behind it and is seeded with the pool's salt, the block's number,
-//! how often the block was reused and where in it the record starts: bytes from an earlier life of
-//! the block, from another place, or from a value that imitates a record, are never taken for one. So a
-//! block need not be zeroed before it is reused, and one fence makes a record durable: it is whole, or
-//! it does not have its checksum.
+//! The frame's sum is seeded with the pool's salt, the block's number, how often the block was reused and
+//! where in it the record starts. So a block need not be zeroed before it is reused, and one fence makes
+//! a record durable.
 
+use halite_blocks::log::frame::{self, Torn};
 use halite_engine::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
 use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -37,13 +37,15 @@ pub(crate) const INLINE_LEN_MAX: usize = 32 << 10;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.
 pub(crate) const PIECES_MAX: usize =
-    (BLOCK as usize - KEY_LEN_MAX - size_of::<Header>()) / size_of::<Piece>() - 1;
+    (BLOCK as usize - KEY_LEN_MAX - FIXED - size_of::<U32>()) / size_of::<Piece>() - 1;
 
-/// The fixed part of a record.
+/// What stands before the key, in bytes.
+const FIXED: usize = frame::HEADER_LEN + size_of::<Header>();
+
+/// The fixed part of a record, behind the head of its frame.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Header {
-    checksum: U64,
     /// The record's place in the order of all writes.
     pub(crate) seq: U64,
     kind: u8,
@@ -51,17 +53,17 @@ pub(crate) struct Header {
     /// How far durability was behind when the record was written: everything up to
     /// `seq - 1 - lag` was durable then. [`LAG_UNKNOWN`] if it was further.
     pub(crate) lag: U16,
-    /// Pieces of a value that is not inline.
-    pieces: U16,
     pub(crate) space: U32,
     key_len: U32,
-    value_len: U32,
     /// Records of the same batch (or group, if relocated) behind this one.
     pub(crate) remaining: U32,
 }
 
+/// Where the kind of a record is.
+const KIND_AT: usize = frame::HEADER_LEN + size_of::<U64>();
+
 /// What the shortest record takes, in bytes.
-pub(crate) const LEN_MIN: u64 = (size_of::<Header>() as u64).next_multiple_of(ALIGN);
+pub(crate) const LEN_MIN: u64 = (FIXED as u64).next_multiple_of(ALIGN);
 
 /// The highest number of a record: more than can be written, so that sums of numbers do not wrap.
 const SEQ_MAX: u64 = 1 << 62;
@@ -123,13 +125,7 @@ impl Piece {
 /// What seeds the checksums of a block's records in one of its lives.
 pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
     let lives = planted!(ChecksumWithoutLife, 0, incarnation);
-    let life = u64::from(block) << 32 | u64::from(lives);
-    salt.wrapping_add(life.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
-/// What seeds the checksum of the record at an offset of a block.
-pub(crate) fn seed_at(seed: u64, offset: u64) -> u64 {
-    seed.wrapping_add(offset)
+    frame::seed(salt, u64::from(block) << 32 | u64::from(lives))
 }
 
 /// What a new record says besides its key and value.
@@ -150,7 +146,7 @@ pub(crate) struct Draft<'a> {
 impl Draft<'_> {
     /// Whether a record is too long for its value to be inline.
     pub(crate) fn needs_overflow(key: &[u8], value: &[u8]) -> bool {
-        size_of::<Header>() + key.len() + value.len() > INLINE_LEN_MAX && !value.is_empty()
+        FIXED + key.len() + value.len() > INLINE_LEN_MAX && !value.is_empty()
     }
 
     /// The length of the record in bytes, without padding.
@@ -158,9 +154,9 @@ impl Draft<'_> {
         let body = if self.pieces.is_empty() {
             self.value.map_or(0, <[u8]>::len)
         } else {
-            size_of_val(self.pieces)
+            size_of::<U32>() + size_of_val(self.pieces)
         };
-        (size_of::<Header>() + self.key.len() + body) as u64
+        (FIXED + self.key.len() + body) as u64
     }
 
     /// Appends the record to `out`, without padding.
@@ -170,7 +166,6 @@ impl Draft<'_> {
         let open_end = self.kind == Kind::DeleteRange && self.value.is_none();
         let overflow = !self.pieces.is_empty();
         let header = Header {
-            checksum: 0.into(),
             seq: self.seq.into(),
             kind: match self.kind {
                 Kind::Put => 1,
@@ -179,33 +174,21 @@ impl Draft<'_> {
             },
             flags: (u8::from(overflow) * OVERFLOW) | (u8::from(open_end) * OPEN_END),
             lag: (self.lag.min(LAG_UNKNOWN.into()) as u16).into(),
-            pieces: (self.pieces.len() as u16).into(),
             space: self.space.into(),
             key_len: (self.key.len() as u32).into(),
-            value_len: (value.len() as u32).into(),
             remaining: self.remaining.into(),
         };
+        out.extend_from_slice(&[0; frame::HEADER_LEN]);
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(self.key);
-        out.extend_from_slice(if overflow { self.pieces.as_bytes() } else { value });
-        sign(&mut out[start..], seed);
+        if overflow {
+            out.extend_from_slice(U32::from(value.len() as u32).as_bytes());
+            out.extend_from_slice(self.pieces.as_bytes());
+        } else {
+            out.extend_from_slice(value);
+        }
+        frame::seal(&mut out[start..], seed);
     }
-}
-
-/// Gives a record its checksum.
-fn sign(record: &mut [u8], seed: u64) {
-    let sum = sum(record, seed);
-    record[..8].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// The checksum of a record.
-fn sum(record: &[u8], seed: u64) -> u64 {
-    let summed = planted!(ChecksumOverHeader, &record[8..size_of::<Header>()], &record[8..]);
-    planted!(
-        SixteenBytesAtOnce,
-        xxh3_64_with_seed(&planted::every_other_word(summed), seed),
-        xxh3_64_with_seed(summed, seed)
-    )
 }
 
 /// Appends a copy of a record, moved to a block with another seed, to `out`.
@@ -215,10 +198,11 @@ pub(crate) fn relocate(record: &Record<'_>, remaining: u32, out: &mut Vec<u8>, s
     header.flags |= RELOCATED;
     header.remaining = remaining.into();
     header.lag = LAG_UNKNOWN.into();
+    out.extend_from_slice(&[0; frame::HEADER_LEN]);
     out.extend_from_slice(header.as_bytes());
     out.extend_from_slice(record.key);
     out.extend_from_slice(record.body);
-    sign(&mut out[start..], seed);
+    frame::seal(&mut out[start..], seed);
 }
 
 /// A record that has its checksum.
@@ -227,7 +211,7 @@ pub(crate) struct Record<'a> {
     pub(crate) header: Header,
     pub(crate) kind: Kind,
     pub(crate) key: &'a [u8],
-    /// The value, or its pieces.
+    /// The value; or its length and its pieces.
     body: &'a [u8],
 }
 
@@ -237,42 +221,35 @@ impl<'a> Record<'a> {
     /// # Errors
     /// Why there is none.
     pub(crate) fn read(bytes: &'a [u8], seed: u64) -> Result<Self, &'static str> {
-        let (header, rest) =
-            Header::read_from_prefix(bytes).map_err(|_| "the block ends inside a header")?;
         // First: where there was never a record, this is how most places are told.
-        let kind = match header.kind {
-            1 => Kind::Put,
-            2 => Kind::Delete,
-            3 => Kind::DeleteRange,
-            _ => return Err("it is of an unknown kind"),
+        let kind = match bytes.get(KIND_AT) {
+            Some(1) => Kind::Put,
+            Some(2) => Kind::Delete,
+            Some(3) => Kind::DeleteRange,
+            Some(_) => return Err("it is of an unknown kind"),
+            None => return Err("the block ends inside a header"),
         };
-        let (key_len, value_len) = (header.key_len.get() as usize, header.value_len.get() as usize);
-        let overflow = header.flags & OVERFLOW != 0;
-        let body_len = if overflow {
-            usize::from(header.pieces.get()) * size_of::<Piece>()
-        } else {
-            value_len
-        };
-        let len = size_of::<Header>()
-            .checked_add(key_len)
-            .and_then(|len| len.checked_add(body_len))
-            .filter(|&len| {
-                len <= bytes.len() && key_len <= KEY_LEN_MAX && value_len <= VALUE_LEN_MAX
-            })
-            .ok_or("its lengths reach beyond the block")?;
-        if sum(&bytes[..len], seed) != header.checksum.get() {
-            return Err("it does not have its checksum");
-        }
+        let payload = frame::read(bytes, seed).map_err(|torn| match torn {
+            Torn::Length => "its length reaches beyond the block",
+            Torn::Sum => "it does not have its checksum",
+        })?;
+        let contradicts = "it contradicts itself";
+        let (header, rest) = Header::read_from_prefix(payload).map_err(|_| contradicts)?;
+        let key_len = header.key_len.get() as usize;
+        let (key, body) = rest.split_at_checked(key_len).ok_or(contradicts)?;
         if header.seq.get() > SEQ_MAX {
             return Err("its number is beyond all that is ever written");
         }
-        let (key, body) = rest.split_at(key_len);
-        Ok(Self { header, kind, key, body: &body[..body_len] })
+        let record = Self { header, kind, key, body };
+        if key_len > KEY_LEN_MAX || record.value_len() > VALUE_LEN_MAX {
+            return Err(contradicts);
+        }
+        Ok(record)
     }
 
     /// In bytes, without padding.
     pub(crate) fn len(&self) -> u64 {
-        (size_of::<Header>() + self.key.len() + self.body.len()) as u64
+        (FIXED + self.key.len() + self.body.len()) as u64
     }
 
     /// Where the record behind this one starts, if this one starts at `at`.
@@ -295,12 +272,15 @@ impl<'a> Record<'a> {
 
     /// In bytes.
     pub(crate) fn value_len(&self) -> usize {
-        self.header.value_len.get() as usize
+        if !self.has_overflow() {
+            return self.body.len();
+        }
+        U32::read_from_prefix(self.body).map_or(0, |(len, _)| len.get() as usize)
     }
 
     /// Bytes of the record before an inline value.
     pub(crate) fn value_at(&self) -> usize {
-        size_of::<Header>() + self.key.len()
+        FIXED + self.key.len()
     }
 
     /// The pieces of a value that is not inline; none if the record contradicts itself.
@@ -308,7 +288,8 @@ impl<'a> Record<'a> {
         if !self.has_overflow() {
             return &[];
         }
-        <[Piece]>::ref_from_bytes(self.body).unwrap_or_default()
+        let pieces = self.body.get(size_of::<U32>()..).unwrap_or_default();
+        <[Piece]>::ref_from_bytes(pieces).unwrap_or_default()
     }
 
     /// The end of a deleted range.
@@ -329,7 +310,8 @@ impl<'a> Record<'a> {
 /// read.
 pub(crate) fn damage(bytes: &[u8], block: u32, at: u64, why: &str) -> Damage {
     let mut what = format!("record at block {block}, offset {at}");
-    if let Ok((header, rest)) = Header::read_from_prefix(bytes)
+    if let Some(payload) = bytes.get(frame::HEADER_LEN..)
+        && let Ok((header, rest)) = Header::read_from_prefix(payload)
         && matches!(header.kind, 1..=3)
         && header.key_len.get() as usize <= KEY_LEN_MAX
         && let Some(key) = rest.get(..(header.key_len.get() as usize).min(64))

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use halite_blocks::log::frame;
 use halite_engine::{Progress, VerifyReport};
 
 use crate::engine::Shared;
@@ -37,7 +38,7 @@ impl Shared {
     fn verify_block(&self, block: u32, bytes: &[u8], seed: u64, report: &mut VerifyReport) {
         let mut at = 0;
         while at < bytes.len() as u64 {
-            let record = match Record::read(&bytes[at as usize..], record::seed_at(seed, at)) {
+            let record = match Record::read(&bytes[at as usize..], frame::place(seed, at)) {
                 Ok(record) => record,
                 Err(why) => {
                     // Where the next record starts is not known any more.

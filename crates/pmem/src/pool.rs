@@ -426,10 +426,12 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
 
+    #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.0.counters
     }
@@ -443,6 +445,7 @@ impl Pool {
         self.0.write_back
     }
 
+    #[inline]
     pub(crate) fn address(&self, offset: u64) -> *mut u8 {
         self.0.base.address(offset)
     }

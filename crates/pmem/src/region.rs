@@ -30,6 +30,7 @@ impl Region {
     }
 
     /// What a proof about a part of the region says.
+    #[inline]
     pub(crate) fn range(&self, at: u64, len: u64, writes: u64) -> fence::Range {
         let (pool, offset) = (self.pool.id(), self.offset + at);
         fence::Range { pool, life: self.life, writes, offset, len }
@@ -49,10 +50,12 @@ impl Region {
         }
     }
 
+    #[inline]
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 
+    #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }

@@ -240,6 +240,22 @@ fn words_change_atomically() {
 }
 
 #[test]
+fn many_words_are_loaded_at_once() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let words = pool.claim(64, 64).unwrap().into_words();
+    (0..8).for_each(|number| words.store(8 * number, 100 + number));
+    let before = pool.traffic().loads;
+    assert_eq!(words.load_many(0), [100, 101, 102, 103, 104, 105, 106, 107]);
+    assert_eq!(words.load_many(40), [105, 106]);
+    assert_eq!(pool.traffic().loads - before, 2);
+    for (at, why) in [(48, "beyond the end"), (4, "not a word")] {
+        let load = || words.load_many::<3>(at);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err(), "{why}");
+    }
+}
+
+#[test]
 fn traffic_counts_lines_and_blocks() {
     let (_folder, path) = folder();
     let pool = new_pool(&path, &options());

@@ -8,13 +8,10 @@
 use std::time::{Duration, Instant};
 
 use halite_blocks::log::{Algorithm, Classic, Header, Layout, Log, PopLog, Rawl, Salted};
-use halite_pmem::{Fresh, LINE, Pool, Traffic, probe};
+use halite_pmem::{Fresh, LINE, Pool, Traffic, UNIT, probe};
 use serde_json::json;
 
 use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Scratch};
-
-/// Bytes of entries that a log takes. With other sizes of the log the processor's caches come in.
-const LOG_LEN: u64 = 32 << 20;
 
 /// Fills of one log in `blocks.log-cycle`.
 const FILLS: u64 = 4;
@@ -139,24 +136,28 @@ impl Payloads {
     }
 }
 
-/// A space for a log of [`LOG_LEN`] bytes of entries, none of which a page fault is due for.
-fn space<A: Algorithm>(pool: &Pool, len: u64) -> Result<Fresh> {
-    let mut space = pool.claim(0, (A::CONTROL_LINES + 1) * LINE + len)?;
+/// A space for a log that so many entries fill, in which no page fault is due.
+fn space<A: Algorithm>(pool: &Pool, layout: Layout, size: u64, count: u64) -> Result<Fresh> {
+    let head = (A::CONTROL_LINES + 1) * LINE;
+    let footprint = Log::<A>::format(pool.claim(0, head + LINE)?, layout)?.footprint(size);
+    let mut space = pool.claim(0, head + (count * footprint).next_multiple_of(LINE))?;
     let touched = space.zero(0..space.len());
     pool.fence([touched])?;
     Ok(space)
 }
 
-fn scratch(options: &RunOptions) -> Result<Scratch> {
-    Scratch::new(options, LOG_LEN + halite_pmem::UNIT)
+/// A pool for a log of any algorithm with so many entries.
+fn scratch(options: &RunOptions, size: u64, count: u64) -> Result<Scratch> {
+    let footprint_max = size.next_multiple_of(LINE) + 3 * LINE;
+    Scratch::new(options, (count * footprint_max).next_multiple_of(UNIT) + UNIT)
 }
 
 fn append<A: Algorithm>(options: &RunOptions, layout: Layout, size: u64) -> Result<Vec<Sample>> {
-    let scratch = scratch(options)?;
+    let count = entries(options);
+    let scratch = scratch(options, size, count)?;
     let pool = scratch.pool();
-    let mut log = Log::<A>::format(space::<A>(pool, LOG_LEN)?, layout)?;
+    let mut log = Log::<A>::format(space::<A>(pool, layout, size, count)?, layout)?;
     let payloads = Payloads::new(options, size);
-    let count = entries(options).min(log.remaining() / log.footprint(size));
     let before = pool.traffic();
     let start = Instant::now();
     for number in 0..count {
@@ -170,12 +171,11 @@ fn append<A: Algorithm>(options: &RunOptions, layout: Layout, size: u64) -> Resu
 
 /// A log that is full after each fill; all fills together append as many entries as `blocks.log`.
 fn cycle<A: Algorithm>(options: &RunOptions, layout: Layout, size: u64) -> Result<Vec<Sample>> {
-    let scratch = scratch(options)?;
+    let count = entries(options) / FILLS;
+    let scratch = scratch(options, size, count)?;
     let pool = scratch.pool();
     let payloads = Payloads::new(options, size);
-    let count = entries(options) / FILLS;
-    let footprint = Log::<A>::format(space::<A>(pool, LOG_LEN)?, layout)?.footprint(size);
-    let space = space::<A>(pool, (count * footprint).next_multiple_of(LINE))?;
+    let space = space::<A>(pool, layout, size, count)?;
     let before = pool.traffic();
     let start = Instant::now();
     let mut log = Log::<A>::format(space, layout)?;
@@ -195,12 +195,10 @@ fn cycle<A: Algorithm>(options: &RunOptions, layout: Layout, size: u64) -> Resul
 
 /// The raw loop for the lines of an aligned salted entry.
 fn limit(options: &RunOptions, size: u64) -> Result<Vec<Sample>> {
-    let scratch = scratch(options)?;
-    let pool = scratch.pool();
-    let log = Log::<Salted>::format(space::<Salted>(pool, LOG_LEN)?, Layout::Lines)?;
-    let (footprint, capacity) = (log.footprint(size), log.capacity());
-    let mut space = log.into_space();
-    let count = entries(options).min(capacity / footprint);
+    let count = entries(options);
+    let scratch = scratch(options, size, count)?;
+    let mut space = space::<Salted>(scratch.pool(), Layout::Lines, size, count)?;
+    let footprint = (space.len() - LINE) / count;
     let offsets: Vec<u64> = (0..count).map(|number| LINE + number * footprint).collect();
     let bytes = vec![0x5a; footprint as usize];
     let time = probe::persist_stream(&mut space, &bytes, &offsets);

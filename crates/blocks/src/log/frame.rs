@@ -1,4 +1,4 @@
-//! An entry that says itself whether it is whole.
+//! A frame: an entry of a log that says itself whether it is whole.
 //!
 //! ```text
 //! sum   len   payload
@@ -9,20 +9,32 @@
 //! space and of the place. So bytes from an earlier life, from another place, or from a payload that
 //! imitates an entry are never taken for one, space need not be zeroed before it is used again, and one
 //! fence makes an entry durable: it is whole, or it does not have its sum.
+//!
+//! [`Log`](super::Log)`<`[`Salted`](super::Salted)`>` and the records of the `indexlog` engine are frames.
 
+use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What stands before the payload, in bytes.
 pub const HEADER_LEN: usize = 12;
 
-/// What seeds the sums in one life of a space. [`place`] makes it that of one entry.
+/// Why there is no whole frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Torn {
+    /// What may be read ends before the frame does.
+    Length,
+    /// The payload does not have its sum.
+    Sum,
+}
+
+/// What seeds the sums in one life of a space. [`place`] makes it that of one frame.
 #[inline]
 #[must_use]
 pub fn seed(salt: u64, life: u64) -> u64 {
     salt.wrapping_add(life.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// What seeds the sum of the entry at an offset.
+/// What seeds the sum of the frame at an offset.
 #[inline]
 #[must_use]
 pub fn place(seed: u64, at: u64) -> u64 {
@@ -35,20 +47,40 @@ pub fn place(seed: u64, at: u64) -> u64 {
 /// bytes first if the payload is longer than 240.
 #[inline]
 fn sum(payload: &[u8], seed: u64) -> u64 {
-    (xxh3_64(payload) ^ seed).max(1)
+    let summed = planted!(ChecksumOverHeader, &payload[..payload.len().min(24)], payload);
+    let hash = planted!(
+        SixteenBytesAtOnce,
+        xxh3_64(&halite_pmem::planted::every_other_word(summed)),
+        xxh3_64(summed)
+    );
+    (hash ^ seed).max(1)
 }
 
-/// What stands before `payload` if the entry is stored where `seed` is for.
+/// What stands before `payload` where `seed` is for.
+///
+/// # Panics
+/// If the payload is longer than 4 GiB.
 #[inline]
 #[must_use]
 pub fn header(payload: &[u8], seed: u64) -> [u8; HEADER_LEN] {
+    let len = u32::try_from(payload.len()).expect("a payload has less than 4 GiB");
     let mut header = [0; HEADER_LEN];
     header[..8].copy_from_slice(&sum(payload, seed).to_le_bytes());
-    header[8..].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    header[8..].copy_from_slice(&len.to_le_bytes());
     header
 }
 
-/// The length of the payload that an entry at the start of `bytes` would have; zero if it would not fit.
+/// Completes a frame whose payload stands behind [`HEADER_LEN`] bytes of any content.
+///
+/// # Panics
+/// If it is shorter than that, or as [`header`].
+#[inline]
+pub fn seal(frame: &mut [u8], seed: u64) {
+    let (head, payload) = frame.split_at_mut(HEADER_LEN);
+    head.copy_from_slice(&header(payload, seed));
+}
+
+/// The length of the payload that a frame at the start of `bytes` would have; zero if it would not fit.
 #[must_use]
 pub fn len(bytes: &[u8]) -> u64 {
     let len =
@@ -56,12 +88,17 @@ pub fn len(bytes: &[u8]) -> u64 {
     u64::from(len) * u64::from(len as usize + HEADER_LEN <= bytes.len())
 }
 
-/// The payload of the entry at the start of `bytes`, if there is a whole one.
+/// The payload of the frame at the start of `bytes`, which reach to the end of what may be read.
+///
+/// # Errors
+/// Why there is none.
 #[inline]
-#[must_use]
-pub fn read(bytes: &[u8], seed: u64) -> Option<&[u8]> {
-    let (found, rest) = bytes.split_first_chunk::<8>()?;
-    let (len, rest) = rest.split_first_chunk::<4>()?;
-    let payload = rest.get(..u32::from_le_bytes(*len) as usize)?;
-    (u64::from_le_bytes(*found) == sum(payload, seed)).then_some(payload)
+pub fn read(bytes: &[u8], seed: u64) -> Result<&[u8], Torn> {
+    let (found, rest) = bytes.split_first_chunk::<8>().ok_or(Torn::Length)?;
+    let (len, rest) = rest.split_first_chunk::<4>().ok_or(Torn::Length)?;
+    let payload = rest.get(..u32::from_le_bytes(*len) as usize).ok_or(Torn::Length)?;
+    if u64::from_le_bytes(*found) != sum(payload, seed) {
+        return Err(Torn::Sum);
+    }
+    Ok(payload)
 }

@@ -72,7 +72,8 @@ impl Head {
         let kind = layout << 24 | u64::from(self.algorithm) << 16 | u64::from(VERSION);
         let fixed = [kind, space.len(), self.life.salt];
         let [kind, len, salt] = fixed;
-        space.write_words(0, &[self.life_word(), kind, len, salt, checksum(fixed), MAGIC]);
+        space.write_words(0, &[self.life_word(), kind, len, salt, checksum(fixed)]);
+        space.write_words(MAGIC_AT, &[MAGIC]);
         space.flush(0..LINE)
     }
 

@@ -74,7 +74,8 @@ impl<const FIELDS: u64> Algorithm for Header<FIELDS> {
         self.size = at + footprint;
         let field = Self::field(self.next);
         self.next = (self.next + 1) % FIELDS;
-        space.write_words(field, &[self.size, self.life]);
+        space.write_words(field, &[self.size]);
+        space.write_words(field + 8, &[self.life]);
         space.pool().fence([space.flush(field..field + 16)])?;
         Ok(())
     }

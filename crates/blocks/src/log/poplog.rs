@@ -83,10 +83,19 @@ mod population {
     #[inline]
     pub(super) fn count(bytes: &[u8]) -> u64 {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has the instruction.
+        if is_x86_feature_detected!("avx512vpopcntdq") {
+            // SAFETY: the processor has the instructions.
+            return unsafe { by_vectors(bytes) };
+        } else if is_x86_feature_detected!("popcnt") {
+            // SAFETY: as above.
             return unsafe { by_instruction(bytes) };
         }
+        by_words(bytes)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512vpopcntdq")]
+    fn by_vectors(bytes: &[u8]) -> u64 {
         by_words(bytes)
     }
 

@@ -150,9 +150,26 @@ impl Algorithm for Rawl {
 /// Makes a group of the words behind the first.
 #[inline]
 fn seal(group: &mut [u8], valid: u64) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { seal_by_avx512(group, valid) };
+    }
+    seal_words(group, valid);
+}
+
+/// The baseline of x86-64 has no shifts by as many places as the lane's number.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn seal_by_avx512(group: &mut [u8], valid: u64) {
+    seal_words(group, valid);
+}
+
+#[inline(always)]
+fn seal_words(group: &mut [u8], valid: u64) {
     let (tops, words) = group.split_first_chunk_mut::<8>().expect("a group has a first word");
     let mut bits = valid;
-    for (number, bytes) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+    for (number, bytes) in (0_u64..).zip(words.as_chunks_mut::<8>().0) {
         let word = u64::from_le_bytes(*bytes);
         bits |= word >> 63 << number;
         *bytes = (word & !TOP | valid).to_le_bytes();

@@ -7,6 +7,12 @@
 //! An append is 1 flush, 1 fence, ⌈(12 + n) / 64⌉ lines. A reset is one line and one fence, a format
 //! three of each.
 //!
+//! **Why sums, and not a tag in each line.** Tags of the epoch, 8 bytes in every line of 64, do without a
+//! hash, but they hold only if the tag arrives last in its line, so lines have to be stored through the
+//! cache and flushed. Measured side by side on tmpfs, ns an append of 16 / 64 / 128 / 256 / 512 bytes:
+//! sums 217 / 224 / 229 / 243 / 263, tags 236 / 264 / 290 / 356 / 491, the same lines streamed and
+//! fenced by a raw loop 199 / 202 / 207 / 212 / 223.
+//!
 //! When a log is opened, the sum behind the last entry becomes zero, which no entry has. Otherwise the
 //! lines of a torn entry, of which the one with the sum did arrive, could be made whole by the
 //! lines of the next append, torn in turn.
@@ -55,7 +61,7 @@ impl Algorithm for Salted {
     }
 
     fn read<'a>(&self, space: &'a [u8], at: u64) -> Option<Cow<'a, [u8]>> {
-        let entry = frame::read(space.get(at as usize..)?, frame::place(self.seed, at))?;
+        let entry = frame::read(space.get(at as usize..)?, frame::place(self.seed, at)).ok()?;
         (self.footprint(entry.len() as u64) <= space.len() as u64 - at)
             .then_some(Cow::Borrowed(entry))
     }

@@ -34,7 +34,7 @@ impl Staging {
         entry: &[u8],
     ) -> Result<()> {
         let chunk = &mut self.0.0;
-        space.persist_stream(|streaming| {
+        let persisted = space.persist_stream(|streaming| {
             let (first, mut rest) = entry.split_at(entry.len().min(CHUNK - header.len()));
             let mut filled = header.len() + first.len();
             chunk[..header.len()].copy_from_slice(header);
@@ -50,8 +50,8 @@ impl Staging {
             let end = (footprint - (to - at)) as usize;
             chunk[filled..end].fill(0);
             streaming.write(to, &chunk[..end]);
-        })?;
-        Ok(())
+        });
+        Ok(persisted?)
     }
 
     /// Where words may be composed.

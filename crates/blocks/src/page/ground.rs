@@ -28,6 +28,9 @@ const PART: u64 = 4096;
 /// Where the lines of the slots begin.
 pub(super) const LINES_AT: u64 = PART;
 
+/// What stores are called in messages.
+const WANTED: &str = "page store";
+
 /// A technique, and what it needs on the medium.
 #[derive(Clone, Copy)]
 pub(super) struct Technique {
@@ -123,25 +126,24 @@ impl Ground {
         let header = space.read(0, size_of::<Header>() as u64);
         let header = Header::read_from_bytes(header).expect("as many bytes as it has");
         if header.magic != MAGIC {
-            return Err(Error::NoPageStore);
+            return Err(Error::foreign(&space, WANTED, "something else"));
         }
         if header.version != VERSION {
-            return Err(Error::PageStoreVersion { version: header.version, known: VERSION });
+            let found = format!("one of format {}; this program reads {VERSION}", header.version);
+            return Err(Error::foreign(&space, WANTED, found));
         }
         if header.checksum != header.checksum() {
-            return Err(damaged("the header is not whole"));
+            return Err(Error::damaged(&space, "the header of the pages is not whole"));
         }
         if header.technique != technique.number {
-            return Err(Error::OtherTechnique {
-                number: header.technique,
-                expected: technique.name,
-            });
+            let found = format!("one of the technique of number {}", header.technique);
+            return Err(Error::foreign(&space, technique.name, found));
         }
         let page_size = PageSize::new(header.page_len.into())
-            .map_err(|_| damaged(format!("its pages have {} bytes", header.page_len)))?;
+            .map_err(|_| Error::damaged(&space, format!("pages of {} bytes", header.page_len)))?;
         let shape = Shape { page_size, pages: header.pages };
         if shape.pages == 0 {
-            return Err(damaged("it has no pages"));
+            return Err(Error::damaged(&space, "a page store without pages"));
         }
         check_space(&space, Self::len(technique, shape))?;
         Ok(Self::new(technique, space, shape, header.salt))
@@ -206,8 +208,13 @@ impl Ground {
         match word {
             0 => Ok(None),
             _ if self.seal(at, value) == word => Ok(Some(value)),
-            _ => Err(damaged(format!("the word at offset {at} has a wrong check"))),
+            _ => Err(self.damaged(format!("the word at offset {at} has a wrong check"))),
         }
+    }
+
+    /// What is wrong with what the store has on the medium.
+    pub(super) fn damaged(&self, what: String) -> Error {
+        Error::damaged(&self.space, what)
     }
 
     /// That a page is one of the store's, and a buffer as large as these.
@@ -237,11 +244,6 @@ fn check(salt: u64, at: u64, value: u64) -> u64 {
     (mixed >> (64 - CHECK_BITS)).max(1)
 }
 
-/// What is wrong with what a store has on the medium.
-pub(super) fn damaged(what: impl Into<String>) -> Error {
-    Error::PageStoreDamaged { what: what.into() }
-}
-
 /// What is in a spare slot means nothing, and one that is not spare is a page.
 fn zeroed_len(technique: Technique, ground: &Ground, needed: u64) -> u64 {
     if technique.spare_slots > 0 { ground.slots_at } else { needed }
@@ -252,7 +254,7 @@ fn check_space(space: &Fresh, needed: u64) -> Result<()> {
         return Err(Error::PageSpaceMisaligned { offset: space.offset() });
     }
     if space.len() < needed {
-        return Err(Error::PageSpaceTooSmall { len: space.len(), needed });
+        return Err(Error::DoesNotFit { what: "pages", needed, len: space.len() });
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::buffer::{AlignedBytes, bytes_of};
 use super::copy::{Overlay, put};
-use super::ground::{Ground, damaged};
+use super::ground::Ground;
 use super::slots::Version;
 use super::{DirtyLines, PageBuffer, PageSize};
 use crate::{Error, Result};
@@ -169,7 +169,7 @@ impl SealedLog {
                 ground.space.read(log.at + place * entry_max(page_size), entry_max(page_size));
             if let Some(whole) = Entry::parse(stored, page_size, salt) {
                 if whole.number % 2 != place {
-                    return Err(damaged(format!("entry {} of the micro log", whole.number)));
+                    return Err(ground.damaged(format!("entry {} of the micro log", whole.number)));
                 }
                 *entry = whole;
             } else {
@@ -184,7 +184,7 @@ impl SealedLog {
         let [even, odd] = &log.entries;
         if even.number > 0 && odd.number > 0 && even.number.abs_diff(odd.number) != 1 {
             let (even, odd) = (even.number, odd.number);
-            return Err(damaged(format!("the micro log has the entries {even} and {odd}")));
+            return Err(ground.damaged(format!("the micro log has the entries {even} and {odd}")));
         }
         log.number = even.number.max(odd.number);
         let mut entries = [even, odd];
@@ -193,7 +193,9 @@ impl SealedLog {
         for entry in applied.clone() {
             if entry.page >= ground.shape.pages || entry.version.slot >= ground.slots {
                 let (page, slot) = (entry.page, entry.version.slot);
-                return Err(damaged(format!("the micro log is for page {page} in slot {slot}")));
+                return Err(
+                    ground.damaged(format!("the micro log is for page {page} in slot {slot}"))
+                );
             }
         }
         let applied = applied

@@ -4,6 +4,7 @@
 
 pub mod cells;
 pub mod leaves;
+pub mod logs;
 pub mod pages;
 
 use crate::Rules;
@@ -18,6 +19,7 @@ pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
     let mut jobs: Vec<Box<dyn Job>> = Vec::new();
     jobs.extend(cells::jobs(&rules));
     jobs.extend(leaves::jobs(&rules));
+    jobs.extend(logs::jobs(&rules));
     jobs.extend(pages::jobs(&rules));
     jobs
 }
