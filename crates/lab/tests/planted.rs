@@ -57,7 +57,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::CutBlocksFreedOldestFirst => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 100),
         Bug::KilledProcessTrusted => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
         Bug::CutKeptBeforeDropped => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
-        Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 20),
+        Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
