@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_bench::{Contender, Error, Params, Result, RunOptions, Scratch, StoreResult};
+use halite_bench::kv::StoreResult;
+use halite_bench::{Contender, Error, Params, Result, RunOptions, Scratch};
 use serde_json::Value;
 
 use obj::Pattern;
