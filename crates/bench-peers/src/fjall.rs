@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use halite_bench::{Store, StoreResult};
+use halite_bench::kv::{Session, Store, StoreResult};
 
 use crate::CACHE_BYTES;
 
@@ -11,12 +11,6 @@ use crate::CACHE_BYTES;
 #[derive(Default)]
 pub(crate) struct Fjall {
     open: Option<(Database, Keyspace)>,
-}
-
-impl Fjall {
-    fn opened(&self) -> StoreResult<&(Database, Keyspace)> {
-        self.open.as_ref().ok_or_else(|| "the store is closed".into())
-    }
 }
 
 impl Store for Fjall {
@@ -45,17 +39,33 @@ impl Store for Fjall {
         Ok(())
     }
 
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
+        let (database, records) = self.open.as_ref().ok_or("the store is closed")?;
+        Ok(Box::new(FjallSession { database, records }))
+    }
+}
+
+struct FjallSession<'a> {
+    database: &'a Database,
+    records: &'a Keyspace,
+}
+
+impl Session for FjallSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        let (database, records) = self.opened()?;
-        records.insert(key, value)?;
-        Ok(database.persist(PersistMode::SyncData)?)
+        self.records.insert(key, value)?;
+        Ok(self.database.persist(PersistMode::SyncData)?)
     }
 
     fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        if let Some(value) = self.opened()?.1.get(key)? {
+        if let Some(value) = self.records.get(key)? {
             read(&value);
         }
         Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
+        self.records.remove(key)?;
+        Ok(self.database.persist(PersistMode::SyncData)?)
     }
 
     fn scan(
@@ -64,7 +74,7 @@ impl Store for Fjall {
         limit: u64,
         read: &mut dyn FnMut(&[u8], &[u8]),
     ) -> StoreResult<()> {
-        for pair in self.opened()?.1.range(start..).take(limit as usize) {
+        for pair in self.records.range(start..).take(limit as usize) {
             let (key, value) = pair.into_inner()?;
             read(&key, &value);
         }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use halite_bench::{Store, StoreResult};
+use halite_bench::kv::{Session, Store, StoreResult};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions};
 
@@ -14,12 +14,6 @@ const MAP_BYTES: usize = 64 << 30;
 #[derive(Default)]
 pub(crate) struct Lmdb {
     open: Option<(Env, Database<'static, Bytes, Bytes>)>,
-}
-
-impl Lmdb {
-    fn opened(&self) -> StoreResult<&(Env, Database<'static, Bytes, Bytes>)> {
-        self.open.as_ref().ok_or_else(|| "the store is closed".into())
-    }
 }
 
 impl Store for Lmdb {
@@ -54,20 +48,36 @@ impl Store for Lmdb {
         Ok(())
     }
 
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
+        let (env, records) = self.open.as_ref().ok_or("the store is closed")?;
+        Ok(Box::new(LmdbSession { env, records }))
+    }
+}
+
+struct LmdbSession<'a> {
+    env: &'a Env,
+    records: &'a Database<'static, Bytes, Bytes>,
+}
+
+impl Session for LmdbSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        let (env, records) = self.opened()?;
-        let mut transaction = env.write_txn()?;
-        records.put(&mut transaction, key, value)?;
+        let mut transaction = self.env.write_txn()?;
+        self.records.put(&mut transaction, key, value)?;
         Ok(transaction.commit()?)
     }
 
     fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        let (env, records) = self.opened()?;
-        let transaction = env.read_txn()?;
-        if let Some(value) = records.get(&transaction, key)? {
+        let transaction = self.env.read_txn()?;
+        if let Some(value) = self.records.get(&transaction, key)? {
             read(value);
         }
         Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
+        let mut transaction = self.env.write_txn()?;
+        self.records.delete(&mut transaction, key)?;
+        Ok(transaction.commit()?)
     }
 
     fn scan(
@@ -76,10 +86,9 @@ impl Store for Lmdb {
         limit: u64,
         read: &mut dyn FnMut(&[u8], &[u8]),
     ) -> StoreResult<()> {
-        let (env, records) = self.opened()?;
-        let transaction = env.read_txn()?;
+        let transaction = self.env.read_txn()?;
         let range = (Bound::Included(start), Bound::Unbounded);
-        for pair in records.range(&transaction, &range)?.take(limit as usize) {
+        for pair in self.records.range(&transaction, &range)?.take(limit as usize) {
             let (key, value) = pair?;
             read(key, value);
         }

@@ -1,6 +1,7 @@
 //! The peers that this program is built with.
 
-use halite_bench::{Contender, Params, Peers, Result, RunOptions, Store};
+use halite_bench::kv::Store;
+use halite_bench::{Contender, Params, Peers, Result, RunOptions};
 
 /// All of them.
 pub(crate) struct BuiltIn;

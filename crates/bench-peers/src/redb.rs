@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use halite_bench::{Store, StoreResult};
+use halite_bench::kv::{Session, Store, StoreResult};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
 use crate::CACHE_BYTES;
@@ -13,12 +13,6 @@ const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records
 #[derive(Default)]
 pub(crate) struct Redb {
     open: Option<Database>,
-}
-
-impl Redb {
-    fn opened(&self) -> StoreResult<&Database> {
-        self.open.as_ref().ok_or_else(|| "the store is closed".into())
-    }
 }
 
 impl Store for Redb {
@@ -46,19 +40,34 @@ impl Store for Redb {
         Ok(())
     }
 
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
+        Ok(Box::new(RedbSession(self.open.as_ref().ok_or("the store is closed")?)))
+    }
+}
+
+struct RedbSession<'a>(&'a Database);
+
+impl Session for RedbSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        let mut transaction = self.opened()?.begin_write()?;
+        let mut transaction = self.0.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         transaction.open_table(RECORDS)?.insert(key, value)?;
         Ok(transaction.commit()?)
     }
 
     fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        let records = self.opened()?.begin_read()?.open_table(RECORDS)?;
+        let records = self.0.begin_read()?.open_table(RECORDS)?;
         if let Some(value) = records.get(key)? {
             read(value.value());
         }
         Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
+        let mut transaction = self.0.begin_write()?;
+        transaction.set_durability(Durability::Immediate)?;
+        transaction.open_table(RECORDS)?.remove(key)?;
+        Ok(transaction.commit()?)
     }
 
     fn scan(
@@ -67,7 +76,7 @@ impl Store for Redb {
         limit: u64,
         read: &mut dyn FnMut(&[u8], &[u8]),
     ) -> StoreResult<()> {
-        let records = self.opened()?.begin_read()?.open_table(RECORDS)?;
+        let records = self.0.begin_read()?.open_table(RECORDS)?;
         for pair in records.range(start..)?.take(limit as usize) {
             let (key, value) = pair?;
             read(key.value(), value.value());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use halite_bench::{Store, StoreResult};
+use halite_bench::kv::{Session, Store, StoreResult};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Direction, IteratorMode, Options, WriteOptions,
 };
@@ -10,23 +10,9 @@ use rocksdb::{
 use crate::CACHE_BYTES;
 
 /// RocksDB, its write-ahead log synced by each put.
+#[derive(Default)]
 pub(crate) struct RocksDb {
     open: Option<DB>,
-    synced: WriteOptions,
-}
-
-impl Default for RocksDb {
-    fn default() -> Self {
-        let mut synced = WriteOptions::default();
-        synced.set_sync(true);
-        Self { open: None, synced }
-    }
-}
-
-impl RocksDb {
-    fn opened(&self) -> StoreResult<&DB> {
-        self.open.as_ref().ok_or_else(|| "the store is closed".into())
-    }
 }
 
 impl Store for RocksDb {
@@ -55,15 +41,33 @@ impl Store for RocksDb {
         Ok(())
     }
 
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
+        let database = self.open.as_ref().ok_or("the store is closed")?;
+        let mut synced = WriteOptions::default();
+        synced.set_sync(true);
+        Ok(Box::new(RocksDbSession { database, synced }))
+    }
+}
+
+struct RocksDbSession<'a> {
+    database: &'a DB,
+    synced: WriteOptions,
+}
+
+impl Session for RocksDbSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        Ok(self.opened()?.put_opt(key, value, &self.synced)?)
+        Ok(self.database.put_opt(key, value, &self.synced)?)
     }
 
     fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        if let Some(value) = self.opened()?.get_pinned(key)? {
+        if let Some(value) = self.database.get_pinned(key)? {
             read(&value);
         }
         Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
+        Ok(self.database.delete_opt(key, &self.synced)?)
     }
 
     fn scan(
@@ -73,7 +77,7 @@ impl Store for RocksDb {
         read: &mut dyn FnMut(&[u8], &[u8]),
     ) -> StoreResult<()> {
         let from = IteratorMode::From(start, Direction::Forward);
-        for pair in self.opened()?.iterator(from).take(limit as usize) {
+        for pair in self.database.iterator(from).take(limit as usize) {
             let (key, value) = pair?;
             read(&key, &value);
         }

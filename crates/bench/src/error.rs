@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::store::StoreError;
+use crate::kv::StoreError;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -108,14 +108,12 @@ pub enum Error {
     Pool(#[from] halite_pmem::Error),
 
     /// An option makes no sense.
-    #[error("{option} is {value}; it must be at least {least}")]
-    Option {
+    #[error("{option}: {why}")]
+    Wrong {
         /// The option.
         option: &'static str,
-        /// Its value.
-        value: u64,
-        /// The least that makes sense.
-        least: u64,
+        /// What is wrong with it.
+        why: String,
     },
 }
 

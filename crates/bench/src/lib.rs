@@ -1,10 +1,10 @@
-//! Workloads that measure key-value stores.
+//! Measurements of Halite: of the medium, of the building blocks, and of whole stores.
 //!
-//! [`kv`] is the first: one thread puts, gets, scans and reopens. It drives anything that is a
-//! [`Store`]; [`HaliteStore`] is Halite, other adapters live beside the program that compares.
-//! Stores take turns phase by phase, so that noise of the machine hits all of them alike, and what
-//! they return is checked against what was put, so that a store cannot be fast by being wrong. The
-//! outcome is a [`Report`]: a table by [`Display`](std::fmt::Display), or JSON.
+//! [`command`] is the command line, which the `halite` command and the program with other people's
+//! stores share. It makes a [`Run`] and hands it to experiments: those of [`blocks`], or the
+//! workloads of [`kv`]. An experiment is a number of comparisons ([`Run::compare`]): in each repeat
+//! its [`Contender`]s take turns, so that what the machine does meanwhile hits all alike. What comes
+//! out are [`Row`]s, which go into a [`table()`] and into JSON.
 #![forbid(unsafe_code)]
 
 pub mod blocks;
@@ -12,33 +12,22 @@ pub mod command;
 pub mod device;
 mod error;
 mod experiment;
-mod halite_store;
 pub mod html;
-mod killed;
-mod kv;
+pub mod kv;
 mod machine;
-mod options;
 mod peers;
-mod records;
-mod report;
+mod random;
 mod row;
 mod run;
 mod scratch;
-mod store;
 mod summary;
 mod table;
 
 pub use error::{Error, Result};
 pub use experiment::{BLOCKS, DEVICE, Experiment};
-pub use halite_store::HaliteStore;
-pub use killed::{ChildCommand, load_and_wait};
-pub use kv::{Hooks, kv};
-pub use options::KvOptions;
 pub use peers::Peers;
-pub use report::{Phase, PhaseRow, PutTraffic, Ratio, Report};
 pub use row::{Params, Repeats, Row, Sample};
 pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
 pub use scratch::Scratch;
-pub use store::{Counters, Store, StoreError, StoreResult};
 pub use summary::Summary;
 pub use table::table;

@@ -1,8 +1,12 @@
 //! Other people's software under the same measurements.
 
+use crate::kv::Store;
 use crate::row::Params;
 use crate::run::{Contender, RunOptions};
-use crate::{Error, Result, Store};
+use crate::{Error, Result};
+
+/// The peers of `halite bench kv`, whether they are built into a program or not.
+pub(crate) const STORES: &[&str] = &["fjall", "lmdb", "redb", "rocksdb"];
 
 /// The peers of `halite bench blocks`.
 pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];
@@ -44,14 +48,22 @@ impl Peers for () {
 }
 
 /// Which of the peers `known` to the subcommand `workload` take part: those `asked` for, or all that
-/// are built in.
+/// are built in. Under a profile there are none, because it slows down Halite alone.
 pub(crate) fn choose(
     peers: &dyn Peers,
     workload: &'static str,
     known: &'static [&'static str],
     asked: &[String],
+    is_profiled: bool,
 ) -> Result<Vec<String>> {
     let built = peers.names();
+    if is_profiled && !asked.is_empty() {
+        let why = "a profile slows down Halite alone; leave out --peer or --profile".to_owned();
+        return Err(Error::Wrong { option: "--peer", why });
+    }
+    if is_profiled {
+        return Ok(Vec::new());
+    }
     if asked.is_empty() {
         let chosen = known.iter().filter(|name| built.contains(name));
         return Ok(chosen.map(|name| (*name).to_owned()).collect());

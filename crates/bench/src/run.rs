@@ -52,12 +52,22 @@ pub struct Contender<'a> {
     pub measure: Box<dyn FnMut() -> Result<Vec<Sample>> + 'a>,
     /// What the source reports for a metric.
     pub source: Option<(&'static str, f64)>,
+    /// What it alone is run with: parameters of its rows beside those of the comparison.
+    pub params: Params,
 }
 
 impl<'a> Contender<'a> {
     /// A subject.
     pub fn new(name: impl Into<String>, measure: impl FnMut() -> Result<Vec<Sample>> + 'a) -> Self {
-        Self { name: name.into(), measure: Box::new(measure), source: None }
+        let params = Params::new();
+        Self { name: name.into(), measure: Box::new(measure), source: None, params }
+    }
+
+    /// The subject, and a parameter of its rows alone.
+    #[must_use]
+    pub fn with_param(mut self, name: &str, value: serde_json::Value) -> Self {
+        self.params.insert(name.to_owned(), value);
+        self
     }
 
     /// The subject, and what the source reports of it for a metric.
@@ -76,6 +86,7 @@ struct Turn<'a> {
     name: &'a str,
     measure: &'a mut (dyn FnMut() -> Result<Vec<Sample>> + 'a),
     source: Option<(&'static str, f64)>,
+    params: &'a Params,
     samples: Vec<Repeats>,
 }
 
@@ -85,6 +96,7 @@ impl<'a> Turn<'a> {
             name: &contender.name,
             measure: &mut *contender.measure,
             source: contender.source,
+            params: &contender.params,
             samples: Vec::new(),
         }
     }
@@ -171,8 +183,10 @@ impl<'a> Run<'a> {
         let limits = turns.iter().find(|turn| turn.name == LIMIT);
         let limits = limits.map(|turn| turn.samples.clone()).unwrap_or_default();
         for turn in &turns {
+            let mut params = params.clone();
+            params.extend(turn.params.clone());
             for repeats in &turn.samples {
-                let Some(mut row) = Row::of(experiment, turn.name, params, repeats) else {
+                let Some(mut row) = Row::of(experiment, turn.name, &params, repeats) else {
                     continue;
                 };
                 let limit = limits.iter().find(|limit| limit.metric == row.metric);

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use halite_pmem::Fresh;
+
 use crate::page::PageSize;
 
 /// A result of this crate.
@@ -15,6 +17,44 @@ pub enum Error {
     /// The pool cannot.
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),
+
+    /// A space holds something else than what it was opened as, or formatting it was interrupted.
+    #[error(
+        "{}: no {wanted} at {offset}, but {found}; open what is there, or format the space",
+        path.display()
+    )]
+    Foreign {
+        /// The pool.
+        path: PathBuf,
+        /// Where the space begins in it, in bytes.
+        offset: u64,
+        /// What was to be opened.
+        wanted: &'static str,
+        /// What is there instead.
+        found: String,
+    },
+
+    /// What is stored is not as any crash leaves it: the medium lost or changed something.
+    #[error("{}: damaged, in what begins at {offset}: {what}; restore it from a copy", path.display())]
+    Damaged {
+        /// The pool.
+        path: PathBuf,
+        /// Where the space begins in it, in bytes.
+        offset: u64,
+        /// Which part, and why it cannot be.
+        what: String,
+    },
+
+    /// A space is too short for what is to be in it.
+    #[error("{what} need {needed} bytes, the space has {len}; take fewer, or a longer space")]
+    DoesNotFit {
+        /// What is to be in it.
+        what: &'static str,
+        /// What that needs, in bytes.
+        needed: u64,
+        /// The length of the space in bytes.
+        len: u64,
+    },
 
     /// The space holds something else than a log, or formatting it was interrupted.
     #[error("there is no log at offset {offset} of the pool; format the space as one first")]
@@ -107,50 +147,23 @@ pub enum Error {
         offset: u64,
     },
 
-    /// A space holds no cells of the technique that is to open it.
+    /// An earlier write of a cell failed.
     #[error(
-        "{}: no {wanted} cells at {offset}, but {found}; open what is there, or format the space",
+        "{}: an earlier write to the cells at {offset} failed, so what they have is not known; open \
+         them again",
         path.display()
     )]
-    ForeignCells {
+    CellsFailed {
         /// The pool.
         path: PathBuf,
         /// Where the space begins in it, in bytes.
         offset: u64,
-        /// The technique that was to open it.
-        wanted: &'static str,
-        /// What is there instead.
-        found: String,
-    },
-
-    /// Cells are not as any crash leaves them: the medium lost or changed something.
-    #[error("{}: damaged cells at {offset}: {what}; restore them from a copy", path.display())]
-    DamagedCells {
-        /// The pool.
-        path: PathBuf,
-        /// Where the space begins in it, in bytes.
-        offset: u64,
-        /// Which part, and why it cannot be.
-        what: String,
     },
 
     /// There are no cells of such a length.
     #[error("a cell of {len} bytes: it must have 16 to 128, a multiple of 16")]
     CellLen {
         /// The length in bytes.
-        len: u64,
-    },
-
-    /// A space is too short for its cells.
-    #[error(
-        "{count} cells need {needed} bytes, the space has {len}; take fewer, or a longer space"
-    )]
-    CellsDoNotFit {
-        /// How many.
-        count: u64,
-        /// What they need, in bytes.
-        needed: u64,
-        /// The length of the space in bytes.
         len: u64,
     },
 
@@ -174,48 +187,6 @@ pub enum Error {
     PageSpaceMisaligned {
         /// Of the space in its pool.
         offset: u64,
-    },
-
-    /// The space has no room for the page store that is to be in it.
-    #[error("a page store of {needed} bytes does not fit into a space of {len}")]
-    PageSpaceTooSmall {
-        /// The length of the space in bytes.
-        len: u64,
-        /// The length of the store in bytes.
-        needed: u64,
-    },
-
-    /// There is something else in the space, or nothing.
-    #[error("this is not a page store; create one, or open the space as what it is")]
-    NoPageStore,
-
-    /// The page store is of another version of the format.
-    #[error(
-        "the page store has format {version}, this program knows {known}; use the one that made it"
-    )]
-    PageStoreVersion {
-        /// Of the store.
-        version: u32,
-        /// Of this program.
-        known: u32,
-    },
-
-    /// The page store was made by another technique.
-    #[error(
-        "the page store's technique has number {number}, not that of `{expected}`; open it by its own"
-    )]
-    OtherTechnique {
-        /// In the store.
-        number: u32,
-        /// The one that was to open it.
-        expected: &'static str,
-    },
-
-    /// What the page store has on the medium cannot have been written by it.
-    #[error("damaged: page store: {what}; restore it from a copy")]
-    PageStoreDamaged {
-        /// What is wrong.
-        what: String,
     },
 
     /// The page was not written whole before a crash, or was damaged since.
@@ -255,26 +226,6 @@ pub enum Error {
     #[error("a fence that several operations share: {0}")]
     SharedFence(Arc<halite_pmem::Error>),
 
-    /// A range has no leaves: its header was never written, or is another's.
-    #[error("{}: there are no leaves at offset {offset}; format them first", path.display())]
-    NoLeaves {
-        /// The pool's file.
-        path: PathBuf,
-        /// Where the leaves should begin.
-        offset: u64,
-    },
-
-    /// What is stored of a leaf, or of the header of all leaves, contradicts itself.
-    #[error("{}: {what} is damaged: {why}; restore it from a copy", path.display())]
-    LeafDamaged {
-        /// The pool's file.
-        path: PathBuf,
-        /// Which leaf, or the header.
-        what: String,
-        /// What is wrong with it.
-        why: String,
-    },
-
     /// There is no leaf of this number.
     #[error("there is no leaf {leaf}: there are {leaves}, counted from 0")]
     NoSuchLeaf {
@@ -299,4 +250,18 @@ pub enum Error {
         /// The key.
         key: u64,
     },
+}
+
+impl Error {
+    /// [`Error::Foreign`] about a space.
+    pub(crate) fn foreign(space: &Fresh, wanted: &'static str, found: impl Into<String>) -> Self {
+        let (path, offset) = (space.pool().path().to_owned(), space.offset());
+        Self::Foreign { path, offset, wanted, found: found.into() }
+    }
+
+    /// [`Error::Damaged`] about a space.
+    pub(crate) fn damaged(space: &Fresh, what: impl Into<String>) -> Self {
+        let (path, offset) = (space.pool().path().to_owned(), space.offset());
+        Self::Damaged { path, offset, what: what.into() }
+    }
 }

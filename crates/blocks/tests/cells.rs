@@ -1,10 +1,11 @@
 //! What every technique promises of a cell.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use halite_blocks::Error;
 use halite_blocks::cell::{Cells, Cow, Fam, Form, Logged, Packing, Shape};
-use halite_pmem::{Domain, Fresh, Medium, Pool, PoolOptions, UNIT};
+use halite_pmem::{Domain, Fresh, LINE, Medium, Pool, PoolOptions, Trace, UNIT, What};
 use proptest::prelude::*;
 
 const SPACE_AT: u64 = 4096;
@@ -193,7 +194,7 @@ fn versions_that_no_crash_leaves_are_damage() {
         cells.write_words(64, &[first << 62, second << 62]);
         drop(cells);
         let refused = Fam::open(space(&pool)).err().unwrap();
-        assert!(matches!(refused, Error::DamagedCells { .. }), "{refused}");
+        assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
         assert!(refused.to_string().contains("cell 0"), "{refused}");
     }
 }
@@ -203,7 +204,7 @@ fn bits_that_no_value_has_are_damage() {
     let pool = pool();
     drop(Fam::format(space(&pool), shape(128, Packing::Lines)).unwrap());
     space(&pool).write_words(64 + 33 * 8, &[0b10]);
-    assert!(matches!(Fam::open(space(&pool)), Err(Error::DamagedCells { .. })));
+    assert!(matches!(Fam::open(space(&pool)), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn what_is_not_theirs_is_refused_by_name() {
     assert!(refused(&pool).contains("format 9"));
     space(&pool).write(8, &[1]);
     space(&pool).write(24, &[77]);
-    assert!(matches!(Fam::open(space(&pool)), Err(Error::DamagedCells { .. })));
+    assert!(matches!(Fam::open(space(&pool)), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -254,7 +255,7 @@ fn lengths_and_spaces_that_do_not_do_are_refused() {
     }
     for count in [UNIT, u64::MAX] {
         let shape = Shape { cell_len: 16, count, packing: Packing::Dense };
-        assert!(matches!(Cow::format(space(&pool), shape), Err(Error::CellsDoNotFit { .. })));
+        assert!(matches!(Cow::format(space(&pool), shape), Err(Error::DoesNotFit { .. })));
     }
 }
 
@@ -292,4 +293,102 @@ fn a_write_costs_what_the_documentation_says() {
         assert_eq!(costs::<Fam>(cell_len), (10 * fam_lines, 10, 10, fam_bytes), "{cell_len} B");
         assert_eq!(fam_bytes, (8 * cell_len).div_ceil(31) * 8);
     }
+}
+
+/// Lines that a power cut may take back: stored, and not waited for before the process was killed or
+/// since.
+#[derive(Default)]
+struct Uncertain {
+    stored: BTreeSet<u64>,
+    flushed: BTreeSet<u64>,
+}
+
+impl Uncertain {
+    fn follow(&mut self, trace: &Trace) {
+        let lines = |at: u64, len: u64| at / LINE..(at + len).div_ceil(LINE);
+        for event in &trace.events {
+            match event.what {
+                What::Store { at, len, streamed, .. } => {
+                    for line in lines(at, u64::from(len)) {
+                        self.stored.insert(line);
+                        self.flushed.remove(&line);
+                        if streamed {
+                            self.flushed.insert(line);
+                        }
+                    }
+                }
+                What::Flush { at, len } => self.flushed.extend(lines(at, len)),
+                What::Fence { .. } => {
+                    let flushed = std::mem::take(&mut self.flushed);
+                    self.stored.retain(|line| !flushed.contains(line));
+                }
+                What::Kill => self.flushed.clear(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Kills the process after each of the first events of a format and of a write, and opens the cells.
+fn killed_and_opened<C: Cells>() {
+    let shape = shape(48, Packing::Lines);
+    let mut opened_after_format = 0;
+    for (formats, events) in [true, false].into_iter().flat_map(|f| (0..24).map(move |n| (f, n))) {
+        let medium = Medium::new(Domain::Memory, UNIT).unwrap();
+        let mut options = PoolOptions::default();
+        options.medium = Some(medium.clone());
+        let pool = Pool::create(Path::new("cells"), &options).unwrap();
+        pool.install().unwrap();
+        if formats {
+            medium.cut_power_after(events);
+            drop(C::format(space(&pool), shape));
+        } else {
+            let mut cells = C::format(space(&pool), shape).unwrap();
+            medium.cut_power_after(events);
+            let _ = cells.write(3, &bytes(9, 48));
+        }
+        drop(pool);
+        medium.restore_power();
+        let pool = Pool::open(Path::new("cells"), &options).unwrap();
+        let cells = match C::open(space(&pool)) {
+            Err(Error::Foreign { .. }) if formats => continue,
+            opened => opened.unwrap(),
+        };
+        opened_after_format += u32::from(formats);
+        let (mut trace, mut uncertain) = (Trace::default(), Uncertain::default());
+        medium.take_trace(&mut trace);
+        uncertain.follow(&trace);
+        let theirs = cells.space().offset() / LINE..;
+        let len = cells.space().len() / LINE;
+        uncertain.stored.retain(|line| theirs.contains(line) && *line < theirs.start + len);
+        assert!(uncertain.stored.is_empty(), "event {events}: {:?}", uncertain.stored);
+    }
+    assert!(opened_after_format > 0);
+}
+
+#[test]
+fn what_a_killed_process_left_is_durable_once_it_is_opened() {
+    killed_and_opened::<Cow>();
+    killed_and_opened::<Logged>();
+    killed_and_opened::<Fam>();
+}
+
+fn refuses_writes_after_one_that_failed<C: Cells>() {
+    let medium = Medium::new(Domain::Memory, UNIT).unwrap();
+    let mut options = PoolOptions::default();
+    options.medium = Some(medium.clone());
+    let pool = Pool::create(Path::new("cells"), &options).unwrap();
+    let mut cells = C::format(space(&pool), shape(16, Packing::Lines)).unwrap();
+    medium.cut_power();
+    assert!(matches!(cells.write(0, &bytes(1, 16)), Err(Error::Pool(_))));
+    for _ in 0..2 {
+        assert!(matches!(cells.write(1, &bytes(2, 16)), Err(Error::CellsFailed { .. })));
+    }
+}
+
+#[test]
+fn a_write_after_one_that_failed_is_refused() {
+    refuses_writes_after_one_that_failed::<Cow>();
+    refuses_writes_after_one_that_failed::<Logged>();
+    refuses_writes_after_one_that_failed::<Fam>();
 }

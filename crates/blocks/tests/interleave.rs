@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::task::{Context, Waker};
 
 use halite_blocks::Error;
 use halite_blocks::interleave::{
@@ -92,6 +93,9 @@ fn one_at_a_time_an_insert_has_two_fences_and_two_lines() {
     assert_eq!(leaves.look_up_alone(3, 7).unwrap(), Some(70));
     let traffic = pool.traffic() - before;
     assert_eq!((traffic.fences, traffic.flushes), (2, 2));
+    let before = pool.traffic().loads;
+    leaves.look_up_alone(3, 7).unwrap();
+    assert_eq!(pool.traffic().loads - before, 2, "one a line");
 }
 
 #[test]
@@ -302,7 +306,7 @@ fn damage_is_named() {
     let (_folder, pool) = scratch();
     assert!(matches!(
         Leaves::open(pool.claim(0, REGION).unwrap()),
-        Err(Error::NoLeaves { offset: 0, .. })
+        Err(Error::Foreign { offset: 0, .. })
     ));
     let mut found = leaves(&pool);
     for key in 0..20 {
@@ -319,17 +323,17 @@ fn damage_is_named() {
     // The header, the used slots and their check.
     for at in (8..24).chain(first..first + 8) {
         let damaged = Leaves::open(changed(&pool, flip(at, 3)));
-        assert!(matches!(damaged, Err(Error::LeafDamaged { .. })), "byte {at}");
+        assert!(matches!(damaged, Err(Error::Damaged { .. })), "byte {at}");
         drop(changed(&pool, flip(at, 3)));
     }
     // A fingerprint, and a key.
     for at in [first + 8, first + 11, first + LINE + 16 * 3] {
         let damaged = Leaves::open(changed(&pool, flip(at, 6))).unwrap();
-        assert!(matches!(damaged.verify(), Err(Error::LeafDamaged { .. })), "byte {at}");
+        assert!(matches!(damaged.verify(), Err(Error::Damaged { .. })), "byte {at}");
         for key in 0..20 {
             match damaged.look_up_alone(4, key) {
                 Ok(value) => assert!(value.is_none_or(|value| value == 1)),
-                Err(error) => assert!(matches!(error, Error::LeafDamaged { .. })),
+                Err(error) => assert!(matches!(error, Error::Damaged { .. })),
             }
         }
         drop(damaged);
@@ -340,7 +344,7 @@ fn damage_is_named() {
     assert_eq!(whole.pairs(4).unwrap().len(), 20);
     drop(whole);
     let short = Leaves::open(pool.claim(0, REGION - 1).unwrap());
-    assert!(matches!(short, Err(Error::LeafDamaged { .. })), "the last leaf is cut off");
+    assert!(matches!(short, Err(Error::Damaged { .. })), "the last leaf is cut off");
 }
 
 /// How inserts and lookups are run.
@@ -449,5 +453,78 @@ proptest! {
         let again = Leaves::open(pool.claim(0, REGION).unwrap()).unwrap();
         again.verify().unwrap();
         prop_assert_eq!(contents(&again), model);
+    }
+}
+
+fn panic_of(f: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(f)).unwrap_err();
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap()
+}
+
+/// Polls a future so often, and leaks it where it is.
+fn poll_and_leak<F: Future>(times: u32, future: F) {
+    let mut future = Box::pin(future);
+    for _ in 0..times {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(future.as_mut().poll(&mut context).is_pending());
+    }
+    std::mem::forget(future);
+}
+
+#[test]
+fn what_would_never_end_panics() {
+    let (_folder, pool) = scratch();
+    let leaves = leaves(&pool);
+    let (group, other) = (Group::new(&pool, 2), Group::new(&pool, 2));
+    let outside = panic_of(|| poll_and_leak(1, group.fence([])));
+    assert!(outside.contains("in its interleave"), "{outside}");
+    let nested = panic_of(|| {
+        interleave(
+            &group,
+            0..2,
+            |_| async { interleave(&group, 0..2, |_| async {}, |()| ()) },
+            |()| (),
+        );
+    });
+    assert!(nested.contains("interleaves on the same group"), "{nested}");
+    // The insert of the outer group gets no turn before the inner one has ended.
+    let leaves = &leaves;
+    let insert = |group| async move { leaves.insert(group, 0, 5, 50).await.unwrap() };
+    let inner = panic_of(|| {
+        let (group, other) = (&group, &other);
+        let run = |number| async move {
+            match number {
+                0 => insert(group).await,
+                _ => {
+                    yield_now().await;
+                    yield_now().await;
+                    interleave(other, 0..1, |_| insert(other), |()| ());
+                }
+            }
+        };
+        interleave(group, 0..2, run, |()| ());
+    });
+    assert!(inner.contains("belong to one group"), "{inner}");
+    // All of them go on.
+    interleave(&group, 0..1, |_| insert(&group), |()| ());
+    assert_eq!(leaves.look_up_alone(0, 5).unwrap(), Some(50));
+}
+
+#[test]
+fn an_insert_that_was_leaked_stands_in_nobodys_way() {
+    let (_folder, pool) = scratch();
+    let mut leaves = leaves(&pool);
+    let group = Group::overlapping(&pool, 1, Overlap::Writes);
+    for key in [7, 8] {
+        let run = |()| async {
+            poll_and_leak(1, leaves.insert(&group, 0, key, 1));
+        };
+        interleave(&group, [()], run, |()| ());
+        match key {
+            7 => leaves.insert_alone(0, key, 2).unwrap(),
+            _ => insert_all(&mut leaves, 2, [(0, key, 2)], |outcome| outcome.unwrap()).unwrap(),
+        }
+        assert_eq!(leaves.look_up_alone(0, key).unwrap(), Some(2));
     }
 }

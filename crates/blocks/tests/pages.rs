@@ -179,17 +179,19 @@ fn used<S: PageStore>(place: &Place, shape: Shape) -> S {
 #[test]
 fn what_is_no_store_is_refused_by_name() {
     let place = Place::new(UNIT);
-    assert!(matches!(Hybrid::open(place.space()), Err(Error::NoPageStore)));
+    assert!(matches!(Hybrid::open(place.space()), Err(Error::Foreign { .. })));
     drop(used::<CopyOnWrite>(&place, shape(4096, PAGES)));
-    assert!(matches!(Hybrid::open(place.space()), Err(Error::OtherTechnique { number: 1, .. })));
+    assert!(
+        matches!(Hybrid::open(place.space()), Err(Error::Foreign { found, .. }) if found.ends_with("number 1"))
+    );
     let mut space = place.space();
     space.write(8, &[9]);
     let opened = CopyOnWrite::open(space);
-    assert!(matches!(opened, Err(Error::PageStoreVersion { version: 9, known: 1 })));
+    assert!(matches!(opened, Err(Error::Foreign { found, .. }) if found.contains("format 9")));
     let mut space = place.space();
     space.write(8, &[1]);
     space.write(20, &[9]);
-    assert!(matches!(CopyOnWrite::open(space), Err(Error::PageStoreDamaged { .. })));
+    assert!(matches!(CopyOnWrite::open(space), Err(Error::Damaged { .. })));
 }
 
 #[test]
@@ -197,16 +199,14 @@ fn a_space_that_does_not_fit_is_refused_by_name() {
     let place = Place::new(UNIT);
     let needed = CopyOnWrite::space_len(shape(65_536, 100));
     let created = CopyOnWrite::create(place.space(), shape(65_536, 100));
-    assert!(
-        matches!(created, Err(Error::PageSpaceTooSmall { len: UNIT, needed: n }) if n == needed)
-    );
+    assert!(matches!(created, Err(Error::DoesNotFit { len: UNIT, needed: n, .. }) if n == needed));
     assert!(matches!(CopyOnWrite::create(place.space(), shape(4096, 0)), Err(Error::NoPages)));
     let askew = place.pool.claim(8, UNIT - 8).expect("nobody else has it");
     let created = CopyOnWrite::create(askew, shape(4096, 1));
     assert!(matches!(created, Err(Error::PageSpaceMisaligned { offset: 8 })));
     drop(used::<CopyOnWrite>(&place, shape(4096, PAGES)));
     let cut = place.pool.claim(0, 8192).expect("nobody else has it");
-    assert!(matches!(CopyOnWrite::open(cut), Err(Error::PageSpaceTooSmall { len: 8192, .. })));
+    assert!(matches!(CopyOnWrite::open(cut), Err(Error::DoesNotFit { len: 8192, .. })));
 }
 
 #[test]
@@ -234,10 +234,32 @@ fn a_damaged_header_of_a_slot_is_named() {
         let old = space.read(LINES_AT + byte, 1)[0];
         space.write(LINES_AT + byte, &[old ^ 4]);
         let opened = CopyOnWrite::open(space);
-        assert!(matches!(opened, Err(Error::PageStoreDamaged { .. })), "byte {byte}");
+        assert!(matches!(opened, Err(Error::Damaged { .. })), "byte {byte}");
         place.space().write(LINES_AT + byte, &[old]);
     }
     assert!(CopyOnWrite::open(place.space()).is_ok());
+}
+
+#[test]
+fn a_log_whose_numbers_are_used_up_is_named() {
+    let place = Place::new(UNIT);
+    let shape = shape(4096, PAGES);
+    drop(used::<SealedMicroLog>(&place, shape));
+    let mut space = place.space();
+    let salt = u64::from_le_bytes(space.read(24, 8).try_into().expect("8 bytes"));
+    let mut entry = [0; 64];
+    entry[8..16].fill(0xff);
+    let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&entry[8..], salt);
+    entry[..8].copy_from_slice(&sum.to_le_bytes());
+    let log_at = LINES_AT + 4096;
+    let (even, odd) = (log_at, log_at + 64 + 4096);
+    space.write(even, &[0; 64]);
+    space.write(odd, &entry);
+    let mut store = SealedMicroLog::open(space).expect("it opens");
+    let mut buffer = PageBuffer::new(shape.page_size);
+    buffer.write(0, &[1]);
+    let flushed = store.flush(0, &mut buffer);
+    assert!(matches!(flushed, Err(Error::FlushesExhausted { .. })), "{flushed:?}");
 }
 
 #[test]
@@ -374,7 +396,7 @@ fn a_model_is_measured_for_several_threads() {
     }
     let small = place.pool.claim(0, UNIT / 16).expect("nobody else has it");
     let measured = CostModel::measure(vec![small], PageSize::new(16_384).unwrap());
-    assert!(matches!(measured, Err(Error::PageSpaceTooSmall { .. })));
+    assert!(matches!(measured, Err(Error::DoesNotFit { .. })));
 }
 
 #[test]

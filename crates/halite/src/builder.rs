@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use halite_engine::EngineOptions;
-use halite_pmem::PoolOptions;
+use halite_pmem::{PoolOptions, Profile};
 
 use crate::{Database, Domain, ENGINES, Result};
 
@@ -48,6 +48,13 @@ impl Builder {
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// For measurements only: makes the database as slow as another medium.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.pool.profile = Some(profile);
         self
     }
 

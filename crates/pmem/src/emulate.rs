@@ -211,9 +211,12 @@ impl Emulation {
         }
     }
 
-    fn lines(&self, offset: u64, len: u64) -> Range<u64> {
+    pub(crate) fn lines(&self, offset: u64, len: u64) -> Range<u64> {
         let start = self.first_line + offset / LINE;
-        start..self.first_line + (offset + len).div_ceil(LINE)
+        match len {
+            0 => start..start,
+            _ => start..self.first_line + (offset + len).div_ceil(LINE),
+        }
     }
 }
 

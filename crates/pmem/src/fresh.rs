@@ -72,6 +72,7 @@ impl Fresh {
     #[track_caller]
     pub fn write_stream(&mut self, at: u64, bytes: &[u8]) -> Flushed {
         self.writes += 1;
+        self.pool().counters().store();
         // SAFETY: as in `write`.
         unsafe { self.region.stream(at, bytes) };
         self.streamed(at, bytes.len() as u64)
@@ -124,14 +125,14 @@ impl Fresh {
         Ok(stored)
     }
 
-    /// Stores bytes past the cache, without waiting for them.
+    /// Stores bytes past the cache, without waiting for them. It counts as nothing.
     #[inline]
     #[track_caller]
-    pub(crate) fn store_past_cache(&mut self, at: u64, bytes: &[u8]) -> Flushed {
+    pub(crate) fn store_past_cache(&mut self, at: u64, bytes: &[u8]) {
         self.writes += 1;
         // SAFETY: as in `write`.
         unsafe { self.region.stream(at, bytes) };
-        self.pool().flushed(self.region.range(at, bytes.len() as u64, self.writes))
+        self.pool().note_write_back(self.offset() + at, bytes.len() as u64);
     }
 
     /// What a flush of all between two offsets says.

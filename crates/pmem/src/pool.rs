@@ -4,7 +4,7 @@ use std::io;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use parking_lot::Mutex;
 
@@ -392,8 +392,12 @@ impl Pool {
     #[inline]
     pub(crate) fn drain(&self) {
         match self.emulation() {
-            // An emulated fence is all there is where the instructions are left out.
-            Some(emulation) if self.0.domain == Domain::Process => emulation.fence(),
+            // An emulated fence is all there is where the instructions are left out. That what was
+            // stored before it outlives the process is then up to the compiler.
+            Some(emulation) if self.0.domain == Domain::Process => {
+                compiler_fence(Ordering::SeqCst);
+                emulation.fence();
+            }
             Some(emulation) => {
                 writeback::fence();
                 emulation.fence();
@@ -422,10 +426,12 @@ impl Pool {
         }
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.0.id
     }
 
+    #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.0.counters
     }
@@ -439,6 +445,7 @@ impl Pool {
         self.0.write_back
     }
 
+    #[inline]
     pub(crate) fn address(&self, offset: u64) -> *mut u8 {
         self.0.base.address(offset)
     }
@@ -521,15 +528,22 @@ impl Pool {
     #[track_caller]
     pub(crate) fn flushed(&self, range: fence::Range) -> Flushed {
         self.0.counters.flush(range.offset, range.len);
+        self.note_write_back(range.offset, range.len);
+        Flushed::of(range)
+    }
+
+    /// Tells the model or the emulation, if there is one, that a write-back has begun.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn note_write_back(&self, offset: u64, len: u64) {
         if let Some(medium) = self.medium() {
             locks::point();
-            let len = planted!(FlushRoundedDown, range.len / crate::LINE * crate::LINE, range.len);
-            medium.flush(range.offset, len, Location::caller());
+            let told = planted!(FlushRoundedDown, len / crate::LINE * crate::LINE, len);
+            medium.flush(offset, told, Location::caller());
         }
         if let Some(emulation) = self.emulation() {
-            emulation.write_back(range.offset, range.len);
+            emulation.write_back(offset, len);
         }
-        Flushed::of(range)
     }
 }
 

@@ -2,7 +2,7 @@
 //! no count inside the loop. Everything else is compared with them.
 //!
 //! On a pool with a [`crate::Profile`] they go through its emulation as the door does, so that they
-//! measure what the profile's medium can do.
+//! measure what the profile's medium can do. On a modelled medium they panic: it has no time.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -221,8 +221,10 @@ pub fn read(fresh: &Fresh, offsets: &[u64], len: u64) -> Duration {
 }
 
 /// # Panics
-/// If one of the ranges is not inside, or does not begin at a multiple of `align` of the pool.
+/// If one of the ranges is not inside, or does not begin at a multiple of `align` of the pool; or if the
+/// pool is on a modelled medium, which would not be told what is stored.
 fn check(fresh: &Fresh, offsets: &[u64], len: u64, align: u64) {
+    assert!(fresh.pool().medium().is_none(), "a modelled medium has no time");
     for &at in offsets {
         assert!(
             at.checked_add(len).is_some_and(|end| end <= fresh.len())

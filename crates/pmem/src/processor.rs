@@ -74,7 +74,7 @@ impl Processor {
         if missing == 0 {
             filled
         } else {
-            filled.max(Some(self.fetch(medium, lines, missing, now)))
+            filled.max(Some(self.fetch(medium, lines, missing, now, now)))
         }
     }
 
@@ -93,7 +93,7 @@ impl Processor {
         let now = now();
         let free_at = self.fills[self.oldest_fill].until;
         let line = lines.start;
-        let until = self.fetch(medium, lines, missing, now.max(free_at));
+        let until = self.fetch(medium, lines, missing, now, now.max(free_at));
         self.fills[self.oldest_fill] = Timed { line, until };
         self.oldest_fill = (self.oldest_fill + 1) % FILLS;
         self.filled_at = self.filled_at.max(until);
@@ -116,8 +116,16 @@ impl Processor {
         fills.map(|fill| fill.until).max()
     }
 
-    /// When `lines` have arrived, `missing` of which come from the medium.
-    fn fetch(&mut self, medium: &Emulation, lines: Range<u64>, missing: u64, now: u64) -> u64 {
+    /// When `lines` have arrived, `missing` of which come from the medium. They take their turn at the
+    /// channel now, also where they begin later: what others read is not to wait for that.
+    fn fetch(
+        &mut self,
+        medium: &Emulation,
+        lines: Range<u64>,
+        missing: u64,
+        now: u64,
+        begin: u64,
+    ) -> u64 {
         let first = lines.start / medium.lines_per_block;
         let last = (lines.end - 1) / medium.lines_per_block;
         let buffered = first == self.block_read;
@@ -125,14 +133,18 @@ impl Processor {
         let blocks = (last - first + u64::from(!buffered)).min(missing);
         let latency = if buffered { medium.buffered_read } else { medium.read };
         if blocks == 0 {
-            return now + latency;
+            return begin + latency;
         }
         // The latency is that of the first block, with its transfer.
-        (medium.reads.occupy(blocks, now) + latency).saturating_sub(medium.reads.block_time as u64)
+        let transferred = medium.reads.occupy(blocks, now) - medium.reads.block_time as u64;
+        transferred.max(begin) + latency
     }
 
     /// Begins to store `lines` past the cache.
     pub(crate) fn stream(&mut self, lines: Range<u64>, now: u64) {
+        if lines.is_empty() {
+            return;
+        }
         self.cache.evict(lines);
         self.streams_since = now;
     }
@@ -315,6 +327,33 @@ mod tests {
             "the first is to arrive"
         );
         assert!(thread.read(&medium, 5000..5001, || READ).unwrap() >= 2 * READ);
+    }
+
+    #[test]
+    fn who_waits_for_a_buffer_holds_up_nobody_else() {
+        let (medium, mut thread) = (medium("read=300,read-bw=640GB"), Processor::new());
+        for number in 0..=FILLS as u64 {
+            let free_at = thread.fetch_ahead(&medium, one(number * 8), || 0);
+            assert_eq!(free_at, (number == FILLS as u64).then_some(READ));
+        }
+        let blocks_before = FILLS as u64 + 1;
+        assert_eq!(Processor::new().read(&medium, one(5000), || 0), Some(blocks_before + READ));
+    }
+
+    #[test]
+    fn streaming_nothing_leaves_the_next_write_back_its_time() {
+        let (medium, mut thread) = (medium(FIGURES), Processor::new());
+        thread.stream(60..60, 100);
+        thread.write_back(&medium, 60..60, || 100);
+        thread.write_back(&medium, 8..9, || 9000);
+        assert_eq!(thread.fence(), Some(9000 + BLOCK_WRITTEN));
+    }
+
+    #[test]
+    fn no_bytes_are_in_no_line() {
+        let medium = medium(FIGURES);
+        assert!(medium.lines(100, 0).is_empty() && medium.lines(128, 0).is_empty());
+        assert_eq!(medium.lines(127, 2).count(), 2);
     }
 
     #[test]

@@ -30,6 +30,7 @@ impl Region {
     }
 
     /// What a proof about a part of the region says.
+    #[inline]
     pub(crate) fn range(&self, at: u64, len: u64, writes: u64) -> fence::Range {
         let (pool, offset) = (self.pool.id(), self.offset + at);
         fence::Range { pool, life: self.life, writes, offset, len }
@@ -49,10 +50,12 @@ impl Region {
         }
     }
 
+    #[inline]
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 
+    #[inline]
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -145,7 +148,7 @@ impl Region {
         self.pool.note_stored(self.offset + at, size_of_val(words) as u64);
     }
 
-    /// Stores bytes past the cache and starts their write-back. One store.
+    /// Stores bytes past the cache and starts their write-back. It counts as nothing.
     ///
     /// # Safety
     /// As for [`Region::store`].
@@ -155,7 +158,6 @@ impl Region {
     #[inline]
     #[track_caller]
     pub(crate) unsafe fn stream(&self, at: u64, bytes: &[u8]) {
-        self.pool.counters().store();
         let address = self.address(at, bytes.len() as u64);
         if let Some(medium) = self.pool.medium() {
             locks::point();

@@ -3,23 +3,26 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::traffic::Streamed;
 use crate::{Fresh, Result};
 
 /// Stores to a [`Fresh`] past the cache; see [`Fresh::persist_stream`].
 ///
-/// It does not leave its thread, and not the call that gave it: other threads may see such stores
-/// only behind a fence of the thread that made them.
+/// It does not leave its thread, and not the call that gave it, and lends nobody what was stored: other
+/// threads may see such stores only behind a fence of the thread that made them.
 pub struct Streaming<'a> {
     fresh: &'a mut Fresh,
     /// Around all that was stored.
     hull: Option<Range<u64>>,
+    counted: Streamed,
     waited: bool,
     on_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a> Streaming<'a> {
     pub(crate) fn new(fresh: &'a mut Fresh) -> Self {
-        Self { fresh, hull: None, waited: false, on_this_thread: PhantomData }
+        let counted = Streamed::default();
+        Self { fresh, hull: None, counted, waited: false, on_this_thread: PhantomData }
     }
 
     /// Stores `bytes` at `at`. One store; as a write-back, its lines.
@@ -29,22 +32,23 @@ impl<'a> Streaming<'a> {
     #[inline]
     #[track_caller]
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
-        // Its proof is covered by that of the hull.
-        let _ = self.fresh.store_past_cache(at, bytes);
-        let end = at + bytes.len() as u64;
+        self.fresh.store_past_cache(at, bytes);
+        let len = bytes.len() as u64;
+        self.counted.add(self.fresh.offset() + at, len);
+        let end = at + len;
         self.hull = Some(match &self.hull {
             Some(hull) => hull.start.min(at)..hull.end.max(end),
             None => at..end,
         });
     }
 
-    /// What is there, with what was stored here. Counts as one load.
+    /// Copies what is at `at`, with what was stored here, to `bytes`. Counts as one load.
     ///
     /// # Panics
-    /// If `at..at + len` is not inside.
-    #[must_use]
-    pub fn read(&self, at: u64, len: u64) -> &[u8] {
-        self.fresh.read(at, len)
+    /// If that is not all inside.
+    #[inline]
+    pub fn read_to(&self, at: u64, bytes: &mut [u8]) {
+        bytes.copy_from_slice(self.fresh.read(at, bytes.len() as u64));
     }
 
     /// Waits until everything is durable; without a store, there is nothing to wait for.
@@ -61,6 +65,7 @@ impl<'a> Streaming<'a> {
 
 impl Drop for Streaming<'_> {
     fn drop(&mut self) {
+        self.fresh.pool().counters().streamed(&self.counted);
         if !self.waited {
             self.fresh.pool().drain();
         }

@@ -46,6 +46,34 @@ pub(crate) struct Counters {
     stripes: Box<[Stripe]>,
 }
 
+/// Stores past the cache, to be counted at once.
+#[derive(Default)]
+pub(crate) struct Streamed {
+    stores: u64,
+    flushes: u64,
+    lines: u64,
+    media_blocks: u64,
+}
+
+impl Streamed {
+    /// A store, and the write-back of what it stored.
+    #[inline]
+    pub(crate) fn add(&mut self, offset: u64, len: u64) {
+        self.stores += 1;
+        if len > 0 {
+            self.flushes += 1;
+            self.lines += units(offset, len, LINE);
+            self.media_blocks += units(offset, len, MEDIA_BLOCK);
+        }
+    }
+}
+
+/// In how many units `len` bytes are, at least one.
+#[inline]
+fn units(offset: u64, len: u64, unit: u64) -> u64 {
+    (offset + len - 1) / unit - offset / unit + 1
+}
+
 const OWNED_STRIPES: usize = 63;
 
 #[derive(Default)]
@@ -80,11 +108,20 @@ impl Counters {
         if len == 0 {
             return;
         }
-        let units = |unit: u64| (offset + len - 1) / unit - offset / unit + 1;
         self.with(|stripe, owned| {
             add(&stripe.flushes, 1, owned);
-            add(&stripe.lines, units(LINE), owned);
-            add(&stripe.media_blocks, units(MEDIA_BLOCK), owned);
+            add(&stripe.lines, units(offset, len, LINE), owned);
+            add(&stripe.media_blocks, units(offset, len, MEDIA_BLOCK), owned);
+        });
+    }
+
+    /// Stores past the cache.
+    pub(crate) fn streamed(&self, streamed: &Streamed) {
+        self.with(|stripe, owned| {
+            add(&stripe.stores, streamed.stores, owned);
+            add(&stripe.flushes, streamed.flushes, owned);
+            add(&stripe.lines, streamed.lines, owned);
+            add(&stripe.media_blocks, streamed.media_blocks, owned);
         });
     }
 

@@ -1,5 +1,6 @@
 //! Words that many threads change.
 
+use std::array;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,7 @@ impl Words {
     }
 
     /// The pool.
+    #[inline]
     #[must_use]
     pub fn pool(&self) -> &Pool {
         self.region.pool()
@@ -49,6 +51,27 @@ impl Words {
         let word = self.word(at);
         self.pool().note_read(self.region.offset() + at, 8);
         u64::from_le(word.load(Ordering::Acquire))
+    }
+
+    /// The words from `at` on, each as [`Words::load`] has it and in their order; they are not of one
+    /// moment. Counts as one load.
+    ///
+    /// # Panics
+    /// If they are not all words of the range.
+    #[inline]
+    #[must_use]
+    pub fn load_many<const N: usize>(&self, at: u64) -> [u64; N] {
+        self.pool().counters().load();
+        assert!(at.is_multiple_of(8), "words are aligned to 8 bytes");
+        let len = size_of::<[u64; N]>() as u64;
+        let first = self.region.address(at, len).cast::<AtomicU64>();
+        self.pool().note_read(self.region.offset() + at, len);
+        // SAFETY: as in `word`, for each of them.
+        let words = unsafe { std::slice::from_raw_parts(first, N) };
+        array::from_fn(|number| {
+            locks::point();
+            u64::from_le(words[number].load(Ordering::Acquire))
+        })
     }
 
     /// Stores a word that leads nobody to other bytes.
@@ -81,6 +104,7 @@ impl Words {
     ///
     /// # Panics
     /// If `at` is not a word of the range, or the proof is of another pool.
+    #[inline]
     #[track_caller]
     pub fn publish(&self, at: u64, value: u64, proof: &Fenced) {
         assert_eq!(proof.proves.pool, self.pool().id(), "the proof is of another pool");
@@ -121,6 +145,7 @@ impl Words {
     ///
     /// # Panics
     /// If it reaches beyond the end.
+    #[inline]
     #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         self.region.flush(range, 0)

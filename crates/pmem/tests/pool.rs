@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use halite_pmem::{Domain, Error, LINE, Medium, Pool, PoolOptions, Traffic, UNIT};
@@ -239,6 +240,22 @@ fn words_change_atomically() {
 }
 
 #[test]
+fn many_words_are_loaded_at_once() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let words = pool.claim(64, 64).unwrap().into_words();
+    (0..8).for_each(|number| words.store(8 * number, 100 + number));
+    let before = pool.traffic().loads;
+    assert_eq!(words.load_many(0), [100, 101, 102, 103, 104, 105, 106, 107]);
+    assert_eq!(words.load_many(40), [105, 106]);
+    assert_eq!(pool.traffic().loads - before, 2);
+    for (at, why) in [(48, "beyond the end"), (4, "not a word")] {
+        let load = || words.load_many::<3>(at);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err(), "{why}");
+    }
+}
+
+#[test]
 fn traffic_counts_lines_and_blocks() {
     let (_folder, path) = folder();
     let pool = new_pool(&path, &options());
@@ -315,12 +332,44 @@ fn streamed_stores_are_one_fence_and_their_lines() {
     let read = fresh.persist_stream(|stream| {
         stream.write(0, &[1; 64]);
         stream.write(4096, &[2; 130]);
-        stream.read(4096, 1)[0]
+        stream.write(100, &[]);
+        let mut read = [0];
+        stream.read_to(4096, &mut read);
+        read
     });
-    assert_eq!(read.unwrap(), 2);
+    assert_eq!(read.unwrap(), [2]);
     let traffic = pool.traffic() - before;
-    assert_eq!((traffic.stores, traffic.lines, traffic.fences), (2, 4, 1));
+    let expected =
+        Traffic { loads: 1, stores: 3, flushes: 2, fences: 1, lines: 4, media_blocks: 2 };
+    assert_eq!(traffic, expected);
     assert_eq!(fresh.read(4095, 3), [0, 2, 2]);
+}
+
+#[test]
+fn streamed_stores_count_even_if_the_rest_panics() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut fresh = pool.claim(0, UNIT).unwrap();
+    let before = pool.traffic();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _ = fresh.persist_stream(|stream| {
+            stream.write(0, &[1; 64]);
+            stream.write(UNIT, &[1]);
+        });
+    }));
+    assert!(panicked.is_err());
+    let traffic = pool.traffic() - before;
+    assert_eq!((traffic.stores, traffic.lines, traffic.fences), (1, 1, 0));
+    assert_eq!(fresh.read(0, 64), [1; 64]);
+}
+
+#[test]
+#[should_panic(expected = "a modelled medium has no time")]
+fn a_model_is_not_probed() {
+    let mut options = PoolOptions::default();
+    options.medium = Some(Medium::new(Domain::Memory, 4 << 20).unwrap());
+    let pool = Pool::create(&PathBuf::from("p"), &options).unwrap();
+    halite_pmem::probe::persist_stream(&mut pool.claim(0, UNIT).unwrap(), &[1; 64], &[0]);
 }
 
 #[test]

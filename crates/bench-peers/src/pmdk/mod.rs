@@ -17,21 +17,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_bench::{Contender, Error, Params, Result, RunOptions, Scratch, StoreResult};
+use halite_bench::kv::StoreResult;
+use halite_bench::{Contender, Error, Params, Result, RunOptions, Scratch};
 use serde_json::Value;
 
 use obj::Pattern;
 
 /// The libraries that can do what an experiment of the building blocks does. How large and how many
-/// is as in `halite_bench::blocks`. Under a profile it is none of them: they cannot be made as slow.
+/// is as in `halite_bench::blocks`.
 pub(crate) fn contenders(
     experiment: &str,
     params: &Params,
     options: &RunOptions,
 ) -> Vec<Contender<'static>> {
-    if options.profile.is_some() {
-        return Vec::new();
-    }
     let number = |name: &str| params.get(name).and_then(Value::as_u64);
     let word = |name: &str| params.get(name).and_then(Value::as_str);
     let sized = |full: u64, quick: u64| if options.quick { quick } else { full };
@@ -59,7 +57,11 @@ pub(crate) fn contenders(
         }),
         _ => None,
     };
-    contender.into_iter().collect()
+    let durability = match std::env::var_os(FORCE) {
+        Some(_) => "written back and fenced (PMEM_IS_PMEM_FORCE=1)",
+        None => "as libpmem decides for the folder",
+    };
+    contender.map(|one| one.with_param("durability", durability.into())).into_iter().collect()
 }
 
 /// The variable of libpmem(7) that says whether mappings are taken for persistent memory.

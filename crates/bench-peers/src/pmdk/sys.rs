@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use halite_bench::StoreResult;
+use halite_bench::kv::StoreResult;
 
 #[repr(C)]
 struct PmemLogPool {

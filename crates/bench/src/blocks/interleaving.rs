@@ -2,9 +2,9 @@
 //!
 //! Leaves in a space much larger than the caches, random ones of them. `blocks.insert` and
 //! `blocks.lookup` have one comparison for each size of the group; `sequential` is plain code, one at a
-//! time, whatever the group. The limit is the same lines, known beforehand: all of a group prefetched,
-//! then loaded, or written and fenced as the inserts do; they are in as much
-//! space beside the leaves. `speedup` is the throughput against
+//! time, whatever the group. The limit is the same lines of as much space beside the leaves, known
+//! beforehand: all of a group prefetched, then loaded, or written and fenced as the inserts do. Before
+//! inserts, both spaces were just streamed, so no cache has them. `speedup` is the throughput against
 //! `sequential` in the same comparison. `blocks.switch` is a loop that does nothing but yield.
 
 use std::time::Instant;
@@ -15,7 +15,7 @@ use halite_blocks::interleave::{
 use halite_pmem::{Fresh, LINE, Pool, Words};
 use serde_json::json;
 
-use crate::records::Random;
+use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Row, Run, RunOptions, Sample, Scratch};
 
 /// How much is measured.
@@ -78,22 +78,19 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     // The leaves, and as much again for the limit.
     let scratch = Scratch::new(&run.options, 2 * scale.space)?;
     let pool = scratch.pool();
-    let mut bare = claim(pool, scale.space, scale.space)?;
-    // Whoever comes first must not pay for what the kernel has not mapped yet.
-    let _ = bare.zero(0..scale.space);
-    let bare = bare.into_words();
     for &size in scale.groups {
-        insert(run, pool, &bare, &scale, size)?;
+        insert(run, pool, &scale, size)?;
     }
     run.step("blocks.lookup: filling the leaves")?;
     let leaves = filled(pool, &scale)?;
+    let bare = blank(pool, &scale)?;
     for &size in scale.groups {
         look_up(run, &leaves, &bare, &scale, size)?;
     }
     switch(run, pool, &scale)
 }
 
-fn insert(run: &mut Run<'_>, pool: &Pool, bare: &Words, scale: &Scale, size: usize) -> Result<()> {
+fn insert(run: &mut Run<'_>, pool: &Pool, scale: &Scale, size: usize) -> Result<()> {
     let seed = run.options.seed;
     let pairs = || inserts(seed, scale);
     let coroutines = |name: &'static str, overlap| {
@@ -131,7 +128,10 @@ fn insert(run: &mut Run<'_>, pool: &Pool, bare: &Words, scale: &Scale, size: usi
             })
         }),
         Contender::new(LIMIT, || {
-            measured(pool, scale.inserts, || write_lines(bare, size, pairs()))
+            let bare = blank(pool, scale)?;
+            // Nearly all of them take the first slot of their leaf.
+            let places = pairs().map(|(leaf, _)| (leaf, 0));
+            measured(pool, scale.inserts, || write_lines(&bare, size, places))
         }),
     ];
     compare(run, "blocks.insert", size, &mut contenders, PAPER_INSERT)
@@ -189,7 +189,7 @@ fn look_up(
         }),
         Contender::new(LIMIT, || {
             measured(pool, scale.lookups, || {
-                read_lines(bare, size, keys());
+                read_lines(bare, size, places(seed, scale));
                 Ok(())
             })
         }),
@@ -278,6 +278,14 @@ fn empty(pool: &Pool, scale: &Scale) -> Result<Leaves> {
     Ok(Leaves::format(claim(pool, 0, scale.space)?)?)
 }
 
+/// Space beside the leaves. Whoever comes first does not pay for what the kernel has not mapped yet.
+fn blank(pool: &Pool, scale: &Scale) -> Result<Words> {
+    let mut space = claim(pool, scale.space, scale.space)?;
+    let zeroed = space.zero(0..scale.space);
+    pool.fence([zeroed]).map_err(halite_blocks::Error::from)?;
+    Ok(space.into_words())
+}
+
 /// Leaves with pairs in each.
 fn filled(pool: &Pool, scale: &Scale) -> Result<Leaves> {
     let leaves = empty(pool, scale)?;
@@ -299,11 +307,13 @@ fn inserts(seed: u64, scale: &Scale) -> impl Iterator<Item = (u64, u64)> + use<>
 
 /// Keys that random leaves have.
 fn lookups(seed: u64, scale: &Scale) -> impl Iterator<Item = (u64, u64)> + use<> {
+    places(seed, scale).map(|(leaf, number)| (leaf, key(leaf, number)))
+}
+
+/// Random leaves and slots of theirs: [`filled`] gives each leaf one pair after the other.
+fn places(seed: u64, scale: &Scale) -> impl Iterator<Item = (u64, u64)> + use<> {
     let (mut random, leaves) = (Random::new(seed), scale.leaves());
-    (0..scale.lookups).map(move |_| {
-        let leaf = random.below(leaves);
-        (leaf, key(leaf, random.below(PAIRS)))
-    })
+    (0..scale.lookups).map(move |_| (random.below(leaves), random.below(PAIRS)))
 }
 
 /// One of the keys of a leaf.
@@ -327,17 +337,18 @@ fn add(sum: &mut u64, value: Option<u64>) {
     *sum = sum.wrapping_add(value.unwrap_or(1));
 }
 
-/// The two lines of an operation: the first of its leaf, and one of its pairs.
-fn lines(leaf: u64, key: u64) -> [u64; 2] {
+/// The two lines of an operation: the first of its leaf, and that of the pair in a slot.
+fn lines(leaf: u64, slot: u64) -> [u64; 2] {
+    const PAIR_LEN: u64 = 16;
     let first = LINE + leaf * LEAF_LEN;
-    [first, first + LINE + key % (LEAF_LEN / LINE - 1) * LINE]
+    [first, first + LINE + slot * PAIR_LEN]
 }
 
 /// What lookups cannot do without: two lines each, those of a group asked for before the first is
 /// looked at.
-fn read_lines(words: &Words, size: usize, keys: impl Iterator<Item = (u64, u64)>) {
+fn read_lines(words: &Words, size: usize, places: impl Iterator<Item = (u64, u64)>) {
     let mut sum = 0;
-    in_groups(size, keys, |group| {
+    in_groups(size, places, |group| {
         group.iter().flatten().for_each(|line| words.prefetch(*line));
         sum = group.iter().flatten().fold(sum, |sum: u64, line| sum ^ words.load(*line));
     });
@@ -346,10 +357,10 @@ fn read_lines(words: &Words, size: usize, keys: impl Iterator<Item = (u64, u64)>
 
 /// What inserts cannot do without: of a group the pairs' lines written and fenced, then the leaves'
 /// first lines.
-fn write_lines(words: &Words, size: usize, pairs: impl Iterator<Item = (u64, u64)>) -> Result<()> {
+fn write_lines(words: &Words, size: usize, places: impl Iterator<Item = (u64, u64)>) -> Result<()> {
     let (mut flushed, mut fenced) = (Vec::with_capacity(size), Vec::with_capacity(size));
     let mut outcome = Ok(());
-    in_groups(size, pairs, |group| {
+    in_groups(size, places, |group| {
         group.iter().flatten().for_each(|line| words.prefetch(*line));
         for phase in [1, 0] {
             for lines in group {
@@ -366,13 +377,13 @@ fn write_lines(words: &Words, size: usize, pairs: impl Iterator<Item = (u64, u64
 /// Hands the lines of operations on, group by group.
 fn in_groups(
     size: usize,
-    mut operations: impl Iterator<Item = (u64, u64)>,
+    mut places: impl Iterator<Item = (u64, u64)>,
     mut work: impl FnMut(&[[u64; 2]]),
 ) {
     let mut group = Vec::with_capacity(size);
     loop {
         group.clear();
-        group.extend(operations.by_ref().take(size).map(|(leaf, key)| lines(leaf, key)));
+        group.extend(places.by_ref().take(size).map(|(leaf, slot)| lines(leaf, slot)));
         if group.is_empty() {
             return;
         }

@@ -4,9 +4,11 @@
 //! caches near a processor. Pages are flushed in random order, from one buffer a thread, which stays in
 //! the first-level cache as a page does that was changed just now; which lines are dirty is random, too,
 //! and drawn before. The limit is that of a copy: the raw loop, which streams a buffer to a random page
-//! and fences once. A run asks three questions: what the number of dirty lines does, what the number of
-//! threads does, and what the size of the pages does.
+//! and fences once. All contenders have the same buffers, and spaces of which every byte was written. A
+//! run asks three questions: what the number of dirty lines does, what the number of threads does, and
+//! what the size of the pages does.
 
+use std::cell::RefCell;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use halite_blocks::page::{
 use halite_pmem::{Fresh, Pool, UNIT, probe};
 use serde_json::json;
 
+use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Scratch};
 
 const EXPERIMENT: &str = "blocks.page";
@@ -81,8 +84,11 @@ fn compare(run: &mut Run<'_>, page_bytes: u64, threads: usize, dirty: &[u32]) ->
     run.step(&format!("{EXPERIMENT}: stores for pages of {page_bytes} bytes"))?;
     let options = run.options.clone();
     let model = model(&options, shape, threads)?;
-    let team = |is_partial| Team { shape, size, threads, is_partial, seed };
-    let (whole, partial) = (team(false), team(true));
+    let team = |buffer: fn(PageSize) -> PageBuffer| {
+        let buffers = RefCell::new((0..threads).map(|_| buffer(page_size)).collect());
+        Team { shape, size, buffers, seed }
+    };
+    let (whole, partial) = (team(PageBuffer::new), team(PageBuffer::partial));
     let mut copies = whole.stores::<CopyOnWrite>(&options)?;
     let mut partial_copies = partial.stores::<CopyOnWrite>(&options)?;
     let mut logs = whole.stores::<MicroLog>(&options)?;
@@ -102,7 +108,7 @@ fn compare(run: &mut Run<'_>, page_bytes: u64, threads: usize, dirty: &[u32]) ->
         params.insert("threads".into(), json!(threads));
         let of_paper = (page_bytes == PAGE_BYTES && threads == 1).then_some(COPIES_OF_THE_PAPER);
         let mut contenders = [
-            Contender::new(LIMIT, || raw.measure()),
+            Contender::new(LIMIT, || raw.measure(&whole)),
             Contender::new("cow", || whole.measure(&mut copies, dirty))
                 .with_source("throughput", of_paper),
             Contender::new("cow-partial", || partial.measure(&mut partial_copies, dirty)),
@@ -129,12 +135,16 @@ fn model(options: &RunOptions, shape: Shape, threads: usize) -> Result<CostModel
     Ok(model)
 }
 
-/// A pool with a space for each thread.
+/// A pool with a space for each thread, of which every byte was written.
 fn spaces(options: &RunOptions, len: u64, threads: usize) -> Result<(Scratch, Vec<Fresh>)> {
     let len = len.next_multiple_of(UNIT);
     let scratch = Scratch::new(options, len * threads as u64)?;
     let pool = scratch.pool();
-    let claim = |thread| pool.claim(thread as u64 * len, len);
+    let claim = |thread| {
+        let mut space = pool.claim(thread as u64 * len, len)?;
+        let _ = space.zero(0..len);
+        Ok(space)
+    };
     let spaces = (0..threads).map(claim).collect::<halite_pmem::Result<_>>()?;
     Ok((scratch, spaces))
 }
@@ -143,8 +153,8 @@ fn spaces(options: &RunOptions, len: u64, threads: usize) -> Result<(Scratch, Ve
 struct Team {
     shape: Shape,
     size: Size,
-    threads: usize,
-    is_partial: bool,
+    /// One for each thread.
+    buffers: RefCell<Vec<PageBuffer>>,
     seed: u64,
 }
 
@@ -156,9 +166,13 @@ struct Stores<S> {
 }
 
 impl Team {
+    fn threads(&self) -> usize {
+        self.buffers.borrow().len()
+    }
+
     /// Stores of which every page was flushed.
     fn stores<S: PageStore + Send>(&self, options: &RunOptions) -> Result<Stores<S>> {
-        let (scratch, spaces) = spaces(options, S::space_len(self.shape), self.threads)?;
+        let (scratch, spaces) = spaces(options, S::space_len(self.shape), self.threads())?;
         let fill = |space| {
             let mut store = S::create(space, self.shape)?;
             let mut buffer = PageBuffer::new(self.shape.page_size);
@@ -179,15 +193,23 @@ impl Team {
         dirty: u32,
     ) -> Result<Vec<Sample>> {
         stores.rounds += 1;
-        let seed = self.seed ^ stores.rounds << 32;
+        let mut random = Random::new(self.seed ^ stores.rounds << 32);
+        let fill = stores.rounds as u8;
+        let mut buffers = self.buffers.borrow_mut();
+        let mut turns = Vec::new();
+        for (store, buffer) in stores.stores.iter_mut().zip(&mut *buffers) {
+            let order = order(&mut random, self.shape.pages, self.size.flushes);
+            let sets = (0..64).map(|_| lines(&mut random, dirty, self.shape.page_size)).collect();
+            buffer.write(0, &vec![fill; self.shape.page_size.bytes() as usize]);
+            store.flush(order[0], buffer)?;
+            turns.push(Turn { store, buffer, order, sets, fill });
+        }
         let pool: &Pool = stores.scratch.pool();
         let before = pool.traffic();
-        let round = |thread: usize, store: &mut S, start: &Barrier| {
-            self.flush(store, dirty, seed ^ thread as u64, start)
-        };
-        let time = in_threads(&mut stores.stores, round)?;
+        let flushes = (self.size.flushes * turns.len()) as u64;
+        let time = in_threads(&mut turns, Turn::flush)?;
         let traffic = pool.traffic() - before;
-        let flushes = (self.size.flushes * self.threads) as u64;
+        turns.iter().try_for_each(Turn::check)?;
         let of_each = |count: u64| count as f64 / flushes as f64;
         Ok(vec![
             Sample::throughput(flushes, time),
@@ -195,133 +217,118 @@ impl Team {
             Sample::new("fences", "1/op", of_each(traffic.fences)),
         ])
     }
+}
 
-    /// The flushes of one thread; then one page is looked at.
-    fn flush<S: PageStore>(
-        &self,
-        store: &mut S,
-        dirty: u32,
-        seed: u64,
-        start: &Barrier,
-    ) -> Result<Duration> {
-        let page_size = self.shape.page_size;
-        let fill = (seed >> 32) as u8 ^ seed as u8;
-        let mut random = Random(seed);
-        let order = random.order(self.shape.pages, self.size.flushes);
-        let sets: Vec<_> = (0..64).map(|_| random.lines(dirty, page_size)).collect();
-        let mut buffer = if self.is_partial {
-            PageBuffer::partial(page_size)
-        } else {
-            PageBuffer::new(page_size)
-        };
-        buffer.mark(&DirtyLines::all(page_size));
-        buffer.write(0, &vec![fill; page_size.bytes() as usize]);
-        store.flush(order[0], &mut buffer)?;
-        start.wait();
-        let begun = Instant::now();
-        for (&page, lines) in order.iter().zip(sets.iter().cycle()) {
-            buffer.mark(lines);
-            store.flush(page, &mut buffer)?;
+/// What one thread flushes in one measurement.
+struct Turn<'a, S> {
+    store: &'a mut S,
+    /// Full of `fill`, and clean.
+    buffer: &'a mut PageBuffer,
+    order: Vec<u32>,
+    /// The dirty lines of one flush after the other, again and again.
+    sets: Vec<DirtyLines>,
+    fill: u8,
+}
+
+impl<S: PageStore> Turn<'_, S> {
+    fn flush(&mut self) -> Result<()> {
+        for (&page, lines) in self.order.iter().zip(self.sets.iter().cycle()) {
+            self.buffer.mark(lines);
+            self.store.flush(page, self.buffer)?;
         }
-        let time = begun.elapsed();
-        let (last, lines) = (order.len() - 1, &sets[(order.len() - 1) % sets.len()]);
-        let mut found = PageBuffer::new(page_size);
-        store.read(order[last], &mut found)?;
+        Ok(())
+    }
+
+    /// Looks whether the last page is what was flushed.
+    fn check(&self) -> Result<()> {
+        let last = self.order.len() - 1;
+        let (page, lines) = (self.order[last], &self.sets[last % self.sets.len()]);
+        let mut found = PageBuffer::new(self.buffer.page_size());
+        self.store.read(page, &mut found)?;
         let is_there = |line: u32| {
             let bytes = line as usize * 64..(line as usize + 1) * 64;
-            found.bytes()[bytes].iter().all(|byte| *byte == fill)
+            found.bytes()[bytes].iter().all(|byte| *byte == self.fill)
         };
         if !lines.runs().flatten().all(is_there) {
-            let why = format!("page {} is not what was flushed", order[last]);
+            let why = format!("page {page} is not what was flushed");
             return Err(Error::WrongAnswer { store: EXPERIMENT.to_owned(), why });
         }
-        Ok(time)
+        Ok(())
     }
 }
 
 /// Does the same to each of some things, with a thread for each that begins with the others. Returns
-/// the longest time.
+/// the time from the begin of the first to the end of the last.
 fn in_threads<T: Send>(
     things: &mut [T],
-    work: impl Fn(usize, &mut T, &Barrier) -> Result<Duration> + Sync,
+    work: impl Fn(&mut T) -> Result<()> + Sync,
 ) -> Result<Duration> {
-    let start = Barrier::new(things.len());
-    let (work, start) = (&work, &start);
-    let times: Result<Vec<Duration>> = thread::scope(|scope| {
+    let (work, start) = (&work, &Barrier::new(things.len()));
+    let times: Result<Vec<(Instant, Instant)>> = thread::scope(|scope| {
         let threads: Vec<_> = things
             .iter_mut()
-            .enumerate()
-            .map(|(number, thing)| scope.spawn(move || work(number, thing, start)))
+            .map(|thing| {
+                scope.spawn(move || {
+                    start.wait();
+                    let begun = Instant::now();
+                    work(thing)?;
+                    Ok((begun, Instant::now()))
+                })
+            })
             .collect();
         let times = threads.into_iter().map(|thread| thread.join());
         times.map(|time| time.expect("a flush does not panic")).collect()
     });
-    Ok(times?.into_iter().max().unwrap_or_default())
+    let times = times?;
+    let first = times.iter().map(|(begun, _)| *begun).min();
+    let last = times.iter().map(|(_, ended)| *ended).max();
+    Ok(last.zip(first).map(|(last, first)| last - first).unwrap_or_default())
 }
 
 /// The raw loop.
 struct Raw {
     spaces: Vec<Fresh>,
-    bytes: Vec<u8>,
-    pages: u32,
-    flushes: usize,
     random: Random,
     _scratch: Scratch,
 }
 
 impl Raw {
     fn new(options: &RunOptions, team: &Team) -> Result<Self> {
-        let page_len = team.shape.page_size.bytes();
-        let len = u64::from(team.shape.pages) * page_len;
-        let (scratch, spaces) = spaces(options, len, team.threads)?;
-        Ok(Self {
-            spaces,
-            bytes: vec![1; page_len as usize],
-            pages: team.shape.pages,
-            flushes: team.size.flushes,
-            random: Random(team.seed),
-            _scratch: scratch,
-        })
+        let len = u64::from(team.shape.pages) * team.shape.page_size.bytes();
+        let (scratch, spaces) = spaces(options, len, team.threads())?;
+        Ok(Self { spaces, random: Random::new(team.seed), _scratch: scratch })
     }
 
-    fn measure(&mut self) -> Result<Vec<Sample>> {
-        let order = self.random.order(self.pages, self.flushes);
-        let page_len = self.bytes.len() as u64;
-        let offsets: Vec<_> = order.into_iter().map(|page| u64::from(page) * page_len).collect();
-        let bytes = &self.bytes;
-        let time = in_threads(&mut self.spaces, |_, space, start| {
-            start.wait();
-            Ok(probe::persist_stream(space, bytes, &offsets))
+    fn measure(&mut self, team: &Team) -> Result<Vec<Sample>> {
+        let Shape { page_size, pages } = team.shape;
+        let buffers = team.buffers.borrow();
+        let mut turns = Vec::new();
+        for (space, buffer) in self.spaces.iter_mut().zip(&*buffers) {
+            let order = order(&mut self.random, pages, team.size.flushes).into_iter();
+            let offsets: Vec<_> = order.map(|page| u64::from(page) * page_size.bytes()).collect();
+            turns.push((space, buffer, offsets));
+        }
+        let flushes = (team.size.flushes * turns.len()) as u64;
+        let time = in_threads(&mut turns, |(space, buffer, offsets)| {
+            probe::persist_stream(space, buffer.bytes(), offsets);
+            Ok(())
         })?;
-        let flushes = (self.flushes * self.spaces.len()) as u64;
         Ok(vec![Sample::throughput(flushes, time)])
     }
 }
 
-/// splitmix64.
-struct Random(u64);
+fn order(random: &mut Random, pages: u32, count: usize) -> Vec<u32> {
+    (0..count).map(|_| random.below(pages.into()) as u32).collect()
+}
 
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % u64::from(bound)) as u32
-    }
-
-    fn order(&mut self, pages: u32, count: usize) -> Vec<u32> {
-        (0..count).map(|_| self.below(pages)).collect()
-    }
-
-    /// So many of a page's lines, each as likely as the others.
-    fn lines(&mut self, dirty: u32, page_size: PageSize) -> DirtyLines {
-        let (mut lines, mut left) = (DirtyLines::default(), dirty);
-        for line in 0..page_size.lines() {
-            if self.below(page_size.lines() - line) < left {
-                lines.insert(line);
-                left -= 1;
-            }
+/// So many of a page's lines, each as likely as the others.
+fn lines(random: &mut Random, dirty: u32, page_size: PageSize) -> DirtyLines {
+    let (mut lines, mut left) = (DirtyLines::default(), dirty);
+    for line in 0..page_size.lines() {
+        if random.below(u64::from(page_size.lines() - line)) < u64::from(left) {
+            lines.insert(line);
+            left -= 1;
         }
-        lines
     }
+    lines
 }

@@ -5,6 +5,7 @@
 //! anything is measured. Then it makes a [`Run`] that a person can watch ([`progress`]), hands it to
 //! the experiments, and writes the rows, whether all of them are there or the run was stopped.
 
+mod kv;
 mod outputs;
 mod progress;
 
@@ -17,6 +18,7 @@ use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
 use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
+pub use kv::Kv;
 use outputs::Outputs;
 use progress::Progress;
 
@@ -29,7 +31,9 @@ Examples:
   halite bench device --folder /mnt/pmem0     on another medium
   halite bench device --profile optane        on a medium made as slow as another
   halite bench blocks --report blocks         a page with plots: blocks/index.html
-  halite bench kv                             a million records on /dev/shm
+  halite bench kv                             YCSB A to F, a million records of 1 KB
+  halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
+  halite bench kv --workload a --threads 2 --rate 100000 --seconds 10
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
 Ctrl-C ends a run early: what was measured is kept and marked, and the exit code is 130.";
@@ -45,6 +49,8 @@ pub enum Command {
     Device(Device),
     /// The building blocks: logs, pages, cells, interleaving
     Blocks(Blocks),
+    /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
+    Kv(Box<Kv>),
 }
 
 /// `bench device`.
@@ -125,6 +131,7 @@ impl Command {
         match self {
             Self::Device(device) => &device.common.folder,
             Self::Blocks(blocks) => &blocks.common.folder,
+            Self::Kv(kv) => &kv.common.folder,
         }
     }
 
@@ -142,9 +149,16 @@ impl Command {
             }
             Self::Blocks(blocks) => {
                 let chosen = experiment::choose(BLOCKS, &blocks.only)?;
-                let peers = peers::choose(program.peers, "blocks", peers::BLOCKS, &blocks.peer)?;
+                let peers = peers::choose(
+                    program.peers,
+                    "blocks",
+                    peers::BLOCKS,
+                    &blocks.peer,
+                    blocks.common.profile.is_some(),
+                )?;
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
+            Self::Kv(kv) => kv.run(program),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use halite_pmem::LINE;
 use serde_json::json;
 
-use crate::records::Random;
+use crate::random::Random;
 use crate::{Params, Summary};
 
 pub mod bandwidth;

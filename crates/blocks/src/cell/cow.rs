@@ -14,7 +14,7 @@ use halite_pmem::{Fresh, LINE};
 
 use super::header::{self, HEADER_LEN, Technique};
 use super::{Cells, Packing, Shape, lines_of};
-use crate::Result;
+use crate::{Error, Result};
 
 /// The word in front of the versions, in bytes.
 const ACTIVE_LEN: u64 = 8;
@@ -24,6 +24,8 @@ pub struct Cow {
     space: Fresh,
     shape: Shape,
     layout: Layout,
+    /// Whether a write failed.
+    failed: bool,
 }
 
 /// Where the parts of a cell lie.
@@ -70,17 +72,17 @@ impl Cells for Cow {
         shape.check(&space, needed)?;
         header::forget(&mut space)?;
         header::create(&mut space, Technique::Cow, shape, needed)?;
-        Ok(Self { space, shape, layout: Layout::of(shape) })
+        Ok(Self { space, shape, layout: Layout::of(shape), failed: false })
     }
 
     fn open(space: Fresh) -> Result<Self> {
         let shape = header::open(&space, Technique::Cow, Self::space_len)?;
-        let cells = Self { layout: Layout::of(shape), space, shape };
+        let cells = Self { layout: Layout::of(shape), space, shape, failed: false };
         for index in 0..shape.count {
             let active = cells.active(cells.at(index));
             if active > 1 {
                 let what = format!("cell {index} has version {active:#x} active, of two");
-                return Err(header::damaged(&cells.space, what));
+                return Err(Error::damaged(&cells.space, what));
             }
         }
         // A process may have died between turning a word over and its fence.
@@ -100,6 +102,9 @@ impl Cells for Cow {
     fn write(&mut self, index: u64, value: &[u8]) -> Result<()> {
         self.shape.check_value(value.len());
         let at = self.at(index);
+        // A word that may not have been turned over has the other version active.
+        header::check_known(&self.space, self.failed)?;
+        self.failed = true;
         let other = 1 ^ (self.active(at) & 1);
         let version = at + self.layout.versions[other as usize];
         self.space.write(version, value);
@@ -107,6 +112,7 @@ impl Cells for Cow {
         self.space.pool().fence([copied])?;
         self.space.write_words(at, &[other]);
         self.space.pool().fence([self.space.flush(at..at + ACTIVE_LEN)])?;
+        self.failed = false;
         Ok(())
     }
 

@@ -32,9 +32,9 @@ pub(super) enum Technique {
 impl Technique {
     fn name(self) -> &'static str {
         match self {
-            Self::Cow => "copy-on-write",
-            Self::Logged => "log-based",
-            Self::Fam => "failure-atomic memory",
+            Self::Cow => "copy-on-write cells",
+            Self::Logged => "log-based cells",
+            Self::Fam => "cells in failure-atomic memory",
         }
     }
 
@@ -104,12 +104,7 @@ pub(super) fn open(
     technique: Technique,
     space_len: impl FnOnce(Shape) -> u64,
 ) -> Result<Shape> {
-    let foreign = |found: String| Error::ForeignCells {
-        path: space.pool().path().to_owned(),
-        offset: space.offset(),
-        wanted: technique.name(),
-        found,
-    };
+    let foreign = |found: String| Error::foreign(space, technique.name(), found);
     let Ok((stored, _)) = Stored::read_from_prefix(space.bytes()) else {
         return Err(foreign("a space shorter than their header".into()));
     };
@@ -123,16 +118,16 @@ pub(super) fn open(
         )));
     }
     if stored.checksum.get() != stored.sum() {
-        return Err(damaged(space, "their header does not have its checksum".into()));
+        return Err(Error::damaged(space, "the header of the cells does not have its checksum"));
     }
     if stored.technique.get() != technique as u32 {
         let found = Technique::numbered(stored.technique.get()).map(Technique::name);
-        return Err(foreign(format!("{} ones", found.unwrap_or("unknown"))));
+        return Err(foreign(found.unwrap_or("cells of an unknown technique").into()));
     }
     let packing = match stored.packing.get() {
         0 => Packing::Lines,
         1 => Packing::Dense,
-        other => return Err(foreign(format!("ones with the unknown packing {other}"))),
+        other => return Err(foreign(format!("cells with the unknown packing {other}"))),
     };
     let (cell_len, count) = (u64::from(stored.cell_len.get()), stored.count.get());
     let shape = Shape { cell_len, count, packing };
@@ -140,7 +135,13 @@ pub(super) fn open(
     Ok(shape)
 }
 
-/// The error of a space that no crash leaves so.
-pub(super) fn damaged(space: &Fresh, what: String) -> Error {
-    Error::DamagedCells { path: space.pool().path().to_owned(), offset: space.offset(), what }
+/// Refuses a write after one that failed.
+#[inline]
+pub(super) fn check_known(space: &Fresh, failed: bool) -> Result<()> {
+    if failed { Err(unknown(space)) } else { Ok(()) }
+}
+
+#[cold]
+fn unknown(space: &Fresh) -> Error {
+    Error::CellsFailed { path: space.pool().path().to_owned(), offset: space.offset() }
 }

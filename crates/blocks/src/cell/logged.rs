@@ -13,8 +13,8 @@ use halite_pmem::{Flushed, Fresh, LINE};
 
 use super::header::{self, HEADER_LEN, Technique};
 use super::{CELL_LEN_MAX, Cells, Shape};
-use crate::Result;
 use crate::log::{Layout, Log, Salted};
+use crate::{Error, Result};
 
 /// Bytes of the smallest log: a few entries. A longer space has a longer one, which is emptied less
 /// often.
@@ -29,6 +29,8 @@ pub struct Logged {
     log: Log<Salted>,
     shape: Shape,
     stride: u64,
+    /// Whether a write failed.
+    failed: bool,
     /// Room to put an entry together.
     entry: [u8; NUMBER_LEN + CELL_LEN_MAX as usize],
 }
@@ -52,7 +54,8 @@ fn split(space: Fresh, shape: Shape) -> Result<(Fresh, Fresh)> {
 impl Logged {
     fn new(space: Fresh, log: Log<Salted>, shape: Shape) -> Self {
         let stride = shape.packing.stride(shape.cell_len);
-        Self { space, log, shape, stride, entry: [0; NUMBER_LEN + CELL_LEN_MAX as usize] }
+        let entry = [0; NUMBER_LEN + CELL_LEN_MAX as usize];
+        Self { space, log, shape, stride, failed: false, entry }
     }
 
     #[inline]
@@ -72,7 +75,7 @@ impl Logged {
             {
                 Ok(Some((index, value.to_vec())))
             }
-            _ => Err(header::damaged(&self.space, "their log has an entry of no cell".into())),
+            _ => Err(Error::damaged(&self.space, "the log of the cells has an entry of no cell")),
         }
     }
 
@@ -102,9 +105,14 @@ impl Cells for Logged {
         let shape = header::open(&space, Technique::Logged, Self::space_len)?;
         let (space, log) = split(space, shape)?;
         let mut cells = Self::new(space, Log::open(log)?, shape);
-        if let Some((index, value)) = cells.last_entry()? {
-            let put = cells.put_in_place(index, &value);
-            cells.space.pool().fence([put])?;
+        // A process may have died before the fence of what makes cells of the space.
+        let header = cells.space.flush(0..HEADER_LEN);
+        match cells.last_entry()? {
+            Some((index, value)) => {
+                let put = cells.put_in_place(index, &value);
+                cells.space.pool().fence([header, put])?;
+            }
+            None => drop(cells.space.pool().fence_found(&[header])?),
         }
         Ok(cells)
     }
@@ -120,6 +128,9 @@ impl Cells for Logged {
     fn write(&mut self, index: u64, value: &[u8]) -> Result<()> {
         self.shape.check_value(value.len());
         assert!(index < self.shape.count, "cell {index} of {}", self.shape.count);
+        // Only the last entry is looked at when the cells are opened, so those before are in place.
+        header::check_known(&self.space, self.failed)?;
+        self.failed = true;
         let entry = &mut self.entry[..NUMBER_LEN + value.len()];
         entry[..NUMBER_LEN].copy_from_slice(&index.to_le_bytes());
         entry[NUMBER_LEN..].copy_from_slice(value);
@@ -129,6 +140,7 @@ impl Cells for Logged {
         self.log.append(entry)?;
         let put = self.put_in_place(index, value);
         self.space.pool().fence([put])?;
+        self.failed = false;
         Ok(())
     }
 

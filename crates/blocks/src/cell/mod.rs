@@ -22,13 +22,14 @@
 //!
 //! With [`Packing::Lines`], as in the paper's experiment, a cell's space is rounded up to lines of 64
 //! bytes. A version of [`Cow`] that begins in a line of its own then needs one line less than in the
-//! table. Opening reads every cell but those of [`Logged`], and flushes all of them once.
+//! table. Opening reads and flushes every cell once; of [`Logged`] only the header, and the cell of the
+//! last entry.
 //!
 //! # What the paper reports
 //!
 //! At 16 bytes [`Fam`] writes 2 times as fast as the others in sequence, and 1.6 times at random.
 //! [`Logged`] reads fastest in sequence, because a value is stored as it is; at random the latency of
-//! the medium hides most of that.
+//! the medium hides most of that. What we measure is in `docs/RESULTS.md`.
 
 mod cow;
 mod fam;
@@ -83,12 +84,12 @@ impl Shape {
     /// Whether there are such cells, and `needed` bytes for them.
     fn check(self, space: &Fresh, needed: u64) -> Result<()> {
         assert!(space.offset().is_multiple_of(LINE), "cells begin at a line");
-        let Self { cell_len: len, count, .. } = self;
+        let len = self.cell_len;
         if !len.is_multiple_of(CELL_LEN_UNIT) || !(CELL_LEN_UNIT..=CELL_LEN_MAX).contains(&len) {
             return Err(Error::CellLen { len });
         }
         if needed > space.len() {
-            return Err(Error::CellsDoNotFit { count, needed, len: space.len() });
+            return Err(Error::DoesNotFit { what: "cells", needed, len: space.len() });
         }
         Ok(())
     }
@@ -113,7 +114,7 @@ pub trait Cells: Sized {
     /// leaves those, no cells, or the new ones.
     ///
     /// # Errors
-    /// [`Error::CellLen`], [`Error::CellsDoNotFit`]; [`Error::Pool`] as [`halite_pmem::Pool::fence`].
+    /// [`Error::CellLen`], [`Error::DoesNotFit`]; [`Error::Pool`] as [`halite_pmem::Pool::fence`].
     ///
     /// # Panics
     /// If the space does not begin at a line.
@@ -123,7 +124,7 @@ pub trait Cells: Sized {
     /// read from then on is durable.
     ///
     /// # Errors
-    /// [`Error::ForeignCells`], [`Error::DamagedCells`], [`Error::CellLen`], [`Error::CellsDoNotFit`];
+    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::CellLen`], [`Error::DoesNotFit`];
     /// [`Error::Pool`] as [`halite_pmem::Pool::fence`].
     ///
     /// # Panics
@@ -140,7 +141,7 @@ pub trait Cells: Sized {
     ///
     /// # Errors
     /// [`Error::Pool`] as [`halite_pmem::Pool::fence`]: whether the cell has the value shows when the
-    /// pool is opened again.
+    /// cells are opened again, and until then each write is [`Error::CellsFailed`].
     ///
     /// # Panics
     /// If there is no such cell, or the value has not the cell's length.

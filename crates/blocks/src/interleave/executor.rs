@@ -19,12 +19,16 @@ const PASSES_MAX: u32 = 16;
 ///
 /// The slots of the futures are allocated when this begins, and nothing for an operation. If `run`,
 /// `done` or an operation panics, the active operations are dropped where they are.
+///
+/// # Panics
+/// If an operation of the group calls it on the same group.
 pub fn interleave<O, F: Future>(
     group: &Group,
     operations: impl IntoIterator<Item = O>,
     mut run: impl FnMut(O) -> F,
     mut done: impl FnMut(F::Output),
 ) {
+    let _running = group.begin();
     let mut operations = operations.into_iter().fuse();
     let mut slots: Vec<Slot<F>> = (0..group.size()).map(|_| Slot::new()).collect();
     let mut context = Context::from_waker(Waker::noop());

@@ -4,6 +4,7 @@ use std::array;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
 use halite_pmem::{Fenced, Flushed, Pool, Words};
@@ -31,6 +32,8 @@ pub struct Group {
     fences: Cell<u64>,
     /// Whether the operation whose turn it is, or was last, waits for the next fence.
     waits: Cell<bool>,
+    /// The run of an executor, while there is one.
+    run: Cell<Option<u64>>,
     shared: RefCell<Shared>,
 }
 
@@ -67,6 +70,7 @@ impl Group {
             overlap,
             fences: Cell::new(0),
             waits: Cell::new(false),
+            run: Cell::new(None),
             shared: RefCell::default(),
         }
     }
@@ -96,8 +100,8 @@ impl Group {
     /// [`Error::SharedFence`] to all that waited for a fence that failed, and to those after them.
     ///
     /// # Panics
-    /// If the future is not polled between two fences. [`interleave`](super::interleave) polls an
-    /// operation, which has to poll what it awaits.
+    /// If it is not awaited in the group's [`interleave`](super::interleave), or not polled between two
+    /// fences: the executor polls an operation, which has to poll what it awaits.
     #[inline]
     pub async fn fence<const N: usize>(&self, flushed: [Flushed; N]) -> Result<[Fenced; N]> {
         if self.overlap == Overlap::Reads {
@@ -129,6 +133,8 @@ impl Group {
 
     /// Waits for the next fence, and returns its number.
     async fn next_fence(&self) -> u64 {
+        // Nobody else would ever issue it.
+        self.run();
         let number = self.fences.get();
         poll_fn(|_| {
             let waits = self.fences.get() == number;
@@ -137,6 +143,27 @@ impl Group {
         })
         .await;
         number
+    }
+
+    /// Begins a run of the executor.
+    ///
+    /// # Panics
+    /// If there is one: operations would see fences that they were not polled after.
+    pub(crate) fn begin(&self) -> Running<'_> {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        assert!(self.run.get().is_none(), "an operation of a group interleaves on the same group");
+        self.run.set(Some(RUNS.fetch_add(1, Ordering::Relaxed)));
+        self.waits.set(false);
+        Running(self)
+    }
+
+    /// The number of the run; no two groups have the same.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(crate) fn run(&self) -> u64 {
+        self.run.get().expect("operations of a group run in its interleave")
     }
 
     /// The number of the next fence.
@@ -160,6 +187,15 @@ impl Group {
         }
         flushed.clear();
         self.fences.set(self.fences.get() + 1);
+    }
+}
+
+/// A run of a group's executor, until this is dropped.
+pub(crate) struct Running<'a>(&'a Group);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.run.set(None);
     }
 }
 

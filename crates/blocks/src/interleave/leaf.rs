@@ -26,7 +26,7 @@ use std::cell::RefCell;
 use halite_pmem::{Fenced, Flushed, Fresh, LINE, Pool, Words};
 
 use super::Group;
-use super::slots::{self, FINGERPRINT_WORDS, SLOTS, fingerprint};
+use super::slots::{self, FINGERPRINT_WORDS, Fingerprints, SLOTS, fingerprint};
 use crate::{Error, Result};
 
 /// The length of a leaf in bytes.
@@ -57,7 +57,12 @@ struct Inserting {
     leaf: u64,
     slot: u32,
     key: u64,
+    /// Of the executor whose turns bring it to its end.
+    run: u64,
 }
+
+/// The run of inserts that borrow the leaves alone.
+pub(super) const NO_RUN: u64 = u64::MAX;
 
 /// The slot of an insert, until it is durable or given up.
 pub(super) struct Reservation<'a> {
@@ -109,27 +114,26 @@ impl Leaves {
     /// flush a leaf.
     ///
     /// # Errors
-    /// [`Error::NoLeaves`], [`Error::LeafDamaged`]; what the pool reports.
+    /// [`Error::Foreign`], [`Error::Damaged`]; what the pool reports.
     pub fn open(fresh: Fresh) -> Result<Self> {
-        let (fit, offset) = (Self::fit(&fresh), fresh.offset());
-        let path = fresh.pool().path().to_owned();
-        if fit == 0 || !offset.is_multiple_of(LINE) {
-            return Err(Error::NoLeaves { path, offset });
+        let fit = Self::fit(&fresh);
+        let foreign = |found| Err(Error::foreign(&fresh, "leaves", found));
+        if fit == 0 || !fresh.offset().is_multiple_of(LINE) {
+            return foreign("a space that cannot have any");
         }
-        let found = Self::new(fresh, fit);
-        let [magic, leaves, seal] = [0, 8, SEAL_AT].map(|at| found.words.load(at));
+        let (words, _) = fresh.read(0, HEADER_LEN).as_chunks();
+        let [magic, leaves, seal] = [words[0], words[1], words[2]].map(u64::from_le_bytes);
         if seal == 0 || magic != MAGIC {
-            return Err(Error::NoLeaves { path, offset });
+            return foreign("something else");
         }
         if seal != slots::seal(magic, leaves) || leaves == 0 || leaves > fit {
-            let what = format!("the header of the leaves at offset {offset}");
-            let why = format!("it tells of {leaves} leaves, and its seal is {seal:#x}");
-            return Err(Error::LeafDamaged { path, what, why });
+            let what = format!("a header of {leaves} leaves, with the seal {seal:#x}");
+            return Err(Error::damaged(&fresh, what));
         }
-        let found = Self { leaves, ..found };
+        let found = Self::new(fresh, leaves);
         let mut flushed = vec![found.words.flush(0..HEADER_LEN)];
         for leaf in 0..leaves {
-            found.used(leaf)?;
+            found.first_line(leaf)?;
             let at = Self::place(leaf);
             flushed.push(found.words.flush(at..at + LINE));
         }
@@ -162,7 +166,7 @@ impl Leaves {
     /// The value of a key in a leaf, in turn with the other operations of a group.
     ///
     /// # Errors
-    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    /// [`Error::NoSuchLeaf`], [`Error::Damaged`].
     pub async fn look_up(&self, group: &Group, leaf: u64, key: u64) -> Result<Option<u64>> {
         self.check(leaf)?;
         group.fetch(&self.words, Self::place(leaf)).await;
@@ -180,7 +184,7 @@ impl Leaves {
     /// The value of a key in a leaf.
     ///
     /// # Errors
-    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    /// [`Error::NoSuchLeaf`], [`Error::Damaged`].
     pub fn look_up_alone(&self, leaf: u64, key: u64) -> Result<Option<u64>> {
         self.check(leaf)?;
         for slot in slots::each(self.candidates(leaf, key)?) {
@@ -195,14 +199,18 @@ impl Leaves {
     /// inserts that are on their way belong to one group: they may wait for each other.
     ///
     /// # Errors
-    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`];
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`];
     /// [`Error::SharedFence`] or [`Error::Pool`] if a fence fails.
+    ///
+    /// # Panics
+    /// If it is not awaited in the group's [`interleave`](super::interleave), or another one's insert of
+    /// the key is on its way: it would never end.
     pub async fn insert(&self, group: &Group, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
         group.fetch(&self.words, Self::place(leaf)).await;
         let mut compared = 0;
         let reserved = loop {
-            match self.search(leaf, key, compared)? {
+            match self.search(leaf, key, compared, group.run())? {
                 Search::Reserved(reserved) => break reserved,
                 Search::Wait => group.give_way().await,
                 Search::Compare(slot) => {
@@ -221,13 +229,14 @@ impl Leaves {
     /// Inserts a pair, durably. Two fences. No group inserts meanwhile: it would borrow these leaves.
     ///
     /// # Errors
-    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::LeafDamaged`]; what
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`]; what
     /// the pool reports.
     pub fn insert_alone(&mut self, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
+        self.forget_inserts();
         let mut compared = 0;
         let reserved = loop {
-            match self.search(leaf, key, compared)? {
+            match self.search(leaf, key, compared, NO_RUN)? {
                 Search::Reserved(reserved) => break reserved,
                 Search::Wait => unreachable!("nobody else inserts"),
                 Search::Compare(slot) => {
@@ -244,26 +253,24 @@ impl Leaves {
     /// The pairs of a leaf, in no order, each compared with its fingerprint.
     ///
     /// # Errors
-    /// [`Error::NoSuchLeaf`], [`Error::LeafDamaged`].
+    /// [`Error::NoSuchLeaf`], [`Error::Damaged`].
     pub fn pairs(&self, leaf: u64) -> Result<Vec<(u64, u64)>> {
         self.check(leaf)?;
-        let used = self.used(leaf)? & !self.inserting(leaf);
-        let fingerprints = self.fingerprints(leaf);
+        let (used, fingerprints) = self.first_line(leaf)?;
         let pair = |slot| {
-            let at = Self::pair(leaf, slot);
-            let (key, value) = (self.words.load(at), self.words.load(at + 8));
+            let [key, value] = self.words.load_many(Self::pair(leaf, slot));
             if slots::matching(fingerprints, fingerprint(key)) & 1 << slot == 0 {
                 return Err(self.not_its_fingerprint(leaf, slot));
             }
             Ok((key, value))
         };
-        slots::each(used).map(pair).collect()
+        slots::each(used & !self.inserting(leaf)).map(pair).collect()
     }
 
     /// Checks every pair of every leaf.
     ///
     /// # Errors
-    /// [`Error::LeafDamaged`].
+    /// [`Error::Damaged`].
     pub fn verify(&self) -> Result<()> {
         (0..self.leaves).try_for_each(|leaf| self.pairs(leaf).map(drop))
     }
@@ -284,18 +291,26 @@ impl Leaves {
         self.words.prefetch(Self::pair(leaf, slot));
     }
 
+    /// Gives up inserts that nobody can bring to their end: whoever calls is alone, and their futures
+    /// were leaked.
+    pub(super) fn forget_inserts(&mut self) {
+        self.inserting.get_mut().clear();
+    }
+
     /// The slots that may have a key, by their fingerprints.
+    #[inline]
     pub(super) fn candidates(&self, leaf: u64, key: u64) -> Result<u32> {
-        let matching = slots::matching(self.fingerprints(leaf), fingerprint(key));
-        Ok(self.used(leaf)? & matching & !self.inserting(leaf))
+        let (used, fingerprints) = self.first_line(leaf)?;
+        let matching = slots::matching(fingerprints, fingerprint(key));
+        Ok(used & matching & !self.inserting(leaf))
     }
 
     /// The value of a used slot, if it has the key.
+    #[inline]
     pub(super) fn compare(&self, leaf: u64, slot: u32, key: u64) -> Result<Option<u64>> {
-        let at = Self::pair(leaf, slot);
-        let found = self.words.load(at);
+        let [found, value] = self.words.load_many(Self::pair(leaf, slot));
         if found == key {
-            return Ok(Some(self.words.load(at + 8)));
+            return Ok(Some(value));
         }
         if fingerprint(found) != fingerprint(key) {
             return Err(self.not_its_fingerprint(leaf, slot));
@@ -313,20 +328,34 @@ impl Leaves {
 
     /// Looks for a place for a key. `compared` are slots that do not have it. Who has reserved a slot
     /// has looked at the leaf as it is now, however long it waited before.
-    pub(super) fn search(&self, leaf: u64, key: u64, compared: u32) -> Result<Search<'_>> {
-        if let Some(slot) = slots::lowest(self.candidates(leaf, key)? & !compared) {
+    ///
+    /// # Panics
+    /// If an insert of the key is on its way in another run: its turn does not come before this one's
+    /// end.
+    pub(super) fn search(
+        &self,
+        leaf: u64,
+        key: u64,
+        compared: u32,
+        run: u64,
+    ) -> Result<Search<'_>> {
+        let (used, fingerprints) = self.first_line(leaf)?;
+        let matching = slots::matching(fingerprints, fingerprint(key));
+        let candidates = used & matching & !self.inserting(leaf);
+        if let Some(slot) = slots::lowest(candidates & !compared) {
             return Ok(Search::Compare(slot));
         }
         let mut inserting = self.inserting.borrow_mut();
-        let mut taken = self.used(leaf)?;
+        let mut taken = used;
         for other in inserting.iter().filter(|other| other.leaf == leaf) {
             if other.key == key {
+                assert!(other.run == run, "inserts that are on their way belong to one group");
                 return Ok(Search::Wait);
             }
             taken |= 1 << other.slot;
         }
         let slot = slots::lowest(!taken).ok_or(Error::LeafFull { leaf })?;
-        let insert = Inserting { leaf, slot, key };
+        let insert = Inserting { leaf, slot, key, run };
         inserting.push(insert);
         Ok(Search::Reserved(Reservation { leaves: self, insert }))
     }
@@ -338,31 +367,31 @@ impl Leaves {
         of_leaf.fold(0, |slots, other| slots | 1 << other.slot)
     }
 
-    fn used(&self, leaf: u64) -> Result<u32> {
-        let word = self.words.load(Self::place(leaf));
-        slots::used_slots(leaf, word).ok_or_else(|| {
-            self.damaged(
-                leaf,
-                format!("the word of its used slots is {word:#x}, its check is wrong"),
-            )
-        })
+    /// The used slots of a leaf, and its fingerprints.
+    #[inline]
+    fn first_line(&self, leaf: u64) -> Result<(u32, Fingerprints)> {
+        let [word, fingerprints @ ..] =
+            self.words.load_many::<{ 1 + FINGERPRINT_WORDS }>(Self::place(leaf));
+        match slots::used_slots(leaf, word) {
+            Some(used) => Ok((used, fingerprints)),
+            None => Err(self.not_its_slots(leaf, word)),
+        }
     }
 
-    fn fingerprints(&self, leaf: u64) -> [u64; FINGERPRINT_WORDS as usize] {
-        let first = Self::place(leaf) + 8;
-        std::array::from_fn(|word| self.words.load(first + 8 * word as u64))
+    #[cold]
+    fn not_its_slots(&self, leaf: u64, word: u64) -> Error {
+        self.damaged(leaf, &format!("the word of its used slots is {word:#x}, its check is wrong"))
     }
 
     #[cold]
     fn not_its_fingerprint(&self, leaf: u64, slot: u32) -> Error {
-        self.damaged(leaf, format!("the key in slot {slot} is not that of its fingerprint"))
+        self.damaged(leaf, &format!("the key in slot {slot} is not that of its fingerprint"))
     }
 
     #[cold]
-    fn damaged(&self, leaf: u64, why: String) -> Error {
-        let path = self.pool().path().to_owned();
-        let what = format!("leaf {leaf} of those at offset {}", self.offset);
-        Error::LeafDamaged { path, what, why }
+    fn damaged(&self, leaf: u64, why: &str) -> Error {
+        let (path, offset) = (self.pool().path().to_owned(), self.offset);
+        Error::Damaged { path, offset, what: format!("leaf {leaf}: {why}") }
     }
 
     /// Where a leaf begins.
@@ -398,14 +427,13 @@ impl Reservation<'_> {
     /// The second phase, with the proof that the pair is durable: stores the fingerprint and sets the
     /// bit.
     pub(super) fn set_bit(&self, pair: &Fenced) -> Result<Flushed> {
-        let Inserting { leaf, slot, key } = self.insert;
+        let Inserting { leaf, slot, key, .. } = self.insert;
         let (words, at) = (&self.leaves.words, Leaves::place(leaf));
-        let used = self.leaves.used(leaf)?;
+        let (used, fingerprints) = self.leaves.first_line(leaf)?;
         // Other fingerprints of the word are in use: they are stored again as they are.
-        let word_at = at + 8 + u64::from(slot / 8) * 8;
-        let shift = slot % 8 * 8;
-        let others = words.load(word_at) & !(0xff << shift);
-        words.store(word_at, others | u64::from(fingerprint(key)) << shift);
+        let (word, shift) = (slot / 8, slot % 8 * 8);
+        let others = fingerprints[word as usize] & !(0xff << shift);
+        words.store(at + 8 + u64::from(word) * 8, others | u64::from(fingerprint(key)) << shift);
         words.publish(at, slots::used_word(leaf, used | 1 << slot), pair);
         Ok(words.flush(at..at + LINE))
     }

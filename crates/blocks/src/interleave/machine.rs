@@ -7,7 +7,7 @@
 
 use halite_pmem::{Fenced, Flushed};
 
-use super::leaf::{Leaves, Reservation, Search};
+use super::leaf::{Leaves, NO_RUN, Reservation, Search};
 use super::slots;
 use crate::Result;
 
@@ -148,6 +148,7 @@ pub fn insert_all(
     mut done: impl FnMut(Result<()>),
 ) -> Result<()> {
     assert!(size > 0, "a group has at least one operation at a time");
+    leaves.forget_inserts();
     let leaves = &*leaves;
     let mut pairs = pairs.into_iter().fuse();
     let mut states: Vec<(Insert<'_>, bool)> = (0..size).map(|_| (Insert::Idle, false)).collect();
@@ -232,7 +233,7 @@ fn search(leaves: &Leaves, pair: Pair, mut compared: u32, compare: Option<u32>) 
         }
         compared |= 1 << slot;
     }
-    match leaves.search(leaf, key, compared) {
+    match leaves.search(leaf, key, compared, NO_RUN) {
         Err(error) => Turn::Ended(Err(error)),
         Ok(Search::Wait) => Turn::Waits(Insert::Search { pair, compared, compare: None }),
         Ok(Search::Compare(slot)) => {

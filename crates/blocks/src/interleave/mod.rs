@@ -26,11 +26,12 @@
 //! | insert, only writes interleaved | 2 | 2/n | 2 | 2 lines, waited for | less than both | |
 //! | insert, both interleaved | 2 | 2/n | 2 | 2 lines, n at a time | 6.2x | |
 //!
-//! The paper's factors are against one at a time; they stop growing at groups of about 20. The lines
-//! of an insert are the pair's and the leaf's first. The paper has the fingerprint flushed with the
-//! pair, as a third line; here it is stored just before the bit in the same line, whose stores persist
-//! in order. A group holds its operations' futures (some 200 bytes each) and a list of what they have
-//! flushed, and allocates both once; the leaves take 576 bytes for 32 pairs of 16.
+//! The paper's factors are against one at a time; they stop growing at groups of about 20; ours are in
+//! `docs/RESULTS.md`. The lines of an insert are the pair's and the leaf's first. The paper has the
+//! fingerprint flushed with the pair, as a third line; here it is stored just before the bit in the
+//! same line, whose stores persist in order. A group holds its operations' futures (some 200 bytes
+//! each) and a list of what they have flushed, and allocates both once; the leaves take 576 bytes for
+//! 32 pairs of 16.
 //!
 //! **No locked instruction.** A compare-exchange waits, as a fence does, for the write-backs before it
 //! (x86 orders CLWB with both), so one in each operation would undo the sharing of the fence. Groups,

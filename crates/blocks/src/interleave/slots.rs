@@ -5,8 +5,11 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Pairs that a leaf has room for (van Renen §3.5.1).
 pub const SLOTS: u32 = 32;
 
+/// Words of a leaf's fingerprints.
+pub(super) const FINGERPRINT_WORDS: usize = 4;
+
 /// The fingerprints of a leaf, one byte a slot; slot 0 is the lowest byte of the first word.
-pub(super) const FINGERPRINT_WORDS: u64 = 4;
+pub(super) type Fingerprints = [u64; FINGERPRINT_WORDS];
 
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -42,7 +45,7 @@ pub(super) fn seal(magic: u64, leaves: u64) -> u64 {
 
 /// The slots whose fingerprint is `fingerprint`, all 32 compared at once, eight in a word.
 #[inline]
-pub(super) fn matching(fingerprints: [u64; FINGERPRINT_WORDS as usize], fingerprint: u8) -> u32 {
+pub(super) fn matching(fingerprints: Fingerprints, fingerprint: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     // One bit of each byte, gathered in the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;

@@ -102,6 +102,7 @@ impl PageStore for ChecksummedPages {
         if torn[page as usize] && *buffer.dirty() != DirtyLines::all(page_size) {
             return Err(Error::TornPage { page });
         }
+        ground.expect(page, buffer.dirty());
         if !buffer.is_whole() {
             buffer.complete(ground.slot(page));
         }

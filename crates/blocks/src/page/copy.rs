@@ -56,7 +56,7 @@ impl Copier {
             for at in (0..page_len).step_by(PART) {
                 match from {
                     Some(from) => {
-                        part.copy_from_slice(stream.read(from + at as u64, PART as u64));
+                        stream.read_to(from + at as u64, part);
                         overlay.put_over(at, part);
                     }
                     None => part.fill(0),

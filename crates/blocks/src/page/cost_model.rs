@@ -154,7 +154,7 @@ impl Probe {
         let fits = |pages: &u32| Hybrid::space_len(shape_of(*pages)) <= len;
         let pages = (PAGES_MIN..=most).rev().find(fits).ok_or_else(|| {
             let needed = Hybrid::space_len(shape_of(PAGES_MIN));
-            Error::PageSpaceTooSmall { len, needed }
+            Error::DoesNotFit { what: "pages", needed, len }
         })?;
         let mut store = Hybrid::create(space, shape_of(pages))?;
         let mut buffer = PageBuffer::new(page_size);

@@ -82,6 +82,13 @@ impl DirtyLines {
         })
     }
 
+    /// The first line in each of the words that has one: a word's lines are 4 KiB, a page of memory.
+    #[inline]
+    pub(super) fn first_of_each_word(&self) -> impl Iterator<Item = u32> {
+        let words = (0..).zip(&self.words).filter(|(_, word)| **word != 0);
+        words.map(|(number, word): (u32, _)| number * 64 + word.trailing_zeros())
+    }
+
     /// The first line from `from` on whose bit is set in the words as `seen`.
     #[inline]
     fn find(&self, from: u32, seen: impl Fn(u64) -> u64) -> Option<u32> {
@@ -113,6 +120,9 @@ mod tests {
             let runs: Vec<_> = dirty.runs().collect();
             prop_assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start));
             let told: Vec<_> = runs.into_iter().flatten().collect();
+            let mut firsts: Vec<_> = lines.iter().copied().collect();
+            firsts.dedup_by_key(|line| *line / 64);
+            prop_assert_eq!(dirty.first_of_each_word().collect::<Vec<_>>(), firsts);
             prop_assert_eq!(told, lines.into_iter().collect::<Vec<_>>());
         }
     }

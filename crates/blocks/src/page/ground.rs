@@ -15,7 +15,7 @@ use halite_pmem::{Fresh, LINE};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{PageSize, Shape};
+use super::{DirtyLines, PageSize, Shape};
 use crate::{Error, Result};
 
 /// Slots beyond the pages: copy-on-write needs one to write to, and a few more let a slot's lines leave
@@ -27,6 +27,9 @@ const VERSION: u32 = 1;
 const PART: u64 = 4096;
 /// Where the lines of the slots begin.
 pub(super) const LINES_AT: u64 = PART;
+
+/// What stores are called in messages.
+const WANTED: &str = "page store";
 
 /// A technique, and what it needs on the medium.
 #[derive(Clone, Copy)]
@@ -123,25 +126,24 @@ impl Ground {
         let header = space.read(0, size_of::<Header>() as u64);
         let header = Header::read_from_bytes(header).expect("as many bytes as it has");
         if header.magic != MAGIC {
-            return Err(Error::NoPageStore);
+            return Err(Error::foreign(&space, WANTED, "something else"));
         }
         if header.version != VERSION {
-            return Err(Error::PageStoreVersion { version: header.version, known: VERSION });
+            let found = format!("one of format {}; this program reads {VERSION}", header.version);
+            return Err(Error::foreign(&space, WANTED, found));
         }
         if header.checksum != header.checksum() {
-            return Err(damaged("the header is not whole"));
+            return Err(Error::damaged(&space, "the header of the pages is not whole"));
         }
         if header.technique != technique.number {
-            return Err(Error::OtherTechnique {
-                number: header.technique,
-                expected: technique.name,
-            });
+            let found = format!("one of the technique of number {}", header.technique);
+            return Err(Error::foreign(&space, technique.name, found));
         }
         let page_size = PageSize::new(header.page_len.into())
-            .map_err(|_| damaged(format!("its pages have {} bytes", header.page_len)))?;
+            .map_err(|_| Error::damaged(&space, format!("pages of {} bytes", header.page_len)))?;
         let shape = Shape { page_size, pages: header.pages };
         if shape.pages == 0 {
-            return Err(damaged("it has no pages"));
+            return Err(Error::damaged(&space, "a page store without pages"));
         }
         check_space(&space, Self::len(technique, shape))?;
         Ok(Self::new(technique, space, shape, header.salt))
@@ -176,6 +178,15 @@ impl Ground {
         self.space.read(self.slot_at(slot), self.page_len())
     }
 
+    /// Has the processor look up where lines of a slot are that are written later: scattered lines wait
+    /// for walks through the page tables, which overlap with other work if they begin before.
+    #[inline]
+    pub(super) fn expect(&self, slot: u32, lines: &DirtyLines) {
+        for line in lines.first_of_each_word() {
+            self.space.prefetch(self.slot_at(slot) + u64::from(line) * LINE);
+        }
+    }
+
     /// The word at `at`.
     pub(super) fn word(&self, at: u64) -> u64 {
         let bytes = self.space.read(at, 8);
@@ -188,7 +199,7 @@ impl Ground {
     /// If the value has more than 48 bits.
     pub(super) fn seal(&self, at: u64, value: u64) -> u64 {
         assert!(value <= VALUE_MAX, "a value has 48 bits");
-        value << CHECK_BITS | self.check(at, value)
+        value << CHECK_BITS | check(self.salt, at, value)
     }
 
     /// The value of a word at a place.
@@ -197,14 +208,13 @@ impl Ground {
         match word {
             0 => Ok(None),
             _ if self.seal(at, value) == word => Ok(Some(value)),
-            _ => Err(damaged(format!("the word at offset {at} has a wrong check"))),
+            _ => Err(self.damaged(format!("the word at offset {at} has a wrong check"))),
         }
     }
 
-    fn check(&self, at: u64, value: u64) -> u64 {
-        let mixed = (self.salt ^ at.rotate_left(40) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed >> (64 - CHECK_BITS)
+    /// What is wrong with what the store has on the medium.
+    pub(super) fn damaged(&self, what: String) -> Error {
+        Error::damaged(&self.space, what)
     }
 
     /// That a page is one of the store's, and a buffer as large as these.
@@ -227,9 +237,11 @@ const CHECK_BITS: u32 = 16;
 /// The largest value that a sealed word holds.
 pub(super) const VALUE_MAX: u64 = u64::MAX >> CHECK_BITS;
 
-/// What is wrong with what a store has on the medium.
-pub(super) fn damaged(what: impl Into<String>) -> Error {
-    Error::PageStoreDamaged { what: what.into() }
+/// The check of a value at a place: never zero, so that the word of the value zero is none either.
+fn check(salt: u64, at: u64, value: u64) -> u64 {
+    let mixed = (salt ^ at.rotate_left(40) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed >> (64 - CHECK_BITS)).max(1)
 }
 
 /// What is in a spare slot means nothing, and one that is not spare is a page.
@@ -242,7 +254,19 @@ fn check_space(space: &Fresh, needed: u64) -> Result<()> {
         return Err(Error::PageSpaceMisaligned { offset: space.offset() });
     }
     if space.len() < needed {
-        return Err(Error::PageSpaceTooSmall { len: space.len(), needed });
+        return Err(Error::DoesNotFit { what: "pages", needed, len: space.len() });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_check_makes_a_value_none() {
+        for salt in 0..1 << 20 {
+            assert_ne!(check(salt, LINES_AT, 0), 0, "{salt}");
+        }
+    }
 }

@@ -25,7 +25,7 @@
 use halite_pmem::{Fresh, LINE};
 
 use super::buffer::{AlignedBytes, bytes_of};
-use super::ground::{Ground, Technique, damaged};
+use super::ground::{Ground, Technique};
 use super::{DirtyLines, PageBuffer, PageSize, PageStore, Shape};
 use crate::Result;
 
@@ -66,7 +66,7 @@ impl MicroLog {
         ground.space.pool().fence_found(&[found])?;
         let pages = ground.shape.pages;
         let page = u32::try_from(page).ok().filter(|page| *page < pages).ok_or_else(|| {
-            damaged(format!("the micro log is for page {page}, and there are {pages} pages"))
+            ground.damaged(format!("the micro log is for page {page}, and there are {pages} pages"))
         })?;
         let words = (0..u64::from(page_size.lines() / 64)).map(|n| ground.word(at + 64 + n * 8));
         let dirty = DirtyLines::of_words(words).expect("no more words than a page has");
@@ -115,6 +115,7 @@ impl PageStore for MicroLog {
         if buffer.dirty().is_empty() {
             return Ok(());
         }
+        ground.expect(page, buffer.dirty());
         let at = ground.log_at();
         // Listing 1: invalidate (lines 1-3).
         ground.space.write_words(at, &[0]);

@@ -60,17 +60,14 @@ pub trait PageStore: Sized {
     ///
     /// # Errors
     /// [`Error::NoPages`](crate::Error::NoPages),
-    /// [`Error::PageSpaceTooSmall`](crate::Error::PageSpaceTooSmall),
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit),
     /// [`Error::PageSpaceMisaligned`](crate::Error::PageSpaceMisaligned), and what the pool reports.
     fn create(space: Fresh, shape: Shape) -> Result<Self>;
 
     /// Opens the store in a space, and recovers it after a crash.
     ///
     /// # Errors
-    /// [`Error::NoPageStore`](crate::Error::NoPageStore),
-    /// [`Error::OtherTechnique`](crate::Error::OtherTechnique),
-    /// [`Error::PageStoreVersion`](crate::Error::PageStoreVersion),
-    /// [`Error::PageStoreDamaged`](crate::Error::PageStoreDamaged); as [`PageStore::create`] for a space that
+    /// [`Error::Foreign`](crate::Error::Foreign), [`Error::Damaged`](crate::Error::Damaged); as [`PageStore::create`] for a space that
     /// does not hold it; and what the pool reports.
     fn open(space: Fresh) -> Result<Self>;
 

@@ -26,10 +26,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::buffer::{AlignedBytes, bytes_of};
 use super::copy::{Overlay, put};
-use super::ground::{Ground, damaged};
+use super::ground::Ground;
 use super::slots::Version;
 use super::{DirtyLines, PageBuffer, PageSize};
-use crate::Result;
+use crate::{Error, Result};
 
 const BITS_AT: usize = 32;
 
@@ -169,7 +169,7 @@ impl SealedLog {
                 ground.space.read(log.at + place * entry_max(page_size), entry_max(page_size));
             if let Some(whole) = Entry::parse(stored, page_size, salt) {
                 if whole.number % 2 != place {
-                    return Err(damaged(format!("entry {} of the micro log", whole.number)));
+                    return Err(ground.damaged(format!("entry {} of the micro log", whole.number)));
                 }
                 *entry = whole;
             } else {
@@ -184,7 +184,7 @@ impl SealedLog {
         let [even, odd] = &log.entries;
         if even.number > 0 && odd.number > 0 && even.number.abs_diff(odd.number) != 1 {
             let (even, odd) = (even.number, odd.number);
-            return Err(damaged(format!("the micro log has the entries {even} and {odd}")));
+            return Err(ground.damaged(format!("the micro log has the entries {even} and {odd}")));
         }
         log.number = even.number.max(odd.number);
         let mut entries = [even, odd];
@@ -193,7 +193,9 @@ impl SealedLog {
         for entry in applied.clone() {
             if entry.page >= ground.shape.pages || entry.version.slot >= ground.slots {
                 let (page, slot) = (entry.page, entry.version.slot);
-                return Err(damaged(format!("the micro log is for page {page} in slot {slot}")));
+                return Err(
+                    ground.damaged(format!("the micro log is for page {page} in slot {slot}"))
+                );
             }
         }
         let applied = applied
@@ -238,12 +240,15 @@ impl SealedLog {
         version: Version,
         buffer: &PageBuffer,
     ) -> Result<()> {
-        let number = self.number + 1;
+        let exhausted = Error::FlushesExhausted { flushes: u64::MAX };
+        let number = self.number.checked_add(1).ok_or(exhausted)?;
         let Self { at, entries: [even, odd], is_pending, .. } = self;
         let (entry, older) = if number.is_multiple_of(2) { (even, &*odd) } else { (odd, &*even) };
         entry.fill(number, page, version, buffer, ground.salt);
         let to = *at + number % 2 * entry_max(ground.shape.page_size);
         let older = is_pending.then(|| (older, ground.slot_at(older.version.slot)));
+        // The lines follow with the next entry.
+        ground.expect(version.slot, buffer.dirty());
         ground.space.persist_stream(|stream| {
             stream.write(to, &entry.bytes.get()[..entry.len]);
             if let Some((older, page_at)) = older {

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::ground::{Ground, VALUE_MAX, damaged};
+use super::ground::{Ground, VALUE_MAX};
 use crate::{Error, Result};
 
 /// Where the newest version of a page is.
@@ -57,7 +57,9 @@ impl Slots {
             match newest {
                 Some(other) if other.pvn == version.pvn => {
                     let (slot, other, pvn) = (version.slot, other.slot, version.pvn);
-                    return Err(damaged(format!("slots {other} and {slot} have version {pvn}")));
+                    return Err(
+                        ground.damaged(format!("slots {other} and {slot} have version {pvn}"))
+                    );
                 }
                 Some(other) if other.pvn > version.pvn => slots.free.push_back(slot),
                 _ => {
@@ -110,7 +112,7 @@ fn header(ground: &Ground, slot: u32) -> Result<Option<(u32, Version)>> {
     let (Some(page), Some(pvn)) = (page, pvn) else { return Ok(None) };
     let pages = ground.shape.pages;
     let page = u32::try_from(page).ok().filter(|page| *page < pages).ok_or_else(|| {
-        damaged(format!("slot {slot} holds page {page}, and there are {pages} pages"))
+        ground.damaged(format!("slot {slot} holds page {page}, and there are {pages} pages"))
     })?;
     Ok(Some((page, Version { slot, pvn })))
 }

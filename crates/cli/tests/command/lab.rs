@@ -2,10 +2,9 @@
 
 use std::process::Stdio;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::run::Home;
+use crate::run::{Home, interrupt};
 
 /// The first mutant of a list that was caught.
 fn caught(report: &Value) -> Option<&Value> {
@@ -134,18 +133,7 @@ fn ctrl_c_ends_it_with_the_summary_so_far() {
     let args = ["lab", "crash", "--rules", "memory", "--budget", "1h", "--json"];
     let mut command = home.command(&args);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let pid = Pid::from_child(&child);
-    // Until its handler is in place, the signal would end it without a word.
-    let caught = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
-        let status = status.unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        u64::from_str_radix(line.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
-    };
-    while !caught() {
-        std::thread::yield_now();
-    }
-    kill_process(pid, Signal::INT).unwrap();
+    interrupt(&child);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");

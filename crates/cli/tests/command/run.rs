@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// A folder with a place for a database in it.
@@ -98,4 +99,20 @@ impl Ended {
         assert!(self.err.starts_with(&format!("halite: {message}")), "{}", self.err);
         assert_eq!(self.err.trim_end().lines().count(), 1, "{}", self.err);
     }
+}
+
+/// Sends the process a SIGINT, once its handler is in place: before, the signal would end it without
+/// a word.
+pub(crate) fn interrupt(child: &Child) {
+    let pid = Pid::from_child(child);
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
+        let status = status.unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+    };
+    while !caught() {
+        std::thread::yield_now();
+    }
+    kill_process(pid, Signal::INT).unwrap();
 }

@@ -72,7 +72,7 @@ fn name(leaf: u64, key: u64) -> Vec<u8> {
 fn refusal(error: &Error) -> Refusal {
     let what = error.to_string();
     match error {
-        Error::NoLeaves { .. } | Error::LeafDamaged { .. } => Refusal::Named(what),
+        Error::Foreign { .. } | Error::Damaged { .. } => Refusal::Named(what),
         _ => Refusal::Failed(what),
     }
 }
@@ -149,7 +149,7 @@ fn open(medium: &Medium) -> Result<OpenLeaves> {
     };
     match Leaves::open(pool.claim(OFFSET, LEN)?) {
         // Formatting was interrupted, or never began.
-        Err(Error::NoLeaves { .. }) => {
+        Err(Error::Foreign { .. }) => {
             let mut opened = OpenLeaves { pool, leaves: None };
             opened.format()?;
             Ok(opened)

@@ -31,7 +31,7 @@ use halite_pmem::Fresh;
 use self::block::{BITS, NEW, OLD};
 use super::header::{self, HEADER_LEN, Technique};
 use super::{CELL_LEN_MAX, Cells, Shape};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Bytes of a unit.
 const UNIT_LEN: u64 = 4;
@@ -194,6 +194,8 @@ pub struct Fam {
     form: Form,
     /// The blocks of an update, before they are stored.
     updated: Blocks,
+    /// Whether a write failed.
+    failed: bool,
 }
 
 impl Fam {
@@ -201,7 +203,7 @@ impl Fam {
         let blocks_len = 8 * blocks_of(shape.cell_len);
         let stride = shape.packing.stride(blocks_len);
         let (form, updated) = (Form::best(), [0; blocks_of(CELL_LEN_MAX) as usize]);
-        Self { space, shape, blocks_len, stride, form, updated }
+        Self { space, shape, blocks_len, stride, form, updated, failed: false }
     }
 
     /// The instructions in use; the best ones, unless [`Fam::set_form`] chose others.
@@ -233,7 +235,7 @@ impl Fam {
             State::Whole => return Ok(false),
             State::Torn(ahead) => ahead,
             State::Damaged(why) => {
-                return Err(header::damaged(&self.space, format!("cell {index}: {why}")));
+                return Err(Error::damaged(&self.space, format!("cell {index}: {why}")));
             }
         };
         let (words, _) = stored.as_chunks::<8>();
@@ -290,11 +292,15 @@ impl Cells for Fam {
     fn write(&mut self, index: u64, value: &[u8]) -> Result<()> {
         self.shape.check_value(value.len());
         let at = self.at(index);
+        // Versions tell one update from the next only if it arrived.
+        header::check_known(&self.space, self.failed)?;
+        self.failed = true;
         let stored = self.space.read(at, self.blocks_len);
         // SAFETY: only an available form is chosen.
         unsafe { self.form.update(stored, value, &mut self.updated) };
         self.space.write_words(at, &self.updated[..(self.blocks_len / 8) as usize]);
         self.space.pool().fence([self.space.flush(at..at + self.blocks_len)])?;
+        self.failed = false;
         Ok(())
     }
 

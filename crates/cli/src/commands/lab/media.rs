@@ -49,7 +49,7 @@ impl Media {
         let bench = &self.bench;
         let plan = bench.plan()?;
         let bar = progress::lab();
-        let report = explore(&plan, &bench.media_jobs(), &show(&bar, "striking"));
+        let report = explore(&plan, &bench.media_jobs()?, &show(&bar, "striking"));
         bar.finish_and_clear();
         let Report { tally, findings, elapsed, .. } = &report;
         let MediaTally { histories, strikes, faults } = &tally.media;

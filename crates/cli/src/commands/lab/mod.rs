@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use halite_lab::blocks::blocks_suite;
 use halite_lab::{Budget, Case, Job, Plan, Progress, Rules, find_request, media_suite, suite};
 use indicatif::ProgressBar;
 
@@ -25,6 +26,7 @@ Examples:
   halite lab crash                       look for a power cut that the engine does not survive
   halite lab crash --budget 10m --rules memory,page-cache
   halite lab crash --replay indexlog-few:memory:1f2e3d:120.3/8.1
+  halite lab crash --engine blocks       the logs, pages, cells and leaves that engines are made of
   halite lab media                       damage what a store left: does it notice?
   halite lab mutate --budget 5m          leave out each flush, fence and sync: does the lab notice?
 
@@ -58,15 +60,18 @@ impl Lab {
     }
 }
 
+/// What is looked at in place of an engine.
+const BLOCKS: &str = "blocks";
+
 /// What every experiment wants to know.
 #[derive(Debug, Args)]
 struct Bench {
-    /// The engine to look at
+    /// The engine to look at, or `blocks` for what engines are made of
     #[arg(
         long,
         value_name = "NAME",
         default_value = halite::ENGINES[0],
-        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied()),
+        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied().chain([BLOCKS])),
     )]
     engine: String,
 
@@ -124,9 +129,18 @@ impl Bench {
     }
 
     /// The jobs of damaging what stores left.
-    fn media_jobs(&self) -> Vec<Box<dyn Job>> {
+    ///
+    /// # Errors
+    /// Blocks have no such jobs.
+    fn media_jobs(&self) -> Result<Vec<Box<dyn Job>>> {
+        if self.engine == BLOCKS {
+            let known = halite::ENGINES.join(", ");
+            return Err(Error::Usage(format!(
+                "--engine {BLOCKS}: media are damaged under whole stores only, those of {known}"
+            )));
+        }
         let name = self.engine.clone();
-        media_suite(&self.engine, move |options| halite::open_engine(&name, options))
+        Ok(media_suite(&self.engine, move |options| halite::open_engine(&name, options)))
     }
 
     /// Looks at one case again, with a request left out if there is one, and tells how it comes about.
@@ -168,7 +182,15 @@ impl Bench {
     /// The job that a case belongs to, and the case without its name.
     fn job_of<'a>(&self, case: &'a str) -> Result<(Box<dyn Job>, &'a str)> {
         let of_media = case.contains(":media:");
-        let jobs = if of_media { self.media_jobs() } else { jobs(&self.engine, &[Rules::Memory]) };
+        // A case names its job, so that it is found without the engine that it was found with.
+        let jobs = if of_media {
+            self.media_jobs()?
+        } else {
+            [self.engine.as_str(), BLOCKS]
+                .iter()
+                .flat_map(|name| jobs(name, &[Rules::Memory]))
+                .collect()
+        };
         let mut names: Vec<_> = jobs.iter().map(|job| job.name().to_owned()).collect();
         names.dedup();
         let (name, rest) = case.split_once(':').unwrap_or((case, ""));
@@ -183,8 +205,11 @@ impl Bench {
     }
 }
 
-/// Everything that the lab looks at for an engine.
+/// Everything that the lab looks at for an engine, or for the blocks.
 fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    if engine == BLOCKS {
+        return blocks_suite(rules);
+    }
     let name = engine.to_owned();
     suite(engine, move |options| halite::open_engine(&name, options), rules)
 }

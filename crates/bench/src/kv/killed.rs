@@ -6,9 +6,12 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::kv::load;
-use crate::{Error, KvOptions, Result, Store};
+use super::options::KvOptions;
+use super::store::Store;
+use super::workload::Workload;
+use crate::{Error, Result};
 
 /// Makes the command that runs [`load_and_wait`] for the store of that name in that folder, with
 /// the options of the run.
@@ -20,12 +23,18 @@ const LOADED: &str = "loaded";
 /// It returns if its standard input ends, as it does when the measuring process is gone.
 ///
 /// # Errors
-/// What the store returns; what keeps the message from being written.
-pub fn load_and_wait(options: &KvOptions, store: &mut dyn Store, folder: &Path) -> Result<()> {
+/// What the store returns; what keeps the message from being written; [`Error::Interrupted`].
+pub fn load_and_wait(
+    options: &KvOptions,
+    seed: u64,
+    store: &mut dyn Store,
+    folder: &Path,
+    interrupted: &AtomicBool,
+) -> Result<()> {
     options.check()?;
     let name = store.name().to_owned();
     store.open(folder).map_err(Error::of_store(&name, "open"))?;
-    load(options, store)?;
+    super::load(options, Workload::Kill, seed, store, interrupted)?;
     let failed = |source| Error::Child { store: name, source };
     let mut out = io::stdout().lock();
     writeln!(out, "{LOADED}").and_then(|()| out.flush()).map_err(failed)?;
@@ -35,7 +44,12 @@ pub fn load_and_wait(options: &KvOptions, store: &mut dyn Store, folder: &Path) 
 }
 
 /// Loads the store called `name` in `folder` in a process of its own, and kills it.
-pub(crate) fn load_and_kill(child: ChildCommand<'_>, name: &str, folder: &Path) -> Result<()> {
+pub(crate) fn load_and_kill(
+    child: ChildCommand<'_>,
+    name: &str,
+    folder: &Path,
+    interrupted: &AtomicBool,
+) -> Result<()> {
     let failed = |source| Error::Child { store: name.to_owned(), source };
     let mut process = child(name, folder)
         .and_then(|mut command| {
@@ -46,6 +60,8 @@ pub(crate) fn load_and_kill(child: ChildCommand<'_>, name: &str, folder: &Path) 
     process.kill().and_then(|()| process.wait()).map_err(failed)?;
     match first_line.transpose().map_err(failed)?.as_deref() {
         Some(LOADED) => Ok(()),
+        // Ctrl-C at a terminal reaches both processes.
+        _ if interrupted.load(Ordering::Relaxed) => Err(Error::Interrupted),
         Some(other) => Err(failed(io::Error::other(format!("it said {other:?}, not {LOADED:?}")))),
         None => Err(failed(io::Error::other("it ended before it had loaded the store"))),
     }

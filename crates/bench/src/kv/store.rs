@@ -1,4 +1,4 @@
-//! What a workload needs of a store.
+//! What a workload needs of a store: the adapter that every engine and every peer is.
 
 use std::path::Path;
 
@@ -8,16 +8,18 @@ pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
 /// A result of a store.
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
-/// A key-value store under measurement. It is opened before anything else is asked of it.
-pub trait Store {
+/// A key-value store under measurement. It is opened before sessions are asked of it, and has none
+/// when it is closed.
+pub trait Store: Send + Sync {
     /// A short name, one word.
     fn name(&self) -> &str;
 
-    /// What an acknowledged put survives, and how the store was asked for that.
+    /// What an acknowledged put survives, and how the store was asked for that. Known once the store
+    /// has been open.
     fn durability(&self) -> String;
 
-    /// Opens the store in `folder`, and creates it if the folder is empty. When this returns, every
-    /// record can be read.
+    /// Opens the store in `folder`, and creates it if the folder is empty or absent. When this
+    /// returns, every record can be read.
     ///
     /// # Errors
     /// The store's own.
@@ -29,6 +31,20 @@ pub trait Store {
     /// The store's own.
     fn close(&mut self) -> StoreResult<()>;
 
+    /// What one thread works with. Threads ask for it themselves, each for its own.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>>;
+
+    /// What the store has counted since it was opened, if it counts.
+    fn counters(&self) -> Option<Counters> {
+        None
+    }
+}
+
+/// A store as one thread sees it.
+pub trait Session {
     /// Puts a record, durably.
     ///
     /// # Errors
@@ -41,6 +57,12 @@ pub trait Store {
     /// The store's own.
     fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()>;
 
+    /// Deletes `key`, durably, whether it is there or not.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()>;
+
     /// Calls `read` with up to `limit` pairs from `start` on, ascending.
     ///
     /// # Errors
@@ -51,11 +73,6 @@ pub trait Store {
         limit: u64,
         read: &mut dyn FnMut(&[u8], &[u8]),
     ) -> StoreResult<()>;
-
-    /// What the store has counted since it was opened, if it counts.
-    fn counters(&self) -> Option<Counters> {
-        None
-    }
 }
 
 /// What a store counts.

@@ -1,0 +1,109 @@
+//! Halite under measurement.
+
+use std::path::Path;
+
+use halite::{Database, ENGINES, KeySpace};
+use halite_pmem::Profile;
+
+use super::store::{Counters, Session, Store, StoreResult};
+
+/// Halite through its public face, each put durable when it returns.
+#[derive(Debug)]
+pub struct HaliteStore {
+    name: String,
+    engine: String,
+    open: Option<(Database, KeySpace)>,
+    domain: halite::Domain,
+    profile: Option<Profile>,
+}
+
+impl Default for HaliteStore {
+    /// Halite with its default engine.
+    fn default() -> Self {
+        Self::with_engine("halite", ENGINES[0])
+    }
+}
+
+impl HaliteStore {
+    /// Halite with one of [`halite::ENGINES`], under a name of its own.
+    #[must_use]
+    pub fn with_engine(name: impl Into<String>, engine: impl Into<String>) -> Self {
+        let domain = halite::Domain::default();
+        Self { name: name.into(), engine: engine.into(), open: None, domain, profile: None }
+    }
+
+    /// As slow as the medium of a profile.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Option<Profile>) -> Self {
+        self.profile = profile;
+        self
+    }
+}
+
+impl Store for HaliteStore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn durability(&self) -> String {
+        format!("each put fenced; {}", self.domain.guarantee())
+    }
+
+    fn open(&mut self, folder: &Path) -> StoreResult<()> {
+        let mut builder = Database::builder().engine(&self.engine);
+        if let Some(profile) = &self.profile {
+            builder = builder.profile(profile.clone());
+        }
+        let db = builder.open(folder)?;
+        self.domain = db.domain();
+        let space = db.key_space("bench")?;
+        self.open = Some((db, space));
+        Ok(())
+    }
+
+    fn close(&mut self) -> StoreResult<()> {
+        self.open = None;
+        Ok(())
+    }
+
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
+        let (_, space) = self.open.as_ref().ok_or("the store is closed")?;
+        Ok(Box::new(space))
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        let stats = self.open.as_ref().map(|(db, _)| db.stats())?;
+        let (traffic, index_bytes, records) = (stats.traffic, stats.index_bytes, stats.records);
+        Some(Counters { traffic, index_bytes, records })
+    }
+}
+
+impl Session for &KeySpace {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        Ok(KeySpace::put(self, key, value)?)
+    }
+
+    fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
+        if let Some(value) = KeySpace::get(self, key)? {
+            read(&value);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
+        Ok(KeySpace::delete(self, key)?)
+    }
+
+    fn scan(
+        &mut self,
+        start: &[u8],
+        limit: u64,
+        read: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> StoreResult<()> {
+        for pair in self.range(start..)?.take(limit as usize) {
+            let (key, value) = pair?;
+            read(&key, &value);
+        }
+        Ok(())
+    }
+}

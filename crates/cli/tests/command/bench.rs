@@ -1,0 +1,120 @@
+//! `halite bench`.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::run::{Home, interrupt};
+
+/// The last row of a run.
+fn last(rows: &Value) -> &Value {
+    rows.as_array().unwrap().last().unwrap()
+}
+
+#[test]
+fn a_run_is_a_table_an_array_of_rows_and_a_report() {
+    let home = Home::in_memory();
+    let args = ["bench", "kv", "--quick", "--workload", "a,load,kill", "--records", "500"];
+    let more = ["--repeats", "2", "--folder", ".", "--json", "rows.json", "--report", "report"];
+    let table = home.text(&[&args[..], &more].concat());
+    for word in ["kv.ycsb-a", "throughput", "halite", "fences", "process"] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
+    for row in rows.as_array().unwrap() {
+        let fields: Vec<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = [
+            "experiment",
+            "subject",
+            "params",
+            "metric",
+            "unit",
+            "value",
+            "min",
+            "max",
+            "limit",
+            "source",
+        ];
+        assert_eq!(fields, expected);
+    }
+    for experiment in ["kv.ycsb-a", "kv.load", "kv.kill"] {
+        let of = |row: &&Value| row["experiment"] == experiment && row["metric"] == "throughput";
+        let row = rows.as_array().unwrap().iter().find(of).unwrap();
+        assert!(row["value"].as_f64().unwrap() > 0.0);
+        assert_eq!((&row["subject"], &row["params"]["records"]), (&"halite".into(), &500.into()));
+    }
+    let run = last(&rows);
+    assert_eq!((&run["experiment"], &run["metric"]), (&"run".into(), &"interrupted".into()));
+    assert_eq!(run["value"], 0.0);
+    for param in ["version", "processor", "cores", "kernel", "folder", "domain", "seed", "command"]
+    {
+        assert!(!run["params"][param].is_null(), "{param}");
+    }
+    assert!(fs::read_to_string(home.path("report/index.html")).unwrap().contains("kv.ycsb-a"));
+    let left: Vec<_> = fs::read_dir(home.path(".")).unwrap().map(|file| file.unwrap()).collect();
+    assert_eq!(left.len(), 2, "stores are left: {left:?}");
+}
+
+#[test]
+fn json_on_standard_output_takes_the_place_of_the_table() {
+    let home = Home::in_memory();
+    let args = ["bench", "kv", "--workload", "get", "--records", "100", "--repeats", "1"];
+    let rows = home.json(&[&args[..], &["--folder", ".", "--json", "-"]].concat());
+    assert_eq!(last(&rows)["value"], 0.0);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_marks_it() {
+    let home = Home::in_memory();
+    let args = ["bench", "kv", "--workload", "c", "--records", "1000", "--seconds", "3600"];
+    let mut command =
+        home.command(&[&args[..], &["--folder", ".", "--json", "rows.json"]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.starts_with("halite: interrupted; "), "{err}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("interrupted"));
+    let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&last(&rows)["metric"], &last(&rows)["value"]),
+        (&"interrupted".into(), &1.0.into())
+    );
+    assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 1, "stores are left");
+}
+
+#[test]
+fn wrong_input_is_refused_before_anything_is_measured() {
+    let home = Home::in_memory();
+    home.file("file", "");
+    for (args, code, named) in [
+        ("kv --workload g", 2, "there is a, b, c, d, e, f, pibench, load"),
+        ("kv --engine btree", 2, "there is no engine `btree`; there is indexlog"),
+        ("kv --peer sqlite", 2, "there is fjall, lmdb, redb, rocksdb"),
+        ("kv --peer lmdb", 2, "`scripts/bench-peers kv --peer lmdb`"),
+        ("blocks --peer libpmemlog", 2, "`scripts/bench-peers blocks --peer libpmemlog`"),
+        ("blocks --only lag", 2, "there is no experiment `lag`; there is"),
+        ("kv --mix read", 2, "read=95,update=5"),
+        ("kv --distribution gauss", 2, "uniform, zipfian, self-similar, latest"),
+        ("kv --records 0", 2, "--records: 0 is not between"),
+        ("kv --records 99999999999999999", 2, "--records: 99999999999999999 is not between"),
+        ("kv --threads 1000000", 2, "--threads: 1000000 is not between"),
+        ("kv --rate 0", 2, "--rate: 0 is not between"),
+        ("kv --seconds 1e300", 2, "--seconds"),
+        ("kv --seconds 1 --operations 1", 2, "cannot be used with"),
+        ("kv --skew 3", 2, "--skew: 3 is not between 0 and 1"),
+        ("kv --repeats 0", 2, "--repeats"),
+        ("kv --folder nowhere", 1, "nowhere"),
+        ("kv --json nowhere/rows.json", 1, "nowhere/rows.json: cannot open it to write JSON"),
+        ("kv --report file", 1, "file: cannot write the report there"),
+        ("device --profile warp", 2, "optane"),
+    ] {
+        let args: Vec<_> = ["bench"].into_iter().chain(args.split(' ')).collect();
+        let ended = home.run(&args);
+        assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(named), "{args:?}: {}", ended.err);
+        assert!(ended.out.is_empty(), "{args:?}");
+    }
+}
