@@ -11,8 +11,8 @@
 //! | [`PopLog`] | 1 | ⌈(8 + n) / 64⌉ | yes | 3 fences, all that was written |
 //! | [`Salted`] | 1 | ⌈(12 + n) / 64⌉ | no | 1 fence, 1 line |
 //!
-//! For each fence there is a flush, and one more for the lines behind an entry's first, which are
-//! stored before it. Of long entries each 4 KiB are flushed by themselves.
+//! For each fence there is a flush. Of entries that take more than four lines, those behind the first are
+//! flushed by themselves, 4 KiB at a time (RAWL: only that).
 //!
 //! The paper counts two persistency barriers for Classic and Header, one for RAWL and PopLog, and a
 //! waste by padding of up to one line, two for Classic.

@@ -9,6 +9,9 @@ use crate::Result;
 /// How much is composed at a time, in bytes.
 pub(super) const CHUNK: usize = 4096;
 
+/// Up to here, computing a header takes less than storing in two parts, in bytes.
+const TOGETHER_MAX: u64 = 4 * LINE;
+
 /// The place where lines are composed, aligned as they will be.
 pub struct Staging(Box<Chunk>);
 
@@ -23,10 +26,11 @@ impl Default for Staging {
 
 impl Staging {
     /// Stores a header, `entry` behind it and zeros up to `footprint` bytes at `at`, and waits until
-    /// they are durable. One fence; a flush for the first line, and one for each chunk behind it.
+    /// they are durable. One fence.
     ///
-    /// The first line is stored last, and only then `header` is called: what it computes from the
-    /// entry, it does while the lines behind are on their way.
+    /// Up to [`TOGETHER_MAX`] bytes are stored at once. Of more, the first line is stored last, and only
+    /// then `header` is called: what it computes from the entry, it does while the lines behind are
+    /// on their way.
     #[inline]
     #[track_caller]
     pub(super) fn persist<const N: usize>(
@@ -37,7 +41,10 @@ impl Staging {
         header: impl FnOnce() -> [u8; N],
     ) -> Result<()> {
         let chunk = &mut self.0.0;
-        let first = ((at + N as u64).next_multiple_of(LINE) - at).min(footprint) as usize;
+        let first = match footprint {
+            ..=TOGETHER_MAX => footprint as usize,
+            _ => ((at + N as u64).next_multiple_of(LINE) - at) as usize,
+        };
         let persisted = space.persist_stream(|streaming| {
             let (beginning, mut rest) = entry.split_at(entry.len().min(first - N));
             let (mut to, end) = (at + first as u64, at + footprint);
