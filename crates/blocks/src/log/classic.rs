@@ -9,7 +9,7 @@
 //! with a footer is whole. Under [`Layout::Lines`] the footer has a line of its own, or the line in
 //! which the payload ends would be written twice.
 //!
-//! An append is 2 flushes, 2 fences, ⌈(16 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to two
+//! An append is 2 fences, ⌈(16 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to two
 //! lines wasted by padding.
 //!
 //! The numbers of a life begin at a number mixed of salt and life, which no user knows, so that
@@ -68,8 +68,8 @@ impl Algorithm for Classic {
         header[8..].copy_from_slice(&(entry.len() as u64).to_le_bytes());
         let footer = self.layout.pad(FOOTER);
         let before = footprint - footer;
-        staging.persist(space, (at, before), &header, entry)?;
-        staging.persist(space, (at + before, footer), &lsn.to_le_bytes(), &[])
+        staging.persist(space, (at, before), entry, || header)?;
+        staging.persist(space, (at + before, footer), &[], || lsn.to_le_bytes())
     }
 
     fn read<'a>(&self, space: &'a [u8], at: u64) -> Option<Cow<'a, [u8]>> {

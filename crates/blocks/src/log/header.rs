@@ -13,7 +13,7 @@
 //! through the cache, the size first: stores to a line persist in order, so a field that has the life
 //! has a size of that life. That makes a reset one store to the head, however many fields there are.
 //!
-//! An append is 2 flushes, 2 fences, ⌈(8 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to one
+//! An append is 2 fences, ⌈(8 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to one
 //! line wasted by padding.
 
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ impl<const FIELDS: u64> Algorithm for Header<FIELDS> {
         entry: &[u8],
     ) -> Result<()> {
         let header = (entry.len() as u64).to_le_bytes();
-        staging.persist(space, (at, footprint), &header, entry)?;
+        staging.persist(space, (at, footprint), entry, || header)?;
         self.size = at + footprint;
         let field = Self::field(self.next);
         self.next = (self.next + 1) % FIELDS;

@@ -3,13 +3,16 @@
 //! A [`Log`] is a range of a pool: a head, control lines where an algorithm has some, and entries one
 //! behind the other. How an entry becomes durable, and how a torn one is told, is its [`Algorithm`]:
 //!
-//! | algorithm | flushes | fences | lines of an aligned entry of *n* bytes | needs zeroed space | reset |
-//! |---|---|---|---|---|---|
-//! | [`Classic`] | 2 | 2 | ⌈(16 + n) / 64⌉ + 1 | no | 1 fence, 1 line |
-//! | [`Header`]`<1>`, `<64>` | 2 | 2 | ⌈(8 + n) / 64⌉ + 1 | no | 1 fence, 1 line |
-//! | [`Rawl`] | 1 | 1 | ⌈8 (w + ⌈w / 63⌉) / 64⌉, w = 1 + ⌈n / 8⌉ words | yes | 3 fences, up to half of the log; 1 fence, 1 line if it is full |
-//! | [`PopLog`] | 1 | 1 | ⌈(8 + n) / 64⌉ | yes | 3 fences, all that was written |
-//! | [`Salted`] | 1 | 1 | ⌈(12 + n) / 64⌉ | no | 1 fence, 1 line |
+//! | algorithm | fences | lines of an aligned entry of *n* bytes | needs zeroed space | reset |
+//! |---|---|---|---|---|
+//! | [`Classic`] | 2 | ⌈(16 + n) / 64⌉ + 1 | no | 1 fence, 1 line |
+//! | [`Header`]`<1>`, `<64>` | 2 | ⌈(8 + n) / 64⌉ + 1 | no | 1 fence, 1 line |
+//! | [`Rawl`] | 1 | ⌈8 (w + ⌈w / 63⌉) / 64⌉, w = 1 + ⌈n / 8⌉ words | yes | 3 fences, up to half of the log; 1 fence, 1 line if it is full |
+//! | [`PopLog`] | 1 | ⌈(8 + n) / 64⌉ | yes | 3 fences, all that was written |
+//! | [`Salted`] | 1 | ⌈(12 + n) / 64⌉ | no | 1 fence, 1 line |
+//!
+//! For each fence there is a flush, and one more for the lines behind an entry's first, which are
+//! stored before it. Of long entries each 4 KiB are flushed by themselves.
 //!
 //! The paper counts two persistency barriers for Classic and Header, one for RAWL and PopLog, and a
 //! waste by padding of up to one line, two for Classic.

@@ -9,7 +9,7 @@
 //! payload has fewer set bits than the count says, unless what is missing is zeros. The first word
 //! does not tear; without it there is no entry.
 //!
-//! An append is 1 flush, 1 fence, ⌈(8 + n) / 64⌉ lines. The paper: one barrier, and up to one line
+//! An append is 1 fence, ⌈(8 + n) / 64⌉ lines. The paper: one barrier, and up to one line
 //! wasted by padding. What it does not count is the zeroing: every line is written once more, before its
 //! first use and before each reuse, and behind the end of a log that is opened all has to be zero.
 
@@ -53,8 +53,9 @@ impl Algorithm for PopLog {
         (at, footprint): (u64, u64),
         entry: &[u8],
     ) -> Result<()> {
-        let header = (entry.len() as u64 + 1) << 32 | population::count(entry);
-        staging.persist(space, (at, footprint), &header.to_le_bytes(), entry)
+        staging.persist(space, (at, footprint), entry, || {
+            ((entry.len() as u64 + 1) << 32 | population::count(entry)).to_le_bytes()
+        })
     }
 
     fn read<'a>(&self, space: &'a [u8], at: u64) -> Option<Cow<'a, [u8]>> {

@@ -16,7 +16,7 @@
 //! alike. So the smaller of both parts is overwritten: what was written, for another life with the
 //! same bit, or the rest, for a life with the other one. If the log is full, nothing is.
 //!
-//! An append is 1 flush, 1 fence, ⌈8 (w + ⌈w / 63⌉) / 64⌉ lines for w = 1 + ⌈n / 8⌉ words. The paper:
+//! An append is 1 fence, ⌈8 (w + ⌈w / 63⌉) / 64⌉ lines for w = 1 + ⌈n / 8⌉ words. The paper:
 //! one barrier, 1/63 more space, and up to one line wasted by padding.
 
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use halite_pmem::Fresh;
+use halite_pmem::{Fresh, LINE};
 
 use crate::Result;
 
@@ -22,34 +22,35 @@ impl Default for Staging {
 }
 
 impl Staging {
-    /// Stores `header`, `entry` behind it and zeros up to `footprint` bytes at `at`, and waits until
-    /// they are durable. One fence.
+    /// Stores a header, `entry` behind it and zeros up to `footprint` bytes at `at`, and waits until
+    /// they are durable. One fence; a flush for the first line, and one for each chunk behind it.
+    ///
+    /// The first line is stored last, and only then `header` is called: what it computes from the
+    /// entry, it does while the lines behind are on their way.
     #[inline]
     #[track_caller]
-    pub(super) fn persist(
+    pub(super) fn persist<const N: usize>(
         &mut self,
         space: &mut Fresh,
         (at, footprint): (u64, u64),
-        header: &[u8],
         entry: &[u8],
+        header: impl FnOnce() -> [u8; N],
     ) -> Result<()> {
         let chunk = &mut self.0.0;
+        let first = ((at + N as u64).next_multiple_of(LINE) - at).min(footprint) as usize;
         let persisted = space.persist_stream(|streaming| {
-            let (first, mut rest) = entry.split_at(entry.len().min(CHUNK - header.len()));
-            let mut filled = header.len() + first.len();
-            chunk[..header.len()].copy_from_slice(header);
-            chunk[header.len()..filled].copy_from_slice(first);
-            let mut to = at;
-            while !rest.is_empty() {
-                streaming.write(to, chunk);
-                to += CHUNK as u64;
-                let (next, behind) = rest.split_at(rest.len().min(CHUNK));
-                (filled, rest) = (next.len(), behind);
-                chunk[..filled].copy_from_slice(next);
+            let (beginning, mut rest) = entry.split_at(entry.len().min(first - N));
+            let (mut to, end) = (at + first as u64, at + footprint);
+            while to < end {
+                let len = (end - to).min(CHUNK as u64) as usize;
+                let (now, behind) = rest.split_at(rest.len().min(len));
+                compose(&mut chunk[..len], now);
+                streaming.write(to, &chunk[..len]);
+                (to, rest) = (to + len as u64, behind);
             }
-            let end = (footprint - (to - at)) as usize;
-            chunk[filled..end].fill(0);
-            streaming.write(to, &chunk[..end]);
+            compose(&mut chunk[N..first], beginning);
+            chunk[..N].copy_from_slice(&header());
+            streaming.write(at, &chunk[..first]);
         });
         Ok(persisted?)
     }
@@ -58,6 +59,14 @@ impl Staging {
     pub(super) fn bytes(&mut self) -> &mut [u8; CHUNK] {
         &mut self.0.0
     }
+}
+
+/// Makes `to` the bytes of `from`, and zeros.
+#[inline]
+fn compose(to: &mut [u8], from: &[u8]) {
+    let (bytes, padding) = to.split_at_mut(from.len());
+    bytes.copy_from_slice(from);
+    padding.fill(0);
 }
 
 /// Stores `word` all over `range`, past the cache, and waits until that is durable. One fence.
