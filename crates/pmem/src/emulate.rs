@@ -37,7 +37,8 @@ pub(crate) struct Emulation {
     pub(crate) buffered_read: u64,
     pub(crate) persist: u64,
     pub(crate) same_line: u64,
-    pub(crate) lines_per_block: u64,
+    /// A line's number, shifted right by this, is its block's.
+    pub(crate) block_shift: u32,
     pub(crate) reads: Channel,
     pub(crate) writes: Channel,
 }
@@ -122,7 +123,7 @@ impl Emulation {
             } else {
                 0
             },
-            lines_per_block,
+            block_shift: lines_per_block.ilog2(),
             reads: Channel::new(block_time(profile.read_bytes_per_s)),
             writes: Channel::new(block_time(profile.write_bytes_per_s)),
             profile: profile.clone(),
@@ -139,9 +140,12 @@ impl Emulation {
         if len == 0 {
             return;
         }
-        for at in (0..len).step_by(LINE as usize).chain([len - 1]) {
+        let mut at = 0;
+        while at < len {
             prefetch::line(address.wrapping_add(at as usize));
+            at += LINE;
         }
+        prefetch::line(address.wrapping_add(len as usize - 1));
         let until = PROCESSOR
             .with_borrow_mut(|processor| processor.read(self, self.lines(offset, len), clock::now));
         Self::wait(until);

@@ -17,6 +17,8 @@ const RECENT: usize = 64;
 pub(crate) struct Processor {
     pub(crate) cache: Cache,
     fills: [Timed; FILLS],
+    /// Of them, those that nobody has asked for since they began.
+    fills_awaited: u32,
     /// The fill that began longest ago.
     oldest_fill: usize,
     /// When all fills have arrived, or 0.
@@ -48,6 +50,7 @@ impl Processor {
         Self {
             cache: Cache { tags: [0; LINES_CACHED] },
             fills: [NOTHING; FILLS],
+            fills_awaited: 0,
             oldest_fill: 0,
             filled_at: 0,
             block_read: NO_LINE,
@@ -58,7 +61,8 @@ impl Processor {
         }
     }
 
-    /// Reads `lines`, at least one. Until when that takes, if it does not come from the cache.
+    /// Reads `lines`, at least one. Until when that takes, if it does not come from the cache; that may
+    /// be over by now.
     pub(crate) fn read(
         &mut self,
         medium: &Emulation,
@@ -66,16 +70,12 @@ impl Processor {
         now: impl Fn() -> u64,
     ) -> Option<u64> {
         let missing = self.cache.fill(lines.clone());
-        if missing == 0 && self.filled_at == 0 {
-            return None;
+        let filled = if self.fills_awaited == 0 { None } else { self.filled(&lines) };
+        if missing == 0 {
+            return filled;
         }
         let now = now();
-        let filled = self.filled(&lines, now);
-        if missing == 0 {
-            filled
-        } else {
-            filled.max(Some(self.fetch(medium, lines, missing, now, now)))
-        }
+        filled.max(Some(self.fetch(medium, lines, missing, now, now)))
     }
 
     /// Begins to read `lines`, at least one, through one fill buffer: those behind the first are
@@ -94,6 +94,7 @@ impl Processor {
         let free_at = self.fills[self.oldest_fill].until;
         let line = lines.start;
         let until = self.fetch(medium, lines, missing, now, now.max(free_at));
+        self.fills_awaited += u32::from(self.fills[self.oldest_fill].line == NO_LINE);
         self.fills[self.oldest_fill] = Timed { line, until };
         self.oldest_fill = (self.oldest_fill + 1) % FILLS;
         self.filled_at = self.filled_at.max(until);
@@ -106,14 +107,17 @@ impl Processor {
         (filled_at > 0).then_some(filled_at)
     }
 
-    /// When those of `lines` have arrived that were prefetched and are still under way.
-    fn filled(&mut self, lines: &Range<u64>, now: u64) -> Option<u64> {
-        if now >= self.filled_at {
-            self.filled_at = 0;
-            return None;
+    /// When those of `lines` arrive, or have arrived, that were prefetched and not asked for since.
+    fn filled(&mut self, lines: &Range<u64>) -> Option<u64> {
+        let mut until = None;
+        for fill in &mut self.fills {
+            if lines.contains(&fill.line) {
+                fill.line = NO_LINE;
+                self.fills_awaited -= 1;
+                until = until.max(Some(fill.until));
+            }
         }
-        let fills = self.fills.iter().filter(|fill| lines.contains(&fill.line));
-        fills.map(|fill| fill.until).max()
+        until
     }
 
     /// When `lines` have arrived, `missing` of which come from the medium. They take their turn at the
@@ -126,8 +130,8 @@ impl Processor {
         now: u64,
         begin: u64,
     ) -> u64 {
-        let first = lines.start / medium.lines_per_block;
-        let last = (lines.end - 1) / medium.lines_per_block;
+        let first = lines.start >> medium.block_shift;
+        let last = (lines.end - 1) >> medium.block_shift;
         let buffered = first == self.block_read;
         self.block_read = last;
         let blocks = (last - first + u64::from(!buffered)).min(missing);
@@ -172,11 +176,11 @@ impl Processor {
             }
             *recent = Timed { line, until: begin + medium.same_line };
         }
-        let first = lines.start / medium.lines_per_block;
-        let last = last_line / medium.lines_per_block;
+        let first = lines.start >> medium.block_shift;
+        let last = last_line >> medium.block_shift;
         // What continues the block that was written last is combined with it.
         let combined =
-            first == self.line_written / medium.lines_per_block && lines.start > self.line_written;
+            first == self.line_written >> medium.block_shift && lines.start > self.line_written;
         self.line_written = last_line;
         let blocks = last - first + u64::from(!combined);
         let through = if blocks == 0 { 0 } else { medium.writes.occupy(blocks, now) };
@@ -200,7 +204,14 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// Puts `lines` into the cache, and returns how many were not there.
+    #[inline]
     pub(crate) fn fill(&mut self, lines: Range<u64>) -> u64 {
+        let places = LINES_CACHED as u64;
+        if lines.end - lines.start == 1 {
+            let place = &mut self.tags[(lines.start % places) as usize];
+            let tag = tag(lines.start / places);
+            return u64::from(std::mem::replace(place, tag) != tag);
+        }
         let mut missing = 0;
         self.of(lines, |place, tag| {
             missing += u64::from(*place != tag);
@@ -227,7 +238,7 @@ impl Cache {
             // Neighbours have neighbouring places and the same tag, up to the last place.
             let row = line / places;
             let end = lines.end.min((row + 1) * places);
-            let tag = row as u32 | 1 << 31;
+            let tag = tag(row);
             let first = (line % places) as usize;
             for place in &mut self.tags[first..first + (end - line) as usize] {
                 f(place, tag);
@@ -235,6 +246,11 @@ impl Cache {
             line = end;
         }
     }
+}
+
+/// What says in a place which row of lines is there; never zero, which says that none is.
+fn tag(row: u64) -> u32 {
+    row as u32 | 1 << 31
 }
 
 #[cfg(test)]
