@@ -1,8 +1,8 @@
 //! The command line of the bench, as `halite bench` and the program with other people's stores have
 //! it.
 //!
-//! A [`Command`] checks what was asked for and opens the places for its rows ([`outputs`]) before
-//! anything is measured. Then it makes a [`Run`] that a person can watch ([`progress`]), hands it to
+//! A [`Command`] checks what was asked for and opens the places for its rows (`outputs`) before
+//! anything is measured. Then it makes a [`Run`] that a person can watch (`progress`), hands it to
 //! the experiments, and writes the rows, whether all of them are there or the run was stopped.
 
 mod kv;

@@ -3,9 +3,9 @@
 //!
 //! [`kv`] runs each workload as one comparison of [`Run`]: in each repeat the stores take turns, each
 //! in a fresh folder, which goes away afterwards. A turn is a load phase, a warm-up and a measured
-//! phase ([`phase`]), whose threads are [`worker::Worker`]s. They draw kinds and records from the
-//! workload ([`workload`], [`distribution`]), and compare every answer with what was written
-//! ([`records`]), so that no store is fast by being wrong.
+//! phase (`phase`), whose threads are workers (`worker`). They draw kinds and records from the
+//! workload (`workload`, `distribution`), and compare every answer with what was written
+//! (`records`), so that no store is fast by being wrong.
 
 mod distribution;
 mod halite_store;
