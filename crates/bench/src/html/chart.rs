@@ -12,7 +12,7 @@ use super::scale::{Kind, Scale, drawable};
 /// Units of a chart's width.
 pub(crate) const WIDTH: f64 = 360.0;
 /// Units that a character takes, at most, on average.
-pub(crate) const CHAR: f64 = 6.3;
+pub(crate) const CHAR: f64 = 6.9;
 /// Colours and markers; further series have the same ones with a dashed line.
 const STYLES: usize = 8;
 /// The range of positive values from which on an axis shows their logarithm.

@@ -90,7 +90,9 @@ fn x_ticks(plot: &Plot<'_>, x: &Scale, left: f64) -> String {
     for (value, words) in ticks.iter().step_by(ticks.len().div_ceil(room).max(1)) {
         if let Some(at) = x.at(*value) {
             parts += &line("axis", (at, FOOT), (at, FOOT + 4.0));
-            parts += &text("mid", at, FOOT + 17.0, words);
+            // The last one ends where the chart does.
+            let half = CHAR * words.chars().count() as f64 / 2.0;
+            parts += &text("mid", at.min(WIDTH - half), FOOT + 17.0, words);
         }
     }
     parts
