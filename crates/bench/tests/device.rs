@@ -50,13 +50,14 @@ fn a_device_is_characterised_and_its_limits_are_named() {
 
 #[test]
 fn a_profile_is_checked_against_its_own_figures() {
-    let rows = rows(Some("nvm-8x"), &["profile"]);
+    let rows = rows(Some("optane"), &["profile"]);
     for (metric, figure) in [
-        ("read-latency", 1280.0),
-        ("persist-latency", 1280.0),
-        ("same-line-latency", 1280.0),
-        ("read-bandwidth", 14_225_000_000.0),
-        ("write-bandwidth", 11_562_500_000.0),
+        ("read-latency", 300.0),
+        ("sequential-read-latency", 175.0),
+        ("persist-latency", 100.0),
+        ("same-line-latency", 800.0),
+        ("read-bandwidth", 39_100_000_000.0),
+        ("write-bandwidth", 12_500_000_000.0),
     ] {
         let row = of(&rows, "device.profile", "pool", metric)[0];
         assert_eq!(row.limit, Some(figure), "{metric}");
