@@ -108,7 +108,7 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("kv --repeats 0", 2, "--repeats"),
         ("kv --folder nowhere", 1, "nowhere"),
         ("kv --json nowhere/rows.json", 1, "nowhere/rows.json: cannot open it to write JSON"),
-        ("kv --report file", 1, "file: cannot write the report there"),
+        ("kv --report file", 1, "file: cannot write a report into this folder"),
         ("device --profile warp", 2, "optane"),
     ] {
         let args: Vec<_> = ["bench"].into_iter().chain(args.split(' ')).collect();
