@@ -80,7 +80,9 @@ pub trait PageStore: Sized {
     /// # Errors
     /// [`Error::NoSuchPage`](crate::Error::NoSuchPage),
     /// [`Error::OtherPageSize`](crate::Error::OtherPageSize),
-    /// [`Error::FlushesExhausted`](crate::Error::FlushesExhausted), and what the pool reports.
+    /// [`Error::FlushesExhausted`](crate::Error::FlushesExhausted), and what the pool reports: then nothing
+    /// is known about the page, and the store has to be opened again before another flush, which could
+    /// write over what the medium takes for the newest version.
     fn flush(&mut self, page: u32, buffer: &mut PageBuffer) -> Result<()>;
 
     /// Loads a page, which makes the buffer whole and clean; a page that was never flushed is all zeros.
