@@ -152,11 +152,13 @@ pub(crate) fn write(
     numbers: &Numbers,
     durability: Durability,
 ) -> Result<()> {
-    match &mut parts.iter_mut().filter(|part| !part.ops.is_empty()).collect::<Vec<_>>()[..] {
-        [] if durability == Durability::Immediate => {
-            // What makes the operations needless may not be durable yet.
-            parts.iter_mut().try_for_each(|part| part.writer.sync())
-        }
+    let (mut concerned, needless): (Vec<_>, Vec<_>) =
+        parts.iter_mut().partition(|part| !part.ops.is_empty());
+    if durability == Durability::Immediate || concerned.len() > 1 {
+        // What makes the operations needless there may not be durable yet.
+        needless.into_iter().try_for_each(|part| part.writer.sync())?;
+    }
+    match &mut concerned[..] {
         [] => Ok(()),
         [part] => part.partition.write(&mut part.writer, &part.ops, durability),
         several => write_several(several, numbers.draw()),

@@ -17,6 +17,8 @@ pub(crate) struct Worlds {
     pub(crate) begun: Vec<(u32, usize)>,
     /// From which event on the worlds before one are gone.
     pub(crate) acknowledged: Vec<(u32, usize)>,
+    /// By world: the last of those that began with it, as one step of one part led to them.
+    last_beside: Vec<usize>,
 }
 
 impl Worlds {
@@ -26,6 +28,7 @@ impl Worlds {
             all: allowed.to_vec(),
             begun: vec![(0, allowed.len() - 1)],
             acknowledged: vec![(0, 0)],
+            last_beside: (0..allowed.len()).collect(),
         }
     }
 
@@ -49,7 +52,7 @@ impl Oracle for Worlds {
     fn allowed(&self, youngest: u32, end: u32) -> Vec<Arc<World>> {
         let (oldest, newest) = (self.acknowledged_at(end), at(&self.begun, youngest));
         // What was acknowledged without anything being stored had begun without it, too.
-        self.all[oldest..=newest.max(oldest)].to_vec()
+        self.all[oldest..=newest.max(self.last_beside[oldest])].to_vec()
     }
 }
 
@@ -275,6 +278,8 @@ impl<S: Subject> Life<'_, S> {
             self.begin(Arc::new(apart));
         }
         self.begin(Arc::new(world));
+        let last = self.worlds.newest();
+        self.worlds.last_beside[first..].fill(last);
         durable.then_some(first)
     }
 
@@ -287,6 +292,7 @@ impl<S: Subject> Life<'_, S> {
 
     fn begin(&mut self, world: Arc<World>) {
         self.worlds.all.push(world);
+        self.worlds.last_beside.push(self.worlds.newest());
         self.medium.mark((self.worlds.newest() as u64) << 1 | BEGUN);
     }
 

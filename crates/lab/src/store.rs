@@ -405,24 +405,19 @@ where
             return None;
         }
         match step {
-            Step::Sync => None,
+            Step::Sync | Step::Drop(_) => None,
             Step::Create(space) => {
                 let exists = world.contains_key(&marker(*space));
                 Some(if exists { (Vec::new(), false) } else { (vec![0], true) })
             }
-            Step::Drop(space) => {
-                let marker = marker(*space);
-                let names = world.keys().filter(|name| name.starts_with(&marker));
-                let parts: BTreeSet<_> = names.map(|name| self.part_of(name)).collect();
-                Some((parts.into_iter().collect(), true))
-            }
             Step::Write { ops, deferred } => {
                 let parts = self.parts_of_write(world, ops);
-                // If there is nothing to do, a write that must be durable makes all of them so.
-                if parts.is_empty() && !deferred {
+                let durable = !deferred || parts.len() > 1;
+                let is_range = |op: &Change| matches!(op, Change::DeleteRange { .. });
+                if durable && ops.iter().any(is_range) {
+                    // Where there is nothing to remove, that has to be durable.
                     return None;
                 }
-                let durable = !deferred || parts.len() > 1;
                 Some((parts.into_iter().collect(), durable))
             }
         }
