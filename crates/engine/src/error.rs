@@ -51,6 +51,17 @@ pub enum Error {
         len: usize,
     },
 
+    /// A store cannot have so many partitions.
+    #[error("a store has 1 to {limit} partitions, not {asked}")]
+    Partitions {
+        /// How many were asked for.
+        asked: usize,
+        /// The engine's limit.
+        limit: usize,
+    },
+    /// The bounds of partitions do not ascend from a key that is not empty.
+    #[error("the bounds of partitions have to ascend, and to begin above the empty key")]
+    PartitionBounds,
     /// A key space was dropped, or never existed.
     #[error("there is no such key space: it was dropped, or belongs to another store")]
     NoSuchKeySpace,

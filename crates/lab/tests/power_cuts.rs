@@ -7,6 +7,7 @@ use std::env;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use halite_engine::Partitioning;
 use halite_indexlog::IndexLog;
 use halite_lab::{Effort, Explorer, Kind, Random, Rules, Space, Store, Subject, Tally};
 
@@ -50,6 +51,20 @@ fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
 
 fn engine(kinds: &'static [Kind]) -> impl Subject {
     Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds)
+}
+
+fn partitioned(kinds: &'static [Kind]) -> impl Subject {
+    Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(kinds)
+        .with_partitioning(Partitioning::Hash(2))
+}
+
+#[test]
+fn partitions_survive_together() {
+    for (rules, fixed) in [(Rules::Memory, 300), (Rules::PageCache, 150), (Rules::Platform, 60)] {
+        survives(&partitioned(&[Kind::Few, Kind::Mixed]), rules, fixed);
+    }
+    survives(&partitioned(&[Kind::Blocks]), Rules::Memory, 12);
 }
 
 #[test]
