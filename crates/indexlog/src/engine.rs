@@ -19,6 +19,7 @@ use crate::merge::Merge;
 use crate::partition::Partition;
 use crate::read::{Space, View};
 use crate::recovery::{Recovered, open_map, recover};
+use crate::repartition::{release_other_generation, repartition};
 use crate::scan::RangeScan;
 use crate::verify::verify;
 use crate::write::{CATALOGUE, INTERNAL};
@@ -64,8 +65,27 @@ impl IndexLog {
         let layout = Layout::read(&segments)?;
         // The crash lab's medium notes events in their order, so there may be but one.
         let on_threads = options.pool_options.medium.is_none();
-        let Recovered { partitions, mut report, batch } = recover(&segments, layout, on_threads)?;
-        report.duration = started.elapsed();
+        let abandoned = release_other_generation(&segments, layout)?;
+        let mut store = Self::open_partitions(&segments, layout, on_threads)?;
+        store.recovery.segments_reclaimed += abandoned;
+        if let Some(wanted) = &options.partitioning
+            && *wanted != store.partitioning
+        {
+            let recovery = store.recovery.clone();
+            store = repartition(&segments, store, layout, wanted, on_threads)?;
+            store.recovery = recovery;
+        }
+        store.recovery.duration = started.elapsed();
+        Ok(store)
+    }
+
+    /// Opens the partitions of a layout.
+    pub(crate) fn open_partitions(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        on_threads: bool,
+    ) -> Result<Self> {
+        let Recovered { partitions, report, batch } = recover(segments, layout, on_threads)?;
         let partitions: Vec<_> = partitions
             .into_iter()
             .map(|(writer, view)| Arc::new(Partition::new(writer, view)))
@@ -82,6 +102,28 @@ impl IndexLog {
             batches: Numbers::after(batch),
             recovery: report,
         })
+    }
+
+    /// Makes empty partitions, durably.
+    pub(crate) fn make(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        partitioning: &Partitioning,
+        on_threads: bool,
+    ) -> Result<()> {
+        for number in 0..layout.partitions {
+            // Every partition has a map, even an empty one: its absence is damage.
+            open_map(segments, layout.generation, number)?.extend(1)?;
+        }
+        if let Partitioning::Ranges(bounds) = partitioning {
+            let mut made = recover(segments, layout, on_threads)?.partitions;
+            let (writer, view) = made.swap_remove(0);
+            let first = Partition::new(writer, view);
+            let value = encode_bounds(bounds);
+            let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
+            first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
+        }
+        Ok(())
     }
 
     fn partition(&self, key: &[u8]) -> &Arc<Partition> {
@@ -113,21 +155,10 @@ fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
     let layout = Layout::new(0, &partitioning);
     let segments = Segments::create(&options.pool, &options.pool_options)?;
-    for number in 0..layout.partitions {
-        // Every partition has a map, even an empty one: its absence is damage.
-        open_map(&segments, layout.generation, number)?.extend(1)?;
-    }
+    let on_threads = options.pool_options.medium.is_none();
+    IndexLog::make(&segments, layout, &partitioning, on_threads)?;
     layout.write(&segments)?;
     segments.set_root(ROOT, VERSION)?;
-    if let Partitioning::Ranges(bounds) = &partitioning {
-        let on_threads = options.pool_options.medium.is_none();
-        let mut recovered = recover(&segments, layout, on_threads)?.partitions;
-        let (writer, view) = recovered.swap_remove(0);
-        let first = Partition::new(writer, view);
-        let value = encode_bounds(bounds);
-        let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
-        first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
-    }
     segments.install()?;
     Ok(segments)
 }

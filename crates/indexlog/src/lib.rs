@@ -52,6 +52,7 @@ mod partition;
 mod read;
 mod record;
 mod recovery;
+mod repartition;
 mod scan;
 mod tombstones;
 mod verify;
@@ -88,6 +89,16 @@ const DEVICES: u16 = 4;
 fn device(generation: u32, partition: usize, number: u16) -> u16 {
     let partition = (generation % 2) as u16 * PARTITIONS_MAX as u16 + partition as u16;
     partition * DEVICES + number
+}
+
+/// All devices of some partitions.
+fn device_numbers(
+    generation: u32,
+    partitions: std::ops::Range<usize>,
+) -> impl Iterator<Item = u16> {
+    partitions.flat_map(move |partition| {
+        (0..DEVICES).map(move |number| device(generation, partition, number))
+    })
 }
 
 const _: () = assert!(2 * PARTITIONS_MAX as u16 * DEVICES <= halite_alloc::DEVICES_MAX);

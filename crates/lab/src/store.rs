@@ -7,7 +7,7 @@ use halite_alloc::Error as SpaceError;
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
 };
-use halite_pmem::{Error as PoolError, Medium, PoolOptions};
+use halite_pmem::{Error as PoolError, Medium, Pool, PoolOptions};
 
 use crate::Random;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
@@ -18,6 +18,8 @@ pub struct Store<F> {
     open: Arc<F>,
     kinds: &'static [Kind],
     partitioning: Partitioning,
+    /// Whether it is made with one partition, and changed when it opens again.
+    repartitions: bool,
 }
 
 /// A kind of history.
@@ -130,7 +132,7 @@ where
 {
     /// The engine that `open` opens.
     pub fn new(name: &str, open: F) -> Self {
-        Self { name: name.to_owned(), open: Arc::new(open), kinds: &[], partitioning: Partitioning::Hash(1) }
+        Self { name: name.to_owned(), open: Arc::new(open), kinds: &[], partitioning: Partitioning::Hash(1), repartitions: false }
     }
 
     /// With histories of these kinds only.
@@ -145,6 +147,15 @@ where
     pub fn with_partitioning(mut self, partitioning: Partitioning) -> Self {
         self.name += &format!(", {} partitions", partitioning.count());
         self.partitioning = partitioning;
+        self
+    }
+
+    /// Made with one partition, and changed to have these when it opens again.
+    #[must_use]
+    pub fn with_repartitioning(mut self, partitioning: Partitioning) -> Self {
+        self.name += &format!(", from 1 partition to {}", partitioning.count());
+        self.partitioning = partitioning;
+        self.repartitions = true;
         self
     }
 
@@ -339,8 +350,12 @@ where
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = self.capacity();
         pool_options.medium = Some(medium.clone());
-        let partitioning = Some(self.partitioning.clone());
-        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new("pool") };
+        let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+        let is_new = !Pool::exists(&options.pool, &options.pool_options);
+        options.partitioning = Some(match self.repartitions && is_new {
+            true => Partitioning::Hash(1),
+            false => self.partitioning.clone(),
+        });
         (self.open)(&options).map_err(|error| refusal(&error))
     }
 
@@ -412,7 +427,8 @@ where
             }
             Step::Write { ops, deferred } => {
                 let parts = self.parts_of_write(world, ops);
-                let durable = !deferred || parts.len() > 1;
+                // With one partition, a batch on several keys may be deferred.
+                let durable = !deferred || parts.len() > 1 && !self.repartitions;
                 let is_range = |op: &Change| matches!(op, Change::DeleteRange { .. });
                 if durable && ops.iter().any(is_range) {
                     // Where there is nothing to remove, that has to be durable.

@@ -19,7 +19,7 @@ use halite_pmem::planted::Bug;
 enum Histories {
     Space,
     Store(Kind),
-    /// Stores with two partitions.
+    /// Stores with three partitions.
     Partitions,
 }
 
@@ -83,7 +83,7 @@ impl Histories {
         match self {
             Self::Space => "the manager of segments".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
-            Self::Partitions => "indexlog, 2 partitions".to_owned(),
+            Self::Partitions => "indexlog, 3 partitions".to_owned(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Histories {
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
             Self::Partitions => {
-                let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(2));
+                let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
                 return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);
             }
             Self::Store(Kind::Few) => &[Kind::Few],

@@ -68,6 +68,16 @@ fn partitions_survive_together() {
 }
 
 #[test]
+fn stores_survive_while_their_partitions_change() {
+    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(&[Kind::Few, Kind::Mixed])
+        .with_repartitioning(Partitioning::Hash(2));
+    for (rules, fixed) in [(Rules::Memory, 80), (Rules::PageCache, 40)] {
+        survives(&subject, rules, fixed);
+    }
+}
+
+#[test]
 fn segments_survive_under_all_rules() {
     Rules::ALL.into_iter().for_each(|rules| drop(survives(&Space, rules, 400)));
 }
