@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::region::Region;
 use crate::streaming::Streaming;
-use crate::{Appender, Fenced, Flushed, Pool, Published, Result, Words, stream};
+use crate::{Appender, Fenced, Flushed, Pool, Published, Result, Words, entry, stream};
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
 pub struct Fresh {
@@ -133,6 +133,24 @@ impl Fresh {
         // SAFETY: as in `write`.
         unsafe { self.region.stream(at, bytes) };
         self.pool().note_write_back(self.offset() + at, bytes.len() as u64);
+    }
+
+    /// Stores an entry past the cache, without waiting for it, and says how many bytes its lines are. It
+    /// counts as nothing.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn store_entry_past_cache<const N: usize>(
+        &mut self,
+        at: u64,
+        payload: &[u8],
+        header: impl FnOnce() -> [u8; N],
+    ) -> u64 {
+        self.writes += 1;
+        // SAFETY: as in `write`.
+        unsafe { self.region.stream_entry(at, payload, header) };
+        let len = entry::len(N, payload);
+        self.pool().note_write_back(self.offset() + at, len);
+        len
     }
 
     /// What a flush of all between two offsets says.

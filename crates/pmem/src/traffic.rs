@@ -116,6 +116,7 @@ impl Counters {
     }
 
     /// Stores past the cache.
+    #[inline]
     pub(crate) fn streamed(&self, streamed: &Streamed) {
         self.with(|stripe, owned| {
             add(&stripe.stores, streamed.stores, owned);
