@@ -70,7 +70,7 @@ const CALLS: [&str; 8] = [
     ".flush(",
     ".zero(",
     "streaming.write(",
-    "streaming.write_entry(",
+    ".persist_entry(",
     "staging.persist(",
     ".persist_stream(",
 ];

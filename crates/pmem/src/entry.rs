@@ -42,6 +42,7 @@ pub(crate) unsafe fn store<const N: usize>(
 ) {
     let (beginning, behind) = payload.split_at(payload.len().min(LINE_LEN - N));
     let (whole, last) = behind.as_chunks::<LINE_LEN>();
+    let drain = DrainIfDropped(pool);
     // SAFETY: the first line, the whole lines and the last one together are as long as `len` says.
     unsafe {
         if !whole.is_empty() {
@@ -56,6 +57,16 @@ pub(crate) unsafe fn store<const N: usize>(
             None => first_line(header(), beginning),
         };
         stream::line(pool, address, &words);
+    }
+    std::mem::forget(drain);
+}
+
+/// Puts what was streamed in order if the header cannot be computed.
+struct DrainIfDropped<'a>(&'a Pool);
+
+impl Drop for DrainIfDropped<'_> {
+    fn drop(&mut self) {
+        self.0.drain();
     }
 }
 

@@ -125,6 +125,36 @@ impl Fresh {
         Ok(stored)
     }
 
+    /// Stores what `header` returns, `payload` behind it, and zeros up to the end of the last line at
+    /// `at`, past the cache, and waits until all of that is durable. The header, of at most 16 bytes, is
+    /// asked for when the other lines are on their way. One store; as a write-back, its lines; one
+    /// fence. If `header` panics, what was stored is in order, but not known to be durable.
+    ///
+    /// Faster than [`Fresh::persist_stream`] of lines that the caller composed: nothing of this waits
+    /// for the fence before but the stores themselves.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// If the lines do not fit, or `at` in the pool is not a multiple of a line.
+    #[inline]
+    #[track_caller]
+    pub fn persist_entry<const N: usize>(
+        &mut self,
+        at: u64,
+        payload: &[u8],
+        header: impl FnOnce() -> [u8; N],
+    ) -> Result<()> {
+        self.writes += 1;
+        // SAFETY: as in `write`.
+        unsafe { self.region.stream_entry(at, payload, header) };
+        let (pool, offset, len) = (self.pool(), self.offset() + at, entry::len(N, payload));
+        pool.note_write_back(offset, len);
+        pool.counters().persisted(offset, len);
+        pool.wait_uncounted(&[Flushed::of(self.region.range(at, len, self.writes))])
+    }
+
     /// Stores bytes past the cache, without waiting for them. It counts as nothing.
     #[inline]
     #[track_caller]
@@ -133,24 +163,6 @@ impl Fresh {
         // SAFETY: as in `write`.
         unsafe { self.region.stream(at, bytes) };
         self.pool().note_write_back(self.offset() + at, bytes.len() as u64);
-    }
-
-    /// Stores an entry past the cache, without waiting for it, and says how many bytes its lines are. It
-    /// counts as nothing.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn store_entry_past_cache<const N: usize>(
-        &mut self,
-        at: u64,
-        payload: &[u8],
-        header: impl FnOnce() -> [u8; N],
-    ) -> u64 {
-        self.writes += 1;
-        // SAFETY: as in `write`.
-        unsafe { self.region.stream_entry(at, payload, header) };
-        let len = entry::len(N, payload);
-        self.pool().note_write_back(self.offset() + at, len);
-        len
     }
 
     /// What a flush of all between two offsets says.

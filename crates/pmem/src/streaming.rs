@@ -33,33 +33,7 @@ impl<'a> Streaming<'a> {
     #[track_caller]
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         self.fresh.store_past_cache(at, bytes);
-        self.note(at, bytes.len() as u64);
-    }
-
-    /// Stores what `header` returns, `payload` behind it, and zeros up to the end of the last line at
-    /// `at`. The header, of at most 16 bytes, is asked for when the other lines are on their way. One
-    /// store; as a write-back, its lines.
-    ///
-    /// Faster than [`Streaming::write`] of lines that the caller composed: nothing of this waits for
-    /// the fence before but the stores themselves.
-    ///
-    /// # Panics
-    /// If the lines do not fit, or `at` in the pool is not a multiple of a line.
-    #[inline]
-    #[track_caller]
-    pub fn write_entry<const N: usize>(
-        &mut self,
-        at: u64,
-        payload: &[u8],
-        header: impl FnOnce() -> [u8; N],
-    ) {
-        let len = self.fresh.store_entry_past_cache(at, payload, header);
-        self.note(at, len);
-    }
-
-    /// What was stored is counted, and waited for.
-    #[inline]
-    fn note(&mut self, at: u64, len: u64) {
+        let len = bytes.len() as u64;
         self.counted.add(self.fresh.offset() + at, len);
         let end = at + len;
         self.hull = Some(match &self.hull {
@@ -90,7 +64,6 @@ impl<'a> Streaming<'a> {
 }
 
 impl Drop for Streaming<'_> {
-    #[inline]
     fn drop(&mut self) {
         self.fresh.pool().counters().streamed(&self.counted);
         if !self.waited {

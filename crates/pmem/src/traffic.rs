@@ -116,13 +116,24 @@ impl Counters {
     }
 
     /// Stores past the cache.
-    #[inline]
     pub(crate) fn streamed(&self, streamed: &Streamed) {
         self.with(|stripe, owned| {
             add(&stripe.stores, streamed.stores, owned);
             add(&stripe.flushes, streamed.flushes, owned);
             add(&stripe.lines, streamed.lines, owned);
             add(&stripe.media_blocks, streamed.media_blocks, owned);
+        });
+    }
+
+    /// A store past the cache and the fence that waits for it.
+    #[inline]
+    pub(crate) fn persisted(&self, offset: u64, len: u64) {
+        self.with(|stripe, owned| {
+            add(&stripe.stores, 1, owned);
+            add(&stripe.flushes, 1, owned);
+            add(&stripe.lines, units(offset, len, LINE), owned);
+            add(&stripe.media_blocks, units(offset, len, MEDIA_BLOCK), owned);
+            add(&stripe.fences, 1, owned);
         });
     }
 

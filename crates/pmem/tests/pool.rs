@@ -354,9 +354,7 @@ fn an_entry_is_its_header_its_payload_and_zeros() {
             fresh.write(0, &[0xee; 1024]);
             let before = pool.traffic();
             let header = [0xff - len as u8; N];
-            fresh
-                .persist_stream(|stream| stream.write_entry(64, &payload[..len], || header))
-                .unwrap();
+            fresh.persist_entry(64, &payload[..len], || header).unwrap();
             let cost = pool.traffic() - before;
             let lines = (N + len).div_ceil(64);
             assert_eq!((cost.stores, cost.flushes, cost.fences), (1, 1, 1));
@@ -384,7 +382,7 @@ fn an_entry_is_its_header_its_payload_and_zeros() {
 fn an_entry_does_not_begin_inside_a_line() {
     let (_folder, path) = folder();
     let mut fresh = new_pool(&path, &options()).claim(0, UNIT).unwrap();
-    let _ = fresh.persist_stream(|stream| stream.write_entry(8, &[], || [1; 8]));
+    let _ = fresh.persist_entry(8, &[], || [1; 8]);
 }
 
 #[test]

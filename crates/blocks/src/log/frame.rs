@@ -45,7 +45,7 @@ pub fn place(seed: u64, at: u64) -> u64 {
 ///
 /// The seed is mixed in behind the hash and not before it: a seeded `xxh3` derives a secret of 192
 /// bytes first if the payload is longer than 240.
-#[inline]
+#[inline(never)]
 fn sum(payload: &[u8], seed: u64) -> u64 {
     let summed = planted!(ChecksumOverHeader, &payload[..payload.len().min(24)], payload);
     let hash = planted!(

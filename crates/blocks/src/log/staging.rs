@@ -28,7 +28,7 @@ impl Staging {
     /// Stores a header, `entry` behind it and zeros up to `footprint` bytes at `at`, and waits until
     /// they are durable. One fence.
     ///
-    /// An entry of whole lines is stored as it is ([`halite_pmem::Streaming::write_entry`]). Of another
+    /// An entry of whole lines is stored as it is ([`Fresh::persist_entry`]). Of another
     /// one, up to [`TOGETHER_MAX`] bytes are composed and stored at once; of more, the first line is
     /// stored last, and only then `header` is called: what it computes from the entry, it does while
     /// the lines behind are on their way.
@@ -42,7 +42,7 @@ impl Staging {
         header: impl FnOnce() -> [u8; N],
     ) -> Result<()> {
         if at.is_multiple_of(LINE) && footprint.is_multiple_of(LINE) {
-            return Ok(space.persist_stream(|streaming| streaming.write_entry(at, entry, header))?);
+            return Ok(space.persist_entry(at, entry, header)?);
         }
         self.persist_packed(space, (at, footprint), entry, header)
     }
