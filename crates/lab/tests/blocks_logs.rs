@@ -75,5 +75,5 @@ const CALLS: [&str; 8] = [
     ".persist_stream(",
 ];
 
-/// The line of `Staging::persist`, whose callers count as the calls.
+/// The lines of `Staging::persist`, whose callers count as the calls.
 const INSIDE: &str = "let persisted = ";

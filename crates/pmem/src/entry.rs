@@ -51,10 +51,11 @@ pub(crate) unsafe fn store<const N: usize>(
         if !last.is_empty() {
             stream::line(pool, address.add((1 + whole.len()) * LINE_LEN), &line(last));
         }
-        // The length of a whole line is known when this is compiled, and no word is looked for.
+        let header = header();
+        // Where the compiler knows the length, it leaves out the search for the end.
         let words = match beginning.get(..LINE_LEN - N) {
-            Some(beginning) => first_line(header(), beginning),
-            None => first_line(header(), beginning),
+            Some(full) => first_line(header, full),
+            None => first_line(header, beginning),
         };
         stream::line(pool, address, &words);
     }

@@ -42,7 +42,8 @@ impl Staging {
         header: impl FnOnce() -> [u8; N],
     ) -> Result<()> {
         if at.is_multiple_of(LINE) && footprint.is_multiple_of(LINE) {
-            return Ok(space.persist_entry(at, entry, header)?);
+            let persisted = space.persist_entry(at, entry, header);
+            return Ok(persisted?);
         }
         self.persist_packed(space, (at, footprint), entry, header)
     }
