@@ -48,9 +48,8 @@ impl Partitioning {
         match self {
             Self::Hash(count) => 0..*count,
             Self::Ranges(bounds) => {
-                let last = end.map_or(bounds.len(), |end| {
-                    bounds.partition_point(|bound| &bound[..] < end)
-                });
+                let last = end
+                    .map_or(bounds.len(), |end| bounds.partition_point(|bound| &bound[..] < end));
                 self.partition_of(start)..last + 1
             }
         }

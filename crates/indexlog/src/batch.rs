@@ -49,9 +49,8 @@ impl Batch {
 
     /// The batch that a record ends, if it ends one.
     pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
-        let is_one = record.header.space.get() == INTERNAL
-            && record.kind == Kind::Put
-            && record.key == KEY;
+        let is_one =
+            record.header.space.get() == INTERNAL && record.kind == Kind::Put && record.key == KEY;
         let value = record.inline_value().filter(|_| is_one)?;
         let (number, rest) = value.split_first_chunk()?;
         let participants = u64::from_le_bytes(*rest.first_chunk()?);

@@ -209,10 +209,7 @@ impl Engine for IndexLog {
         let find = || {
             let view = first.view.read();
             let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
-            named
-                .filter(|(_, space)| &*space.name == name)
-                .map(|(id, _)| KeySpaceId(*id))
-                .next()
+            named.filter(|(_, space)| &*space.name == name).map(|(id, _)| KeySpaceId(*id)).next()
         };
         if let Some(found) = find() {
             return Ok(found);
@@ -340,8 +337,7 @@ impl Engine for IndexLog {
         direction: Direction,
     ) -> Result<Scan> {
         let partition = &self.partitions[partition];
-        let scan =
-            RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
+        let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
         Ok(Box::new(scan))
     }
 

@@ -27,7 +27,8 @@ impl Merge {
     fn is_before(&self, a: &Result<(Bytes, Bytes)>, b: &Result<(Bytes, Bytes)>) -> bool {
         let (Ok((a, _)), Ok((b, _))) = (a, b) else { return a.is_err() };
         let order = a[..].cmp(&b[..]);
-        order == if self.direction == Direction::Forward { Ordering::Less } else { Ordering::Greater }
+        order
+            == if self.direction == Direction::Forward { Ordering::Less } else { Ordering::Greater }
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use halite_engine::{
-    Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
-};
+use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 

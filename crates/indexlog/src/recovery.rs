@@ -42,7 +42,11 @@ pub(crate) fn salt_of(segments: &Segments, device: u16) -> u64 {
 }
 
 /// The map of a partition.
-pub(crate) fn open_map(segments: &Arc<Segments>, generation: u32, number: usize) -> Result<BlockMap> {
+pub(crate) fn open_map(
+    segments: &Arc<Segments>,
+    generation: u32,
+    number: usize,
+) -> Result<BlockMap> {
     let device = map_device(generation, number);
     BlockMap::open(segments, segments.device(device), salt_of(segments, device))
 }

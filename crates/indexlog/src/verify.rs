@@ -36,11 +36,7 @@ impl Partition {
     }
 
     /// Verifies this partition; `advance` is told how many bytes more were looked at.
-    fn verify(
-        &self,
-        report: &mut VerifyReport,
-        advance: &mut dyn FnMut(u64) -> ControlFlow<()>,
-    ) {
+    fn verify(&self, report: &mut VerifyReport, advance: &mut dyn FnMut(u64) -> ControlFlow<()>) {
         let blocks = self.view.read().record_blocks();
         for block in blocks {
             // A block that was freed meanwhile has nothing to check; one that is held stays as it is.

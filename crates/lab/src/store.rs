@@ -132,7 +132,13 @@ where
 {
     /// The engine that `open` opens.
     pub fn new(name: &str, open: F) -> Self {
-        Self { name: name.to_owned(), open: Arc::new(open), kinds: &[], partitioning: Partitioning::Hash(1), repartitions: false }
+        Self {
+            name: name.to_owned(),
+            open: Arc::new(open),
+            kinds: &[],
+            partitioning: Partitioning::Hash(1),
+            repartitions: false,
+        }
     }
 
     /// With histories of these kinds only.
@@ -145,7 +151,6 @@ where
     /// With partitions.
     #[must_use]
     pub fn with_partitioning(mut self, partitioning: Partitioning) -> Self {
-        self.name += &format!(", {} partitions", partitioning.count());
         self.partitioning = partitioning;
         self
     }
@@ -153,7 +158,6 @@ where
     /// Made with one partition, and changed to have these when it opens again.
     #[must_use]
     pub fn with_repartitioning(mut self, partitioning: Partitioning) -> Self {
-        self.name += &format!(", from 1 partition to {}", partitioning.count());
         self.partitioning = partitioning;
         self.repartitions = true;
         self

@@ -54,7 +54,7 @@ fn engine(kinds: &'static [Kind]) -> impl Subject {
 }
 
 fn partitioned(kinds: &'static [Kind]) -> impl Subject {
-    Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+    Store::new("indexlog-partitions", |options| Ok(Arc::new(IndexLog::open(options)?)))
         .with_kinds(kinds)
         .with_partitioning(Partitioning::Hash(2))
 }
@@ -69,7 +69,8 @@ fn partitions_survive_together() {
 
 #[test]
 fn stores_survive_while_their_partitions_change() {
-    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+    let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);
+    let subject = Store::new("indexlog-repartitioned", open)
         .with_kinds(&[Kind::Few, Kind::Mixed])
         .with_repartitioning(Partitioning::Hash(2));
     for (rules, fixed) in [(Rules::Memory, 80), (Rules::PageCache, 40)] {
