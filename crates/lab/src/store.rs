@@ -433,7 +433,10 @@ where
                 let parts = self.parts_of_write(world, ops);
                 // With one partition, a batch on several keys may be deferred.
                 let durable = !deferred || parts.len() > 1 && !self.repartitions;
-                let is_range = |op: &Change| matches!(op, Change::DeleteRange { .. });
+                let is_range = |op: &Change| {
+                    let exists = world.contains_key(&marker(op.space()));
+                    exists && matches!(op, Change::DeleteRange { .. })
+                };
                 if durable && ops.iter().any(is_range) {
                     // Where there is nothing to remove, that has to be durable.
                     return None;
