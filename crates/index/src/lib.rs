@@ -15,6 +15,7 @@ mod loom_tests;
 mod node;
 mod node_ref;
 mod prefetch;
+mod slabs;
 mod sync;
 mod tree;
 
