@@ -217,10 +217,11 @@ impl Keys {
 
 /// The shortest key above `below` and not above `key`.
 pub(crate) fn separator(below: &[u8], key: &[u8]) -> Box<[u8]> {
-    key[..common_prefix(below, key) + 1].into()
+    let len = common_prefix(below, key) + 1;
+    key[..len.min(key.len())].into()
 }
 
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

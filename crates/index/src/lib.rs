@@ -9,15 +9,19 @@
 //! (Graefe and Larson, cited in Lersch §5.6.2).
 mod build;
 mod cursor;
+mod full_keys;
 mod keys;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod node;
 mod node_ref;
+mod partial;
 mod prefetch;
 mod slabs;
 mod sync;
 mod tree;
 
 pub use cursor::Cursor;
+pub use full_keys::FullKeys;
+pub use partial::{PartialKeyCursor, PartialKeyTree, PartialLen};
 pub use tree::BPlusTree;

@@ -52,10 +52,7 @@ impl Slabs {
     /// No slabs yet, for slots of `slot_len` bytes, a multiple of 64.
     pub(crate) const fn new(slot_len: usize) -> Self {
         assert!(slot_len > 0 && slot_len.is_multiple_of(64) && slot_len < SLAB_LEN / 8);
-        Self {
-            slot_len,
-            shards: [const { Mutex::new(Shard { partly_free: Vec::new() }) }; SHARDS],
-        }
+        Self { slot_len, shards: [const { Mutex::new(Shard { partly_free: Vec::new() }) }; SHARDS] }
     }
 
     const fn slots_per_slab(&self) -> usize {

@@ -1,0 +1,279 @@
+//! The partial-key B+tree.
+mod arrange;
+mod build;
+mod cursor;
+mod inner;
+mod leaf;
+
+pub use cursor::PartialKeyCursor;
+
+use crate::FullKeys;
+use crate::node_ref::NodeRef;
+use inner::{Child, Inner};
+use leaf::Leaf;
+
+/// How many bytes of a key an entry keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PartialLen {
+    /// None: every comparison in a leaf reads a full key.
+    Zero,
+    /// Two.
+    Two,
+    /// Four.
+    Four,
+    /// Eight.
+    #[default]
+    Eight,
+}
+
+impl PartialLen {
+    /// All lengths, ascending.
+    pub const ALL: [Self; 4] = [Self::Zero, Self::Two, Self::Four, Self::Eight];
+
+    /// In bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Zero => 0,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    /// What is left of a head of 8 bytes.
+    const fn truncate(self, head: u64) -> u64 {
+        match self {
+            Self::Zero => 0,
+            _ => head & u64::MAX << (64 - 8 * self.bytes()),
+        }
+    }
+}
+
+/// An ordered map from byte strings to 8-byte entries that keeps a few bytes of each key, and reads
+/// the full keys through the entries when those do not decide. Cloned in constant time.
+#[derive(Clone)]
+pub struct PartialKeyTree {
+    root: NodeRef<Inner>,
+    len: u64,
+    partial: PartialLen,
+}
+
+impl PartialKeyTree {
+    /// An empty tree whose entries keep so many bytes of their keys.
+    #[must_use]
+    pub fn new(partial: PartialLen) -> Self {
+        let leaf = Child::Leaf(NodeRef::new(Leaf::new(partial, &[], 0)));
+        Self { root: NodeRef::new(Inner::new([].into(), None, leaf)), len: 0, partial }
+    }
+
+    /// The number of keys.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many bytes of a key an entry keeps.
+    #[must_use]
+    pub fn partial_len(&self) -> PartialLen {
+        self.partial
+    }
+
+    /// The entry of `key`. Reads one full key, of the entry that it finds; rarely more.
+    ///
+    /// # Errors
+    /// A full key cannot be read.
+    pub fn get<F: FullKeys>(&self, key: &[u8], keys: &F) -> Result<Option<u64>, F::Error> {
+        let leaf = self.find(key);
+        Ok(leaf.search(key, keys)?.ok().map(|at| leaf.entry(at)))
+    }
+
+    /// The entry of `key`, or of another key, if `key` is not there: the caller compares. Full keys
+    /// are read only to decide between several entries.
+    ///
+    /// # Errors
+    /// A full key cannot be read.
+    pub fn get_candidate<F: FullKeys>(
+        &self,
+        key: &[u8],
+        keys: &F,
+    ) -> Result<Option<u64>, F::Error> {
+        let leaf = self.find(key);
+        let candidates = leaf.candidates(key);
+        match candidates.len() {
+            0 => Ok(None),
+            1 => Ok(Some(leaf.entry(candidates.start))),
+            _ => Ok(leaf.search(key, keys)?.ok().map(|at| leaf.entry(at))),
+        }
+    }
+
+    /// Brings what an insert of `key` will touch of the tree into the cache, for a caller who has to
+    /// wait for something else first.
+    pub fn prepare_insert(&self, key: &[u8]) {
+        self.find(key);
+    }
+
+    /// Brings what a search for `key` will touch of the tree into the cache.
+    pub fn prepare_search(&self, key: &[u8]) {
+        self.find(key);
+    }
+
+    /// The leaf that has `key`, if any has; asked for, and not looked at.
+    #[inline]
+    fn find(&self, key: &[u8]) -> &Leaf {
+        let mut inner = &self.root;
+        loop {
+            let child = &inner.children()[inner.child_of(key)];
+            child.prefetch();
+            match child {
+                Child::Leaf(leaf) => return leaf,
+                Child::Inner(child) => inner = child,
+            }
+        }
+    }
+
+    /// The same leaf, to be changed.
+    #[inline]
+    fn find_mut(&mut self, key: &[u8]) -> &mut NodeRef<Leaf> {
+        let mut inner = &mut self.root;
+        loop {
+            let child = inner.make_mut().child_mut(key);
+            child.prefetch();
+            match child {
+                Child::Leaf(leaf) => return leaf,
+                Child::Inner(child) => inner = child,
+            }
+        }
+    }
+
+    /// Sets the entry of `key` and returns the old one.
+    ///
+    /// # Errors
+    /// A full key cannot be read.
+    pub fn insert<F: FullKeys>(
+        &mut self,
+        key: &[u8],
+        entry: u64,
+        keys: &F,
+    ) -> Result<Option<u64>, F::Error> {
+        self.insert_with(key, |_| entry, keys)
+    }
+
+    /// Sets the entry of `key` to what `entry` makes of the old one, and returns the old one.
+    ///
+    /// # Errors
+    /// A full key cannot be read. `entry` was not called.
+    pub fn insert_with<F: FullKeys>(
+        &mut self,
+        key: &[u8],
+        entry: impl FnOnce(Option<u64>) -> u64,
+        keys: &F,
+    ) -> Result<Option<u64>, F::Error> {
+        let (old, split) = Inner::insert(&mut self.root, key, entry, keys)?;
+        if let Some(split) = split {
+            let mut root = Inner::new([].into(), None, Child::Inner(self.root.clone()));
+            root.push(split);
+            self.root = NodeRef::new(root);
+        }
+        self.len += u64::from(old.is_none());
+        Ok(old)
+    }
+
+    /// Changes the entry of `key` in place, if it is there; whether it is. One walk. The key must
+    /// stay that of the changed entry.
+    ///
+    /// # Errors
+    /// A full key cannot be read. `change` was not called.
+    pub fn modify<F: FullKeys>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut u64),
+        keys: &F,
+    ) -> Result<bool, F::Error> {
+        let leaf = self.find_mut(key);
+        let Ok(at) = leaf.search(key, keys)? else { return Ok(false) };
+        let mut entry = leaf.entry(at);
+        change(&mut entry);
+        leaf.make_mut().set_entry(at, entry);
+        Ok(true)
+    }
+
+    /// Removes `key` and returns its entry.
+    ///
+    /// # Errors
+    /// A full key cannot be read.
+    pub fn remove<F: FullKeys>(&mut self, key: &[u8], keys: &F) -> Result<Option<u64>, F::Error> {
+        // Shared nodes are not copied for a key that is not there.
+        let Ok(place) = self.find(key).search(key, keys)? else { return Ok(None) };
+        let old = Inner::remove(&mut self.root, key, place, keys);
+        self.len -= 1;
+        while let [Child::Inner(child)] = self.root.children() {
+            self.root = child.clone();
+        }
+        Ok(Some(old))
+    }
+
+    /// The entries from `start` up to, not including, `end`, ascending, as they are now.
+    ///
+    /// # Errors
+    /// A full key cannot be read.
+    pub fn range<F: FullKeys>(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        keys: &F,
+    ) -> Result<PartialKeyCursor, F::Error> {
+        PartialKeyCursor::ascending(&self.root, start, end, keys)
+    }
+
+    /// The same entries, descending.
+    ///
+    /// # Errors
+    /// A full key cannot be read.
+    pub fn range_rev<F: FullKeys>(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        keys: &F,
+    ) -> Result<PartialKeyCursor, F::Error> {
+        PartialKeyCursor::descending(&self.root, start, end, keys)
+    }
+
+    /// All entries, ascending, as they are now. Reads no key.
+    #[must_use]
+    pub fn iter(&self) -> PartialKeyCursor {
+        PartialKeyCursor::all(&self.root)
+    }
+
+    /// An entry chosen by `random`: one child a level, so entries of sparse nodes come up more often.
+    #[must_use]
+    pub fn sample(&self, mut random: u64) -> Option<u64> {
+        let mut choose = |len: usize| {
+            let chosen = random % len as u64;
+            // Each level takes fresh bits: a step of splitmix64.
+            random = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ random >> 27;
+            chosen as usize
+        };
+        let mut inner = &self.root;
+        loop {
+            match &inner.children()[choose(inner.children().len())] {
+                // A leaf that could join neither neighbour: any entry will do.
+                Child::Leaf(leaf) if leaf.len() == 0 => return self.iter().next(),
+                Child::Leaf(leaf) => return Some(leaf.entry(choose(leaf.len()))),
+                Child::Inner(child) => inner = child,
+            }
+        }
+    }
+
+    /// Bytes that the tree takes on the heap, shared nodes included. Visits every node.
+    #[must_use]
+    pub fn heap_len(&self) -> usize {
+        inner::heap_len(&self.root)
+    }
+}
