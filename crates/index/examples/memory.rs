@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use halite_index::{BPlusTree, FullKeys, PartialKeyTree, PartialLen};
+use halite_index::{BPlusTree, FullKeys, HashIndex, PartialKeyTree, PartialLen};
 
 const KEY_LEN: usize = 24;
 
@@ -75,6 +75,25 @@ impl Index for BPlusTree {
 }
 
 impl Index for PartialKeyTree {
+    fn insert(&mut self, key: &[u8], entry: u64, keys: &Keys) {
+        let Ok(_) = self.insert(key, entry, keys);
+    }
+
+    fn find(&self, key: &[u8], keys: &Keys) -> Option<u64> {
+        let Ok(entry) = self.get_candidate(key, keys);
+        entry
+    }
+
+    fn heap_len(&self) -> usize {
+        self.heap_len()
+    }
+
+    fn walk(&self) -> u64 {
+        self.iter().fold(0, u64::wrapping_add)
+    }
+}
+
+impl Index for HashIndex {
     fn insert(&mut self, key: &[u8], entry: u64, keys: &Keys) {
         let Ok(_) = self.insert(key, entry, keys);
     }
@@ -165,12 +184,13 @@ fn main() {
     let rounds = args.next().unwrap_or(5);
     let keys = Keys { keys: (0..count).map(key).collect(), reads: Cell::new(0) };
     type Contender = (&'static str, fn(&Keys) -> Measured);
-    let contenders: [Contender; 5] = [
+    let contenders: [Contender; 6] = [
         ("full keys", |keys| measure(BPlusTree::new(), keys)),
         ("partial keys, 0 B", |keys| measure(PartialKeyTree::new(PartialLen::Zero), keys)),
         ("partial keys, 2 B", |keys| measure(PartialKeyTree::new(PartialLen::Two), keys)),
         ("partial keys, 4 B", |keys| measure(PartialKeyTree::new(PartialLen::Four), keys)),
         ("partial keys, 8 B", |keys| measure(PartialKeyTree::new(PartialLen::Eight), keys)),
+        ("hash", |keys| measure(HashIndex::new([1, 2]), keys)),
     ];
     let mut measured: Vec<Vec<Measured>> = contenders.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {

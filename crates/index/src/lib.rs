@@ -10,6 +10,7 @@
 mod build;
 mod cursor;
 mod full_keys;
+mod hash;
 mod keys;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -23,5 +24,6 @@ mod tree;
 
 pub use cursor::Cursor;
 pub use full_keys::FullKeys;
+pub use hash::{HashCursor, HashIndex};
 pub use partial::{PartialKeyCursor, PartialKeyTree, PartialLen};
 pub use tree::BPlusTree;

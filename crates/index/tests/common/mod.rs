@@ -28,10 +28,6 @@ impl Table {
         });
         version << 32 | number
     }
-
-    pub(crate) fn key(&self, entry: u64) -> Vec<u8> {
-        self.keys.borrow()[entry as u32 as usize].clone()
-    }
 }
 
 impl FullKeys for Table {
