@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Table, Unreadable};
+use common::{Liar, Table, Unreadable};
 use halite_index::HashIndex;
 use proptest::prelude::*;
 
@@ -238,4 +238,19 @@ fn samples_reach_every_key() {
         seen[index.sample(scattered(random)).unwrap() as usize] = true;
     }
     assert!(seen.iter().all(|&seen| seen));
+}
+
+#[test]
+fn wrong_keys_do_no_more_than_lose_entries() {
+    let table = Liar::default();
+    let mut index = HashIndex::new([1, 2]);
+    for number in 0..50_000_u64 {
+        let key = scattered(number).to_be_bytes();
+        index.insert(&key, number, &table).unwrap();
+        if number % 3 == 0 {
+            index.remove(&key, &table).unwrap();
+        }
+    }
+    assert_eq!(index.iter().count() as u64, index.len());
+    walked(&index);
 }

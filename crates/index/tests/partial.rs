@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Table, Unreadable};
+use common::{Liar, Table, Unreadable};
 use halite_index::{PartialKeyCursor, PartialKeyTree, PartialLen};
 use proptest::prelude::*;
 
@@ -274,5 +274,26 @@ fn samples_reach_every_key() {
     for (number, key) in keys.iter().enumerate().skip(1) {
         tree.remove(key, &table).unwrap();
         assert!(tree.sample(scattered(number as u64)).is_some());
+    }
+}
+
+#[test]
+fn wrong_keys_do_no_more_than_lose_entries() {
+    for partial in PartialLen::ALL {
+        let table = Liar::default();
+        let mut tree = PartialKeyTree::new(partial);
+        for number in 0..20_000_u64 {
+            let key =
+                [&b"key"[..], &scattered(number).to_be_bytes()[..number as usize % 9]].concat();
+            tree.insert(&key, number, &table).unwrap();
+            if number % 3 == 0 {
+                tree.remove(&key, &table).unwrap();
+            }
+            if number % 100 == 0 {
+                let walked = tree.range(&key, None, &table).unwrap().count() as u64;
+                assert!(walked <= tree.len());
+            }
+        }
+        assert_eq!(tree.iter().count() as u64, tree.len());
     }
 }

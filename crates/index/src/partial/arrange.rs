@@ -155,13 +155,19 @@ impl<'a> Run<'a> {
         separator.into()
     }
 
+    /// The separator from the full keys. If those are not between their leaf's fences, they are not
+    /// what they were, and the leaf's low fence takes its place: entries are lost, the tree is not.
     fn read_separator<F: FullKeys>(
         &self,
         at: usize,
         keys: &F,
     ) -> Result<(usize, Box<[u8]>), F::Error> {
+        let leaf = self.leaf_of(at);
+        let (low, high) = (&self.lows[leaf], self.lows.get(leaf + 1).or(self.high.as_ref()));
         let below = keys.with_key(self.entry(at - 1), <[u8]>::to_vec)?;
-        keys.with_key(self.entry(at), |key| (at, separator(&below, key)))
+        let separator = keys.with_key(self.entry(at), |key| separator(&below, key))?;
+        let is_within = separator > *low && high.is_none_or(|high| separator < *high);
+        Ok((at, if is_within { separator } else { low.clone() }))
     }
 
     fn entry(&self, at: usize) -> u64 {

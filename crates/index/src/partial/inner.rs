@@ -184,20 +184,24 @@ impl Inner {
         // Keys that come in ascending or descending order leave full leaves behind.
         if place == leaf.len() && at == self.keys.len() {
             let separator = keys.with_key(leaf.entry(place - 1), |below| separator(below, key))?;
-            let base = self.high_of(at).map_or(0, |high| common_prefix(&separator, &high));
-            let mut right = Leaf::new(partial, &separator[..base], base);
-            right.insert(0, key, entry(None));
-            let right = Child::Leaf(NodeRef::new(right));
-            return Ok(self.insert_child(at, Split { separator, right }));
+            if separator > self.low_of(at) {
+                let base = self.high_of(at).map_or(0, |high| common_prefix(&separator, &high));
+                let mut right = Leaf::new(partial, &separator[..base], base);
+                right.insert(0, key, entry(None));
+                let right = Child::Leaf(NodeRef::new(right));
+                return Ok(self.insert_child(at, Split { separator, right }));
+            }
         }
         if place == 0 && at == 0 {
             let separator = keys.with_key(leaf.entry(0), |above| separator(key, above))?;
-            let base = common_prefix(self.keys.low(), &separator);
-            let mut left = Leaf::new(partial, &separator[..base], base);
-            left.insert(0, key, entry(None));
-            let left = Child::Leaf(NodeRef::new(left));
-            let right = std::mem::replace(&mut self.children[0], left);
-            return Ok(self.insert_child(0, Split { separator, right }));
+            if *separator > *key && self.high_of(0).is_none_or(|high| separator < high) {
+                let base = common_prefix(self.keys.low(), &separator);
+                let mut left = Leaf::new(partial, &separator[..base], base);
+                left.insert(0, key, entry(None));
+                let left = Child::Leaf(NodeRef::new(left));
+                let right = std::mem::replace(&mut self.children[0], left);
+                return Ok(self.insert_child(0, Split { separator, right }));
+            }
         }
         let room = |at: usize| Some(capacity(partial) - self.leaf(at)?.len());
         let (left, right) = (at.checked_sub(1).and_then(room), room(at + 1));

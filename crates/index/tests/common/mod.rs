@@ -43,3 +43,20 @@ impl FullKeys for Table {
         Ok(read(&self.keys.borrow()[entry as u32 as usize]))
     }
 }
+
+/// Returns some key, another each time.
+#[derive(Default)]
+pub(crate) struct Liar {
+    calls: Cell<u64>,
+}
+
+impl FullKeys for Liar {
+    type Error = Unreadable;
+
+    fn with_key<R>(&self, _: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Unreadable> {
+        self.calls.set(self.calls.get() + 1);
+        let random = self.calls.get().wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let key = [&b"key"[..], &random].concat();
+        Ok(read(&key[usize::from(random[0] % 4)..][..usize::from(random[1] % 9)]))
+    }
+}
