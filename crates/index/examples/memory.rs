@@ -1,4 +1,6 @@
-//! Bytes and nanoseconds of each index at random keys of 24 bytes: `user` and 20 digits.
+//! Bytes and nanoseconds of each index at keys of 24 bytes that arrive in random order: `user` and 20
+//! random digits, and 16 fields each of users with 12 random digits, which partial keys tell apart
+//! badly.
 //!
 //! `cargo run --release -p halite-index --example memory [keys] [rounds]`. Full keys lie in one array, in the
 //! order of insertion, so to read one is a cache miss, as it is in persistent memory. `get` reads the
@@ -14,7 +16,8 @@ use halite_index::{BPlusTree, FullKeys, HashIndex, PartialKeyTree, PartialLen};
 const KEY_LEN: usize = 24;
 
 struct Keys {
-    keys: Vec<[u8; KEY_LEN]>,
+    keys: Vec<Key>,
+    make: fn(u64) -> Key,
     reads: Cell<u64>,
 }
 
@@ -41,10 +44,21 @@ fn mix(number: u64) -> u64 {
     (mixed ^ mixed >> 27).wrapping_mul(0x81da_def4_bc2d_d44d) ^ mixed >> 33
 }
 
-fn key(number: u64) -> [u8; KEY_LEN] {
+type Key = [u8; KEY_LEN];
+
+/// Keys that spread.
+fn spread(number: u64) -> Key {
     let mut key = *b"user00000000000000000000";
-    let digits = format!("{:020}", mix(number));
-    key[4..].copy_from_slice(digits.as_bytes());
+    key[4..].copy_from_slice(format!("{:020}", mix(number)).as_bytes());
+    key
+}
+
+/// Keys that come in groups. The multiplier is odd, so that the first 2^24 numbers differ.
+fn grouped(number: u64) -> Key {
+    let scattered = number.wrapping_mul(0x9e_3779) & 0xff_ffff;
+    let (user, field) = (mix(scattered / 16) % 1_000_000_000_000, scattered % 16);
+    let mut key = *b"user000000000000/field00";
+    key.copy_from_slice(format!("user{user:012}/field{field:02}").as_bytes());
     key
 }
 
@@ -147,7 +161,7 @@ fn measure(mut index: impl Index, keys: &Keys) -> Measured {
     for &at in &order {
         // The key of a request arrives from elsewhere; made here, because to read it from the array
         // would bring the record's key into the cache.
-        let key = key(at.into());
+        let key = (keys.make)(at.into());
         let Some(entry) = index.find(&key, keys) else { panic!("{at} is there") };
         assert_eq!(keys.keys[entry as usize], key);
     }
@@ -155,7 +169,7 @@ fn measure(mut index: impl Index, keys: &Keys) -> Measured {
     let get_reads = take_reads();
     let start = Instant::now();
     order.iter().for_each(|&at| {
-        black_box(key(at.into()));
+        black_box((keys.make)(at.into()));
     });
     let key_time = start.elapsed();
     let start = Instant::now();
@@ -181,8 +195,17 @@ fn median(rounds: &[Measured], value: impl Fn(&Measured) -> f64) -> f64 {
 fn main() {
     let mut args = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
     let count = args.next().unwrap_or(1_000_000);
-    let rounds = args.next().unwrap_or(5);
-    let keys = Keys { keys: (0..count).map(key).collect(), reads: Cell::new(0) };
+    let rounds = args.next().unwrap_or(5) as usize;
+    println!("medians of {rounds} rounds; max: while the number of keys doubled;");
+    println!("reads: of full keys, without that of the found record");
+    for (name, make) in [("spread", spread as fn(u64) -> Key), ("grouped", grouped)] {
+        println!("\n{count} {name} keys");
+        let keys = Keys { keys: (0..count).map(make).collect(), make, reads: Cell::new(0) };
+        compare(&keys, rounds);
+    }
+}
+
+fn compare(keys: &Keys, rounds: usize) {
     type Contender = (&'static str, fn(&Keys) -> Measured);
     let contenders: [Contender; 6] = [
         ("full keys", |keys| measure(BPlusTree::new(), keys)),
@@ -195,13 +218,9 @@ fn main() {
     let mut measured: Vec<Vec<Measured>> = contenders.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for ((_, measure), measured) in contenders.iter().zip(&mut measured) {
-            measured.push(measure(&keys));
+            measured.push(measure(keys));
         }
     }
-    println!("{count} keys of {KEY_LEN} B, inserted in random order; medians of {rounds} rounds.");
-    println!(
-        "max: while the number of keys doubled. reads: full keys, the found record's not counted."
-    );
     println!(
         "{:<20}{:>10}{:>8}{:>11}{:>8}{:>9}{:>8}{:>9}",
         "", "B/record", "max", "insert/ns", "reads", "get/ns", "reads", "walk/ns"

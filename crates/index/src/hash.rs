@@ -81,10 +81,19 @@ impl HashIndex {
         &mut Arc::make_mut(chunk)[number % CHUNK_LEN]
     }
 
-    /// Brings what a search for `key` will touch of the index into the cache.
-    pub fn prepare_search(&self, key: &[u8]) {
+    /// Brings what an operation with `key` will touch of the index into the cache, for a caller who
+    /// has something else to do first.
+    pub fn prepare(&self, key: &[u8]) {
         let hash = siphash(self.seed, key);
         self.segment(self.number_of(hash)).prefetch(hash);
+    }
+
+    /// Asks for the full keys that an operation with `key` will read, once the index's part has been
+    /// [prepared](Self::prepare).
+    pub fn prepare_compare<F: FullKeys>(&self, key: &[u8], keys: &F) {
+        let hash = siphash(self.seed, key);
+        let candidates = self.segment(self.number_of(hash)).candidates(hash);
+        candidates.for_each(|(_, entry)| keys.prefetch(entry));
     }
 
     /// The entry of `key`. Reads one full key, of the entry that it finds; rarely more.

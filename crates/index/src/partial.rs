@@ -113,15 +113,21 @@ impl PartialKeyTree {
         }
     }
 
-    /// Brings what an insert of `key` will touch of the tree into the cache, for a caller who has to
-    /// wait for something else first.
-    pub fn prepare_insert(&self, key: &[u8]) {
+    /// Brings what an operation with `key` will touch of the tree into the cache, for a caller who
+    /// has something else to do first.
+    pub fn prepare(&self, key: &[u8]) {
         self.find(key);
     }
 
-    /// Brings what a search for `key` will touch of the tree into the cache.
-    pub fn prepare_search(&self, key: &[u8]) {
-        self.find(key);
+    /// Asks for the full keys that an operation with `key` will read, once the tree's part has been
+    /// [prepared](Self::prepare).
+    pub fn prepare_compare<F: FullKeys>(&self, key: &[u8], keys: &F) {
+        let leaf = self.find(key);
+        let candidates = leaf.candidates(key);
+        // The first that a binary search compares.
+        if !candidates.is_empty() {
+            keys.prefetch(leaf.entry(candidates.start.midpoint(candidates.end)));
+        }
     }
 
     /// The leaf that has `key`, if any has; asked for, and not looked at.

@@ -62,7 +62,7 @@ fn a_record_costs_what_is_promised() {
         }
         tree
     };
-    for (partial, bytes_max) in PartialLen::ALL.into_iter().zip([11, 14, 17, 22]) {
+    for (partial, bytes_max) in [(PartialLen::Four, 17), (PartialLen::Eight, 22)] {
         let before = ALLOCATED.load(Ordering::Relaxed);
         let tree = tree_of(partial);
         let counted = ALLOCATED.load(Ordering::Relaxed) - before;

@@ -251,6 +251,8 @@ impl Inner {
     }
 
     fn put_child(&mut self, at: usize, split: Split) {
+        // A copy has no room to spare.
+        self.children.reserve_exact(FANOUT + 1 - self.children.len());
         self.children.insert(at + 1, split.right);
         self.keys.insert(at, &split.separator);
     }
