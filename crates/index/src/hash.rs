@@ -1,4 +1,39 @@
-//! The hash index.
+//! The hash index, for point operations only (Lersch §5.6.2).
+//!
+//! ```text
+//! hash of a key (SipHash-1-3, keyed)
+//! | prefix          | line         | ...
+//!   |                 |
+//!   v                 v
+//! directory         segment: 24 to 100 lines of 64 B
+//! | segment | ... | | 6 entries, 6 tags | 6 entries, 6 tags | ...
+//! ```
+//!
+//! A lookup finds its segment by the first bits of the hash, its line by the next, and in the line the
+//! entries with its tag, 16 bits of the hash ([`segment`]). Full keys tell which of them is the key.
+//!
+//! The index grows by linear hashing (Litwin): whenever segments have more than 256 entries on average,
+//! one of them, the next in turn, is split. Segments differ in load by a factor of two then, and in
+//! length with it: each adds an eighth of its lines when it is nine tenths full. So no insert moves
+//! more than one or two segments' entries, a few microseconds, and memory follows the number of keys.
+//!
+//! Neither reads a key: the bits that a split needs are in the tags. Each time a segment's prefix gets
+//! longer, a bit of its tags is known from the prefix; at every fifth split of a segment its keys are
+//! read and hashed, and its tags begin behind the prefix again.
+//!
+//! # Costs
+//!
+//! A slot takes 64 / 6 = 10.7 bytes, lines are 84 % full on average, and a segment has 100 bytes beside
+//! its lines: 13 bytes a record. After most keys were removed, segments are joined again.
+//!
+//! | operation | cache misses | full keys read |
+//! |---|---|---|
+//! | `get_candidate` | the line, and the segment's place where those are not cached (above 10^7 keys); one lookup in about 10 has a neighbouring line | 0.02 |
+//! | `get`, `modify`, `remove`, `insert` of a key that is there | the same, and those of the key | 1.02 |
+//! | `insert` of a new key | the same | 0.2, of which most are prefetched |
+//! | `scan` | a line a step | none |
+//!
+//! The reads are measured at 10^6 keys of 24 bytes; of tags that are 4 bits short, at most 0.1.
 mod cursor;
 mod segment;
 mod siphash;
