@@ -72,6 +72,26 @@ fn check_range(
     assert_eq!(reversed, expected);
 }
 
+fn check_remove_range(
+    tree: &mut PartialKeyTree,
+    model: &mut Model,
+    table: &Table,
+    start: &[u8],
+    end: Option<&[u8]>,
+) {
+    let inside = |key: &[u8]| key >= start && end.is_none_or(|end| key < end);
+    let expected: Vec<_> = model.extract_if(.., |key, _| inside(key)).collect();
+    let removed = tree.remove_range(start, end, table).unwrap();
+    assert!(removed.into_iter().eq(expected.iter().map(|(_, entry)| *entry)));
+    check(tree, model, table);
+    for (key, entry) in expected.iter().step_by(3) {
+        assert_eq!(tree.get(key, table), Ok(None));
+        assert_eq!(tree.insert(key, *entry, table), Ok(None));
+        model.insert(key.clone(), *entry);
+    }
+    check(tree, model, table);
+}
+
 fn build(partial: PartialLen, model: &Model) -> PartialKeyTree {
     PartialKeyTree::from_sorted(partial, model.iter().map(|(key, entry)| (key, *entry)))
 }
@@ -118,6 +138,10 @@ proptest! {
             check_range(&tree, &model, &table, start, end.as_deref());
             check_range(&built, &model, &table, start, end.as_deref());
             prop_assert_eq!(built.get(start, &table).unwrap(), model.get(start).copied());
+        }
+        for (start, end) in &ranges {
+            let (mut tree, mut model) = (tree.clone(), model.clone());
+            check_remove_range(&mut tree, &mut model, &table, start, end.as_deref());
         }
         for key in model.keys().cloned().collect::<Vec<_>>() {
             prop_assert_eq!(tree.remove(&key, &table).unwrap(), model.remove(&key));
@@ -296,4 +320,31 @@ fn wrong_keys_do_no_more_than_lose_entries() {
         }
         assert_eq!(tree.iter().count() as u64, tree.len());
     }
+}
+
+#[test]
+fn ranges_of_any_length_are_removed_without_reading_them() {
+    let table = Table::default();
+    let key = |number: u64| format!("user{:020}", scattered(number)).into_bytes();
+    let mut model: Model =
+        (0..100_000).map(|number| (key(number), table.entry(&key(number), 0))).collect();
+    let mut tree = build(PartialLen::Four, &model);
+    let full = tree.heap_len();
+    for (start, end) in [("user05", "user0500000001"), ("user03", "user04"), ("user02", "user14")] {
+        let snapshot = (tree.clone(), model.clone());
+        table.reads.set(0);
+        let mut once = tree.clone();
+        let removed = once.remove_range(start.as_bytes(), Some(end.as_bytes()), &table).unwrap();
+        assert!(table.reads.get() < 40, "{} reads", table.reads.get());
+        assert_eq!(once.len() + removed.len() as u64, tree.len());
+        check_remove_range(&mut tree, &mut model, &table, start.as_bytes(), Some(end.as_bytes()));
+        check(&snapshot.0, &snapshot.1, &table);
+    }
+    check_remove_range(&mut tree, &mut model, &table, b"user001", None);
+    tree.remove_range(b"user0001", None, &table).unwrap();
+    assert!(tree.heap_len() < full / 50, "{} of {full} bytes are left", tree.heap_len());
+    let rest: Vec<_> = tree.iter().collect();
+    assert!(!rest.is_empty());
+    assert_eq!(tree.remove_range(b"", None, &table), Ok(rest));
+    assert!(tree.is_empty());
 }

@@ -94,6 +94,10 @@ impl Inner {
         &mut self.children[at]
     }
 
+    pub(crate) fn child_at_mut(&mut self, at: usize) -> &mut Child {
+        &mut self.children[at]
+    }
+
     fn low_of(&self, child: usize) -> Box<[u8]> {
         match child {
             0 => self.keys.low().into(),
@@ -296,7 +300,7 @@ impl Inner {
     }
 
     /// Joins the children at `left` and behind it, if both fit into one node.
-    fn join_children<F: FullKeys>(&mut self, left: usize, keys: &F) -> bool {
+    pub(crate) fn join_children<F: FullKeys>(&mut self, left: usize, keys: &F) -> bool {
         match (self.children.get(left), self.children.get(left + 1)) {
             (Some(Child::Leaf(a)), Some(Child::Leaf(b))) => {
                 let (len, capacity) = (a.len() + b.len(), capacity(a.partial()));

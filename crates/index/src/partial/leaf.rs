@@ -187,10 +187,6 @@ impl Leaf {
 
     /// Adds an entry at the place of its key; there is room.
     pub(crate) fn insert(&mut self, at: usize, key: &[u8], entry: u64) {
-        if self.len == 0 {
-            self.skip = self.base() as u32;
-            self.guard = [].into();
-        }
         self.widen_for(key);
         let head = self.head_of(key);
         self.insert_head(at, head, entry);
