@@ -32,12 +32,10 @@ impl PartialKeyTree {
         let from = (start, place(start)?);
         let to = end.map(|end| Ok((end, place(end)?))).transpose()?;
         let mut removed = Vec::new();
-        if self.range(start, end, keys)?.peek().is_some() {
-            self.root.make_mut().empty(Some(from), to, &mut removed);
-            self.root.make_mut().join_range(Some(start), end, keys);
-            self.len -= removed.len() as u64;
-            self.lower();
-        }
+        self.root.make_mut().empty(Some(from), to, &mut removed);
+        self.root.make_mut().join_range(Some(start), end, keys);
+        self.len -= removed.len() as u64;
+        self.lower();
         Ok(removed)
     }
 }
