@@ -343,3 +343,48 @@ fn find<F: FullKeys>(
     }
     Ok(None)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Keys that are their entries, and of which none can be read while the index grows.
+    struct Numbers {
+        are_readable: bool,
+    }
+
+    impl FullKeys for Numbers {
+        type Error = ();
+
+        fn with_key<R>(&self, entry: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, ()> {
+            if self.are_readable { Ok(read(&entry.to_be_bytes())) } else { Err(()) }
+        }
+    }
+
+    #[test]
+    fn an_index_does_not_outgrow_the_hashes_that_it_knows() {
+        let keys = Numbers { are_readable: true };
+        let mut index = HashIndex::new([1, 2]);
+        for number in 0..200_u64 {
+            index.insert(&number.to_be_bytes(), number, &keys).unwrap();
+        }
+        for _ in 0..70_000 {
+            index.grow(&Numbers { are_readable: false });
+        }
+        // Tags have 16 bits. Segments without keys can be split further.
+        let stopped_at = index.segment_count();
+        assert!((1 << 16..(1 << 16) + 4096).contains(&stopped_at), "{stopped_at} segments");
+        for number in 0..200_u64 {
+            assert_eq!(index.get(&number.to_be_bytes(), &keys), Ok(Some(number)));
+        }
+        index.grow(&keys);
+        assert_eq!(index.segment_count(), stopped_at + 1, "it goes on when keys can be read");
+        while index.segment_count() > 1 {
+            index.shrink();
+        }
+        for number in 0..200_u64 {
+            assert_eq!(index.get(&number.to_be_bytes(), &keys), Ok(Some(number)));
+        }
+        assert_eq!(index.iter().count(), 200);
+    }
+}
