@@ -4,10 +4,10 @@
 //!                  separators: bytes, the shortest that do             inner    keys.rs
 //!                  children                                                     partial/inner.rs
 //!                /            |             \
-//!   user31                 user3107                  user32
-//!   | skip 6 |             | skip 7 |                | skip 6 |       leaves   partial/leaf.rs
-//!   | 0142 0177 0955 |     | 0030 7121 9480 |        | 1006 1006 |    heads of k bytes
-//!   | e0   e1   e2   |     | e3   e4   e5   |        | e6   e7   |    entries
+//!   from user31            from user3107            from user32 up to user4
+//!   | skip 6 |             | skip 5 |               | skip 4 |       leaves    partial/leaf.rs
+//!   | 0014 0377 0659 |     | 1073 1121 1948 |       | 3210 3210 3977 |         heads of k bytes
+//!   | e0   e1   e2   |     | e3   e4   e5   |       | e6   e7   e8   |         entries
 //! ```
 //!
 //! A lookup finds the leaf by separators, which are whole, and the entries there that have its head.
