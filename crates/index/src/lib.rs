@@ -38,3 +38,12 @@ pub use full_keys::FullKeys;
 pub use hash::{HashCursor, HashIndex};
 pub use partial::{PartialKeyCursor, PartialKeyTree, PartialLen};
 pub use tree::BPlusTree;
+
+/// Threads may share indexes, and walk in snapshots of others' indexes.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<PartialKeyTree>();
+    shared::<PartialKeyCursor>();
+    shared::<HashIndex>();
+    shared::<HashCursor>();
+};
