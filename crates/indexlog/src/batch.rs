@@ -128,7 +128,7 @@ pub(crate) fn lock<'a>(
                 for number in partitioning.partitions_of(start, end) {
                     if let Ok(at) = parts.binary_search_by_key(&number, |part| part.number)
                         && (!parts[at].ops.is_empty()
-                            || parts[at].partition.has_any(space, start, end))
+                            || parts[at].partition.has_any(space, start, end)?)
                     {
                         parts[at].ops.push(*op);
                     }
@@ -170,8 +170,9 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let note = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &note };
     let given: Vec<Vec<Op<'_>>> =
         parts.iter_mut().map(|part| std::mem::take(&mut part.ops)).collect();
-    let expanded: Vec<Expanded> =
+    let expanded: Result<Vec<Expanded>> =
         parts.iter().zip(&given).map(|(part, ops)| part.partition.expand(ops)).collect();
+    let expanded = expanded?;
     let ops: Vec<Vec<Op<'_>>> = given
         .iter()
         .zip(&expanded)
@@ -196,15 +197,21 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
         }
     }
 
-    if let Err(error) = append(parts, &ops, values).and_then(|()| sync(parts)) {
-        // Nobody knows what of it is durable.
+    let written = append(parts, &ops, values).and_then(|()| sync(parts));
+    if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
+        // Nobody knows what of it is durable, or it is durable and cannot be seen.
         let why = error.to_string();
         parts.iter_mut().for_each(|part| part.writer.poison(&why));
         return Err(error);
     }
+    Ok(())
+}
+
+/// Shows all parts to readers at once.
+fn apply(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
     let mut views: Vec<_> = parts.iter().map(|part| part.partition.view.write()).collect();
-    for ((part, view), ops) in parts.iter_mut().zip(&mut views).zip(&ops) {
-        part.writer.apply(view, ops);
+    for ((part, view), ops) in parts.iter_mut().zip(&mut views).zip(ops) {
+        part.writer.apply(view, ops)?;
     }
     Ok(())
 }

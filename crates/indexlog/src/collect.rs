@@ -19,7 +19,7 @@ use halite_pmem::planted;
 
 use crate::block_map::{Life, State};
 use crate::entry::Entry;
-use crate::read::{Readable, View};
+use crate::read::{Readable, ReadableBlocks, View};
 use crate::record::{self, ALIGN, Kind, Piece, Record};
 use crate::write::Writer;
 
@@ -80,12 +80,12 @@ impl Writer {
             let mut view = view.write();
             for (number, (at, record)) in records.iter().enumerate() {
                 if let Some((_, later)) = records.get(number + AHEAD) {
-                    view.prepare_search(later.header.space.get(), later.key);
+                    view.prepare(later.header.space.get(), later.key);
                 }
                 let alive = match record.kind {
-                    Kind::Put => self.find_put(&mut view, victim, *at, record),
+                    Kind::Put => self.find_put(&mut view, victim, *at, record)?,
                     Kind::Delete | Kind::DeleteRange => {
-                        self.find_tombstone(&mut view, victim, *at, record)
+                        self.find_tombstone(&mut view, victim, *at, record)?
                     }
                 };
                 live.extend(alive.map(|entry| (*record, entry)));
@@ -112,31 +112,35 @@ impl Writer {
         Ok(())
     }
 
-    /// The entry of a put if it is current; else it is taken off its count. One walk of the index.
+    /// The entry of a put if it is current; else it is taken off its count.
     fn find_put(
         &mut self,
         view: &mut View,
         block: u32,
         at: u64,
         record: &Record<'_>,
-    ) -> Option<Entry> {
+    ) -> Result<Option<Entry>> {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
-        let is_killed = self.tombstones.killer(space, key, seq).is_some();
-        let mut current = None;
-        let is_counted = view.spaces.get_mut(&space).is_some_and(|space| {
-            space.tree.modify(key, |bits| {
-                let entry = Entry::from_bits(*bits);
-                if (entry.block(), entry.offset()) == (block, at) {
-                    current = Some(entry);
-                } else if !is_killed {
-                    *bits = entry.with_one_stale_less().bits();
+        let View { spaces, blocks, .. } = view;
+        if let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) {
+            // Nothing else leads here: other keys need not be compared.
+            let candidate = tree.get_candidate(key, blocks)?.map(Entry::from_bits);
+            if let Some(entry) = candidate
+                && (entry.block(), entry.offset()) == (block, at)
+            {
+                return Ok(Some(entry));
+            }
+            if self.tombstones.killer(space, key, seq).is_none() {
+                let take_off = |bits: &mut u64| {
+                    *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
+                };
+                if tree.modify(key, take_off, blocks)? {
+                    return Ok(None);
                 }
-            })
-        });
-        if is_killed || !is_counted {
-            self.forget(space, key, seq);
+            }
         }
-        current
+        self.forget(blocks, space, key, seq)?;
+        Ok(None)
     }
 
     /// The entry of a tombstone that still counts; else it goes with its block.
@@ -146,52 +150,53 @@ impl Writer {
         block: u32,
         at: u64,
         record: &Record<'_>,
-    ) -> Option<Entry> {
+    ) -> Result<Option<Entry>> {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
+        let View { spaces, blocks, .. } = view;
         let here = |entry: Entry| (entry.block(), entry.offset()) == (block, at);
         let keep = self.has_block_in_limbo();
         if record.kind == Kind::DeleteRange {
-            let tombstone = self.tombstones.range(space, seq)?;
+            let Some(tombstone) = self.tombstones.range(space, seq) else { return Ok(None) };
             let (entry, counts) = (tombstone.entry, !tombstone.stale.is_zero());
             if here(entry) && !(keep || counts) {
                 self.tombstones.remove_range_tombstone(space, seq);
             }
-            return Some(entry).filter(|entry| here(*entry) && (keep || counts));
+            return Ok(Some(entry).filter(|entry| here(*entry) && (keep || counts)));
         }
-        match self.tombstones.get(space, key).filter(|entry| here(*entry)) {
+        match self.tombstones.get(space, key, blocks)?.filter(|entry| here(*entry)) {
             Some(entry) if (keep || entry.stale() > 0) && !planted!(TombstoneForgotten) => {
-                Some(entry)
+                return Ok(Some(entry));
             }
             Some(_) => {
-                self.tombstones.remove(space, key);
-                None
+                self.tombstones.remove(space, key, blocks)?;
             }
             // A dead tombstone is a dead record like any other.
             None => {
                 let killed = self.tombstones.killer(space, key, seq).is_some();
-                let is_counted = !killed
-                    && view.spaces.get_mut(&space).is_some_and(|space| {
-                        space.tree.modify(key, |bits| {
-                            *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
-                        })
-                    });
+                let take_off = |bits: &mut u64| {
+                    *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
+                };
+                let is_counted = match spaces.get_mut(&space) {
+                    Some(space) if !killed => space.tree.modify(key, take_off, blocks)?,
+                    _ => false,
+                };
                 if !is_counted {
-                    self.forget(space, key, seq);
+                    self.forget(blocks, space, key, seq)?;
                 }
-                None
             }
         }
+        Ok(None)
     }
 
     /// Takes a dead record, whose key has no live one that counts it, off a tombstone's count.
-    fn forget(&mut self, space: u32, key: &[u8], seq: u64) {
+    fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<()> {
         let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
             let counted = !killer.stale.is_zero();
             killer.stale.remove_one();
             (counted && killer.stale.is_zero()).then_some(killer.entry)
-        } else if let Some(tombstone) = self.tombstones.get(space, key) {
+        } else if let Some(tombstone) = self.tombstones.get(space, key, keys)? {
             let less = tombstone.with_one_stale_less();
-            self.tombstones.insert(space, key, less);
+            self.tombstones.insert(space, key, less, keys)?;
             (tombstone.stale() > 0 && less.stale() == 0).then_some(less)
         } else {
             None
@@ -199,6 +204,7 @@ impl Writer {
         if let Some(dead) = dead {
             self.blocks.died(dead.block(), dead.footprint());
         }
+        Ok(())
     }
 
     /// Copies live records behind the collector's tail and points the index to them. One fence.
@@ -224,21 +230,25 @@ impl Writer {
         self.collector.publish(proof);
         self.cover_collector_block();
         let mut view = view.write();
+        let View { spaces, blocks, .. } = &mut *view;
         for ((record, old), new) in group.iter().zip(entries) {
             let (space, seq) = (record.header.space.get(), record.seq());
             // Counts may have sunk since the record was found alive.
             let mut counts = 1;
             match record.kind {
                 Kind::Put => {
-                    if let Some(space) = view.spaces.get_mut(&space) {
-                        space.tree.modify(record.key, |bits| {
-                            *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
-                        });
+                    let move_entry = |bits: &mut u64| {
+                        *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
+                    };
+                    if let Some(space) = spaces.get_mut(&space) {
+                        space.tree.modify(record.key, move_entry, blocks)?;
                     }
                 }
                 Kind::Delete => {
-                    counts = self.tombstones.get(space, record.key).map_or(0, Entry::stale);
-                    self.tombstones.insert(space, record.key, new.with_stale(counts));
+                    let tombstone = self.tombstones.get(space, record.key, blocks)?;
+                    counts = tombstone.map_or(0, Entry::stale);
+                    let new = new.with_stale(counts);
+                    self.tombstones.insert(space, record.key, new, blocks)?;
                 }
                 Kind::DeleteRange => {
                     if let Some(tombstone) = self.tombstones.range_mut(space, seq) {

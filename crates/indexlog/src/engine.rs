@@ -186,7 +186,7 @@ fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
 /// The bounds of the partitions' ranges.
 fn read_bounds(partitions: &[Arc<Partition>]) -> Result<Vec<Vec<u8>>> {
     let first = &partitions[0];
-    let found = first.view.read().live(INTERNAL, BOUNDS_KEY);
+    let found = first.view.read().live(INTERNAL, BOUNDS_KEY)?;
     let value = found.map(|entry| first.read_pair(entry)).transpose()?.map(|(_, value)| value);
     let bounds = value.and_then(|value| decode_bounds(&value)).filter(|bounds| {
         bounds.len() + 1 == partitions.len()

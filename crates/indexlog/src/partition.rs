@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
+use halite_index::FullKeys;
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
@@ -43,7 +44,7 @@ impl Partition {
         durability: Durability,
     ) -> Result<()> {
         self.check_spaces(ops)?;
-        let expanded = self.expand(ops);
+        let expanded = self.expand(ops)?;
         writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
     }
 
@@ -60,9 +61,8 @@ impl Partition {
     pub(crate) fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let pinned = {
             let view = self.view.read();
-            let Some(entry) = view.user_space(space)?.tree.get_candidate(key) else {
-                return Ok(None);
-            };
+            let tree = &view.user_space(space)?.tree;
+            let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
             view.pin(Entry::from_bits(entry))?
         };
         pinned.value_of(key, self.salt)
@@ -75,16 +75,20 @@ impl Partition {
     }
 
     /// Whether a range has keys.
-    pub(crate) fn has_any(&self, space: KeySpaceId, start: &[u8], end: Option<&[u8]>) -> bool {
+    pub(crate) fn has_any(
+        &self,
+        space: KeySpaceId,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<bool> {
         let view = self.view.read();
-        let space = view.spaces.get(&space.0);
-        end.is_none_or(|end| start < end)
-            && space.is_some_and(|space| space.tree.range(start, end).next().is_some())
+        let Some(space) = view.spaces.get(&space.0) else { return Ok(false) };
+        Ok(space.tree.range(start, end, &view.blocks)?.next().is_some())
     }
 
     /// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same
     /// batch.
-    pub(crate) fn expand(&self, ops: &[Op<'_>]) -> Expanded {
+    pub(crate) fn expand(&self, ops: &[Op<'_>]) -> Result<Expanded> {
         let mut expanded = Vec::new();
         for (at, op) in ops.iter().enumerate() {
             let Op::DeleteRange { space, start, end } = *op else { continue };
@@ -92,7 +96,7 @@ impl Partition {
                 continue;
             }
             let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
-            let mut keys = self.keys(space, &range);
+            let mut keys = self.keys(space, &range)?;
             let earlier = ops[..at].iter().filter_map(|op| match *op {
                 Op::Put { space: of, key, .. } if of == space && range.contains(key) => {
                     Some(key.to_vec())
@@ -102,22 +106,14 @@ impl Partition {
             keys.extend(earlier);
             expanded.push((at, keys));
         }
-        Expanded(expanded)
+        Ok(Expanded(expanded))
     }
 
-    fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Vec<Vec<u8>> {
-        let mut keys = Vec::new();
-        if let Some(space) = self.view.read().spaces.get(&space.0)
-            && !range.is_empty()
-        {
-            let mut cursor = space.tree.range(range.start(), range.end());
-            while cursor.next().is_some() {
-                let mut key = Vec::new();
-                cursor.copy_key(&mut key);
-                keys.push(key);
-            }
-        }
-        keys
+    fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {
+        let view = self.view.read();
+        let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
+        let entries = space.tree.range(range.start(), range.end(), &view.blocks)?;
+        entries.map(|entry| view.blocks.with_key(entry, <[u8]>::to_vec)).collect()
     }
 }
 

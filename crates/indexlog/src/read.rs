@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_engine::{Bytes, Error, KeySpaceId, Result};
-use halite_index::BPlusTree;
+use halite_index::{FullKeys, PartialKeyTree, PartialLen};
 use halite_pmem::{Pinned, Published};
 
 use crate::entry::Entry;
@@ -17,17 +17,29 @@ use crate::write::{CATALOGUE, INTERNAL};
 #[derive(Default)]
 pub(crate) struct View {
     pub(crate) spaces: BTreeMap<u32, Space>,
-    /// By number: blocks of records, and the first block of every piece of a value.
-    blocks: Vec<Option<Readable>>,
+    pub(crate) blocks: ReadableBlocks,
     /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
     pub(crate) epoch: u64,
 }
 
 /// A key space.
-#[derive(Default)]
 pub(crate) struct Space {
     pub(crate) name: Arc<str>,
-    pub(crate) tree: BPlusTree,
+    pub(crate) tree: PartialKeyTree,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self { name: "".into(), tree: empty_tree() }
+    }
+}
+
+/// Bytes of its key that an entry of an index keeps: with these, other keys are hardly ever read to find
+/// one (`index/examples/memory.rs` has the figures).
+pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
+
+pub(crate) fn empty_tree() -> PartialKeyTree {
+    PartialKeyTree::new(PARTIAL_LEN)
 }
 
 /// A block, or a run of blocks, that can be read.
@@ -46,21 +58,23 @@ impl View {
     }
 
     /// The entry of a live key.
-    pub(crate) fn live(&self, space: u32, key: &[u8]) -> Option<Entry> {
-        self.spaces.get(&space)?.tree.get(key).map(Entry::from_bits)
+    pub(crate) fn live(&self, space: u32, key: &[u8]) -> Result<Option<Entry>> {
+        let Some(space) = self.spaces.get(&space) else { return Ok(None) };
+        Ok(space.tree.get(key, &self.blocks)?.map(Entry::from_bits))
     }
 
     /// Brings what the index has of a key into the cache.
-    pub(crate) fn prepare_insert(&self, space: u32, key: &[u8]) {
+    pub(crate) fn prepare(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
-            space.tree.prepare_insert(key);
+            space.tree.prepare(key);
         }
     }
 
-    /// Brings what a search for a key touches into the cache.
-    pub(crate) fn prepare_search(&self, space: u32, key: &[u8]) {
+    /// The same, and the record that has the key by now.
+    pub(crate) fn prepare_update(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
-            space.tree.prepare_search(key);
+            space.tree.prepare(key);
+            space.tree.prepare_compare(key, &self.blocks);
         }
     }
 
@@ -69,23 +83,23 @@ impl View {
         let of_records = |(block, readable): (u32, &Option<Readable>)| {
             readable.as_ref()?.seed.is_some().then_some(block)
         };
-        (0..).zip(&self.blocks).filter_map(of_records).collect()
+        (0..).zip(&self.blocks.0).filter_map(of_records).collect()
     }
 
     pub(crate) fn block(&self, block: u32) -> Option<&Readable> {
-        self.blocks.get(block as usize)?.as_ref()
+        self.blocks.get(block)
     }
 
     pub(crate) fn set_block(&mut self, block: u32, readable: Readable) {
-        let at = block as usize;
-        if self.blocks.len() <= at {
-            self.blocks.resize(at + 1, None);
+        let (at, blocks) = (block as usize, &mut self.blocks.0);
+        if blocks.len() <= at {
+            blocks.resize(at + 1, None);
         }
-        self.blocks[at] = Some(readable);
+        blocks[at] = Some(readable);
     }
 
     pub(crate) fn take_block(&mut self, block: u32) -> Option<Readable> {
-        self.blocks.get_mut(block as usize)?.take()
+        self.blocks.0.get_mut(block as usize)?.take()
     }
 
     /// Pins the record of an entry, and the pieces of its value if it is not inline: they may be
@@ -109,11 +123,49 @@ impl View {
         let pinned = self
             .block(entry.block())
             .and_then(|block| Some((block.published.pin(entry.offset()..end)?, block.seed?)));
-        let (bytes, seed) = pinned.ok_or_else(|| Error::Damaged {
-            what: format!("record at block {}, offset {}", entry.block(), entry.offset()),
-            why: "the index leads to it, but it is not there".into(),
-        })?;
+        let (bytes, seed) = pinned.ok_or_else(|| missing(entry))?;
         Ok(PinnedRecord { bytes, seed, entry, pieces: Vec::new() })
+    }
+}
+
+fn missing(entry: Entry) -> Error {
+    Error::Damaged {
+        what: format!("record at block {}, offset {}", entry.block(), entry.offset()),
+        why: "the index leads to it, but it is not there".into(),
+    }
+}
+
+/// By number: blocks of records, and the first block of every piece of a value.
+#[derive(Default)]
+pub(crate) struct ReadableBlocks(Vec<Option<Readable>>);
+
+impl ReadableBlocks {
+    fn get(&self, block: u32) -> Option<&Readable> {
+        self.0.get(block as usize)?.as_ref()
+    }
+}
+
+/// The keys that an index does not keep are those of the records, checked.
+impl FullKeys for ReadableBlocks {
+    type Error = Error;
+
+    fn with_key<R>(&self, entry: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let entry = Entry::from_bits(entry);
+        let end = entry.offset() + entry.footprint();
+        let found = self
+            .get(entry.block())
+            .and_then(|block| Some((block.published.read(entry.offset()..end)?, block.seed?)));
+        let (bytes, seed) = found.ok_or_else(|| missing(entry))?;
+        let record = Record::read(bytes, frame::place(seed, entry.offset()))
+            .map_err(|why| record::damage(bytes, entry.block(), entry.offset(), why))?;
+        Ok(read(record.key))
+    }
+
+    fn prefetch(&self, entry: u64) {
+        let entry = Entry::from_bits(entry);
+        if let Some(block) = self.get(entry.block()) {
+            block.published.prefetch(entry.offset());
+        }
     }
 }
 

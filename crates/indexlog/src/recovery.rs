@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_engine::{Error, Recovery, Result};
-use halite_index::BPlusTree;
+use halite_index::PartialKeyTree;
 use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -26,7 +26,7 @@ use crate::layout::Layout;
 use crate::log::claim;
 use crate::log_end::{Cut, Kept, OpenBlock, Sealed, cut_undecided, take, take_sealed_blocks};
 use crate::parallel::each;
-use crate::read::{Readable, Space, View, piece_damage};
+use crate::read::{PARTIAL_LEN, Readable, Space, View, piece_damage};
 use crate::record::{Kind, Record};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones};
 use crate::write::{CATALOGUE, INTERNAL, Writer};
@@ -366,8 +366,8 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) {
             }
             if newest.is_put { &mut live } else { &mut dead }.push((key, entry.bits()));
         }
-        let tree = BPlusTree::from_sorted(live);
-        tombstones.set_points(space, BPlusTree::from_sorted(dead));
+        let tree = PartialKeyTree::from_sorted(PARTIAL_LEN, live);
+        tombstones.set_points(space, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
         view.spaces.insert(space, Space { name: "".into(), tree });
     }
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
@@ -412,7 +412,7 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
 /// The key spaces in the catalogue, with their names.
 fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>)>> {
     let catalogue = view.spaces.entry(CATALOGUE).or_default();
-    let entries: Vec<_> = catalogue.tree.range(b"", None).map(Entry::from_bits).collect();
+    let entries: Vec<_> = catalogue.tree.iter().map(Entry::from_bits).collect();
     let mut named = Vec::new();
     for entry in entries {
         let (name, value) = view.pin(entry)?.pair(writer.salt)?;
@@ -431,7 +431,7 @@ fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>
 
 /// Takes the blocks of large values that live records refer to.
 fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
-    let with_values = view.spaces.values().flat_map(|space| space.tree.range(b"", None));
+    let with_values = view.spaces.values().flat_map(|space| space.tree.iter());
     let entries: Vec<_> =
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Result};
-use halite_index::Cursor;
+use halite_index::PartialKeyCursor;
 use halite_pmem::locks::Mutex;
 
 use crate::entry::Entry;
@@ -41,7 +41,7 @@ impl Scans {
 /// A scan of one key space of one partition.
 pub(crate) struct RangeScan {
     partition: Arc<Partition>,
-    cursor: Cursor,
+    cursor: PartialKeyCursor,
     epoch: u64,
 }
 
@@ -59,8 +59,8 @@ impl RangeScan {
         // An empty range is not a tree's concern.
         let end = if range.is_empty() { Some(start) } else { end };
         let cursor = match direction {
-            Direction::Forward => tree.range(start, end),
-            Direction::Reverse => tree.range_rev(start, end),
+            Direction::Forward => tree.range(start, end, &view.blocks)?,
+            Direction::Reverse => tree.range_rev(start, end, &view.blocks)?,
         };
         let epoch = view.epoch;
         // Under the view's lock: nothing goes out of sight between the snapshot and this.

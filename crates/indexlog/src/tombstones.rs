@@ -9,14 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use halite_index::BPlusTree;
+use halite_engine::Result;
+use halite_index::PartialKeyTree;
 
 use crate::entry::Entry;
+use crate::read::{ReadableBlocks, empty_tree};
 
 /// The tombstones of all key spaces.
 #[derive(Default)]
 pub(crate) struct Tombstones {
-    points: BTreeMap<u32, BPlusTree>,
+    points: BTreeMap<u32, PartialKeyTree>,
     /// By sequence number, ascending.
     ranges: BTreeMap<u32, Vec<RangeTombstone>>,
 }
@@ -70,26 +72,45 @@ impl RangeTombstone {
 }
 
 impl Tombstones {
-    /// The tombstone of a key.
-    pub(crate) fn get(&self, space: u32, key: &[u8]) -> Option<Entry> {
-        self.points.get(&space)?.get(key).map(Entry::from_bits)
+    /// The tombstone of a key. `keys` has the keys of all records, here and below.
+    pub(crate) fn get(
+        &self,
+        space: u32,
+        key: &[u8],
+        keys: &ReadableBlocks,
+    ) -> Result<Option<Entry>> {
+        let Some(points) = self.points.get(&space) else { return Ok(None) };
+        Ok(points.get(key, keys)?.map(Entry::from_bits))
     }
 
-    pub(crate) fn insert(&mut self, space: u32, key: &[u8], entry: Entry) {
-        self.points.entry(space).or_default().insert(key, entry.bits());
+    pub(crate) fn insert(
+        &mut self,
+        space: u32,
+        key: &[u8],
+        entry: Entry,
+        keys: &ReadableBlocks,
+    ) -> Result<()> {
+        let points = self.points.entry(space).or_insert_with(empty_tree);
+        points.insert(key, entry.bits(), keys)?;
+        Ok(())
     }
 
-    pub(crate) fn remove(&mut self, space: u32, key: &[u8]) -> Option<Entry> {
-        let points = self.points.get_mut(&space)?;
-        let entry = points.remove(key).map(Entry::from_bits);
+    pub(crate) fn remove(
+        &mut self,
+        space: u32,
+        key: &[u8],
+        keys: &ReadableBlocks,
+    ) -> Result<Option<Entry>> {
+        let Some(points) = self.points.get_mut(&space) else { return Ok(None) };
+        let entry = points.remove(key, keys)?.map(Entry::from_bits);
         if points.is_empty() {
             self.points.remove(&space);
         }
-        entry
+        Ok(entry)
     }
 
     /// Sets all tombstones of a key space at once.
-    pub(crate) fn set_points(&mut self, space: u32, points: BPlusTree) {
+    pub(crate) fn set_points(&mut self, space: u32, points: PartialKeyTree) {
         if !points.is_empty() {
             self.points.insert(space, points);
         }
@@ -101,13 +122,14 @@ impl Tombstones {
         space: u32,
         start: &[u8],
         end: Option<&[u8]>,
-    ) -> Vec<Entry> {
-        let Some(points) = self.points.get_mut(&space) else { return Vec::new() };
-        let removed = drain_range(points, start, end);
+        keys: &ReadableBlocks,
+    ) -> Result<Vec<Entry>> {
+        let Some(points) = self.points.get_mut(&space) else { return Ok(Vec::new()) };
+        let removed = points.remove_range(start, end, keys)?;
         if points.is_empty() {
             self.points.remove(&space);
         }
-        removed
+        Ok(removed.into_iter().map(Entry::from_bits).collect())
     }
 
     /// Adds the newest range tombstone.
@@ -164,27 +186,6 @@ impl Tombstones {
                 + tombstone.start.len()
                 + tombstone.end.as_deref().map_or(0, <[u8]>::len)
         });
-        self.points.values().map(BPlusTree::heap_len).sum::<usize>() + ranges.sum::<usize>()
+        self.points.values().map(PartialKeyTree::heap_len).sum::<usize>() + ranges.sum::<usize>()
     }
-}
-
-/// Removes a range of a tree, and returns the entries that were in it.
-pub(crate) fn drain_range(tree: &mut BPlusTree, start: &[u8], end: Option<&[u8]>) -> Vec<Entry> {
-    let mut cursor = tree.range(start, end);
-    if start.is_empty() && end.is_none() {
-        *tree = BPlusTree::new();
-        return cursor.map(Entry::from_bits).collect();
-    }
-    let (mut keys, mut entries) = (Vec::new(), Vec::new());
-    while let Some(bits) = cursor.next() {
-        let mut key = Vec::new();
-        cursor.copy_key(&mut key);
-        keys.push(key);
-        entries.push(Entry::from_bits(bits));
-    }
-    drop(cursor);
-    for key in keys {
-        tree.remove(&key);
-    }
-    entries
 }

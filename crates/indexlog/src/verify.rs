@@ -81,7 +81,9 @@ impl Partition {
         report: &mut VerifyReport,
     ) {
         let live = view.live(record.header.space.get(), record.key);
-        if !live.is_some_and(|entry| entry.block() == block && entry.offset() == at) {
+        // A key that cannot be looked up is damage that is reported where it is.
+        if !live.ok().flatten().is_some_and(|entry| entry.block() == block && entry.offset() == at)
+        {
             return;
         }
         for piece in record.pieces() {

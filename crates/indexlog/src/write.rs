@@ -20,7 +20,7 @@ use crate::log::{Closed, Pending, Tail};
 use crate::overflow::{self, Unfenced};
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, Kind, PIECES_MAX, Piece};
-use crate::tombstones::{RangeTombstone, Stale, Tombstones, drain_range};
+use crate::tombstones::{RangeTombstone, Stale, Tombstones};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
@@ -156,7 +156,7 @@ impl Writer {
         oldest_scan: impl Fn() -> Option<u64>,
     ) -> Result<()> {
         self.check_health()?;
-        if ops.is_empty() || self.is_needless(view, ops) {
+        if ops.is_empty() || is_needless(&view.read(), ops)? {
             // What makes it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
@@ -164,8 +164,8 @@ impl Writer {
         let values = self.write_values(ops)?;
         let written = self.append_with_values(view, ops, values, durability);
         self.poison_by(written)?;
-        self.apply(&mut view.write(), ops);
-        Ok(())
+        let applied = self.apply(&mut view.write(), ops);
+        self.poison_by(applied)
     }
 
     /// Writes the values of operations that do not fit a record into free blocks, of which there are
@@ -253,19 +253,6 @@ impl Writer {
     /// Takes no more writes, because an earlier one failed halfway.
     pub(crate) fn poison(&mut self, why: &str) {
         self.poisoned = Some(why.to_owned());
-    }
-
-    /// Whether the only operation deletes what is not there.
-    fn is_needless(&self, view: &RwLock<View>, ops: &[Op<'_>]) -> bool {
-        let tree =
-            |space: KeySpaceId| view.read().spaces.get(&space.0).map(|space| space.tree.clone());
-        match *ops {
-            [Op::Delete { space, key }] => tree(space).is_none_or(|tree| tree.get(key).is_none()),
-            [Op::DeleteRange { space, start, end }] => {
-                tree(space).is_none_or(|tree| tree.range(start, end).next().is_none())
-            }
-            _ => false,
-        }
     }
 
     /// Makes sure that the operations find room, so that nothing can fail halfway for lack of it.
@@ -418,7 +405,7 @@ impl Writer {
         let Some(flushed) = self.log.stream() else { return Ok(()) };
         if let [Op::Put { space, key, .. }] = *ops {
             // While the lines drain, the index's come into the cache.
-            view.read().prepare_insert(space.0, key);
+            view.read().prepare_update(space.0, key);
         }
         if self.map.is_dirty() {
             let mut proofs = self.sync_pending(vec![flushed])?;
@@ -527,7 +514,10 @@ impl Writer {
     }
 
     /// Applies operations whose records are written to the view.
-    pub(crate) fn apply(&mut self, view: &mut View, ops: &[Op<'_>]) {
+    ///
+    /// # Errors
+    /// A record is damaged whose key had to be read. What is written cannot be seen then.
+    pub(crate) fn apply(&mut self, view: &mut View, ops: &[Op<'_>]) -> Result<()> {
         let first_seq = self.next_seq - ops.len() as u64;
         for (at, op) in ops.iter().enumerate() {
             let entry = self.entries[at];
@@ -535,9 +525,9 @@ impl Writer {
             match *op {
                 Op::Put { space, key, value } => {
                     self.user_bytes += (key.len() + value.len()) as u64;
-                    self.apply_put(view, space.0, key, entry);
+                    self.apply_put(view, space.0, key, entry)?;
                 }
-                Op::Delete { space, key } => self.apply_delete(view, space.0, key, entry),
+                Op::Delete { space, key } => self.apply_delete(view, space.0, key, entry)?,
                 Op::DeleteRange { space, start, end } => {
                     let tombstone = RangeTombstone {
                         seq: first_seq + at as u64,
@@ -546,48 +536,66 @@ impl Writer {
                         entry,
                         stale: Stale::default(),
                     };
-                    self.apply_delete_range(view, space.0, tombstone);
+                    self.apply_delete_range(view, space.0, tombstone)?;
                 }
             }
         }
+        Ok(())
     }
 
-    fn apply_put(&mut self, view: &mut View, space: u32, key: &[u8], entry: Entry) {
-        let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
-        let old = tree.insert_with(key, |old| {
+    fn apply_put(&mut self, view: &mut View, space: u32, key: &[u8], entry: Entry) -> Result<()> {
+        let View { spaces, blocks, .. } = view;
+        let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) else { return Ok(()) };
+        let with_stale = |old: Option<u64>| {
             let stale = old.map_or(0, |old| Entry::from_bits(old).stale() + 1);
             entry.with_stale(stale).bits()
-        });
+        };
+        let old = tree.insert_with(key, with_stale, blocks)?;
         if let Some(old) = old {
             self.bury(view, Entry::from_bits(old));
-        } else if let Some(tombstone) = self.tombstones.remove(space, key) {
+        } else if let Some(tombstone) = self.tombstones.remove(space, key, blocks)? {
             self.bury_tombstone(tombstone);
-            tree.insert(key, entry.with_stale(tombstone.stale() + 1).bits());
+            tree.insert(key, entry.with_stale(tombstone.stale() + 1).bits(), blocks)?;
         }
+        Ok(())
     }
 
-    fn apply_delete(&mut self, view: &mut View, space: u32, key: &[u8], entry: Entry) {
-        let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
+    fn apply_delete(
+        &mut self,
+        view: &mut View,
+        space: u32,
+        key: &[u8],
+        entry: Entry,
+    ) -> Result<()> {
+        let View { spaces, blocks, .. } = view;
+        let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) else { return Ok(()) };
         let mut stale = 0;
-        if let Some(old) = tree.remove(key).map(Entry::from_bits) {
+        if let Some(old) = tree.remove(key, blocks)?.map(Entry::from_bits) {
             stale = old.stale() + 1;
             self.bury(view, old);
-        } else if let Some(tombstone) = self.tombstones.get(space, key) {
+        } else if let Some(tombstone) = self.tombstones.get(space, key, blocks)? {
             stale = tombstone.stale() + 1;
             self.bury_tombstone(tombstone);
         }
-        self.tombstones.insert(space, key, entry.with_stale(stale));
+        self.tombstones.insert(space, key, entry.with_stale(stale), &view.blocks)?;
         if stale == 0 {
             self.blocks.died(entry.block(), entry.footprint());
         }
+        Ok(())
     }
 
-    fn apply_delete_range(&mut self, view: &mut View, space: u32, mut tombstone: RangeTombstone) {
-        let Some(tree) = view.spaces.get_mut(&space).map(|space| &mut space.tree) else { return };
+    fn apply_delete_range(
+        &mut self,
+        view: &mut View,
+        space: u32,
+        mut tombstone: RangeTombstone,
+    ) -> Result<()> {
+        let View { spaces, blocks, .. } = view;
+        let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) else { return Ok(()) };
         let (start, end) = (&tombstone.start, tombstone.end.as_deref());
-        let (live, dead) =
-            (drain_range(tree, start, end), self.tombstones.remove_range(space, start, end));
-        for old in live {
+        let live = tree.remove_range(start, end, blocks)?;
+        let dead = self.tombstones.remove_range(space, start, end, blocks)?;
+        for old in live.into_iter().map(Entry::from_bits) {
             tombstone.stale.take_over(old);
             self.bury(view, old);
         }
@@ -599,6 +607,7 @@ impl Writer {
             self.blocks.died(tombstone.entry.block(), tombstone.entry.footprint());
         }
         self.tombstones.insert_range(space, tombstone);
+        Ok(())
     }
 
     /// Accounts for the death of a live record; a value in blocks of its own goes to limbo.
@@ -627,6 +636,19 @@ impl Writer {
         view.epoch += 1;
         self.limbo.push(limbo);
     }
+}
+
+/// Whether the only operation deletes what is not there.
+fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
+    let tree = |space: KeySpaceId| view.spaces.get(&space.0).map(|space| &space.tree);
+    Ok(match *ops {
+        [Op::Delete { space, key }] => view.live(space.0, key)?.is_none(),
+        [Op::DeleteRange { space, start, end }] => match tree(space) {
+            Some(tree) => tree.range(start, end, &view.blocks)?.next().is_none(),
+            None => true,
+        },
+        _ => false,
+    })
 }
 
 /// The values of operations that do not fit a record: written, and not yet durable.

@@ -159,6 +159,25 @@ impl Published {
         unsafe { std::slice::from_raw_parts(address, end as usize) }
     }
 
+    /// The bytes of `range`, or `None` if not all of it may be read. Counts as one load.
+    #[must_use]
+    pub fn read(&self, range: Range<u64>) -> Option<&[u8]> {
+        if range.start > range.end || range.end > self.len() {
+            return None;
+        }
+        let len = range.end - range.start;
+        let start = self.region.read(range.start, len);
+        // SAFETY: as in `bytes`.
+        Some(unsafe { std::slice::from_raw_parts(start, len as usize) })
+    }
+
+    /// Has the processor fetch the line at `at`, which will be read soon, if there is one.
+    pub fn prefetch(&self, at: u64) {
+        if at < self.region.len() {
+            self.region.prefetch(at);
+        }
+    }
+
     /// Pins `range` for reading, or `None` if not all of it may be read. Counts as one load.
     #[must_use]
     pub fn pin(self: &Arc<Self>, range: Range<u64>) -> Option<Pinned> {
