@@ -233,8 +233,11 @@ impl Cut {
     fn batch(&self) -> Option<(Batch, bool)> {
         let kept = || self.blocks.iter().flat_map(|open| &open.records).rev();
         let last = kept().next().and_then(|last| last.batch);
-        let newest = kept().find_map(|record| record.batch);
-        newest.or(self.sealed_batch.map(|(_, batch)| batch)).map(|batch| (batch, last.is_some()))
+        let in_open = kept().find_map(|record| record.batch);
+        let in_sealed = self.sealed_batch.map(|(_, batch)| batch);
+        // A crash in an earlier recovery may have left a block open before one that it had sealed.
+        let newest = in_open.into_iter().chain(in_sealed).max_by_key(|batch| batch.number)?;
+        Some((newest, last == Some(newest)))
     }
 
     /// Cuts off the last batch. Returns whether nothing proves it durable.
