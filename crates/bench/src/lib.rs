@@ -2,7 +2,7 @@
 //!
 //! [`command`] is the command line, which the `halite` command and the program with other people's
 //! stores share. It makes a [`Run`] and hands it to experiments: those of [`blocks`], or the
-//! workloads of [`kv`]. An experiment is a number of comparisons ([`Run::compare`]): in each repeat
+//! workloads of [`kv`], or those of [`rstore`], which drive servers over sockets. An experiment is a number of comparisons ([`Run::compare`]): in each repeat
 //! its [`Contender`]s take turns, so that what the machine does meanwhile hits all alike. What comes
 //! out are [`Row`]s, which go into a [`table()`] and into JSON.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod machine;
 mod peers;
 mod random;
 mod row;
+pub mod rstore;
 mod run;
 mod scratch;
 mod summary;

@@ -8,10 +8,12 @@
 mod kv;
 mod outputs;
 mod progress;
+mod rstore;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use halite_pmem::Profile;
@@ -21,6 +23,7 @@ use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
 pub use kv::Kv;
 use outputs::Outputs;
 use progress::Progress;
+pub use rstore::Rstore;
 
 /// How `halite bench` is used; the programs that have this command line show it.
 pub const EXAMPLES: &str = "\
@@ -33,6 +36,7 @@ Examples:
   halite bench blocks --report blocks         a page with plots: blocks/index.html
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
+  halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
   halite bench kv --workload a --threads 2 --rate 100000 --seconds 10
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
@@ -51,6 +55,8 @@ pub enum Command {
     Blocks(Blocks),
     /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
     Kv(Box<Kv>),
+    /// Servers over the network: throughput, tails, collection, recovery, memory, scans
+    Rstore(Box<Rstore>),
 }
 
 /// `bench device`.
@@ -132,6 +138,7 @@ impl Command {
             Self::Device(device) => &device.common.folder,
             Self::Blocks(blocks) => &blocks.common.folder,
             Self::Kv(kv) => &kv.common.folder,
+            Self::Rstore(rstore) => &rstore.common.folder,
         }
     }
 
@@ -159,6 +166,7 @@ impl Command {
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
             Self::Kv(kv) => kv.run(program),
+            Self::Rstore(rstore) => rstore.run(program),
         }
     }
 }
@@ -194,4 +202,10 @@ impl Common {
         outputs.write(&rows, program.out)?;
         outcome
     }
+}
+
+/// A length of time from a number of seconds.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

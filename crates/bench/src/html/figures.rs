@@ -40,7 +40,8 @@ pub(crate) struct Topic {
 
 /// A figure.
 pub(crate) struct Figure {
-    /// Its number in van Renen's paper; empty for those that the paper does not have.
+    /// Its number in van Renen's paper, or in Lersch's thesis, which is named then; empty for those that
+    /// neither has.
     pub(crate) number: &'static str,
     /// What it shows.
     pub(crate) title: &'static str,
@@ -93,7 +94,7 @@ const fn all(_: &Row) -> bool {
 }
 
 /// What most figures have in common.
-const LINES: Figure = Figure {
+pub(crate) const LINES: Figure = Figure {
     number: "",
     title: "",
     caption: "",
