@@ -124,8 +124,8 @@ impl Engine for RocksDbEngine {
 
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
         let ids = (0..).map(KeySpaceId);
-        let named = self.names().iter().cloned().zip(ids).filter(|(name, _)| !name.is_empty());
-        let mut named: Vec<_> = named.collect();
+        let mut named: Vec<_> = self.names().iter().cloned().zip(ids).collect();
+        named.retain(|(name, _)| !name.is_empty());
         named.sort();
         named
     }
