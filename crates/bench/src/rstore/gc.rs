@@ -100,29 +100,41 @@ impl Test<'_> {
     /// Inserts records into all servers until so many percent of the pool are live, and updates them.
     fn fill(&mut self, percent: u64, run: &mut Run<'_>) -> Result<()> {
         run.step(&format!("{NAME}: the pool is filled to {percent} %"))?;
-        let interrupted = run.interrupted();
         // The first records tell how much space one takes; then there are more to tell it well.
         for part in [0.01, 0.5, 1.0] {
-            let (live, all) = self.space()?;
-            let record = if self.records == 0 {
-                (KEY_LEN + VALUE_LEN as u64) as f64 * 1.5
-            } else {
-                live / self.records as f64
-            };
-            let wanted = all * percent as f64 / 100.0 / record;
-            let more = ((wanted - self.records as f64) * part).max(0.0) as u64;
-            let from = self.records;
-            self.records += more;
-            let workload = self.updates(Distribution::Uniform, run)?;
-            for server in self.servers {
-                insert(&server.target, &workload, from, self.fleet.clients(1), interrupted)?;
-            }
+            self.insert(percent, part, run)?;
         }
+        self.update(percent, run)?;
+        // A store that was updated may take other space for the same records.
+        self.insert(percent, 1.0, run)
+    }
+
+    /// Inserts a part of the records that are missing.
+    fn insert(&mut self, percent: u64, part: f64, run: &Run<'_>) -> Result<()> {
+        let (live, all) = self.space()?;
+        let record = if self.records == 0 {
+            (KEY_LEN + VALUE_LEN as u64) as f64 * 1.5
+        } else {
+            live / self.records as f64
+        };
+        let wanted = all * percent as f64 / 100.0 / record;
+        let from = self.records;
+        self.records += ((wanted - from as f64) * part).max(0.0) as u64;
+        let (workload, clients) =
+            (self.updates(Distribution::Uniform, run)?, self.fleet.clients(1));
+        for server in self.servers {
+            insert(&server.target, &workload, from, clients, run.interrupted())?;
+        }
+        Ok(())
+    }
+
+    /// As many updates as there are records.
+    fn update(&self, percent: u64, run: &mut Run<'_>) -> Result<()> {
         let workload = self.updates(Distribution::Uniform, run)?;
+        let (pace, clients) = (Pace::Operations(self.records), self.fleet.clients(PIPELINE));
         for server in self.servers {
             run.step(&format!("{NAME}: {} is filled to {percent} %", server.subject.name()))?;
-            let pace = Pace::Operations(self.records);
-            drive(&server.target, &workload, self.fleet.clients(PIPELINE), pace, interrupted)?;
+            drive(&server.target, &workload, clients, pace, run.interrupted())?;
         }
         Ok(())
     }

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 
 use super::connection::{Connection, Pending};
 use super::protocol::{Answer, Arrived};
@@ -29,10 +32,15 @@ const PENDING_MAX: usize = 100_000;
 /// Connections that are looked at in one turn.
 const EVENTS: usize = 1024;
 
+/// What the timer is called among the connections.
+const TIMER: u64 = u64::MAX;
+
 pub(super) struct Client<'a> {
     shared: &'a Shared<'a>,
     thread: u64,
     epoll: OwnedFd,
+    /// Wakes an open loop: epoll's own timeout knows milliseconds only.
+    timer: OwnedFd,
     events: Vec<epoll::Event>,
     connections: Vec<Connection>,
     source: Source,
@@ -72,11 +80,19 @@ impl<'a> Client<'a> {
             epoll::add(&epoll, &connection.stream, data, flags).map_err(failed)?;
             connections.push(connection);
         }
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)
+            .and_then(|timer| {
+                let (data, flags) = (epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN);
+                epoll::add(&epoll, &timer, data, flags | epoll::EventFlags::ET)?;
+                Ok(timer)
+            })
+            .map_err(failed)?;
         let is_open_loop = matches!(shared.pace, Pace::Open { .. });
         Ok(Self {
             shared,
             thread: thread as u64,
             epoll,
+            timer,
             events: Vec::with_capacity(EVENTS),
             connections,
             source,
@@ -263,21 +279,25 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Waits until something is ready on some connections.
+    /// Waits until something is ready on some connections, or the time is over.
     fn wait(&mut self, time: Duration) -> Result<Vec<usize>> {
-        let timeout = Timespec {
-            tv_sec: time.as_secs().cast_signed(),
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let failed =
+            |errno: Errno| self.shared.target.failed("watch its connections", errno.into());
+        let timeout = if time.is_zero() { Duration::ZERO } else { NAP };
+        if !time.is_zero() && time < NAP {
+            let (it_interval, it_value) = (timespec(Duration::ZERO), timespec(time));
+            let once = Itimerspec { it_interval, it_value };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).map_err(failed)?;
+        }
         self.events.clear();
+        let timeout = timespec(timeout);
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => {
-                return Err(self.shared.target.failed("watch its connections", errno.into()));
-            }
+            Err(errno) => return Err(failed(errno)),
         }
         self.tick();
-        Ok(self.events.iter().map(|event| event.data.u64() as usize).collect())
+        let ready = self.events.iter().map(|event| event.data.u64());
+        Ok(ready.filter(|data| *data != TIMER).map(|data| data as usize).collect())
     }
 
     fn tick(&mut self) {
@@ -291,6 +311,10 @@ impl<'a> Client<'a> {
             Ok(_) => self.shared.target.failed(action, source),
         }
     }
+}
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
 /// When the request of that number is due, in ns since the start.
