@@ -2,7 +2,8 @@
 //! what that costs.
 //!
 //! DRAM is memory of the process that belongs to no file, less what it takes when it is empty; storage
-//! is what the files of its folder take. `cost` is that of as many records as Lersch has, at the prices
+//! is what the files of its folder take, what they have allocated ahead included, which counts for much
+//! where there are few records. `cost` is that of as many records as Lersch has, at the prices
 //! of the options.
 
 use super::fleet::{Fleet, with};
@@ -49,7 +50,7 @@ pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
             let contender = Contender::new(name, move || {
                 let launch = fleet.launch(records, value_len);
                 let server = Server::start(&subject, &launch, folder, interrupted)?;
-                let empty = (server.dram_bytes(), server.storage_bytes());
+                let empty = server.dram_bytes();
                 insert(&server.target, workload, 0, fleet.clients(1), interrupted)?;
                 Ok(taken(fleet, &server, workload, empty))
             });
@@ -68,10 +69,10 @@ pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
 }
 
 /// What a loaded server takes.
-fn taken(fleet: &Fleet, server: &Server, workload: &Workload, empty: (u64, u64)) -> Vec<Sample> {
+fn taken(fleet: &Fleet, server: &Server, workload: &Workload, empty: u64) -> Vec<Sample> {
     let records = workload.records as f64;
-    let dram = server.dram_bytes().saturating_sub(empty.0) as f64 / records;
-    let storage = server.storage_bytes().saturating_sub(empty.1) as f64 / records;
+    let dram = server.dram_bytes().saturating_sub(empty) as f64 / records;
+    let storage = server.storage_bytes() as f64 / records;
     let dollars = dram * fleet.options.dram_price + storage * fleet.options.pmem_price;
     let cost = dollars / PRICED_BYTES * PAYLOAD_BYTES / workload.value_len as f64;
     let mut samples = vec![

@@ -41,6 +41,8 @@ pub(super) struct Client<'a> {
     epoll: OwnedFd,
     /// Wakes an open loop: epoll's own timeout knows milliseconds only.
     timer: OwnedFd,
+    /// When the timer wakes it, in ns since `start`.
+    wakes_ns: u64,
     events: Vec<epoll::Event>,
     connections: Vec<Connection>,
     source: Source,
@@ -93,6 +95,7 @@ impl<'a> Client<'a> {
             thread: thread as u64,
             epoll,
             timer,
+            wakes_ns: 0,
             events: Vec::with_capacity(EVENTS),
             connections,
             source,
@@ -133,7 +136,7 @@ impl<'a> Client<'a> {
             self.fill(place)?;
         }
         while self.pending > 0 && !self.is_over(end_ns)? {
-            let ready = self.wait(NAP)?;
+            let ready = self.wait(None)?;
             for place in ready {
                 self.receive(place)?;
                 if self.connections[place].pending.is_empty() && self.now_ns < end_ns {
@@ -169,8 +172,7 @@ impl<'a> Client<'a> {
                 break;
             }
             let is_waiting = due_ns < end_ns && self.pending < PENDING_MAX;
-            let left = Duration::from_nanos(due_ns.saturating_sub(self.now_ns));
-            for place in self.wait(if is_waiting { left.min(NAP) } else { NAP })? {
+            for place in self.wait(is_waiting.then_some(due_ns))? {
                 self.receive(place)?;
                 self.send(place)?;
             }
@@ -279,15 +281,20 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Waits until something is ready on some connections, or the time is over.
-    fn wait(&mut self, time: Duration) -> Result<Vec<usize>> {
+    /// Waits until something is ready on some connections, or it is that time, in ns since `start`.
+    fn wait(&mut self, until_ns: Option<u64>) -> Result<Vec<usize>> {
         let failed =
             |errno: Errno| self.shared.target.failed("watch its connections", errno.into());
-        let timeout = if time.is_zero() { Duration::ZERO } else { NAP };
-        if !time.is_zero() && time < NAP {
-            let (it_interval, it_value) = (timespec(Duration::ZERO), timespec(time));
+        let left = until_ns.map(|until_ns| until_ns.saturating_sub(self.now_ns));
+        let timeout = if left == Some(0) { Duration::ZERO } else { NAP };
+        if let (Some(until_ns), Some(left @ 1..)) = (until_ns, left)
+            && self.wakes_ns != until_ns
+        {
+            let (it_interval, it_value) =
+                (timespec(Duration::ZERO), timespec(Duration::from_nanos(left)));
             let once = Itimerspec { it_interval, it_value };
             timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).map_err(failed)?;
+            self.wakes_ns = until_ns;
         }
         self.events.clear();
         let timeout = timespec(timeout);
