@@ -182,12 +182,10 @@ pub(super) fn measure(
     let measured = drive(&server.target, workload, clients, pace, interrupted)?;
     let (cpu, elapsed) = (server.cpu() - cpu_before, begin.elapsed());
     let after = server.info()?;
+    server.tidy(interrupted)?;
     let mut samples = measured.samples();
-    samples.push(Sample::new(
-        "server-busy",
-        "%",
-        100.0 * cpu.as_secs_f64() / elapsed.as_secs_f64(),
-    ));
+    let busy = 100.0 * cpu.as_secs_f64() / elapsed.as_secs_f64();
+    samples.push(Sample::new("server-busy", "%", busy));
     // The counters include the warm-up.
     let operations = measured.all_operations.max(1) as f64;
     for (counter, metric) in COUNTERS {

@@ -68,7 +68,8 @@ const SECONDS_MAX: u64 = 24 * 3600;
 
 impl RstoreOptions {
     /// # Errors
-    /// [`Error::Unknown`] for a server that nobody knows, [`Error::Wrong`] for what makes no sense.
+    /// [`Error::Unknown`] for a server that nobody knows, [`Error::Wrong`] for what makes no sense, such
+    /// as a program that is no file.
     pub fn check(&self) -> Result<()> {
         for name in &self.subjects {
             if !NAMES.contains(&name.as_str()) {
@@ -98,6 +99,14 @@ impl RstoreOptions {
         {
             if !(price.is_finite() && price >= 0.0) {
                 let why = format!("{price} is no price");
+                return Err(Error::Wrong { option, why });
+            }
+        }
+        for (option, program) in
+            [("--halite-bin", &self.halite_bin), ("--peers-bin", &self.peers_bin)]
+        {
+            if let Some(path) = program.as_deref().filter(|path| !path.is_file()) {
+                let why = format!("there is no file {}", path.display());
                 return Err(Error::Wrong { option, why });
             }
         }

@@ -278,22 +278,27 @@ fn every_experiment_has_rows() {
 }
 
 fn missing_servers() {
-    let nowhere = RstoreOptions {
-        subjects: Vec::new(),
-        peers_bin: Some("/nowhere/peers".into()),
-        ..options("/nowhere/halite".into())
+    // Beside this test there is no `halite`.
+    let here = |subjects: &[&str]| RstoreOptions {
+        subjects: subjects.iter().map(|name| (*name).to_owned()).collect(),
+        halite_bin: None,
+        ..options(PathBuf::new())
     };
-    let (outcome, rows) = run(&nowhere, &["gc"], &(), &NEVER);
+    let (outcome, rows) = run(&here(&[]), &["gc"], &(), &NEVER);
     outcome.unwrap();
-    let of = |name: &str| rows.iter().find(|row| row.subject == name).unwrap();
-    assert_eq!((of("halite").metric.as_str(), of("halite").value), ("measured", 0.0));
-    let why = of("rocksdb").params["left-out"].as_str().unwrap();
-    assert_eq!(why, "--peers-bin: there is no file /nowhere/peers");
+    for (name, option) in [("halite", "--halite-bin"), ("rocksdb", "--peers-bin")] {
+        let row = rows.iter().find(|row| row.subject == name).unwrap();
+        assert_eq!((row.metric.as_str(), row.value), ("measured", 0.0));
+        let why = row.params["left-out"].as_str().unwrap();
+        assert!(why.starts_with("there is no ") && why.contains(option), "{why}");
+    }
     assert!(rows.iter().all(|row| row.experiment == "rstore.subject"), "{rows:?}");
 
-    let (outcome, _) = run(&options("/nowhere/halite".into()), &["gc"], &(), &NEVER);
+    let (outcome, _) = run(&here(&["halite"]), &["gc"], &(), &NEVER);
     let text = outcome.unwrap_err().to_string();
-    assert!(text.contains("halite: ") && text.contains("--halite-bin"), "{text}");
+    assert!(text.starts_with("halite: ") && text.contains("--halite-bin"), "{text}");
+    let (outcome, _) = run(&options("/nowhere/halite".into()), &["gc"], &(), &NEVER);
+    assert!(matches!(outcome, Err(Error::Wrong { option: "--halite-bin", .. })), "{outcome:?}");
 }
 
 fn servers_that_do_not_come_up() {

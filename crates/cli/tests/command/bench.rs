@@ -151,7 +151,7 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("rstore --connections 0", 2, "--connections: 0 is not between"),
         ("rstore --seconds 0", 2, "--seconds: 0 s is not between"),
         ("rstore --pmem-price=-1", 2, "--pmem-price: -1 is no price"),
-        ("rstore --subject halite --halite-bin nowhere", 1, "there is no file nowhere"),
+        ("rstore --halite-bin nowhere", 2, "--halite-bin: there is no file nowhere"),
     ] {
         let args: Vec<_> = ["bench"].into_iter().chain(args.split(' ')).collect();
         let ended = home.run(&args);

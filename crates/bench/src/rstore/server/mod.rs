@@ -81,10 +81,11 @@ impl Server {
             }
             let answered =
                 Talk::open(self.target.addr).and_then(|mut talk| talk.ping(&self.target));
+            // If it ended, somebody else answers on its port.
+            self.process.check()?;
             if answered.is_ok_and(|ready| ready) {
                 return Ok(());
             }
-            self.process.check()?;
             if begin.elapsed() > READY_TIMEOUT {
                 let why = format!("it did not answer within {} s", READY_TIMEOUT.as_secs());
                 return Err(self.process.failed(&why));

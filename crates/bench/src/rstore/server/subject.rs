@@ -191,8 +191,7 @@ impl Subject {
 /// A program of ours: the one that was named, this one, or the one beside it.
 fn beside(name: &str, given: Option<&Path>, option: &str) -> Result<PathBuf, String> {
     if let Some(path) = given {
-        let missing = || format!("{option}: there is no file {}", path.display());
-        return if path.is_file() { Ok(path.to_owned()) } else { Err(missing()) };
+        return Ok(path.to_owned());
     }
     let this = env::current_exe().map_err(|error| error.to_string())?;
     let that = this.with_file_name(name);
