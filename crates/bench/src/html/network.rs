@@ -49,7 +49,7 @@ pub(crate) static TOPICS: &[Topic] = &[
                 x_label: "Percentile",
                 y_label: "Latency",
                 same_scale: false,
-                keep: |row| row.experiment == "rstore.tail" && !row.metric.starts_with("send"),
+                keep: |row| row.experiment == "rstore.tail" && row.metric.starts_with("latency"),
                 ..LINES
             },
             Figure {
@@ -93,7 +93,6 @@ pub(crate) static TOPICS: &[Topic] = &[
                 ..LINES
             },
             Figure {
-                number: "Lersch, Fig. 5.9b",
                 title: "What a full store loses",
                 caption: "By how much the throughput is lower at 90 % than at 30 %. The thesis found \
                           7 % for RStore and 38 % for RocksDB.",
@@ -171,7 +170,6 @@ pub(crate) static TOPICS: &[Topic] = &[
                 ..LINES
             },
             Figure {
-                number: "Lersch, Fig. 5.18",
                 title: "Storage of a record",
                 caption: "What the files of a server's folder take; of Redis, its log of writes, \
                           which the thesis did not have.",

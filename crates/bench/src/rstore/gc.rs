@@ -3,8 +3,8 @@
 //! Halite's pool is filled to 30 % and measured, then to 70, 80 and 90 %, where its write amplification
 //! is measured, and at 90 % it is measured again. What the throughput loses and the tail gains between
 //! 30 and 90 % is what collection costs. RocksDB holds the same records at the same time; it has no
-//! limit of its space. At each fill, as many updates as there are records come before what is
-//! measured, so that live and dead records are mixed as they stay.
+//! limit of its space. At each fill updates come before what is measured, so that live and dead records are
+//! mixed as they stay.
 
 use super::fleet::{Fleet, KEY_LEN, measure, with};
 use super::load::{Operations, Pace, Workload, drive, insert};
@@ -19,7 +19,7 @@ const AMPLIFICATION: &str = "rstore.gc-amplification";
 const COST: &str = "rstore.gc-cost";
 
 const POOL_BYTES: u64 = 1 << 30;
-const POOL_BYTES_QUICK: u64 = 64 << 20;
+const POOL_BYTES_QUICK: u64 = 32 << 20;
 
 const VALUE_LEN: usize = 100;
 
@@ -35,6 +35,10 @@ const DISTRIBUTIONS: [Distribution; 2] = [Distribution::Uniform, Distribution::Z
 
 /// By how much the throughput drops, in percent (Fig. 5.9b).
 const DROPS: [(&str, f64); 2] = [("halite", 7.0), ("rocksdb", 38.0)];
+
+/// Updates of each record before a store with limited space is measured: the log goes through all of
+/// its space several times.
+const ROUNDS: u64 = 3;
 
 const LINE: f64 = 64.0;
 
@@ -128,12 +132,14 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// As many updates as there are records.
+    /// So many updates that blocks have the live records that they come to have.
     fn update(&self, percent: u64, run: &mut Run<'_>) -> Result<()> {
         let workload = self.updates(Distribution::Uniform, run)?;
-        let (pace, clients) = (Pace::Operations(self.records), self.fleet.clients(PIPELINE));
+        let clients = self.fleet.clients(PIPELINE);
         for server in self.servers {
             run.step(&format!("{NAME}: {} is filled to {percent} %", server.subject.name()))?;
+            let rounds = if server.subject.has_limit() { ROUNDS } else { 1 };
+            let pace = Pace::Operations(rounds * self.records);
             drive(&server.target, &workload, clients, pace, run.interrupted())?;
         }
         Ok(())
