@@ -46,7 +46,7 @@ pub struct Rstore {
     #[arg(long, default_value_t = RstoreOptions::default().distribution)]
     distribution: Distribution,
 
-    /// Bytes of the pool that gc fills [default: 1073741824; quick: 33554432]
+    /// Bytes of the pool that gc fills [default: 1073741824; quick: 67108864]
     #[arg(long, value_name = "BYTES")]
     pool_size: Option<u64>,
 

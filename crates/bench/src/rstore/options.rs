@@ -24,7 +24,7 @@ pub struct RstoreOptions {
     pub server_threads: usize,
     /// Which records are asked for.
     pub distribution: Distribution,
-    /// Bytes of the pool that is filled, in place of 1 GiB, or 32 MiB if quick.
+    /// Bytes of the pool that is filled, in place of 1 GiB, or 64 MiB if quick.
     pub pool_bytes: Option<u64>,
     /// Operations a second at which the latency beside collection is measured.
     pub rate: u64,
