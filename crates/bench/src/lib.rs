@@ -29,6 +29,7 @@ pub use error::{Error, Result};
 pub use experiment::{BLOCKS, DEVICE, Experiment};
 pub use peers::Peers;
 pub use row::{Params, Repeats, Row, Sample};
+pub use rstore::RSTORE;
 pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
 pub use scratch::Scratch;
 pub use summary::Summary;

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_engine::{Engine, EngineOptions};
+use halite_engine::{Engine, EngineOptions, Partitioning};
 use halite_indexlog::IndexLog;
 use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
 use halite_pmem::planted::Bug;
@@ -19,6 +19,8 @@ use halite_pmem::planted::Bug;
 enum Histories {
     Space,
     Store(Kind),
+    /// Stores with three partitions.
+    Partitions,
 }
 
 /// Where a bug is, and what it must be found with.
@@ -32,7 +34,7 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Space, Store};
+    use Histories::{Partitions, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
     use Rules::{Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
@@ -57,6 +59,8 @@ fn plan(bug: Bug) -> Plan {
         Bug::CutBlocksFreedOldestFirst => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 100),
         Bug::KilledProcessTrusted => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
         Bug::CutKeptBeforeDropped => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
+        Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
+        Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
@@ -79,21 +83,26 @@ impl Histories {
         match self {
             Self::Space => "the manager of segments".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
+            Self::Partitions => "indexlog, 3 partitions".to_owned(),
         }
     }
 
     /// Looks at the histories of the first `count` seeds, up to a violation; replays that.
     fn explore(self, rules: Rules, count: u64) -> (Option<Violation>, Tally) {
+        let open = |options: &EngineOptions| -> halite_engine::Result<Arc<dyn Engine>> {
+            Ok(Arc::new(IndexLog::open(options)?))
+        };
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
+            Self::Partitions => {
+                let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
+                return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);
+            }
             Self::Store(Kind::Few) => &[Kind::Few],
             Self::Store(Kind::Mixed) => &[Kind::Mixed],
             Self::Store(Kind::Blocks) => &[Kind::Blocks],
             Self::Store(Kind::Large) => &[Kind::Large],
             Self::Store(Kind::Collecting) => &[Kind::Collecting],
-        };
-        let open = |options: &EngineOptions| -> halite_engine::Result<Arc<dyn Engine>> {
-            Ok(Arc::new(IndexLog::open(options)?))
         };
         explore(&Store::new("indexlog", open).with_kinds(kinds), rules, count)
     }

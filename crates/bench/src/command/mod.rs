@@ -38,6 +38,7 @@ Examples:
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
   halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
   halite bench kv --workload a --threads 2 --rate 100000 --seconds 10
+  halite bench rstore --only messages         a shared mutex against messages
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
 Ctrl-C ends a run early: what was measured is kept and marked, and the exit code is 130.";
@@ -55,7 +56,7 @@ pub enum Command {
     Blocks(Blocks),
     /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
     Kv(Box<Kv>),
-    /// Servers over the network: throughput, tails, collection, recovery, memory, scans
+    /// RStore: what its design rests on, and what its server reaches beside others
     Rstore(Box<Rstore>),
 }
 

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Rstore {
-    /// Only these experiments: throughput, tail, gc, recovery, memory, scans, scaling
+    /// Only these experiments: messages, throughput, tail, gc, recovery, memory, scans, scaling
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
 

@@ -1,14 +1,16 @@
-//! Servers under load over the network: the experiments of Lersch's thesis, §5.8 ("RStore").
+//! RStore under measurement: each experiment redraws a figure or a table of Lersch's thesis (ch. 5).
 //!
-//! [`rstore`] looks for the servers' programs (`server`) and runs the experiments of `EXPERIMENTS`.
-//! One of them starts the servers, each in a process of its own, and loads them (`fleet`); then they
-//! take turns in [`Run::compare`], driven by the load generator ([`load`]).
+//! Those of [`RSTORE`] are about what its design rests on. Those of `SERVERS` are about servers under load
+//! over the network (§5.8): [`rstore`] looks for the servers' programs (`server`); an experiment starts
+//! them, each in a process of its own, and loads them (`fleet`); then they take turns in
+//! [`Run::compare`], driven by the load generator ([`load`]).
 
 mod fleet;
 mod gc;
 mod greedy;
 pub mod load;
 mod memory;
+pub mod messages;
 mod options;
 mod recovery;
 mod scaling;
@@ -17,12 +19,16 @@ mod server;
 mod tail;
 mod throughput;
 
-use crate::{Params, Repeats, Result, Row, Run, Sample};
+use crate::{Experiment, Params, Repeats, Result, Row, Run, Sample, experiment};
 use fleet::Fleet;
 pub use options::RstoreOptions;
 
-/// An experiment that `--only` chooses.
-struct Experiment {
+/// Those of `halite bench rstore` that need no server.
+pub const RSTORE: &[Experiment] =
+    &[Experiment { name: "messages", plan: messages::plan, run: messages::run }];
+
+/// An experiment with servers.
+struct ServerExperiment {
     name: &'static str,
     /// How many measurements it makes.
     plan: fn(&Fleet, &Run<'_>) -> u64,
@@ -30,15 +36,15 @@ struct Experiment {
     run: fn(&Fleet, &mut Run<'_>) -> Result<()>,
 }
 
-/// Those of `halite bench rstore`.
-const EXPERIMENTS: &[Experiment] = &[
-    Experiment { name: "throughput", plan: throughput::plan, run: throughput::run },
-    Experiment { name: "tail", plan: tail::plan, run: tail::run },
-    Experiment { name: "gc", plan: gc::plan, run: gc::run },
-    Experiment { name: "recovery", plan: recovery::plan, run: recovery::run },
-    Experiment { name: "memory", plan: memory::plan, run: memory::run },
-    Experiment { name: "scans", plan: scans::plan, run: scans::run },
-    Experiment { name: "scaling", plan: scaling::plan, run: scaling::run },
+/// Those of `halite bench rstore` that do.
+const SERVERS: &[ServerExperiment] = &[
+    ServerExperiment { name: "throughput", plan: throughput::plan, run: throughput::run },
+    ServerExperiment { name: "tail", plan: tail::plan, run: tail::run },
+    ServerExperiment { name: "gc", plan: gc::plan, run: gc::run },
+    ServerExperiment { name: "recovery", plan: recovery::plan, run: recovery::run },
+    ServerExperiment { name: "memory", plan: memory::plan, run: memory::run },
+    ServerExperiment { name: "scans", plan: scans::plan, run: scans::run },
+    ServerExperiment { name: "scaling", plan: scaling::plan, run: scaling::run },
 ];
 
 /// Runs the experiments whose names are in `only`, or all if it is empty.
@@ -50,16 +56,22 @@ pub fn rstore(options: &RstoreOptions, only: &[String], run: &mut Run<'_>) -> Re
     options.check()?;
     check(only)?;
     let chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
-    let chosen = || EXPERIMENTS.iter().filter(|experiment| chosen(experiment.name));
+    let first: Vec<_> = RSTORE.iter().filter(|one| chosen(one.name)).copied().collect();
+    let with_servers: Vec<_> = SERVERS.iter().filter(|one| chosen(one.name)).collect();
+    experiment::run(run, &first)?;
+    if with_servers.is_empty() {
+        return Ok(());
+    }
     let fleet = Fleet::find(options, run)?;
-    let measurements = chosen().map(|experiment| (experiment.plan)(&fleet, run)).sum();
+    let measurements = with_servers.iter().map(|one| (one.plan)(&fleet, run)).sum();
     run.plan(measurements);
-    chosen().try_for_each(|experiment| (experiment.run)(&fleet, run))
+    with_servers.iter().try_for_each(|one| (one.run)(&fleet, run))
 }
 
 /// Refuses the name of no experiment.
 pub(crate) fn check(only: &[String]) -> Result<()> {
-    crate::experiment::check(only, EXPERIMENTS.iter().map(|experiment| experiment.name))
+    let names = RSTORE.iter().map(|one| one.name).chain(SERVERS.iter().map(|one| one.name));
+    experiment::check(only, names)
 }
 
 /// Adds a row of a single figure, beside what the source reports.
