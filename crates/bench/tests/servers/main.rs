@@ -120,8 +120,7 @@ fn a_stall_is_charged_to_all_that_waited() {
     // connections; of the requests on a schedule, half were due while the server stalled.
     let (closed, _) = p90(Pace::Closed(time));
     let (open, measured) = p90(Pace::Open { rate: 2_000, time });
-    assert!(closed < 50_000_000, "{closed}");
-    assert!(open > 50_000_000, "{open}");
+    assert!(open > 100_000_000 && closed < open / 2, "{closed} {open}");
     assert_eq!(measured.unanswered, 0);
 }
 
@@ -132,7 +131,6 @@ fn a_schedule_is_kept_and_not_exceeded() {
     let measured = drive(&target, &workload("update=1"), clients, pace, &NEVER).unwrap();
     // With the warm-up before: 660 ms.
     assert_eq!((measured.all_operations, measured.unanswered), (660, 0));
-    assert!(measured.throughput() < 1_100.0, "{}", measured.throughput());
 }
 
 fn wrong_replies_end_the_run_by_name() {
@@ -263,10 +261,7 @@ fn every_experiment_has_rows() {
         };
         assert_eq!(found, expected, "{experiment} {metric}");
     }
-    let measured = rows
-        .iter()
-        .filter(|row| row.subject != "limit" && !["bool", "$"].contains(&row.unit.as_str()));
-    for row in measured {
+    for row in rows.iter().filter(|row| row.subject == "halite" && row.unit != "bool") {
         assert!(row.params["durability"].as_str().unwrap().contains("--sync always"), "{row:?}");
     }
     let costs: Vec<_> =
