@@ -37,7 +37,7 @@ impl Partitioning {
         match self {
             Self::Hash(1) => 0,
             // The high half of a product: every partition has as many hashes as any other.
-            Self::Hash(count) => (u128::from(xxh3_64(key)) * *count as u128 >> 64) as usize,
+            Self::Hash(count) => ((u128::from(xxh3_64(key)) * *count as u128) >> 64) as usize,
             Self::Ranges(bounds) => bounds.partition_point(|bound| &bound[..] <= key),
         }
     }

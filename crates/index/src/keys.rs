@@ -79,11 +79,17 @@ impl Keys {
         roomy || len <= FANOUT && (self.len == 0 || other.len == 0)
     }
 
+    /// What is kept of a key between the fences. Of others, which an index meets if the full keys
+    /// that it reads are wrong, something.
+    #[inline]
+    fn behind_prefix<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        key.get(self.prefix_len..).unwrap_or_default()
+    }
+
     /// The place of `key`, a key between the fences, or where it would go.
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        debug_assert!(key >= &self.low[..] && self.high().is_none_or(|high| key < high));
-        let rest = &key[self.prefix_len..];
+        let rest = self.behind_prefix(key);
         let (head, head_len) = head_of(rest);
         let first = self.first_not_below(head);
         if first == self.len || self.heads[first] != head {
@@ -112,7 +118,7 @@ impl Keys {
     /// cache miss away, is compared only if there are more.
     #[inline]
     pub(crate) fn candidate(&self, key: &[u8]) -> Option<usize> {
-        let (head, _) = head_of(&key[self.prefix_len..]);
+        let (head, _) = head_of(self.behind_prefix(key));
         let first = self.first_not_below(head);
         match self.heads[..self.len].get(first..)? {
             [found, next, ..] if *found == head && *next == head => self.search(key).ok(),
@@ -153,7 +159,7 @@ impl Keys {
     /// Adds `key`, a key between the fences, at its place.
     pub(crate) fn insert(&mut self, at: usize, key: &[u8]) {
         assert!(self.len < FANOUT, "a full node is split before it is added to");
-        let rest = &key[self.prefix_len..];
+        let rest = self.behind_prefix(key);
         let (head, head_len) = head_of(rest);
         let tail = &rest[usize::from(head_len)..];
         let tail_start = self.tail_start(at);
@@ -217,10 +223,11 @@ impl Keys {
 
 /// The shortest key above `below` and not above `key`.
 pub(crate) fn separator(below: &[u8], key: &[u8]) -> Box<[u8]> {
-    key[..common_prefix(below, key) + 1].into()
+    let len = common_prefix(below, key) + 1;
+    key[..len.min(key.len())].into()
 }
 
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

@@ -5,9 +5,9 @@
 use loom::model;
 use loom::thread::spawn;
 
-use crate::BPlusTree;
 use crate::node::Node;
 use crate::node_ref::NodeRef;
+use crate::{BPlusTree, FullKeys, PartialKeyTree, PartialLen};
 
 fn leaf() -> NodeRef {
     NodeRef::new(Node::empty_leaf([].into(), None))
@@ -93,6 +93,38 @@ fn a_snapshot_stays_as_it_was_while_the_tree_is_written() {
         assert!(tree.modify(&key(1), |value| *value = 2));
         tree.insert(&key(64), 64);
         assert_eq!((tree.get(&key(1)), tree.get(&key(64))), (Some(2), Some(64)));
+        reader.join().unwrap();
+    });
+}
+
+/// Keys that are their entries.
+struct Numbers;
+
+impl FullKeys for Numbers {
+    type Error = std::convert::Infallible;
+
+    fn with_key<R>(&self, entry: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R, Self::Error> {
+        Ok(read(&entry.to_be_bytes()))
+    }
+}
+
+#[test]
+fn a_snapshot_of_partial_keys_stays_as_it_was_while_the_tree_is_written() {
+    let key = |number: u64| number.to_be_bytes();
+    model(move || {
+        // Two leaves below an inner node.
+        let entries = (0..64).map(|number| (key(number), number));
+        let mut tree = PartialKeyTree::from_sorted(PartialLen::Eight, entries);
+        let snapshot = tree.clone();
+        let reader = spawn(move || {
+            assert_eq!(snapshot.get(&key(1), &Numbers), Ok(Some(1)));
+            assert_eq!(snapshot.get(&key(64), &Numbers), Ok(None));
+            assert_eq!(snapshot.len(), 64);
+        });
+        assert_eq!(tree.remove(&key(1), &Numbers), Ok(Some(1)));
+        assert_eq!(tree.insert(&key(64), 64, &Numbers), Ok(None));
+        assert_eq!(tree.get(&key(1), &Numbers), Ok(None));
+        assert_eq!(tree.get(&key(64), &Numbers), Ok(Some(64)));
         reader.join().unwrap();
     });
 }

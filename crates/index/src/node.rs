@@ -1,8 +1,9 @@
 //! A node of the tree.
 
 use crate::keys::{FANOUT, Keys, separator, shift_right};
-use crate::node_ref::NodeRef;
+use crate::node_ref::{NodeRef, Pooled};
 use crate::prefetch;
+use crate::slabs::Slabs;
 
 /// A node with fewer entries looks for a neighbour to join.
 const SPARSE: usize = FANOUT / 4;
@@ -25,6 +26,13 @@ pub(crate) enum Body {
     /// Children, one more than keys: the keys are what separates them, and the child to the right
     /// of a separator holds the keys from it on.
     Inner(Vec<NodeRef>),
+}
+
+impl Pooled for Node {
+    fn slabs() -> &'static Slabs {
+        static SLABS: Slabs = Slabs::new(NodeRef::<Node>::SLOT_LEN);
+        &SLABS
+    }
 }
 
 /// The right half of a node that was split, and what separates it from the left.

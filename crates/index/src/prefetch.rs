@@ -20,8 +20,9 @@ pub(crate) fn to_insert(node: &Node) {
     lines(tails.as_ptr(), tails.len().min(512));
 }
 
+/// Asks for the lines of a range.
 #[inline]
-fn lines(start: *const u8, len: usize) {
+pub(crate) fn lines(start: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for at in (0..len).step_by(64) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -58,9 +58,8 @@ impl Layout {
     }
 
     fn encode(self) -> u64 {
-        u64::from(self.generation) << 32
-            | u64::from(self.by_range) * BY_RANGE
-            | self.partitions as u64
+        let by_range = if self.by_range { BY_RANGE } else { 0 };
+        u64::from(self.generation) << 32 | by_range | self.partitions as u64
     }
 }
 

@@ -45,8 +45,7 @@ where
         }
     }
     for &rules in rules {
-        let subject =
-            partitioned(engine, &open).with_kinds(&[Kind::Few, Kind::Mixed, Kind::Blocks]);
+        let subject = partitioned(engine, &open).with_kinds(&[Kind::Few, Kind::Mixed]);
         jobs.push(Box::new(Exploration::new(subject, rules, PARTITIONS_SHARE * weight(rules))));
     }
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
@@ -61,7 +60,8 @@ fn partitioned<F>(engine: &str, open: &F) -> Store<F>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone,
 {
-    Store::new(&format!("{engine}-partitions"), open.clone()).with_partitioning(Partitioning::Hash(2))
+    Store::new(&format!("{engine}-partitions"), open.clone())
+        .with_partitioning(Partitioning::Hash(2))
 }
 
 /// The jobs of striking the stores of the engine that `open` opens, and of the manager of segments,
