@@ -1,11 +1,11 @@
 //! The load generator: clients of a server over sockets, few threads with many connections each.
 //!
-//! [`drive`] starts the threads; each is a [`client::Client`] with an epoll of its own and its share of
-//! the [`connection`]s. A request comes from the [`source`], is encoded by its protocol ([`resp`],
-//! [`memcached`]) into the connection's buffer, and leaves with all others of that turn in one write.
+//! [`drive`] starts the threads; each is a `client::Client` with an epoll of its own and its share of
+//! the `connection`s. A request comes from the `source`, is encoded by its protocol (`resp`,
+//! `memcached`) into the connection's buffer, and leaves with all others of that turn in one write.
 //! Replies are counted in place: their kind and length are compared with what was asked for, and one
-//! value in [`CHECKED`] is compared whole. What is measured is kept by a [`recorder`] a thread, and
-//! put together in [`measured`].
+//! value in `CHECKED` is compared whole. What is measured is kept by a `recorder` a thread, and
+//! put together in `measured`.
 //!
 //! In a closed loop a connection sends as many requests as its pipeline is deep, in one write, and
 //! the next ones when all of these are answered. In an open loop requests are due at fixed times
