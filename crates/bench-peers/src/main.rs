@@ -4,7 +4,7 @@
 //! An embedded store is an adapter to `halite_bench::kv::Store`, in a file of its own, configured for
 //! this work: caches that hold all the data, no compression, and durability as its documentation asks.
 //! PMDK's libraries ([`pmdk`]) join the experiments of the building blocks. [`peers`] lists what is
-//! built in.
+//! built in. `serve` puts RocksDB behind Halite's server, for `rstore`.
 
 mod fjall;
 mod lmdb;
@@ -14,13 +14,17 @@ mod pmdk;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb_engine;
+#[cfg(feature = "rocksdb")]
+mod serve;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use halite_bench::command::{Command, EXAMPLES, Program};
 use halite_bench::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -36,11 +40,23 @@ const CACHE_BYTES: usize = 2 << 30;
 #[command(name = "bench-peers", version, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    #[command(flatten)]
+    Bench(Command),
+    #[cfg(feature = "rocksdb")]
+    Serve(serve::Serve),
 }
 
 fn main() -> ExitCode {
-    let outcome = run(&Arguments::parse().command);
+    let outcome = match Arguments::parse().action {
+        Action::Bench(command) => run(&command),
+        #[cfg(feature = "rocksdb")]
+        Action::Serve(serve) => serve.run(),
+    };
     if let Err(error) = &outcome {
         eprintln!("bench-peers: {error}");
     }

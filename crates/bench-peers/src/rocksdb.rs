@@ -15,6 +15,18 @@ pub(crate) struct RocksDb {
     open: Option<DB>,
 }
 
+/// Opens it as it is measured, embedded or behind a server.
+pub(crate) fn opened(folder: &Path) -> Result<DB, rocksdb::Error> {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES)?);
+    table.set_bloom_filter(10.0, false);
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_compression_type(DBCompressionType::None);
+    options.set_block_based_table_factory(&table);
+    DB::open(&options, folder)
+}
+
 impl Store for RocksDb {
     fn name(&self) -> &str {
         "rocksdb"
@@ -25,14 +37,7 @@ impl Store for RocksDb {
     }
 
     fn open(&mut self, folder: &Path) -> StoreResult<()> {
-        let mut table = BlockBasedOptions::default();
-        table.set_block_cache(&Cache::new_lru_cache(CACHE_BYTES)?);
-        table.set_bloom_filter(10.0, false);
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.set_compression_type(DBCompressionType::None);
-        options.set_block_based_table_factory(&table);
-        self.open = Some(DB::open(&options, folder)?);
+        self.open = Some(opened(folder)?);
         Ok(())
     }
 

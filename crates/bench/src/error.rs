@@ -41,6 +41,42 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A server did not start, or did not answer.
+    #[error("{server}: cannot serve: {why}")]
+    Server {
+        /// The server's name.
+        server: String,
+        /// What it did, and the last that it printed.
+        why: String,
+    },
+
+    /// A connection to a server could not be used.
+    #[error("{server}: cannot {action}: {source}")]
+    Network {
+        /// The server's name.
+        server: String,
+        /// What was tried.
+        action: &'static str,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// A server answered by errors, or by something that was not asked for.
+    #[error(
+        "{server}: {wrong} of {replies} replies were wrong, the first: {first}; \
+         its speed would mean nothing"
+    )]
+    Replies {
+        /// The server's name.
+        server: String,
+        /// Wrong replies.
+        wrong: u64,
+        /// All replies.
+        replies: u64,
+        /// What the first wrong one said.
+        first: String,
+    },
+
     /// There is no place for the stores.
     #[error("{}: cannot create the folder: {source}", path.display())]
     Folder {

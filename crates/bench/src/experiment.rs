@@ -37,13 +37,20 @@ pub const BLOCKS: &[Experiment] = &[
     Experiment { name: "interleaving", plan: interleaving::plan, run: interleaving::run },
 ];
 
+/// Refuses a name in `only` that is none of `all`.
+pub(crate) fn check<'a>(
+    only: &[String],
+    all: impl IntoIterator<Item = &'a str> + Clone,
+) -> Result<()> {
+    match only.iter().find(|name| !all.clone().into_iter().any(|known| known == **name)) {
+        Some(name) => Err(Error::unknown("experiment", name, all)),
+        None => Ok(()),
+    }
+}
+
 /// Those of `all` whose names are in `only`; all of them if there are no names.
 pub(crate) fn choose(all: &'static [Experiment], only: &[String]) -> Result<Vec<Experiment>> {
-    for name in only {
-        if all.iter().all(|experiment| experiment.name != name) {
-            return Err(Error::unknown("experiment", name, all.iter().map(|e| e.name)));
-        }
-    }
+    check(only, all.iter().map(|experiment| experiment.name))?;
     let chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
     Ok(all.iter().filter(|experiment| chosen(experiment.name)).copied().collect())
 }

@@ -1,10 +1,11 @@
 //! Measurements of Halite: of the medium, of the building blocks, and of whole stores.
 //!
 //! [`command`] is the command line, which the `halite` command and the program with other people's
-//! stores share. It makes a [`Run`] and hands it to experiments: those of [`blocks`], those
-//! of [`rstore`], or the workloads of [`kv`]. An experiment is a number of comparisons ([`Run::compare`]): in each repeat
-//! its [`Contender`]s take turns, so that what the machine does meanwhile hits all alike. What comes
-//! out are [`Row`]s, which go into a [`table()`] and into JSON.
+//! stores share. It makes a [`Run`] and hands it to experiments: those of [`device`] and [`blocks`], the
+//! workloads of [`kv`], or those of [`rstore`], which drive servers over sockets. An experiment is a
+//! number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so that what
+//! the machine does meanwhile hits all alike. What comes out are [`Row`]s, which go into a [`table()`]
+//! and into JSON.
 #![forbid(unsafe_code)]
 
 pub mod blocks;

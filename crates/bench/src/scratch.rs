@@ -1,11 +1,11 @@
-//! A pool for one measurement.
+//! A pool or a folder for one measurement.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_pmem::Pool;
 
-use crate::{Result, RunOptions};
+use crate::{Error, Result, RunOptions};
 
 /// A new pool whose file goes away when this is dropped.
 pub struct Scratch {
@@ -41,8 +41,31 @@ impl Drop for Scratch {
     }
 }
 
+/// A new folder that goes away when this is dropped.
+pub(crate) struct Home(PathBuf);
+
+impl Home {
+    pub(crate) fn new(folder: &Path) -> Result<Self> {
+        let path = name(folder);
+        std::fs::create_dir(&path)
+            .map_err(|source| Error::Folder { path: path.clone(), source })?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // What is left is in a folder for temporary things; there is no one to tell.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A name that no other run uses.
-pub(crate) fn name(folder: &Path) -> PathBuf {
+fn name(folder: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     folder.join(format!("halite-bench-{}-{number}", std::process::id()))

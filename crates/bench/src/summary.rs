@@ -28,6 +28,16 @@ impl Summary {
     }
 }
 
+/// The standard deviation of a sample; `None` of fewer than two.
+pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +49,14 @@ mod tests {
         let even = Summary::of(&[4.0, 1.0, 2.0, 30.0]);
         assert_eq!(even, Some(Summary { min: 1.0, median: 3.0, max: 30.0 }));
         assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_a_sample() {
+        assert_eq!(
+            deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]),
+            Some((32.0_f64 / 7.0).sqrt())
+        );
+        assert_eq!(deviation(&[1.0]), None);
     }
 }

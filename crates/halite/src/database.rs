@@ -34,6 +34,12 @@ impl Database {
         Builder::default()
     }
 
+    /// A database over an engine that this crate does not know, such as another store behind the same
+    /// server; `path` is what [`Database::path`] tells.
+    pub fn with_engine(engine: Arc<dyn Engine>, path: impl Into<PathBuf>) -> Self {
+        Self { engine, path: path.into() }
+    }
+
     pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
         if options.create {
             create_folder(path)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use halite::ENGINES;
 
-use super::{Common, EXAMPLES, Program};
+use super::{Common, EXAMPLES, Program, seconds};
 use crate::kv::{
     Distribution, HaliteStore, KvOptions, Length, Mix, Store, Workload, kv, load_and_wait,
 };
@@ -174,9 +174,4 @@ fn child(store: &str, folder: &Path) -> io::Result<Command> {
     command.args(std::env::args_os().skip(1));
     command.arg("--load-store").arg(store).arg("--load-and-wait").arg(folder);
     Ok(command)
-}
-
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

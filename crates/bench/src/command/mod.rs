@@ -8,19 +8,22 @@
 mod kv;
 mod outputs;
 mod progress;
+mod rstore;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
-use crate::{BLOCKS, DEVICE, Peers, RSTORE, Result, experiment, machine, peers};
+use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
 pub use kv::Kv;
 use outputs::Outputs;
 use progress::Progress;
+pub use rstore::Rstore;
 
 /// How `halite bench` is used; the programs that have this command line show it.
 pub const EXAMPLES: &str = "\
@@ -33,6 +36,7 @@ Examples:
   halite bench blocks --report blocks         a page with plots: blocks/index.html
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
+  halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
   halite bench kv --workload a --threads 2 --rate 100000 --seconds 10
   halite bench rstore --only messages         a shared mutex against messages
 
@@ -52,8 +56,8 @@ pub enum Command {
     Blocks(Blocks),
     /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
     Kv(Box<Kv>),
-    /// RStore: what its design rests on, and what it reaches
-    Rstore(Rstore),
+    /// RStore: what its design rests on, and what its server reaches beside others
+    Rstore(Box<Rstore>),
 }
 
 /// `bench device`.
@@ -79,18 +83,6 @@ pub struct Blocks {
     /// Peers to measure beside Halite's blocks [default: all that are built in]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peer: Vec<String>,
-
-    #[command(flatten)]
-    common: Common,
-}
-
-/// `bench rstore`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Rstore {
-    /// Only these experiments
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
 
     #[command(flatten)]
     common: Common,
@@ -175,10 +167,7 @@ impl Command {
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
             Self::Kv(kv) => kv.run(program),
-            Self::Rstore(rstore) => {
-                let chosen = experiment::choose(RSTORE, &rstore.only)?;
-                rstore.common.run(program, Vec::new(), |run| experiment::run(run, &chosen))
-            }
+            Self::Rstore(rstore) => rstore.run(program),
         }
     }
 }
@@ -214,4 +203,10 @@ impl Common {
         outputs.write(&rows, program.out)?;
         outcome
     }
+}
+
+/// A length of time from a number of seconds.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

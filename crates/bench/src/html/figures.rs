@@ -94,7 +94,7 @@ const fn all(_: &Row) -> bool {
 }
 
 /// What most figures have in common.
-const LINES: Figure = Figure {
+pub(crate) const LINES: Figure = Figure {
     number: "",
     title: "",
     caption: "",

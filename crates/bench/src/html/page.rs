@@ -3,6 +3,7 @@
 use super::figures::{OTHERS, TOPICS, Topic, matches};
 use super::grid::RUN;
 use super::markup::escape;
+use super::network;
 use super::quantity;
 use super::topic;
 use crate::row::Row;
@@ -32,8 +33,8 @@ pub(crate) fn page(rows: &[Row]) -> String {
         html += "<p class=\"soft\">Each value is the median of its repeats; bands and whiskers reach from the \
                  least to the largest. Point at a value to read it; the tables have all of them. The figures \
                  that are numbered redraw those of van Renen et al., <cite>Building blocks for persistent \
-                 memory</cite> (VLDB Journal, 2020): hollow markers are that paper's values, from other \
-                 hardware, where its text gives them.</p>\n";
+                 memory</cite> (VLDB Journal, 2020), and those of Lersch's thesis where it is named: hollow \
+                 markers are their values, from other hardware, where the text gives them.</p>\n";
         html += &contents(&parts);
     }
     let mut number = 0;
@@ -100,7 +101,7 @@ fn parts(rows: &[Row]) -> Vec<Part<'_>> {
             Some(place) => parts[place].topics.push(topic),
             None => parts.push(Part { title, topics: vec![topic] }),
         };
-    for topic in TOPICS {
+    for topic in TOPICS.iter().chain(network::TOPICS) {
         let takes =
             |row: &&Row| topic.experiments.iter().any(|name| matches(name, &row.experiment));
         let (taken, others): (Vec<&Row>, Vec<&Row>) = left.into_iter().partition(takes);

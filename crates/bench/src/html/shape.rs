@@ -16,6 +16,9 @@ use crate::row::Row;
 /// would part stores that are to be compared.
 pub(crate) const DURABILITY: &str = "durability";
 
+/// Parameters that belong to the subject alone.
+const OF_SUBJECT: [&str; 2] = [DURABILITY, "server-threads"];
+
 /// What a plot is made by.
 pub(crate) struct Shape<'s> {
     /// As in [`super::figures::Figure::form`].
@@ -132,7 +135,7 @@ impl Shape<'_> {
             })
         };
         let names = param_names(rows).into_iter();
-        names.filter(|name| *name != self.x && *name != DURABILITY).filter(parts).collect()
+        names.filter(|name| *name != self.x && !OF_SUBJECT.contains(name)).filter(parts).collect()
     }
 
     /// The series and the panel of a row.

@@ -7,20 +7,20 @@
 //! workload (`workload`, `distribution`), and compare every answer with what was written
 //! (`records`), so that no store is fast by being wrong.
 
-mod distribution;
+pub(crate) mod distribution;
 mod halite_store;
 mod inserted;
 mod killed;
 mod options;
 mod phase;
 mod process;
-mod records;
+pub(crate) mod records;
 mod store;
 mod worker;
 mod workload;
 mod zipfian;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,8 @@ pub use workload::{Kind, Mix, Workload};
 
 use crate::random::{Random, mix};
 use crate::run::{Contender, Run};
-use crate::{Error, Result, Sample, scratch};
+use crate::scratch::Home;
+use crate::{Error, Result, Sample};
 use distribution::Chooser;
 use inserted::Inserted;
 use killed::load_and_kill;
@@ -101,28 +102,9 @@ pub(crate) fn load(
 fn durability(store: &mut dyn Store, folder: &Path) -> Result<String> {
     let home = Home::new(folder)?;
     let name = store.name().to_owned();
-    store.open(&home.0).map_err(Error::of_store(&name, "open"))?;
+    store.open(home.path()).map_err(Error::of_store(&name, "open"))?;
     store.close().map_err(Error::of_store(&name, "close"))?;
     Ok(store.durability())
-}
-
-/// A folder that goes away when it is dropped.
-struct Home(PathBuf);
-
-impl Home {
-    fn new(folder: &Path) -> Result<Self> {
-        let path = scratch::name(folder);
-        std::fs::create_dir(&path)
-            .map_err(|source| Error::Folder { path: path.clone(), source })?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // What is left is in a folder for temporary things; there is no one to tell.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// One store's turn at a workload.
@@ -139,7 +121,7 @@ impl Turn<'_> {
     fn take(&mut self, store: &mut dyn Store) -> Result<Vec<Sample>> {
         let home = Home::new(self.folder)?;
         process::forget_peak();
-        let outcome = self.measure(store, &home.0);
+        let outcome = self.measure(store, home.path());
         // Whatever happened, no store stays open.
         let closed = store.close();
         let samples = outcome?;

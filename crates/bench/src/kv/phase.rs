@@ -19,6 +19,7 @@ use super::store::{Counters, Store};
 use super::worker::{Operation, Worker};
 use super::workload::{KINDS, Kind};
 use crate::random::Random;
+use crate::summary::deviation;
 use crate::{Error, Result, Sample};
 
 /// The window in which operations are counted to see how steady they are.
@@ -406,28 +407,9 @@ impl Measured {
     }
 }
 
-/// The standard deviation of a sample; `None` of fewer than two.
-fn deviation(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((squares / (values.len() - 1) as f64).sqrt())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_deviation_is_that_of_a_sample() {
-        assert_eq!(
-            deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]),
-            Some((32.0_f64 / 7.0).sqrt())
-        );
-        assert_eq!(deviation(&[1.0]), None);
-    }
 
     #[test]
     fn kinds_are_numbered_as_they_are_listed() {

@@ -18,6 +18,8 @@ pub(crate) const VERSIONS: u64 = 1 << 24;
 pub(crate) enum KeyForm {
     /// YCSB's hashed order of inserts: `user` and the decimal digits of the number's FNV hash.
     User,
+    /// The same with zeros in front up to 20 digits, so that all keys have 24 bytes.
+    Padded,
     /// `PiBench`'s: the number times an odd constant (Knuth's multiplicative hash), big-endian,
     /// behind a prefix that fills it up to `len` bytes.
     Multiplicative {
@@ -36,6 +38,7 @@ impl KeyForm {
     pub(crate) fn len_max(self) -> usize {
         match self {
             Self::User => "user".len() + 19,
+            Self::Padded => "user".len() + DIGITS,
             Self::Multiplicative { len } | Self::Mixed { len } => len,
         }
     }
@@ -54,6 +57,9 @@ pub(crate) struct Records {
 
 const NOISE: usize = 64 << 10;
 
+/// Digits of a padded key.
+const DIGITS: usize = 20;
+
 /// Knuth's multiplier: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -64,6 +70,7 @@ impl Records {
         let noise = (0..words).flat_map(|_| random.next_u64().to_le_bytes()).collect();
         let key = match form {
             KeyForm::User => b"user".to_vec(),
+            KeyForm::Padded => [b"user".as_slice(), &[b'0'; DIGITS]].concat(),
             KeyForm::Multiplicative { len } | KeyForm::Mixed { len } => vec![b'k'; len],
         };
         Self { form, key, value: vec![0; value_len], seed, noise }
@@ -75,6 +82,13 @@ impl Records {
             KeyForm::User => {
                 self.key.truncate("user".len());
                 push_decimal(&mut self.key, fnv_hash(number));
+            }
+            KeyForm::Padded => {
+                let mut rest = fnv_hash(number);
+                for digit in self.key["user".len()..].iter_mut().rev() {
+                    *digit = b'0' + (rest % 10) as u8;
+                    rest /= 10;
+                }
             }
             KeyForm::Multiplicative { len } => {
                 self.key[len - 8..].copy_from_slice(&number.wrapping_mul(GOLDEN).to_be_bytes());
@@ -144,7 +158,8 @@ pub(crate) fn fnv_hash(number: u64) -> u64 {
     hash.cast_signed().unsigned_abs()
 }
 
-fn push_decimal(to: &mut Vec<u8>, mut number: u64) {
+/// Appends the digits of a number.
+pub(crate) fn push_decimal(to: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
@@ -164,8 +179,9 @@ mod tests {
 
     use super::*;
 
-    const FORMS: [KeyForm; 4] = [
+    const FORMS: [KeyForm; 5] = [
         KeyForm::User,
+        KeyForm::Padded,
         KeyForm::Multiplicative { len: 8 },
         KeyForm::Multiplicative { len: 21 },
         KeyForm::Mixed { len: 16 },
@@ -177,6 +193,9 @@ mod tests {
         assert_eq!(records.key(0), b"user6284781860667377211");
         assert_eq!(records.key(1), b"user8517097267634966620");
         assert_eq!(records.key(2), b"user1820151046732198393");
+        let mut padded = Records::new(KeyForm::Padded, 100, 1);
+        assert_eq!(padded.key(0), b"user06284781860667377211");
+        assert!((0..10_000).all(|number| padded.key(number).len() == 24));
     }
 
     #[test]
@@ -192,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_value_proves_its_key_and_its_version() {
-        for (form, value_len) in FORMS.into_iter().zip([1000, 8, 9, 100]) {
+        for (form, value_len) in FORMS.into_iter().zip([1000, 100, 8, 9, 100]) {
             let mut records = Records::new(form, value_len, 7);
             let (key, value) = records.pair(77, 5);
             let (key, value) = (key.to_vec(), value.to_vec());

@@ -56,6 +56,7 @@ pub(crate) fn rows(interrupted: bool) -> Vec<Row> {
     cells(&mut rows);
     interleaving(&mut rows);
     stores(&mut rows);
+    servers(&mut rows);
     let run = rows.add("run", "halite", &json!({
         "version": "0.1.0", "processor": "Intel(R) Xeon(R) Platinum 8488C", "cores": 2,
         "kernel": "6.8.0-1021", "folder": "/dev/shm", "domain": "process", "profile": "none", "seed": 1,
@@ -334,6 +335,97 @@ fn stores(rows: &mut Rows) {
                 ("throughput", unit),
                 most * part.sqrt(),
             );
+        }
+    }
+}
+
+const SERVERS: [(&str, f64); 5] = [
+    ("halite", 1.0),
+    ("redis-always", 0.6),
+    ("redis-everysec", 0.65),
+    ("memcached", 1.05),
+    ("rocksdb", 0.4),
+];
+
+fn servers(rows: &mut Rows) {
+    for (server, part) in SERVERS {
+        let durability = format!("as {server} has it");
+        let with = |params: Value| {
+            let mut params = params;
+            params["durability"] = json!(durability);
+            params["server-threads"] = json!(1);
+            params
+        };
+        let measured = ("measured", "bool");
+        rows.add("rstore.subject", server, &json!({"version": "1"}), measured, 0.0);
+        for value_len in [1000, 100] {
+            let size = if value_len == 1000 { 0.6 } else { 1.0 };
+            for (mix, write) in [("read-heavy", 0.1), ("balanced", 0.5), ("write-heavy", 0.9)] {
+                let shared = || json!({"value-len": value_len, "mix": mix, "records": 1_000_000});
+                for (pipeline, most) in [(1, 150e3), (16, 800e3)] {
+                    let mut params = with(shared());
+                    params["pipeline"] = json!(pipeline);
+                    let rate = most * part * size * (1.2 - 0.4 * write);
+                    rows.add("rstore.throughput", server, &params, THROUGHPUT, rate);
+                }
+                rows.add("rstore.capacity", server, &with(shared()), THROUGHPUT, 150e3 * part);
+                for percent in [20, 40, 60, 80] {
+                    let mut params = with(shared());
+                    params["load-percent"] = json!(percent);
+                    for (rank, factor) in [
+                        ("p50", 1.0),
+                        ("p99", 3.0),
+                        ("p99.9", 9.0),
+                        ("p99.99", 30.0),
+                        ("max", 90.0),
+                    ] {
+                        let ns = 40e3 * factor / part / (1.0 - f64::from(percent) / 110.0);
+                        for kind in ["get", "put", "latency"] {
+                            let metric = format!("{kind}-{rank}");
+                            rows.add("rstore.tail", server, &params, (&metric, "ns"), ns);
+                        }
+                    }
+                    rows.add("rstore.tail", server, &params, ("send-delay-p99.9", "ns"), 20e3);
+                }
+            }
+            let params = with(json!({"value-len": value_len}));
+            let bytes = f64::from(value_len) + 80.0;
+            rows.add("rstore.memory", server, &params, ("dram", "B/record"), bytes / part);
+            rows.add("rstore.memory", server, &params, ("storage", "B/record"), bytes);
+            let cost = rows.add("rstore.memory", server, &params, ("cost", "$"), 150.0 / part);
+            cost.source = Some(200.0);
+        }
+        for count in [10, 100, 300, 500, 1000] {
+            let (params, rate) = (with(json!({"count": count})), 2e6 * part / f64::from(count));
+            rows.add("rstore.scans", server, &params, THROUGHPUT, rate);
+        }
+        for ended in ["killed", "stopped"] {
+            let params = with(json!({"ended": ended, "records": 10_000_000}));
+            rows.add("rstore.recovery", server, &params, ("first-answer", "ns"), 1e8 / part);
+            rows.add("rstore.recovery", server, &params, ("all-answers", "ns"), 2e8 / part);
+        }
+        rows.add("rstore.scaling", server, &with(json!({"pipeline": 16})), THROUGHPUT, 6e5 * part);
+        let params = with(json!({"before": "rstore.throughput", "value-len": 100}));
+        rows.add("rstore.load", server, &params, THROUGHPUT, 7e5 * part);
+    }
+    for (server, part) in [("halite", 1.0), ("rocksdb", 0.4)] {
+        for distribution in ["uniform", "zipfian"] {
+            for (fill, left) in [(30, 1.0), (90, 0.93)] {
+                let params = json!({"fill": fill, "distribution": distribution});
+                rows.add("rstore.gc", server, &params, THROUGHPUT, 5e5 * part * left);
+                rows.add("rstore.gc-tail", server, &params, ("put-p99.9", "ns"), 4e5 / left / part);
+            }
+            let params = json!({"distribution": distribution});
+            let metric = ("throughput-drop", "%");
+            rows.add("rstore.gc-cost", server, &params, metric, 7.0 / part).source = Some(7.0);
+        }
+        for (fill, optimum) in [(70, 1.88), (80, 2.69), (90, 5.18)] {
+            let params = json!({"fill": fill});
+            let metric = ("collection-amplification", "x");
+            let row = rows.add("rstore.gc-amplification", server, &params, metric, optimum / part);
+            row.limit = Some(optimum);
+            let metric = ("write-amplification", "x");
+            rows.add("rstore.gc-amplification", server, &params, metric, 1.5 * optimum);
         }
     }
 }

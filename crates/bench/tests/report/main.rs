@@ -98,6 +98,12 @@ fn a_whole_run_is_one_file_that_loads_nothing() {
         "Fig. 10:",
         "Fig. 12a:",
         "Fig. 12b, c:",
+        "Lersch, Fig. 5.9a:",
+        "Lersch, Fig. 5.11, 5.12:",
+        "Lersch, Fig. 5.13 to 5.16:",
+        "Lersch, Fig. 5.17:",
+        "Lersch, Fig. 5.18:",
+        "Lersch, Table 5.1:",
     ] {
         assert!(html.contains(&format!("<h4>{figure}")), "{figure}");
     }
@@ -137,7 +143,7 @@ fn number(text: &str) -> f64 {
     let factor = match prefix {
         p if p.starts_with("GB") => 1e9,
         p if p.starts_with("MB") || p.starts_with("M ") || p.starts_with("ms") => 1e6,
-        p if p.starts_with("k ") || p.starts_with("µs") => 1e3,
+        p if p.starts_with("kB") || p.starts_with("k ") || p.starts_with("µs") => 1e3,
         _ => 1.0,
     };
     number.parse::<f64>().expect("a number") * factor

@@ -86,6 +86,41 @@ fn ctrl_c_keeps_what_was_measured_and_marks_it() {
 }
 
 #[test]
+fn servers_are_started_measured_and_ended() {
+    let home = Home::in_memory();
+    let args = ["bench", "rstore", "--quick", "--only", "throughput,recovery,gc,memory,scans"];
+    let more = ["--subject", "halite", "--records", "1000", "--repeats", "1", "--seconds", "0.05"];
+    let table = home.text(&[&args[..], &more, &["--folder", ".", "--json", "rows.json"]].concat());
+    for word in ["rstore.throughput", "first-answer", "collection-amplification", "dram", "keys"] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
+    let of = |row: &&Value| row["experiment"] == "rstore.throughput";
+    for row in rows.as_array().unwrap().iter().filter(of) {
+        assert_eq!(row["subject"], "halite");
+        assert!(row["params"]["durability"].as_str().unwrap().contains("--sync always"));
+    }
+    assert_eq!(last(&rows)["value"], 0.0);
+    assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 1, "folders are left");
+}
+
+#[test]
+fn ctrl_c_ends_servers_and_marks_the_run() {
+    let home = Home::in_memory();
+    let args = ["bench", "rstore", "--only", "throughput", "--subject", "halite"];
+    let more = ["--records", "1000", "--seconds", "3600", "--folder", ".", "--json", "rows.json"];
+    let mut command = home.command(&[&args[..], &more].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
+    assert_eq!(last(&rows)["value"], 1.0);
+    assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 1, "folders are left");
+}
+
+#[test]
 fn wrong_input_is_refused_before_anything_is_measured() {
     let home = Home::in_memory();
     home.file("file", "");
@@ -110,6 +145,13 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("kv --json nowhere/rows.json", 1, "nowhere/rows.json: cannot open it to write JSON"),
         ("kv --report file", 1, "file: cannot write a report into this folder"),
         ("device --profile warp", 2, "optane"),
+        ("rstore --only lag", 2, "there is no experiment `lag`; there is messages, throughput"),
+        ("rstore --subject mysql", 2, "there is no server `mysql`; there is halite, redis-always"),
+        ("rstore --profile optane", 2, "--profile: a profile slows down"),
+        ("rstore --connections 0", 2, "--connections: 0 is not between"),
+        ("rstore --seconds 0", 2, "--seconds: 0 s is not between"),
+        ("rstore --pmem-price=-1", 2, "--pmem-price: -1 is no price"),
+        ("rstore --halite-bin nowhere", 2, "--halite-bin: there is no file nowhere"),
     ] {
         let args: Vec<_> = ["bench"].into_iter().chain(args.split(' ')).collect();
         let ended = home.run(&args);

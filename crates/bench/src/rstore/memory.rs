@@ -1,0 +1,88 @@
+//! Memory (Fig. 5.18 and Table 5.1): what each server takes of DRAM and of storage for a record, and
+//! what that costs.
+//!
+//! DRAM is memory of the process that belongs to no file, less what it takes when it is empty; storage
+//! is what the files of its folder take, what they have allocated ahead included, which counts for much
+//! where there are few records. `cost` is that of as many records as Lersch has, at the prices
+//! of the options.
+
+use super::fleet::{Fleet, with};
+use super::load::{Operations, Workload, insert};
+use super::server::{Server, Subject};
+use super::throughput::{RECORDS, RECORDS_QUICK, VALUE_LENS};
+use crate::{Contender, Result, Run, Sample};
+
+const NAME: &str = "rstore.memory";
+
+/// Bytes that the prices are of.
+const PRICED_BYTES: f64 = (128_u64 << 30) as f64;
+
+/// Bytes of values in Lersch's stores: 16 million of 1000, or 160 million of 100.
+const PAYLOAD_BYTES: f64 = 16e9;
+
+/// Dollars, by subject: for values of 1000 and of 100 bytes (Table 5.1). His Redis kept no log.
+const COSTS: [(&str, [f64; 2]); 5] = [
+    ("halite", [98.0, 227.0]),
+    ("memcached", [207.0, 335.0]),
+    ("redis-always", [200.0, 361.0]),
+    ("redis-everysec", [200.0, 361.0]),
+    ("rocksdb", [160.0, 187.0]),
+];
+
+pub(super) fn plan(fleet: &Fleet, _: &Run<'_>) -> u64 {
+    (VALUE_LENS.len() * fleet.subjects.len()) as u64
+}
+
+pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
+    let records = fleet.options.records(&run.options, RECORDS, RECORDS_QUICK);
+    // The same load takes the same memory: once is enough.
+    let repeats = std::mem::replace(&mut run.options.repeats, 1);
+    let outcome = VALUE_LENS.iter().enumerate().try_for_each(|(place, value_len)| {
+        let operations = Operations::Insert { from: 0 };
+        let (value_len, seed) = (*value_len, run.options.seed);
+        let workload = &Workload { records, value_len, operations, seed };
+        let (folder, interrupted) = (run.options.folder.clone(), run.interrupted());
+        let folder = &folder;
+        let contender = |subject: &'_ Subject| {
+            let (name, subject) = (subject.name(), subject.clone());
+            let durability = subject.durability.clone();
+            let cost = COSTS.iter().find(|(known, _)| *known == name);
+            let contender = Contender::new(name, move || {
+                let launch = fleet.launch(records, value_len);
+                let server = Server::start(&subject, &launch, folder, interrupted)?;
+                let empty = server.dram_bytes();
+                insert(&server.target, workload, 0, fleet.clients(1), interrupted)?;
+                Ok(taken(fleet, &server, workload, empty))
+            });
+            contender
+                .with_source("cost", cost.map(|(_, costs)| costs[place]))
+                .with_param("durability", durability.into())
+        };
+        let mut contenders: Vec<_> = fleet.subjects.iter().map(contender).collect();
+        let params = fleet.params(records, value_len);
+        let params = with(&params, "dram-price", fleet.options.dram_price);
+        let params = with(&params, "pmem-price", fleet.options.pmem_price);
+        run.compare(NAME, &params, &mut contenders)
+    });
+    run.options.repeats = repeats;
+    outcome
+}
+
+/// What a loaded server takes.
+fn taken(fleet: &Fleet, server: &Server, workload: &Workload, empty: u64) -> Vec<Sample> {
+    let records = workload.records as f64;
+    let dram = server.dram_bytes().saturating_sub(empty) as f64 / records;
+    let storage = server.storage_bytes() as f64 / records;
+    let dollars = dram * fleet.options.dram_price + storage * fleet.options.pmem_price;
+    let cost = dollars / PRICED_BYTES * PAYLOAD_BYTES / workload.value_len as f64;
+    let mut samples = vec![
+        Sample::new("dram", "B/record", dram),
+        Sample::new("storage", "B/record", storage),
+        Sample::new("cost", "$", cost),
+    ];
+    // Files grow ahead of what is in them.
+    if let Some(live) = server.info().ok().and_then(|info| info.get("live_bytes").copied()) {
+        samples.push(Sample::new("storage-live", "B/record", live / records));
+    }
+    samples
+}
