@@ -274,7 +274,8 @@ impl Writer {
         let grant = match grown {
             Ok(grant) => grant,
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => return Ok(false),
-            Err(error) => return Err(error),
+            // What is durable of it is not known.
+            Err(error) => return self.poison_by(Err(error)),
         };
         let lives: Result<Vec<_>> = blocks.clone().map(|block| self.map.get(block)).collect();
         let lives = lives?;

@@ -9,8 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use halite_blocks::page::CopyOnWrite;
 use halite_engine::{Engine, EngineOptions};
 use halite_indexlog::IndexLog;
+use halite_lab::blocks::pages::Pages;
 use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
 use halite_pmem::planted::Bug;
 
@@ -18,6 +20,7 @@ use halite_pmem::planted::Bug;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Histories {
     Space,
+    Pages,
     Store(Kind),
 }
 
@@ -32,9 +35,9 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Space, Store};
+    use Histories::{Pages, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
-    use Rules::{Memory, PageCache, Platform};
+    use Rules::{FailingSyncs, Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
         Bug::FlushRoundedDown => ("pmem/src/pool.rs", Space, Memory, 10),
         Bug::WordStoredInHalves => ("pmem/src/words.rs", Space, Memory, 10),
@@ -43,6 +46,10 @@ fn plan(bug: Bug) -> Plan {
         Bug::GrowthNotSynced => ("pmem/src/pool.rs", Space, Memory, 20),
         Bug::SyncMissesLastRange => ("pmem/src/file.rs", Space, PageCache, 10),
         Bug::FoundBytesNotSynced => ("pmem/src/pool.rs", Store(Few), PageCache, 20),
+        Bug::FoundBytesTakenForDirty => ("pmem/src/pool.rs", Store(Few), FailingSyncs, 20),
+        Bug::FailedSyncRepeated => ("pmem/src/syncs.rs", Store(Few), FailingSyncs, 10),
+        Bug::GrowthFailureForgotten => ("pmem/src/pool.rs", Store(Few), FailingSyncs, 60),
+        Bug::PagesFlushedAfterFailure => ("blocks/src/page/ground.rs", Pages, FailingSyncs, 60),
         Bug::CachesMakeFencesNeedless => ("pmem/src/pool.rs", Store(Few), Platform, 10),
         Bug::SuperblockCopiesFencedTogether => ("alloc/src/superblock.rs", Space, Memory, 10),
         Bug::GoodSuperblockWrittenFirst => ("alloc/src/superblock.rs", Space, Memory, 10),
@@ -78,6 +85,7 @@ impl Histories {
     fn name(self) -> String {
         match self {
             Self::Space => "the manager of segments".to_owned(),
+            Self::Pages => "pages, copied on write".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
         }
     }
@@ -86,6 +94,9 @@ impl Histories {
     fn explore(self, rules: Rules, count: u64) -> (Option<Violation>, Tally) {
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
+            Self::Pages => {
+                return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, count);
+            }
             Self::Store(Kind::Few) => &[Kind::Few],
             Self::Store(Kind::Mixed) => &[Kind::Mixed],
             Self::Store(Kind::Blocks) => &[Kind::Blocks],

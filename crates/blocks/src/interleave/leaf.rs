@@ -93,6 +93,8 @@ impl Leaves {
     pub fn format(mut fresh: Fresh) -> Result<Self> {
         let leaves = Self::fit(&fresh);
         assert!(leaves > 0 && fresh.offset().is_multiple_of(LINE), "a range for leaves");
+        // After a sync that failed the leaves that were here may still be there when the pool is opened again.
+        fresh.pool().check_synced()?;
         // Without a seal, what follows is no leaves, however much of it a crash leaves. That there seems
         // to be none now says nothing: a process may have been killed before it was durable.
         fresh.write_words(SEAL_AT, &[0]);
