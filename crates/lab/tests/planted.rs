@@ -48,7 +48,6 @@ fn plan(bug: Bug) -> Plan {
         Bug::FoundBytesNotSynced => ("pmem/src/pool.rs", Store(Few), PageCache, 20),
         Bug::FoundBytesTakenForDirty => ("pmem/src/pool.rs", Store(Few), FailingSyncs, 20),
         Bug::FailedSyncRepeated => ("pmem/src/syncs.rs", Store(Few), FailingSyncs, 10),
-        Bug::GrowthFailureForgotten => ("pmem/src/pool.rs", Store(Few), FailingSyncs, 60),
         Bug::PagesFlushedAfterFailure => ("blocks/src/page/ground.rs", Pages, FailingSyncs, 60),
         Bug::CachesMakeFencesNeedless => ("pmem/src/pool.rs", Store(Few), Platform, 10),
         Bug::SuperblockCopiesFencedTogether => ("alloc/src/superblock.rs", Space, Memory, 10),

@@ -65,7 +65,6 @@ bugs! {
     FoundBytesNotSynced: "What a killed process left in the page cache is not synced on opening.";
     FoundBytesTakenForDirty: "What is found in the page cache is synced on opening, and not written again.";
     FailedSyncRepeated: "A sync that failed is asked for again, and the answer to that counts.";
-    GrowthFailureForgotten: "A sync that failed while the pool grew is not the last one.";
     CachesMakeFencesNeedless: "Where caches persist, nothing is fenced: not what was streamed, either.";
     SuperblockCopiesFencedTogether: "Both copies of the superblock are written before one fence.";
     GoodSuperblockWrittenFirst: "A torn copy of the superblock is mended behind the good one.";

@@ -295,11 +295,8 @@ impl Pool {
             Backing::Medium(medium) => {
                 medium.set_len(path, new)?;
                 let site = Location::caller();
-                let sync = || medium.sync(path, What::SyncFile, site);
-                if planted!(GrowthFailureForgotten) {
-                    sync()?;
-                } else if !planted!(GrowthNotSynced) {
-                    self.0.syncs.sync(path, sync)?;
+                if !planted!(GrowthNotSynced) {
+                    self.0.syncs.sync(path, || medium.sync(path, What::SyncFile, site))?;
                 }
             }
         }
