@@ -107,10 +107,12 @@ impl Cells for Logged {
         let mut cells = Self::new(space, Log::open(log)?, shape);
         // A process may have died before the fence of what makes cells of the space.
         let header = cells.space.flush(0..HEADER_LEN);
-        cells.space.pool().fence_found(&[header])?;
-        if let Some((index, value)) = cells.last_entry()? {
-            let put = cells.put_in_place(index, &value);
-            cells.space.pool().fence([put])?;
+        match cells.last_entry()? {
+            Some((index, value)) => {
+                let put = cells.put_in_place(index, &value);
+                cells.space.pool().fence_found(&[header, put])?;
+            }
+            None => drop(cells.space.pool().fence_found(&[header])?),
         }
         Ok(cells)
     }
