@@ -11,11 +11,11 @@ use crate::{Error, Result, SEGMENT, Segments};
 #[derive(Clone)]
 pub struct Device {
     segments: Arc<Segments>,
-    id: u8,
+    id: u16,
 }
 
 impl Device {
-    pub(crate) fn new(segments: Arc<Segments>, id: u8) -> Self {
+    pub(crate) fn new(segments: Arc<Segments>, id: u16) -> Self {
         Self { segments, id }
     }
 

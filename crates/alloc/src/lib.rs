@@ -37,7 +37,7 @@ pub use superblock::{
     COPIES as SUPERBLOCK_COPIES, COPY_LEN as SUPERBLOCK_LEN, FORMAT_VERSION, ROOT_NAME_LEN_MAX,
     ROOTS_MAX,
 };
-pub use table::GROUP;
+pub use table::{DEVICES_MAX, GROUP};
 
 /// The unit of physical allocation, in bytes.
 pub const SEGMENT: u64 = 2 << 20;

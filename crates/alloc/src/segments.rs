@@ -131,8 +131,12 @@ impl Segments {
     }
 
     /// The logical device with a number.
+    ///
+    /// # Panics
+    /// If the number is not below [`crate::DEVICES_MAX`].
     #[must_use]
-    pub fn device(self: &Arc<Self>, id: u8) -> Device {
+    pub fn device(self: &Arc<Self>, id: u16) -> Device {
+        assert!(id < crate::DEVICES_MAX, "there is no device {id}");
         Device::new(Arc::clone(self), id)
     }
 
@@ -182,7 +186,7 @@ impl Segments {
         self.state.lock().owned.get(&owner).copied()
     }
 
-    pub(crate) fn logical(&self, device: u8) -> Vec<u32> {
+    pub(crate) fn logical(&self, device: u16) -> Vec<u32> {
         let (from, to) = (Owner { device, logical: 0 }, Owner { device, logical: u32::MAX });
         self.state.lock().owned.range(from..=to).map(|(owner, _)| owner.logical).collect()
     }

@@ -3,8 +3,8 @@
 //! One 8-byte word a segment, so that a change is failure-atomic:
 //!
 //! ```text
-//! bits 63..32    31..24   23..16   15..0
-//!      logical   device   used(1)  check
+//! bits 63..32    31..24         23..17          16    15..0
+//!      logical   device's low   device's high   1     check
 //! ```
 //!
 //! A free segment's word is zero. The check is over the other bits, the segment's number and the
@@ -21,10 +21,13 @@ const WORDS_AT: u64 = 64 << 10;
 /// Segments that one table segment describes, itself included: 496 GiB.
 pub const GROUP: u64 = (SEGMENT - WORDS_AT) / 8;
 
+/// Numbers of devices are below this.
+pub const DEVICES_MAX: u16 = 1 << 15;
+
 /// Who owns a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
-    pub(crate) device: u8,
+    pub(crate) device: u16,
     pub(crate) logical: u32,
 }
 
@@ -87,7 +90,8 @@ impl Table {
         if word == 0 {
             return Ok(None);
         }
-        let owner = Owner { device: (word >> 24) as u8, logical: (word >> 32) as u32 };
+        let device = (word >> 24) as u16 & 0xff | ((word >> 17) as u16 & 0x7f) << 8;
+        let owner = Owner { device, logical: (word >> 32) as u32 };
         if word != self.encode(segment, owner) {
             return Err(Error::Damaged {
                 path: words.pool().path().to_owned(),
@@ -121,7 +125,9 @@ impl Table {
     }
 
     fn encode(&self, segment: u64, owner: Owner) -> u64 {
-        let word = u64::from(owner.logical) << 32 | u64::from(owner.device) << 24 | 1 << 16;
+        let device = u64::from(owner.device);
+        let device = (device & 0xff) << 24 | (device >> 8) << 17;
+        let word = u64::from(owner.logical) << 32 | device | 1 << 16;
         let mut input = [0; 16];
         input[..8].copy_from_slice(&segment.to_le_bytes());
         input[8..].copy_from_slice(&word.to_le_bytes());

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_alloc::{Error, FORMAT_VERSION, ROOTS_MAX, SEGMENT, Segments};
+use halite_alloc::{DEVICES_MAX, Error, FORMAT_VERSION, ROOTS_MAX, SEGMENT, Segments};
 use halite_pmem::PoolOptions;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -188,7 +188,7 @@ fn a_file_longer_than_its_superblock_says_is_adopted() {
 proptest! {
     #[test]
     fn a_device_is_a_map_that_survives_reopening(
-        ops in prop::collection::vec((0..3_u8, 0..8_u32, 0..4_u8), 1..60)
+        ops in prop::collection::vec((prop::sample::select(vec![0, 255, 256, DEVICES_MAX - 1]), 0..8_u32, 0..4_u8), 1..60)
     ) {
         let (_folder, path) = folder();
         let mut segments = create(&path, 32);
@@ -212,7 +212,8 @@ proptest! {
                 }
                 _ => {}
             }
-            let found: Vec<_> = (0..3)
+            let found: Vec<_> = [0, 255, 256, DEVICES_MAX - 1]
+                .into_iter()
                 .flat_map(|device| {
                     let logical = segments.device(device).logical_segments();
                     logical.into_iter().map(move |logical| (device, logical))

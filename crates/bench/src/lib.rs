@@ -1,8 +1,8 @@
 //! Measurements of Halite: of the medium, of the building blocks, and of whole stores.
 //!
 //! [`command`] is the command line, which the `halite` command and the program with other people's
-//! stores share. It makes a [`Run`] and hands it to experiments: those of [`blocks`], or the
-//! workloads of [`kv`]. An experiment is a number of comparisons ([`Run::compare`]): in each repeat
+//! stores share. It makes a [`Run`] and hands it to experiments: those of [`blocks`], those
+//! of [`rstore`], or the workloads of [`kv`]. An experiment is a number of comparisons ([`Run::compare`]): in each repeat
 //! its [`Contender`]s take turns, so that what the machine does meanwhile hits all alike. What comes
 //! out are [`Row`]s, which go into a [`table()`] and into JSON.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod machine;
 mod peers;
 mod random;
 mod row;
+pub mod rstore;
 mod run;
 mod scratch;
 mod summary;
@@ -27,6 +28,7 @@ pub use error::{Error, Result};
 pub use experiment::{BLOCKS, DEVICE, Experiment};
 pub use peers::Peers;
 pub use row::{Params, Repeats, Row, Sample};
+pub use rstore::RSTORE;
 pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
 pub use scratch::Scratch;
 pub use summary::Summary;

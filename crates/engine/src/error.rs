@@ -51,6 +51,30 @@ pub enum Error {
         len: usize,
     },
 
+    /// A store cannot have so many partitions.
+    #[error("a store has 1 to {limit} partitions, not {asked}")]
+    Partitions {
+        /// How many were asked for.
+        asked: usize,
+        /// The engine's limit.
+        limit: usize,
+    },
+    /// The bounds of partitions do not ascend from a key that is not empty.
+    #[error("the bounds of partitions have to ascend, and to begin above the empty key")]
+    PartitionBounds,
+    /// There is no room to spread a store's keys over partitions anew.
+    #[error(
+        "the store cannot change from {from} to {to} partitions, which needs room for its live data \
+         twice: {reason}; raise the size limit, or open it with {from}"
+    )]
+    RepartitionFull {
+        /// The partitions that it has.
+        from: usize,
+        /// The partitions that were asked for.
+        to: usize,
+        /// What there was no room for.
+        reason: Box<Error>,
+    },
     /// A key space was dropped, or never existed.
     #[error("there is no such key space: it was dropped, or belongs to another store")]
     NoSuchKeySpace,

@@ -31,7 +31,7 @@ pub use limits::{
 };
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
-pub use options::EngineOptions;
+pub use options::{EngineOptions, Partitioning};
 pub use range::{Direction, KeyRange};
 pub use stats::{Recovery, Stats};
 pub use verify::{Damage, Progress, VerifyReport};
@@ -84,7 +84,8 @@ pub trait Engine: Send + Sync {
     ///
     /// With [`Durability::Immediate`] the operations are durable in the pool's domain on return.
     /// With [`Durability::Deferred`] they are visible on return and durable after the next
-    /// [`Engine::sync`]; a crash before it leaves a prefix of the deferred writes.
+    /// [`Engine::sync`]; a crash before it leaves a prefix of the deferred writes of each partition.
+    /// A batch on several partitions is durable on return in any case.
     ///
     /// # Errors
     /// [`Error::NoSuchKeySpace`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
@@ -104,6 +105,44 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// What the pool reports; the writes are then not durable.
     fn sync(&self) -> Result<()>;
+
+    /// The number of partitions; they are named by their numbers, from zero.
+    fn partitions(&self) -> usize {
+        1
+    }
+
+    /// The partition that has `key`.
+    fn partition_of(&self, _key: &[u8]) -> usize {
+        0
+    }
+
+    /// [`Engine::scan`] of one partition's keys.
+    ///
+    /// # Errors
+    /// As [`Engine::scan`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn scan_partition(
+        &self,
+        _partition: usize,
+        space: KeySpaceId,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Scan> {
+        self.scan(space, range, direction)
+    }
+
+    /// [`Engine::sync`] of one partition's writes.
+    ///
+    /// # Errors
+    /// As [`Engine::sync`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn sync_partition(&self, _partition: usize) -> Result<()> {
+        self.sync()
+    }
 
     /// What the store holds and has done.
     fn stats(&self) -> Stats;

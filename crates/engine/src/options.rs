@@ -3,6 +3,79 @@
 use std::path::PathBuf;
 
 use halite_pmem::PoolOptions;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Error, Result, check_key};
+
+/// How keys are spread over the partitions of a store.
+///
+/// A partition has an index, a log and a collector of its own (Lersch §5.3.1): work on one waits for
+/// none of the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Partitioning {
+    /// By a hash of the key, over so many partitions.
+    Hash(usize),
+    /// By ranges of keys, one partition more than bounds: the keys below the first bound, from each
+    /// bound up to the next, and from the last one on. The bounds ascend.
+    Ranges(Vec<Vec<u8>>),
+}
+
+impl Partitioning {
+    /// The number of partitions.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Hash(count) => *count,
+            Self::Ranges(bounds) => bounds.len() + 1,
+        }
+    }
+
+    /// The partition that has `key`, below [`Partitioning::count`].
+    #[inline]
+    #[must_use]
+    pub fn partition_of(&self, key: &[u8]) -> usize {
+        match self {
+            Self::Hash(1) => 0,
+            // The high half of a product: every partition has as many hashes as any other.
+            Self::Hash(count) => (u128::from(xxh3_64(key)) * *count as u128 >> 64) as usize,
+            Self::Ranges(bounds) => bounds.partition_point(|bound| &bound[..] <= key),
+        }
+    }
+
+    /// The partitions that may have keys of a range.
+    #[must_use]
+    pub fn partitions_of(&self, start: &[u8], end: Option<&[u8]>) -> std::ops::Range<usize> {
+        match self {
+            Self::Hash(count) => 0..*count,
+            Self::Ranges(bounds) => {
+                let last = end
+                    .map_or(bounds.len(), |end| bounds.partition_point(|bound| &bound[..] < end));
+                self.partition_of(start)..last + 1
+            }
+        }
+    }
+
+    /// Checks that there is a partition, and not more than `limit`, and that bounds ascend.
+    ///
+    /// # Errors
+    /// [`Error::Partitions`], [`Error::PartitionBounds`].
+    pub fn check(&self, limit: usize) -> Result<()> {
+        let asked = self.count();
+        if asked == 0 || asked > limit {
+            return Err(Error::Partitions { asked, limit });
+        }
+        let Self::Ranges(bounds) = self else { return Ok(()) };
+        for bound in bounds {
+            check_key(bound)?;
+        }
+        if bounds.first().is_some_and(|first| first.is_empty())
+            || !bounds.is_sorted_by(|a, b| a < b)
+        {
+            return Err(Error::PartitionBounds);
+        }
+        Ok(())
+    }
+}
 
 /// How an engine opens or creates its store.
 #[derive(Debug, Clone)]
@@ -13,4 +86,55 @@ pub struct EngineOptions {
     pub pool_options: PoolOptions,
     /// Whether to create the store if it does not exist.
     pub create: bool,
+    /// How keys are to be spread over partitions, where an engine has some. A store that is otherwise
+    /// is changed when it opens. `None`: as it is, or one partition.
+    pub partitioning: Option<Partitioning>,
+}
+
+impl EngineOptions {
+    /// The store in the pool of this path, created if it does not exist, with defaults for the rest.
+    #[must_use]
+    pub fn new(pool: impl Into<PathBuf>) -> Self {
+        let pool_options = PoolOptions::default();
+        Self { pool: pool.into(), pool_options, create: true, partitioning: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_in_one_of_the_partitions_of_its_range() {
+        let bounds = [&b"b"[..], b"bb", b"d"].map(<[u8]>::to_vec).to_vec();
+        let keys = [&b""[..], b"a", b"b", b"b\0", b"bb", b"c", b"d", b"e"];
+        for partitioning in [Partitioning::Hash(3), Partitioning::Ranges(bounds)] {
+            partitioning.check(4).unwrap();
+            for start in keys {
+                for end in keys.into_iter().map(Some).chain([None]) {
+                    let partitions = partitioning.partitions_of(start, end);
+                    for key in keys.into_iter().filter(|key| *key >= start) {
+                        let partition = partitioning.partition_of(key);
+                        assert!(partition < partitioning.count());
+                        assert!(
+                            end.is_some_and(|end| key >= end) || partitions.contains(&partition)
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_partitioning_is_refused() {
+        let ranges = |bounds: &[&[u8]]| {
+            Partitioning::Ranges(bounds.iter().map(|bound| bound.to_vec()).collect()).check(3)
+        };
+        assert!(matches!(Partitioning::Hash(0).check(3), Err(Error::Partitions { .. })));
+        assert!(matches!(Partitioning::Hash(4).check(3), Err(Error::Partitions { .. })));
+        assert!(matches!(ranges(&[b"b", b"a"]), Err(Error::PartitionBounds)));
+        assert!(matches!(ranges(&[b"a", b"a"]), Err(Error::PartitionBounds)));
+        assert!(matches!(ranges(&[b""]), Err(Error::PartitionBounds)));
+        assert!(ranges(&[b"a", b"b"]).is_ok() && ranges(&[]).is_ok());
+    }
 }

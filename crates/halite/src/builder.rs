@@ -5,7 +5,7 @@ use std::path::Path;
 use halite_engine::EngineOptions;
 use halite_pmem::{PoolOptions, Profile};
 
-use crate::{Database, Domain, ENGINES, Result};
+use crate::{Database, Domain, ENGINES, Partitioning, Result};
 
 /// Options of a database, and the ways to open one.
 ///
@@ -21,11 +21,17 @@ pub struct Builder {
     pub(crate) engine: String,
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
+    pub(crate) partitioning: Option<Partitioning>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { engine: ENGINES[0].to_owned(), pool: PoolOptions::default(), create: true }
+        Self {
+            engine: ENGINES[0].to_owned(),
+            pool: PoolOptions::default(),
+            create: true,
+            partitioning: None,
+        }
     }
 }
 
@@ -48,6 +54,26 @@ impl Builder {
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
+        self
+    }
+
+    /// How keys are spread over partitions, each with an index, a log and a collector of its own: by hash
+    /// over so many of them, or by ranges. Writes to different partitions do not wait for each other.
+    ///
+    /// Without it a new database has one partition, and an existing one those that it has. A database
+    /// that has others is changed while it opens: it needs room for what is alive twice then.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, Partitioning};
+    /// let db = Database::builder().partitioning(Partitioning::Hash(4)).open(&path)?;
+    /// assert_eq!(db.partitions(), 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn partitioning(mut self, partitioning: Partitioning) -> Self {
+        self.partitioning = Some(partitioning);
         self
     }
 
@@ -80,6 +106,7 @@ impl Builder {
             pool: path.join(Database::POOL_FILE),
             pool_options: self.pool.clone(),
             create: self.create,
+            partitioning: self.partitioning.clone(),
         }
     }
 }

@@ -86,6 +86,29 @@ impl Database {
         self.engine.sync()
     }
 
+    /// The number of partitions that keys are spread over.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.engine.partitions()
+    }
+
+    /// The partition that has `key`, in any key space; below [`Database::partitions`].
+    #[must_use]
+    pub fn partition_of(&self, key: impl AsRef<[u8]>) -> usize {
+        self.engine.partition_of(key.as_ref())
+    }
+
+    /// [`Database::sync`] of the writes to one partition.
+    ///
+    /// # Errors
+    /// As [`Database::sync`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn sync_partition(&self, partition: usize) -> Result<()> {
+        self.engine.sync_partition(partition)
+    }
+
     /// What the store holds and has done.
     #[must_use]
     pub fn stats(&self) -> Stats {

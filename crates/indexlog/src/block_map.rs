@@ -13,16 +13,31 @@
 //! The number of its first record (24 bits of it, wrapping) tells the order in which blocks were
 //! opened, and what is missing if that record is. A sealed block's first `used` bytes are records, all
 //! durable before it was sealed.
+//!
+//! Before the words of the blocks, the first segment has two lines for the partition itself: the digest
+//! of the map of a store that was closed, and a record number not far from the newest.
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Error, Result};
 use halite_pmem::{Fenced, Flushed, Pool, Words};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DEVICE, record};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, record};
 
 /// Words in a map segment.
 const WORDS: u32 = (SEGMENT / 8) as u32;
+
+/// Words before those of the blocks.
+const HEAD: u32 = 16;
+
+/// Where the digest is, in bytes: zero while the store is open.
+const DIGEST_AT: u64 = 0;
+
+/// Where the record number is, in bytes; alone in its line.
+const NEAR_AT: u64 = halite_pmem::LINE;
+
+/// The record number is kept without so many of its last bits: 1 Mi.
+const NEAR_BITS: u32 = 20;
 
 /// The numbers of first records wrap at this.
 pub(crate) const FIRSTS: u32 = 1 << 24;
@@ -62,12 +77,11 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// Takes the map segments that exist.
-    pub(crate) fn open(segments: &std::sync::Arc<Segments>) -> Result<Self> {
-        let device = segments.device(MAP_DEVICE);
+    /// Takes the segments of the map device `device` that exist.
+    pub(crate) fn open(segments: &Segments, device: Device, salt: u64) -> Result<Self> {
         let mut map = Self {
             pool: segments.pool().clone(),
-            salt: segments.salt(),
+            salt,
             segments: Vec::new(),
             dirty: Vec::new(),
             device,
@@ -89,7 +103,58 @@ impl BlockMap {
 
     /// Blocks that the map has words for.
     pub(crate) fn len(&self) -> u32 {
-        self.segments.len() as u32 * WORDS
+        (self.segments.len() as u32 * WORDS).saturating_sub(HEAD)
+    }
+
+    /// What seeds the sums of the partition.
+    pub(crate) fn salt(&self) -> u64 {
+        self.salt
+    }
+
+    /// The digest of a store that was closed; zero if it was not.
+    pub(crate) fn closed_digest(&self) -> u64 {
+        self.segments[0].load(DIGEST_AT)
+    }
+
+    /// Stores the digest of the map when the store is closed, and zero when it is open again. One
+    /// fence.
+    #[track_caller]
+    pub(crate) fn set_closed_digest(&self, digest: u64) -> Result<()> {
+        self.set_head(DIGEST_AT, digest)
+    }
+
+    /// A record number that is not far from the newest, so that the map need not have all bits of
+    /// the numbers in it.
+    pub(crate) fn near(&self) -> Result<u64> {
+        let word = self.segments[0].load(NEAR_AT);
+        let near = word >> 16 << NEAR_BITS;
+        if word != self.encode_near(near) {
+            return Err(Error::Damaged {
+                what: "block map, the number of a record".into(),
+                why: format!("the word {word:#018x} does not have its check"),
+            });
+        }
+        Ok(near)
+    }
+
+    /// Stores such a number. One fence.
+    #[track_caller]
+    pub(crate) fn set_near(&self, seq: u64) -> Result<()> {
+        self.set_head(NEAR_AT, self.encode_near(seq))
+    }
+
+    fn encode_near(&self, seq: u64) -> u64 {
+        let word = seq >> NEAR_BITS << 16;
+        // No number, no check: so it is when the map is made.
+        if word == 0 { 0 } else { word | xxh3_64_with_seed(&word.to_le_bytes(), self.salt) >> 48 }
+    }
+
+    #[track_caller]
+    fn set_head(&self, at: u64, word: u64) -> Result<()> {
+        let head = &self.segments[0];
+        head.store(at, word);
+        self.pool.fence([head.flush(at..at + 8)])?;
+        Ok(())
     }
 
     /// Makes room for the words of `blocks` blocks. A new segment costs a fence, and one
@@ -185,7 +250,8 @@ impl BlockMap {
     }
 
     fn word(&self, block: u32) -> (&Words, u64) {
-        (&self.segments[(block / WORDS) as usize], u64::from(block % WORDS) * 8)
+        let at = HEAD + block;
+        (&self.segments[(at / WORDS) as usize], u64::from(at % WORDS) * 8)
     }
 
     fn encode(&self, block: u32, life: Life) -> u64 {
@@ -204,6 +270,7 @@ impl BlockMap {
 
 const _: () = assert!(BLOCK / record::ALIGN < FIRSTS as u64);
 const _: () = assert!(WORDS.is_multiple_of(BLOCKS_PER_SEGMENT));
+const _: () = assert!(HEAD.is_multiple_of(BLOCKS_PER_SEGMENT));
 
 #[cfg(test)]
 mod tests {
@@ -225,7 +292,11 @@ mod tests {
         Extend,
     }
 
-    const OTHER_DEVICE: u8 = 7;
+    const OTHER_DEVICE: u16 = 7;
+
+    fn open_map(segments: &Arc<Segments>) -> halite_engine::Result<BlockMap> {
+        BlockMap::open(segments, segments.device(0), segments.salt())
+    }
 
     fn use_and_release(segments: &Arc<Segments>) -> halite_alloc::Result<()> {
         let device = segments.device(OTHER_DEVICE);
@@ -276,7 +347,7 @@ mod tests {
         fn apply(&self, open: &mut Arc<Segments>, step: &Step) -> Result<(), String> {
             let done = match step {
                 Step::Use => use_and_release(open).map_err(Error::from),
-                Step::Extend => BlockMap::open(open).and_then(|mut map| map.extend(1)),
+                Step::Extend => open_map(open).and_then(|mut map| map.extend(1)),
             };
             done.map_err(|error| error.to_string())
         }
@@ -292,7 +363,7 @@ mod tests {
             let refused = |error: Error| Refusal::Failed(error.to_string());
             let released = open.device(OTHER_DEVICE).retain(|_| false);
             released.map_err(|error| refused(error.into()))?;
-            let map = BlockMap::open(open).map_err(refused)?;
+            let map = open_map(open).map_err(refused)?;
             let used = (0..map.len().min(64)).find(|&block| !matches!(map.get(block), Ok(None)));
             match used {
                 Some(block) => {

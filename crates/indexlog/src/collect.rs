@@ -317,6 +317,8 @@ impl Writer {
             self.poison_by(freed)?;
         }
         (first..first + count).for_each(|block| self.blocks.free(block));
+        let released = self.release_if_spare(first);
+        self.poison_by(released)?;
         Ok(true)
     }
 

@@ -1,48 +1,42 @@
-//! The engine: the contract of `halite-engine`, kept by a view, a writer and the scans between them.
+//! The engine: the contract of `halite-engine`, kept by partitions that know nothing of each other.
+//!
+//! A call goes to the partition that has its key. What concerns several is put together here: batches
+//! (`batch`), scans (`merge`), statistics.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use halite_alloc::Segments;
 use halite_engine::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, KEY_LEN_MAX, KeyRange, KeySpaceId,
-    Op, Progress, Recovery, Result, Scan, Stats, VerifyReport, check_key_space_name,
+    Bytes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
+    Partitioning, Progress, Recovery, Result, Scan, Stats, VerifyReport, check_key_space_name,
 };
-use halite_index::BPlusTree;
 use halite_pmem::Pool;
-use halite_pmem::locks::{Mutex, RwLock};
 
-use crate::BLOCK;
-use crate::block_map::BlockMap;
-use crate::entry::Entry;
-use crate::read::View;
-use crate::recovery::{Recovered, recover};
-use crate::scan::{RangeScan, Scans};
-use crate::write::{CATALOGUE, Writer};
+use crate::batch::{self, Numbers};
+use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
+use crate::merge::Merge;
+use crate::partition::Partition;
+use crate::read::{Space, View};
+use crate::recovery::{Recovered, open_map, recover};
+use crate::repartition::{release_other_generation, repartition};
+use crate::scan::RangeScan;
+use crate::verify::verify;
+use crate::write::{CATALOGUE, INTERNAL};
+use crate::{BLOCK, PARTITIONS_MAX};
 
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
 
-/// The version of the records' form. Version 1 was never released.
-const VERSION: u64 = 3;
-
-/// Bounds of a range that together are longer do not fit a record; see [`expand_long_ranges`].
-const BOUNDS_LEN_MAX: usize = 96 << 10;
+/// The version of the records' form. Earlier ones were never released.
+const VERSION: u64 = 4;
 
 /// An index+log store.
 pub struct IndexLog {
-    shared: Arc<Shared>,
-}
-
-/// What the engine and its scans share; the store closes when the last of them is gone.
-pub(crate) struct Shared {
-    pub(crate) pool: Pool,
-    pub(crate) salt: u64,
-    pub(crate) view: RwLock<View>,
-    pub(crate) scans: Scans,
-    /// Locked before the view.
-    writer: Mutex<Writer>,
+    pool: Pool,
+    partitions: Vec<Arc<Partition>>,
+    partitioning: Partitioning,
+    batches: Numbers,
     recovery: Recovery,
 }
 
@@ -54,147 +48,154 @@ impl IndexLog {
     ///
     /// # Errors
     /// What keeps the pool from being opened ([`Error::Pool`], [`Error::Alloc`]);
-    /// [`Error::OtherEngine`]; [`Error::Damaged`] with the record that is.
+    /// [`Error::OtherEngine`]; [`Error::Damaged`] with the record that is; [`Error::Partitions`],
+    /// [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let started = Instant::now();
+        if let Some(partitioning) = &options.partitioning {
+            partitioning.check(PARTITIONS_MAX)?;
+        }
         let exists = Pool::exists(&options.pool, &options.pool_options);
         let segments = if exists || !options.create {
             Segments::open(&options.pool, &options.pool_options)?
         } else {
             create(options)?
         };
-        match segments.root(ROOT) {
-            Some(VERSION) => {}
-            Some(version) if version > VERSION => {
-                return Err(halite_alloc::Error::FutureVersion {
-                    path: options.pool.clone(),
-                    found: version.try_into().unwrap_or(u32::MAX),
-                    supported: VERSION as u32,
-                }
-                .into());
-            }
-            Some(version) => {
-                return Err(Error::Damaged {
-                    what: "root of the engine".into(),
-                    why: format!("version {version} was never released; version {VERSION} is read"),
-                });
-            }
-            None => {
-                return Err(Error::OtherEngine {
-                    wanted: Self::NAME.into(),
-                    found: "another engine".into(),
-                });
-            }
+        check_version(&segments, options)?;
+        let layout = Layout::read(&segments)?;
+        // The crash lab's medium notes events in their order, so there may be but one.
+        let on_threads = options.pool_options.medium.is_none();
+        let abandoned = release_other_generation(&segments, layout)?;
+        let mut store = Self::open_partitions(&segments, layout, on_threads)?;
+        store.recovery.segments_reclaimed += abandoned;
+        if let Some(wanted) = &options.partitioning
+            && *wanted != store.partitioning
+        {
+            let recovery = store.recovery.clone();
+            store = repartition(&segments, store, layout, wanted, on_threads)?;
+            store.recovery = recovery;
         }
-        let Recovered { writer, view, mut report } = recover(&segments)?;
-        report.duration = started.elapsed();
-        let shared = Shared {
-            pool: segments.pool().clone(),
-            salt: segments.salt(),
-            view: RwLock::new(view),
-            scans: Scans::default(),
-            writer: Mutex::new(writer),
-            recovery: report,
+        store.recovery.duration = started.elapsed();
+        Ok(store)
+    }
+
+    /// Opens the partitions of a layout.
+    pub(crate) fn open_partitions(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        on_threads: bool,
+    ) -> Result<Self> {
+        let Recovered { partitions, report, batch } = recover(segments, layout, on_threads)?;
+        let partitions: Vec<_> = partitions
+            .into_iter()
+            .map(|(writer, view)| Arc::new(Partition::new(writer, view)))
+            .collect();
+        let partitioning = if layout.by_range {
+            Partitioning::Ranges(read_bounds(&partitions)?)
+        } else {
+            Partitioning::Hash(layout.partitions)
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            pool: segments.pool().clone(),
+            partitions,
+            partitioning,
+            batches: Numbers::after(batch),
+            recovery: report,
+        })
+    }
+
+    /// Makes empty partitions, durably.
+    pub(crate) fn make(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        partitioning: &Partitioning,
+        on_threads: bool,
+    ) -> Result<()> {
+        for number in 0..layout.partitions {
+            // Every partition has a map, even an empty one: its absence is damage.
+            open_map(segments, layout.generation, number)?.extend(1)?;
+        }
+        if let Partitioning::Ranges(bounds) = partitioning {
+            let mut made = recover(segments, layout, on_threads)?.partitions;
+            let (writer, view) = made.swap_remove(0);
+            let first = Partition::new(writer, view);
+            let value = encode_bounds(bounds);
+            let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
+            first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
+        }
+        Ok(())
+    }
+
+    fn partition(&self, key: &[u8]) -> &Arc<Partition> {
+        &self.partitions[self.partitioning.partition_of(key)]
     }
 
     /// Writes operations on any key space, the catalogue included.
-    fn write_all(&self, writer: &mut Writer, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        let shared = &self.shared;
-        {
-            let view = shared.view.read();
-            if ops.iter().any(|op| !view.spaces.contains_key(&op.space().0)) {
-                return Err(Error::NoSuchKeySpace);
+    fn write_all(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        let mut parts = batch::lock(&self.partitions, &self.partitioning, ops)?;
+        batch::write(&mut parts, &self.batches, durability)
+    }
+
+    /// The only partition that an operation concerns, if it is so.
+    fn only_partition(&self, op: &Op<'_>) -> Option<usize> {
+        match *op {
+            Op::Put { key, .. } | Op::Delete { key, .. } => {
+                Some(self.partitioning.partition_of(key))
+            }
+            Op::DeleteRange { start, end, .. } => {
+                let concerned = self.partitioning.partitions_of(start, end);
+                (concerned.len() == 1).then_some(concerned.start)
             }
         }
-        let expanded = if ops.iter().any(is_long_range) {
-            expand_long_ranges(&shared.view.read(), ops)
-        } else {
-            Expanded::default()
-        };
-        let ops = expanded.ops(ops);
-        writer.write(&shared.view, &ops, durability, || shared.scans.oldest())
     }
 }
 
 /// Creates a store whose pool appears in its place when it is whole.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
+    let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
+    let layout = Layout::new(0, &partitioning);
     let segments = Segments::create(&options.pool, &options.pool_options)?;
-    // Every store has a map, even an empty one: its absence is damage.
-    BlockMap::open(&segments)?.extend(1)?;
+    let on_threads = options.pool_options.medium.is_none();
+    IndexLog::make(&segments, layout, &partitioning, on_threads)?;
+    layout.write(&segments)?;
     segments.set_root(ROOT, VERSION)?;
     segments.install()?;
     Ok(segments)
 }
 
-/// Whether the bounds of a range are too long for one record.
-fn is_long_range(op: &Op<'_>) -> bool {
-    let Op::DeleteRange { start, end, .. } = *op else { return false };
-    start.len() > KEY_LEN_MAX || start.len() + end.map_or(0, <[u8]>::len) > BOUNDS_LEN_MAX
-}
-
-/// Deletes of the keys in ranges whose bounds are too long for one record, by operation.
-#[derive(Default)]
-struct Expanded(Vec<(usize, Vec<Vec<u8>>)>);
-
-/// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same batch.
-fn expand_long_ranges(view: &View, ops: &[Op<'_>]) -> Expanded {
-    let mut expanded = Vec::new();
-    for (at, op) in ops.iter().enumerate() {
-        let Op::DeleteRange { space, start, end } = *op else { continue };
-        if !is_long_range(op) {
-            continue;
+fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
+    match segments.root(ROOT) {
+        Some(VERSION) => Ok(()),
+        Some(version) if version > VERSION => Err(halite_alloc::Error::FutureVersion {
+            path: options.pool.clone(),
+            found: version.try_into().unwrap_or(u32::MAX),
+            supported: VERSION as u32,
         }
-        let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
-        let mut keys = Vec::new();
-        if let Some(tree) = view.spaces.get(&space.0).map(|space| &space.tree)
-            && !range.is_empty()
-        {
-            let mut cursor = tree.range(start, end);
-            while cursor.next().is_some() {
-                let mut key = Vec::new();
-                cursor.copy_key(&mut key);
-                keys.push(key);
-            }
-        }
-        let earlier = ops[..at].iter().filter_map(|op| match *op {
-            Op::Put { space: of, key, .. } if of == space && range.contains(key) => {
-                Some(key.to_vec())
-            }
-            _ => None,
-        });
-        keys.extend(earlier);
-        expanded.push((at, keys));
-    }
-    Expanded(expanded)
-}
-
-impl Expanded {
-    fn ops<'a>(&'a self, ops: &'a [Op<'a>]) -> Cow<'a, [Op<'a>]> {
-        if self.0.is_empty() {
-            return Cow::Borrowed(ops);
-        }
-        let mut all = Vec::new();
-        let mut expanded = self.0.iter().peekable();
-        for (at, op) in ops.iter().enumerate() {
-            match expanded.next_if(|(expanded_at, _)| *expanded_at == at) {
-                Some((_, keys)) => {
-                    all.extend(keys.iter().map(|key| Op::Delete { space: op.space(), key }));
-                }
-                None => all.push(*op),
-            }
-        }
-        Cow::Owned(all)
+        .into()),
+        Some(version) => Err(Error::Damaged {
+            what: "root of the engine".into(),
+            why: format!("version {version} was never released; version {VERSION} is read"),
+        }),
+        None => Err(Error::OtherEngine {
+            wanted: IndexLog::NAME.into(),
+            found: "another engine".into(),
+        }),
     }
 }
 
-impl Shared {
-    /// The pair of an entry, its value without a copy if it is in one piece.
-    pub(crate) fn read_pair(&self, entry: Entry) -> Result<(Bytes, Bytes)> {
-        let pinned = self.view.read().pin(entry)?;
-        pinned.pair(self.salt)
-    }
+/// The bounds of the partitions' ranges.
+fn read_bounds(partitions: &[Arc<Partition>]) -> Result<Vec<Vec<u8>>> {
+    let first = &partitions[0];
+    let found = first.view.read().live(INTERNAL, BOUNDS_KEY);
+    let value = found.map(|entry| first.read_pair(entry)).transpose()?.map(|(_, value)| value);
+    let bounds = value.and_then(|value| decode_bounds(&value)).filter(|bounds| {
+        bounds.len() + 1 == partitions.len()
+            && Partitioning::Ranges(bounds.clone()).check(PARTITIONS_MAX).is_ok()
+    });
+    bounds.ok_or_else(|| Error::Damaged {
+        what: "bounds of the partitions".into(),
+        why: "they are missing, or not as many ascending keys as there are partitions".into(),
+    })
 }
 
 impl Engine for IndexLog {
@@ -204,33 +205,35 @@ impl Engine for IndexLog {
 
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
+        let first = &self.partitions[0];
         let find = || {
-            let view = self.shared.view.read();
-            view.spaces
-                .iter()
-                .find(|(id, space)| **id != CATALOGUE && &*space.name == name)
-                .map(|(id, _)| KeySpaceId(*id))
+            let view = first.view.read();
+            let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
+            named.filter(|(_, space)| &*space.name == name).map(|(id, _)| KeySpaceId(*id)).next()
         };
         if let Some(found) = find() {
             return Ok(found);
         }
-        let mut writer = self.shared.writer.lock();
+        let mut writer = first.writer.lock();
         if let Some(found) = find() {
             return Ok(found);
         }
         let id = writer.next_space;
         let value = id.to_le_bytes();
         let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
-        self.write_all(&mut writer, &[op], Durability::Immediate)?;
+        first.write(&mut writer, &[op], Durability::Immediate)?;
         writer.next_space += 1;
-        let space = crate::read::Space { name: name.into(), tree: BPlusTree::new() };
-        self.shared.view.write().spaces.insert(id, space);
+        // The first one's last: who finds it there, finds it everywhere.
+        for partition in self.partitions.iter().rev() {
+            let space = Space { name: name.into(), ..Space::default() };
+            partition.view.write().spaces.insert(id, space);
+        }
         Ok(KeySpaceId(id))
     }
 
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        let view = self.shared.view.read();
-        let named = view.spaces.iter().filter(|(id, _)| **id != CATALOGUE);
+        let view = self.partitions[0].view.read();
+        let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
         let mut all: Vec<_> =
             named.map(|(id, space)| (space.name.to_string(), KeySpaceId(*id))).collect();
         all.sort();
@@ -238,96 +241,148 @@ impl Engine for IndexLog {
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
-        let mut writer = self.shared.writer.lock();
-        let name = {
-            let view = self.shared.view.read();
-            let found = view.spaces.get(&space.0).filter(|_| space.0 != CATALOGUE);
-            Arc::clone(&found.ok_or(Error::NoSuchKeySpace)?.name)
-        };
+        let name = Arc::clone(&self.partitions[0].view.read().user_space(space)?.name);
         let ops = [
             Op::DeleteRange { space, start: b"", end: None },
             Op::Delete { space: KeySpaceId(CATALOGUE), key: name.as_bytes() },
         ];
-        // Under the writer's lock: nothing is written between the records and the name.
-        self.write_all(&mut writer, &ops, Durability::Immediate)?;
-        self.shared.view.write().spaces.remove(&space.0);
+        // Under the writers' locks: nothing is written between the records and the name.
+        let mut parts = batch::lock(&self.partitions, &self.partitioning, &ops)?;
+        batch::write(&mut parts, &self.batches, Durability::Immediate)?;
+        for partition in &self.partitions {
+            partition.view.write().spaces.remove(&space.0);
+        }
         Ok(())
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        let pinned = {
-            let view = self.shared.view.read();
-            let Some(entry) = view.user_space(space)?.tree.get_candidate(key) else {
-                return Ok(None);
-            };
-            view.pin(Entry::from_bits(entry))?
-        };
-        pinned.value_of(key, self.shared.salt)
+        self.partition(key).get(space, key)
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
-        Ok(self.shared.view.read().user_space(space)?.tree.len())
+        let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.tree.len());
+        batch::views(&self.partitions, len).into_iter().sum()
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
-        let view = self.shared.view.read();
-        let Some(entry) = view.user_space(space)?.tree.sample(random) else { return Ok(None) };
-        Ok(Some(view.pin_record(Entry::from_bits(entry))?.key()?))
+        let total = self.len(space)?;
+        let mut place = random.checked_rem(total).unwrap_or_default();
+        for partition in &self.partitions {
+            let view = partition.view.read();
+            let tree = &view.user_space(space)?.tree;
+            if place < tree.len() {
+                // Other bits than those that chose the partition.
+                let random = random.rotate_left(32);
+                let Some(entry) = tree.sample(random) else { break };
+                return Ok(Some(view.pin_record(crate::entry::Entry::from_bits(entry))?.key()?));
+            }
+            place -= tree.len();
+        }
+        Ok(None)
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
         for op in ops {
             op.check()?;
-            if op.space().0 == CATALOGUE {
+            if is_internal(op.space().0) {
                 return Err(Error::NoSuchKeySpace);
             }
         }
-        self.write_all(&mut self.shared.writer.lock(), ops, durability)
-    }
-
-    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        self.shared.view.read().user_space(space)?;
-        let scan = RangeScan::begin(&self.shared, space.0, &range, direction);
-        Ok(Box::new(scan.ok_or(Error::NoSuchKeySpace)?))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.shared.writer.lock().sync()
-    }
-
-    fn stats(&self) -> Stats {
-        let shared = &self.shared;
-        let writer = shared.writer.lock();
-        let trees: Vec<_> =
-            shared.view.read().spaces.iter().map(|(id, space)| (*id, space.tree.clone())).collect();
-        let records = trees.iter().filter(|(id, _)| *id != CATALOGUE).map(|(_, tree)| tree.len());
-        let index: usize = trees.iter().map(|(_, tree)| tree.heap_len()).sum();
-        Stats {
-            domain: shared.pool.domain(),
-            records: records.sum(),
-            pool_bytes: shared.pool.len(),
-            pool_bytes_max: shared.pool.len_max(),
-            live_bytes: writer.blocks.live(),
-            dead_bytes: writer.blocks.reclaimable(),
-            free_bytes: u64::from(writer.blocks.free_count()) * BLOCK,
-            index_bytes: (index + writer.tombstones.heap_len()) as u64,
-            user_bytes_written: writer.user_bytes,
-            collected_bytes_moved: writer.moved_bytes,
-            collected_blocks: writer.collected_blocks,
-            unsynced_writes: writer.unsynced(),
-            traffic: shared.pool.traffic(),
-            recovery: shared.recovery.clone(),
+        let first = ops.first().and_then(|op| self.only_partition(op));
+        match first {
+            Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
+                let partition = &self.partitions[at];
+                partition.write(&mut partition.writer.lock(), ops, durability)
+            }
+            None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
+            _ => self.write_all(ops, durability),
         }
     }
 
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        let begin = |partition: &Arc<Partition>, view: &View| {
+            RangeScan::begin(partition, view, space, &range, direction)
+        };
+        let scans: Result<Vec<_>> = batch::views(&self.partitions, begin).into_iter().collect();
+        let mut scans = scans?;
+        Ok(match (scans.len(), &self.partitioning) {
+            (1, _) => Box::new(scans.swap_remove(0)),
+            (_, Partitioning::Hash(_)) => Box::new(Merge::new(scans, direction)),
+            (_, Partitioning::Ranges(_)) => {
+                if direction == Direction::Reverse {
+                    scans.reverse();
+                }
+                Box::new(scans.into_iter().flatten())
+            }
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.partitions.iter().try_for_each(|partition| partition.writer.lock().sync())
+    }
+
+    fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    fn partition_of(&self, key: &[u8]) -> usize {
+        self.partitioning.partition_of(key)
+    }
+
+    fn scan_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Scan> {
+        let partition = &self.partitions[partition];
+        let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
+        Ok(Box::new(scan))
+    }
+
+    fn sync_partition(&self, partition: usize) -> Result<()> {
+        self.partitions[partition].writer.lock().sync()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            domain: self.pool.domain(),
+            pool_bytes: self.pool.len(),
+            pool_bytes_max: self.pool.len_max(),
+            traffic: self.pool.traffic(),
+            recovery: self.recovery.clone(),
+            ..Stats::default()
+        };
+        self.partitions.iter().for_each(|partition| partition.add_stats(&mut stats));
+        stats
+    }
+
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        Ok(self.shared.verify(progress))
+        Ok(verify(&self.partitions, progress))
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // If this fails, the next open finds the log's end by its records, as after a crash.
-        let _ = self.writer.get_mut().close();
+impl Partition {
+    fn add_stats(&self, stats: &mut Stats) {
+        let writer = self.writer.lock();
+        let trees: Vec<_> =
+            self.view.read().spaces.iter().map(|(id, space)| (*id, space.tree.clone())).collect();
+        let records = trees.iter().filter(|(id, _)| !is_internal(*id)).map(|(_, tree)| tree.len());
+        let index: usize = trees.iter().map(|(_, tree)| tree.heap_len()).sum();
+        stats.records += records.sum::<u64>();
+        stats.live_bytes += writer.blocks.live();
+        stats.dead_bytes += writer.blocks.reclaimable();
+        stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
+        stats.index_bytes += (index + writer.tombstones.heap_len()) as u64;
+        stats.user_bytes_written += writer.user_bytes;
+        stats.collected_bytes_moved += writer.moved_bytes;
+        stats.collected_blocks += writer.collected_blocks;
+        stats.unsynced_writes += writer.unsynced();
     }
+}
+
+/// Whether a key space is one that callers do not see.
+fn is_internal(space: u32) -> bool {
+    space == CATALOGUE || space == INTERNAL
 }

@@ -36,17 +36,23 @@
 //! | collection of a block | 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
+mod batch;
 mod block_map;
 mod blocks;
 mod collect;
 mod engine;
 mod entry;
+mod layout;
 mod log;
 mod log_end;
+mod merge;
 mod overflow;
+mod parallel;
+mod partition;
 mod read;
 mod record;
 mod recovery;
+mod repartition;
 mod scan;
 mod tombstones;
 mod verify;
@@ -62,15 +68,37 @@ const BLOCK: u64 = 128 << 10;
 /// Blocks in a segment.
 const BLOCKS_PER_SEGMENT: u32 = (halite_alloc::SEGMENT / BLOCK) as u32;
 
-/// The logical device of the block map.
-const MAP_DEVICE: u8 = 0;
+/// The most partitions that a store has: as many as a batch can name in one word.
+pub const PARTITIONS_MAX: usize = 64;
 
-/// The root that holds the digest of the block map of a store that was closed; zero while it is open.
-const MAP_DIGEST: &str = "indexlog:map";
+/// The logical device of a partition's block map.
+fn map_device(generation: u32, partition: usize) -> u16 {
+    device(generation, partition, 0)
+}
 
-/// The root that holds a record number not far from the newest, so that the map need not hold all bits
-/// of the numbers in it.
-const NEAR: &str = "indexlog:near";
+/// The logical device of a partition's records and values.
+fn data_device(generation: u32, partition: usize) -> u16 {
+    device(generation, partition, 1)
+}
 
-/// The logical device of records and values. (Partitions will have one each.)
-const DATA_DEVICE: u8 = 1;
+/// Devices of a partition. Two are in use, two are for what partitions may have later.
+const DEVICES: u16 = 4;
+
+/// Partitions of odd generations have other devices than those of even ones, so that one can be made
+/// beside the other.
+fn device(generation: u32, partition: usize, number: u16) -> u16 {
+    let partition = (generation % 2) as u16 * PARTITIONS_MAX as u16 + partition as u16;
+    partition * DEVICES + number
+}
+
+/// All devices of some partitions.
+fn device_numbers(
+    generation: u32,
+    partitions: std::ops::Range<usize>,
+) -> impl Iterator<Item = u16> {
+    partitions.flat_map(move |partition| {
+        (0..DEVICES).map(move |number| device(generation, partition, number))
+    })
+}
+
+const _: () = assert!(2 * PARTITIONS_MAX as u16 * DEVICES <= halite_alloc::DEVICES_MAX);

@@ -4,16 +4,19 @@
 //! records end, or where the first number is missing. A record also says up to which number
 //! everything was durable when it was written: a missing one below that is damage, not an
 //! interrupted write.
+//!
+//! Of a batch on several partitions, the end of one log may have a part and that of another not: then
+//! [`cut_undecided`] cuts it off everywhere.
 
 use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_engine::{Error, Result};
-use halite_pmem::{Fresh, planted};
+use halite_pmem::{Fenced, Fresh, planted};
 
 use crate::BLOCK;
+use crate::batch::Batch;
 use crate::block_map::{FIRSTS, Life, State};
-use crate::collect::each_record;
 use crate::log::claim;
 use crate::read::{Readable, View};
 use crate::record::{self, BATCH_ALIGN, Record};
@@ -28,10 +31,20 @@ pub(crate) struct OpenBlock {
     seed: u64,
     /// The first and the last number of the records that follow each other from the start.
     seqs: Option<(u64, u64)>,
-    /// Where each of them ends, and how many of its batch are to follow.
-    records: Vec<(u64, u32)>,
+    /// Each of them.
+    records: Vec<Followed>,
     /// The highest number that something in the block, beyond those records too, proves durable.
     durable: u64,
+}
+
+/// A record of an open block.
+struct Followed {
+    /// Where it ends, in bytes.
+    end: u64,
+    /// How many of its batch are to follow.
+    remaining: u32,
+    /// The batch on several partitions whose part it ends.
+    batch: Option<Batch>,
 }
 
 impl OpenBlock {
@@ -53,7 +66,11 @@ impl OpenBlock {
             seqs = Some((first, record.seq()));
             durable = durable.max(record.durable_before());
             at = record.next_at(at);
-            records.push((at, record.header.remaining.get()));
+            records.push(Followed {
+                end: at,
+                remaining: record.header.remaining.get(),
+                batch: Batch::of(&record),
+            });
         }
         // A later batch that survived may prove that what is missing before it was durable.
         for at in (at.next_multiple_of(BATCH_ALIGN)..BLOCK).step_by(BATCH_ALIGN as usize) {
@@ -70,9 +87,14 @@ impl OpenBlock {
         self.seqs.map_or_else(|| first_near(self.number, near), |(first, _)| first)
     }
 
+    /// The newest batch on several partitions of which the block has a part.
+    pub(crate) fn newest_batch(&self) -> Option<Batch> {
+        self.records.iter().rev().find_map(|record| record.batch)
+    }
+
     /// Where the records end.
     fn end(&self) -> u64 {
-        self.records.last().map_or(0, |(end, _)| *end)
+        self.records.last().map_or(0, |last| last.end)
     }
 }
 
@@ -124,18 +146,32 @@ pub(crate) fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: O
     view.set_block(block, Readable { published, seed });
 }
 
+/// What the sealed blocks of a log say of its end.
+#[derive(Default)]
+pub(crate) struct Sealed {
+    /// The runs of numbers in blocks of the log: first and last, ascending.
+    pub(crate) runs: Vec<(u64, u64)>,
+    /// The highest number that they prove durable.
+    pub(crate) durable: u64,
+    /// The newest batch on several partitions, with its record's number.
+    pub(crate) batch: Option<(u64, Batch)>,
+}
+
 /// Where the log ends, and what lies behind.
 pub(crate) struct Cut {
     /// Open blocks, as they were opened. Of those behind the cut no record is kept.
     pub(crate) blocks: Vec<OpenBlock>,
     pub(crate) records_cut: u64,
+    /// The highest number that is proved durable.
+    durable: u64,
+    sealed_batch: Option<(u64, Batch)>,
 }
 
 impl Cut {
     /// Decides how many records of the open blocks to keep.
-    pub(crate) fn find(writer: &Writer, view: &View, mut open: Vec<OpenBlock>) -> Result<Self> {
-        let (sealed, mut durable) = sealed_runs(writer, view)?;
-        durable = open.iter().map(|open| open.durable).fold(durable, u64::max);
+    pub(crate) fn find(writer: &Writer, sealed: Sealed, mut open: Vec<OpenBlock>) -> Result<Self> {
+        let Sealed { runs: sealed, durable, batch: sealed_batch } = sealed;
+        let durable = open.iter().map(|open| open.durable).fold(durable, u64::max);
         let last = |runs: &mut dyn Iterator<Item = (u64, u64)>| runs.map(|(_, last)| last).max();
         let near = durable
             .max(writer.near)
@@ -164,8 +200,8 @@ impl Cut {
         let is_sealed = |seq| sealed.binary_search_by_key(&seq, |(first, _)| *first).is_ok();
         for open in open.iter_mut().rev() {
             let first = open.seqs.map_or(0, |(first, _)| first);
-            while let Some(&(_, remaining)) = open.records.last()
-                && remaining > u32::from(planted!(BatchWithoutItsEnd)) * u32::MAX
+            while let Some(last) = open.records.last()
+                && last.remaining > u32::from(planted!(BatchWithoutItsEnd)) * u32::MAX
                 && !is_sealed(first + open.records.len() as u64)
             {
                 open.records.pop();
@@ -189,12 +225,41 @@ impl Cut {
             damage.why = format!("{why}, though number {missing} of the log was durable");
             return Err(damage.into());
         }
-        Ok(Self { blocks: open, records_cut })
+        Ok(Self { blocks: open, records_cut, durable, sealed_batch })
     }
 
-    /// Makes the cut durable: first what goes, then what stays, so that a crash in between finds
+    /// The newest batch on several partitions in what is kept, and whether it is the last of the log's
+    /// open blocks.
+    fn batch(&self) -> Option<(Batch, bool)> {
+        let kept = || self.blocks.iter().flat_map(|open| &open.records).rev();
+        let last = kept().next().and_then(|last| last.batch);
+        let newest = kept().find_map(|record| record.batch);
+        newest.or(self.sealed_batch.map(|(_, batch)| batch)).map(|batch| (batch, last.is_some()))
+    }
+
+    /// Cuts off the last batch. Returns whether nothing proves it durable.
+    fn drop_last_batch(&mut self) -> bool {
+        let last = self.blocks.iter().rev().find(|open| !open.records.is_empty());
+        let last = last.and_then(|open| Some(open.seqs?.0 + open.records.len() as u64 - 1));
+        let mut ends = true;
+        for open in self.blocks.iter_mut().rev() {
+            while let Some(record) = open.records.last()
+                && (ends || record.remaining > 0)
+            {
+                ends = false;
+                open.records.pop();
+                self.records_cut += 1;
+            }
+            if !open.records.is_empty() {
+                break;
+            }
+        }
+        last.is_some_and(|last| self.durable < last)
+    }
+
+    /// Makes durable what of the cut goes, and then what stays, so that a crash in between finds
     /// either the same gap again or none.
-    pub(crate) fn apply(self, writer: &mut Writer, view: &mut View) -> Result<()> {
+    pub(crate) fn drop_and_flush(self, writer: &mut Writer) -> Result<Kept> {
         let (kept, mut dropped): (Vec<_>, Vec<_>) =
             self.blocks.into_iter().partition(|open| !open.records.is_empty());
         // The newest first, so that what is left has no hole before it.
@@ -202,11 +267,77 @@ impl Cut {
         if planted!(CutBlocksFreedOldestFirst) {
             dropped.reverse();
         }
-        planted!(
-            CutKeptBeforeDropped,
-            keep(kept, writer, view).and_then(|()| drop_blocks(dropped, writer)),
-            drop_blocks(dropped, writer).and_then(|()| keep(kept, writer, view))
-        )
+        let late = planted!(CutKeptBeforeDropped).then(|| std::mem::take(&mut dropped));
+        drop_blocks(dropped, writer)?;
+        // The process may have died where the power did not: what was read may not be durable yet.
+        let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
+        let flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
+        let proofs = writer.pool.fence_found(&flushed)?;
+        Ok(Kept { blocks: kept.into_iter().zip(proofs).collect(), late: late.unwrap_or_default() })
+    }
+}
+
+/// Cuts off batches that lack a part in one of their partitions: the power was cut within the fence that
+/// all parts wait for.
+///
+/// # Errors
+/// [`Error::Damaged`] if such a batch was durable.
+pub(crate) fn cut_undecided(cuts: &mut [Cut]) -> Result<()> {
+    loop {
+        let newest: Vec<_> = cuts.iter().map(Cut::batch).collect();
+        let lacks = |batch: Batch| {
+            batch.participants().find(|&at| {
+                newest.get(at).is_none_or(|newest| {
+                    newest.is_none_or(|(newest, _)| newest.number < batch.number)
+                })
+            })
+        };
+        let undecided = (0..).zip(&newest).find_map(|(at, newest)| {
+            let (batch, is_last) = (*newest)?;
+            Some((at, batch, is_last, lacks(batch)?))
+        });
+        let Some((at, batch, is_last, lacking)) = undecided else { return Ok(()) };
+        let at: usize = at;
+        if !is_last || !cuts[at].drop_last_batch() {
+            return Err(Error::Damaged {
+                what: format!("log of partition {lacking}"),
+                why: format!(
+                    "its part of batch {} is not there, though it was durable",
+                    batch.number
+                ),
+            });
+        }
+        if planted!(BatchCutInOnePartition) {
+            return Ok(());
+        }
+    }
+}
+
+/// What the cut leaves of open blocks, durable.
+pub(crate) struct Kept {
+    blocks: Vec<(OpenBlock, Fenced)>,
+    /// Blocks behind the cut that are freed too late.
+    late: Vec<OpenBlock>,
+}
+
+impl Kept {
+    /// Seals the blocks, when those of all partitions are durable. Returns them.
+    pub(crate) fn seal(self, writer: &mut Writer, view: &mut View) -> Result<Vec<u32>> {
+        if self.blocks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sealed = Vec::new();
+        for (open, proof) in self.blocks {
+            let incarnation = writer.blocks.incarnation(open.block);
+            let life = Life { state: State::Sealed(open.end()), incarnation };
+            writer.map.set(open.block, life, Some(&proof));
+            let (end, seed) = (open.end(), open.seed);
+            sealed.push(open.block);
+            take(view, open.block, open.fresh, end, Some(seed));
+        }
+        writer.fence_with_map(Vec::new())?;
+        drop_blocks(self.late, writer)?;
+        Ok(sealed)
     }
 }
 
@@ -219,48 +350,6 @@ fn drop_blocks(dropped: Vec<OpenBlock>, writer: &mut Writer) -> Result<()> {
         writer.fence_with_map(Vec::new())?;
     }
     Ok(())
-}
-
-/// Makes the records before the cut durable and seals their blocks.
-fn keep(kept: Vec<OpenBlock>, writer: &mut Writer, view: &mut View) -> Result<()> {
-    if kept.is_empty() {
-        return Ok(());
-    }
-    // The process may have died where the power did not: what was read may not be durable yet.
-    let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
-    let flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
-    let proofs = writer.pool.fence_found(&flushed)?;
-    for (open, proof) in kept.into_iter().zip(&proofs) {
-        let incarnation = writer.blocks.incarnation(open.block);
-        let life = Life { state: State::Sealed(open.end()), incarnation };
-        writer.map.set(open.block, life, Some(proof));
-        let (end, seed) = (open.end(), open.seed);
-        take(view, open.block, open.fresh, end, Some(seed));
-    }
-    writer.fence_with_map(Vec::new())?;
-    Ok(())
-}
-
-/// The runs of numbers in sealed blocks of the log, (first, last) ascending; and the highest number
-/// that they prove durable.
-fn sealed_runs(writer: &Writer, view: &View) -> Result<(Vec<(u64, u64)>, u64)> {
-    let (mut runs, mut durable) = (Vec::new(), 0);
-    for block in 0..writer.blocks.len() {
-        let Some(Readable { published, seed: Some(seed) }) = view.block(block) else { continue };
-        let mut run: Option<(u64, u64)> = None;
-        let bytes = published.bytes();
-        if Record::read(bytes, *seed).is_ok_and(|record| record.is_relocated()) {
-            continue;
-        }
-        each_record(bytes, *seed, block, |_, record, _| {
-            run = Some((run.map_or(record.seq(), |(first, _)| first), record.seq()));
-            // The fence that let the block be sealed was behind all of its batches.
-            durable = durable.max(record.seq() + u64::from(record.header.remaining.get()));
-        })?;
-        runs.extend(run);
-    }
-    runs.sort_unstable();
-    Ok((runs, durable))
 }
 
 /// Follows sealed blocks from number `seq` on, up to `until`.

@@ -10,7 +10,7 @@ use halite_pmem::{Pinned, Published};
 
 use crate::entry::Entry;
 use crate::record::{self, Record};
-use crate::write::CATALOGUE;
+use crate::write::{CATALOGUE, INTERNAL};
 
 /// The state that readers see. Writers change it under its lock, after their records are durable
 /// (or, deferred, written).
@@ -24,6 +24,7 @@ pub(crate) struct View {
 }
 
 /// A key space.
+#[derive(Default)]
 pub(crate) struct Space {
     pub(crate) name: Arc<str>,
     pub(crate) tree: BPlusTree,
@@ -40,7 +41,8 @@ pub(crate) struct Readable {
 impl View {
     /// A key space that callers may use.
     pub(crate) fn user_space(&self, space: KeySpaceId) -> Result<&Space> {
-        self.spaces.get(&space.0).filter(|_| space.0 != CATALOGUE).ok_or(Error::NoSuchKeySpace)
+        let is_internal = space.0 == CATALOGUE || space.0 == INTERNAL;
+        self.spaces.get(&space.0).filter(|_| !is_internal).ok_or(Error::NoSuchKeySpace)
     }
 
     /// The entry of a live key.

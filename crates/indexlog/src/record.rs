@@ -278,6 +278,11 @@ impl<'a> Record<'a> {
         U32::read_from_prefix(self.body).map_or(0, |(len, _)| len.get() as usize)
     }
 
+    /// The value, if it is inline.
+    pub(crate) fn inline_value(&self) -> Option<&'a [u8]> {
+        (!self.has_overflow()).then_some(self.body)
+    }
+
     /// Bytes of the record before an inline value.
     pub(crate) fn value_at(&self) -> usize {
         FIXED + self.key.len()

@@ -1,80 +1,168 @@
-//! Opening a store: from what a crash left to a writer and a view.
+//! Opening a store: from what a crash left to a writer and a view for each partition.
 //!
 //! 1. Read the map. Take every block that holds records and check every record in it. In a sealed
 //!    block each must be whole; in an open one the records end where they end.
-//! 2. Find the log's end and cut what is behind it (`log_end`).
-//! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed and sealed.
-//!    A crash here is met again by the same rules.
+//! 2. Find the log's end (`log_end`), and decide which batches on several partitions are whole.
+//! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
+//!    so in all partitions, it is sealed. A crash here is met again by the same rules.
 //! 4. Sort what was found by key, and build the index, the tombstones and the accounts from it.
+//!
+//! All partitions take each step at the same time, on threads of their own.
 
 use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_engine::{Error, Recovery, Result};
 use halite_index::BPlusTree;
+use halite_pmem::planted;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::batch::Batch;
 use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::{Blocks, Use};
+use crate::blocks::Use;
 use crate::collect::each_record;
 use crate::entry::Entry;
+use crate::layout::Layout;
 use crate::log::claim;
-use crate::log_end::{Cut, take, take_sealed_blocks};
+use crate::log_end::{Cut, Kept, OpenBlock, Sealed, cut_undecided, take, take_sealed_blocks};
+use crate::parallel::each;
 use crate::read::{Readable, Space, View, piece_damage};
 use crate::record::{Kind, Record};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones};
-use crate::write::{CATALOGUE, Writer};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, DATA_DEVICE, MAP_DIGEST};
+use crate::write::{CATALOGUE, INTERNAL, Writer};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, data_device, map_device};
 
-/// A store that was opened.
-pub(crate) struct Recovered {
-    pub(crate) writer: Writer,
-    pub(crate) view: View,
-    pub(crate) report: Recovery,
+/// What seeds the sums of a partition: its own, so that a segment that was another's before has
+/// nothing that it could take for its own.
+pub(crate) fn salt_of(segments: &Segments, device: u16) -> u64 {
+    match device {
+        0 => segments.salt(),
+        _ => xxh3_64_with_seed(&device.to_le_bytes(), segments.salt()),
+    }
 }
 
-/// Opens the store in `segments`.
+/// The map of a partition.
+pub(crate) fn open_map(
+    segments: &Arc<Segments>,
+    generation: u32,
+    number: usize,
+) -> Result<BlockMap> {
+    let device = map_device(generation, number);
+    BlockMap::open(segments, segments.device(device), salt_of(segments, device))
+}
+
+/// All partitions of a store, opened.
+pub(crate) struct Recovered {
+    pub(crate) partitions: Vec<(Writer, View)>,
+    pub(crate) report: Recovery,
+    /// The highest number of a batch on several partitions.
+    pub(crate) batch: u64,
+}
+
+/// Opens the partitions of the store in `segments`.
 ///
 /// # Errors
 /// [`Error::Damaged`]; what the pool reports.
-pub(crate) fn recover(segments: &Arc<Segments>) -> Result<Recovered> {
-    let map = BlockMap::open(segments)?;
-    if map.len() == 0 {
-        return Err(Error::Damaged {
-            what: "block map".into(),
-            why: "the allocation table does not have it".into(),
-        });
+pub(crate) fn recover(
+    segments: &Arc<Segments>,
+    layout: Layout,
+    on_threads: bool,
+) -> Result<Recovered> {
+    let numbers: Vec<_> = (0..layout.partitions).collect();
+    let found = each(numbers, on_threads, |_, number| {
+        Recovering::find(segments, layout.generation, number)
+    })?;
+    let mut report = Recovery::default();
+    let (mut recovering, mut cuts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let batches = recovering.iter().filter_map(|partition| partition.batch);
+    let batch = batches.map(|batch| batch.number).max().unwrap_or_default();
+    if !planted!(BatchKeptInParts) {
+        cut_undecided(&mut cuts)?;
     }
-    // A store that was closed is as it was then.
-    if let Some(digest) = segments.root(MAP_DIGEST).filter(|&digest| digest != 0) {
-        if digest != map.digest() {
+    report.clean = cuts.iter().all(|cut| cut.blocks.is_empty());
+    report.records_cut = cuts.iter().map(|cut| cut.records_cut).sum();
+
+    let cut: Vec<_> = recovering.iter_mut().zip(cuts).collect();
+    let kept = each(cut, on_threads, |_, (partition, cut): (&mut Recovering, Cut)| {
+        cut.drop_and_flush(&mut partition.writer)
+    })?;
+    let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
+    let built = each(kept, on_threads, |_, (partition, kept)| partition.build(kept))?;
+
+    let mut partitions = Vec::new();
+    for (writer, view, records_read) in built {
+        report.records_read += records_read;
+        partitions.push((writer, view));
+    }
+    name_spaces(&mut partitions)?;
+    let taken = each(partitions.iter_mut().collect(), on_threads, |_, (writer, view)| {
+        take_values(writer, view)?;
+        if layout.partitions > 1 {
+            writer.share_pool()?;
+        }
+        writer.release_empty_segments()
+    })?;
+    report.segments_reclaimed = taken.into_iter().sum();
+    Ok(Recovered { partitions, report, batch })
+}
+
+/// A partition on its way.
+struct Recovering {
+    writer: Writer,
+    view: View,
+    found: FoundAll,
+    /// The newest batch on several partitions of which there is anything.
+    batch: Option<Batch>,
+}
+
+impl Recovering {
+    /// Reads everything, and finds the log's end.
+    fn find(segments: &Arc<Segments>, generation: u32, number: usize) -> Result<(Self, Cut)> {
+        let map = open_map(segments, generation, number)?;
+        if map.len() == 0 {
             return Err(Error::Damaged {
-                what: "block map".into(),
-                why: "it is not as it was when the store was closed".into(),
+                what: format!("block map of partition {number}"),
+                why: "the allocation table does not have it".into(),
             });
         }
-        segments.set_root(MAP_DIGEST, 0)?;
+        // A store that was closed is as it was then.
+        let digest = map.closed_digest();
+        if digest != 0 {
+            if digest != map.digest() {
+                return Err(Error::Damaged {
+                    what: "block map".into(),
+                    why: "it is not as it was when the store was closed".into(),
+                });
+            }
+            map.set_closed_digest(0)?;
+        }
+        let device = segments.device(data_device(generation, number));
+        let mut writer = Writer::new(segments, device, map)?;
+        let mut view = View::default();
+        let lives = read_map(&mut writer, segments)?;
+        let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
+        let mut found = FoundAll::default();
+        let sealed = found.read_sealed(&view, writer.blocks.len())?;
+        let in_open = open.iter().filter_map(OpenBlock::newest_batch);
+        let in_sealed = sealed.batch.map(|(_, batch)| batch);
+        let batch = in_open.chain(in_sealed).max_by_key(|batch| batch.number);
+        let cut = Cut::find(&writer, sealed, open)?;
+        Ok((Self { writer, view, found, batch }, cut))
     }
-    let device = segments.device(DATA_DEVICE);
-    let mut writer = Writer::new(segments, device, map)?;
-    let mut view = View::default();
-    let mut report = Recovery::default();
 
-    let lives = read_map(&mut writer, segments)?;
-    let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
-    let cut = Cut::find(&writer, &view, open)?;
-    report.clean = cut.blocks.is_empty();
-    report.records_cut = cut.records_cut;
-    cut.apply(&mut writer, &mut view)?;
-
-    let mut found = find_records(&view, &writer.blocks)?;
-    report.records_read = found.records.len() as u64 + found.ranges.len() as u64;
-    writer.next_seq = found.seq_max + 1;
-    writer.durable_seq = found.seq_max;
-    found.records.sort_unstable_by(|a, b| a.cmp(b, &view));
-    build(found, &mut writer, &mut view)?;
-    take_values(&mut writer, &mut view)?;
-    report.segments_reclaimed = release_empty_segments(&mut writer)?;
-    Ok(Recovered { writer, view, report })
+    /// Builds the index, the tombstones and the accounts.
+    fn build(self, kept: Kept) -> Result<(Writer, View, u64)> {
+        let Self { mut writer, mut view, mut found, .. } = self;
+        for block in kept.seal(&mut writer, &mut view)? {
+            found.read_block(&view, block, |_, _| {})?;
+        }
+        let records_read = found.records.len() as u64 + found.ranges.len() as u64;
+        writer.next_seq = found.seq_max + 1;
+        writer.durable_seq = found.seq_max;
+        found.records.sort_unstable_by(|a, b| a.cmp(b, &view));
+        build(found, &mut writer, &mut view);
+        Ok((writer, view, records_read))
+    }
 }
 
 /// Reads the lives of all blocks and adds the segments that exist.
@@ -184,6 +272,7 @@ impl Found {
 }
 
 /// Everything that the blocks hold.
+#[derive(Default)]
 struct FoundAll {
     records: Vec<Found>,
     /// Key space, whether it is a copy, and the tombstone.
@@ -191,13 +280,44 @@ struct FoundAll {
     seq_max: u64,
 }
 
-fn find_records(view: &View, blocks: &Blocks) -> Result<FoundAll> {
-    let mut found = FoundAll { records: Vec::new(), ranges: Vec::new(), seq_max: 0 };
-    for block in 0..blocks.len() {
-        let Some(Readable { published, seed: Some(seed) }) = view.block(block) else { continue };
-        let bytes = published.bytes();
-        each_record(bytes, *seed, block, |at, record, footprint| {
-            found.seq_max = found.seq_max.max(record.seq());
+impl FoundAll {
+    /// Reads the blocks that are in use, all of them sealed.
+    fn read_sealed(&mut self, view: &View, blocks: u32) -> Result<Sealed> {
+        let mut sealed = Sealed::default();
+        for block in 0..blocks {
+            let mut run: Option<(u64, u64)> = None;
+            self.read_block(view, block, |record, batch| {
+                if let Some(batch) = batch {
+                    let found = (record.seq(), batch);
+                    let newer = sealed.batch.is_none_or(|(seq, _)| seq < found.0);
+                    sealed.batch = if newer { Some(found) } else { sealed.batch };
+                }
+                if !record.is_relocated() {
+                    run = Some((run.map_or(record.seq(), |(first, _)| first), record.seq()));
+                    // The fence that let the block be sealed was behind all of its batches.
+                    let last = record.seq() + u64::from(record.header.remaining.get());
+                    sealed.durable = sealed.durable.max(last);
+                }
+            })?;
+            sealed.runs.extend(run);
+        }
+        sealed.runs.sort_unstable();
+        Ok(sealed)
+    }
+
+    /// Adds the records of a block, if it is one of records.
+    fn read_block(
+        &mut self,
+        view: &View,
+        block: u32,
+        mut visit: impl FnMut(&Record<'_>, Option<Batch>),
+    ) -> Result<()> {
+        let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
+            return Ok(());
+        };
+        each_record(published.bytes(), *seed, block, |at, record, footprint| {
+            visit(&record, Batch::of(&record));
+            self.seq_max = self.seq_max.max(record.seq());
             let entry = Entry::new(block, at, footprint, record.has_overflow());
             if record.kind == Kind::DeleteRange {
                 let tombstone = RangeTombstone {
@@ -207,17 +327,16 @@ fn find_records(view: &View, blocks: &Blocks) -> Result<FoundAll> {
                     entry,
                     stale: Stale::default(),
                 };
-                found.ranges.push((record.header.space.get(), record.is_relocated(), tombstone));
+                self.ranges.push((record.header.space.get(), record.is_relocated(), tombstone));
             } else {
-                found.records.push(Found::new(at, &record, entry));
+                self.records.push(Found::new(at, &record, entry));
             }
-        })?;
+        })
     }
-    Ok(found)
 }
 
 /// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
+fn build(found: FoundAll, writer: &mut Writer, view: &mut View) {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
     // Of one and its copy the copy, as for other records.
@@ -255,57 +374,59 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
     }
     writer.tombstones = tombstones;
-    name_spaces(writer, view)?;
+    view.spaces.entry(INTERNAL).or_default();
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
             // What the block has behind its records can only be had by collecting it.
             writer.blocks.seal(block, BLOCK);
         }
     }
+}
+
+/// Gives the key spaces of all partitions the names that the first one's catalogue has for them.
+fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
+    let mut named = Vec::new();
+    for (number, (writer, view)) in partitions.iter_mut().enumerate() {
+        if number == 0 {
+            named = read_catalogue(writer, view)?;
+        }
+        for (id, name) in &named {
+            view.spaces.entry(*id).or_default().name = Arc::clone(name);
+            writer.next_space = writer.next_space.max(id.saturating_add(1));
+        }
+        let is_internal = |id: u32| id == CATALOGUE || id == INTERNAL;
+        let unnamed = |(id, space): (&u32, &Space)| {
+            (!is_internal(*id) && space.name.is_empty() && !space.tree.is_empty()).then_some(*id)
+        };
+        if let Some(id) = view.spaces.iter().find_map(unnamed) {
+            return Err(Error::Damaged {
+                what: format!("key space {id}"),
+                why: "it has records and no name".into(),
+            });
+        }
+        view.spaces.retain(|id, space| is_internal(*id) || !space.name.is_empty());
+    }
     Ok(())
 }
 
-/// Gives the key spaces the names that the catalogue has for them.
-fn name_spaces(writer: &mut Writer, view: &mut View) -> Result<()> {
-    let catalogue = view
-        .spaces
-        .entry(CATALOGUE)
-        .or_insert_with(|| Space { name: "".into(), tree: BPlusTree::new() });
+/// The key spaces in the catalogue, with their names.
+fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>)>> {
+    let catalogue = view.spaces.entry(CATALOGUE).or_default();
     let entries: Vec<_> = catalogue.tree.range(b"", None).map(Entry::from_bits).collect();
+    let mut named = Vec::new();
     for entry in entries {
-        let (name, id) = {
-            let pinned = view.pin(entry)?;
-            let (name, value) = pinned.pair(writer.salt)?;
-            let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
-            (
-                String::from_utf8(name.to_vec()).ok(),
-                id.filter(|&id| id != CATALOGUE && id != u32::MAX),
-            )
-        };
-        let (Some(name), Some(id)) = (name, id) else {
+        let (name, value) = view.pin(entry)?.pair(writer.salt)?;
+        let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
+        let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
+        let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
             return Err(Error::Damaged {
                 what: "the catalogue of key spaces".into(),
                 why: "an entry is not a name and a number".into(),
             });
         };
-        let space = view
-            .spaces
-            .entry(id)
-            .or_insert_with(|| Space { name: "".into(), tree: BPlusTree::new() });
-        space.name = name.into();
-        writer.next_space = writer.next_space.max(id.saturating_add(1));
+        named.push((id, name.into()));
     }
-    let unnamed = |(id, space): (&u32, &Space)| {
-        (*id != CATALOGUE && space.name.is_empty() && !space.tree.is_empty()).then_some(*id)
-    };
-    if let Some(id) = view.spaces.iter().find_map(unnamed) {
-        return Err(Error::Damaged {
-            what: format!("key space {id}"),
-            why: "it has records and no name".into(),
-        });
-    }
-    view.spaces.retain(|id, space| *id == CATALOGUE || !space.name.is_empty());
-    Ok(())
+    Ok(named)
 }
 
 /// Takes the blocks of large values that live records refer to.
@@ -330,19 +451,4 @@ fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Gives segments back that nothing is in: allocated before a crash and never used, or emptied.
-fn release_empty_segments(writer: &mut Writer) -> Result<u64> {
-    let Writer { device, blocks, .. } = writer;
-    let mut released = Vec::new();
-    let count = device.retain(|segment| {
-        let keep = !blocks.is_segment_free(segment);
-        if !keep {
-            released.push(segment);
-        }
-        keep
-    })?;
-    released.into_iter().for_each(|segment| blocks.remove_segment(segment));
-    Ok(count)
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use halite_engine::{Bytes, Direction, KeyRange, Result};
+use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Result};
 use halite_index::Cursor;
 use halite_pmem::locks::Mutex;
 
-use crate::engine::Shared;
 use crate::entry::Entry;
+use crate::partition::Partition;
+use crate::read::View;
 
 /// The scans that are under way, by the epoch of the view in which each began.
 #[derive(Default)]
@@ -37,22 +38,23 @@ impl Scans {
     }
 }
 
-/// A scan of one key space.
+/// A scan of one key space of one partition.
 pub(crate) struct RangeScan {
-    shared: Arc<Shared>,
+    partition: Arc<Partition>,
     cursor: Cursor,
     epoch: u64,
 }
 
 impl RangeScan {
+    /// Begins a scan of what `view`, the partition's, shows while it is locked.
     pub(crate) fn begin(
-        shared: &Arc<Shared>,
-        space: u32,
+        partition: &Arc<Partition>,
+        view: &View,
+        space: KeySpaceId,
         range: &KeyRange,
         direction: Direction,
-    ) -> Option<Self> {
-        let view = shared.view.read();
-        let tree = &view.spaces.get(&space)?.tree;
+    ) -> Result<Self> {
+        let tree = &view.user_space(space)?.tree;
         let (start, end) = (range.start(), range.end());
         // An empty range is not a tree's concern.
         let end = if range.is_empty() { Some(start) } else { end };
@@ -62,8 +64,8 @@ impl RangeScan {
         };
         let epoch = view.epoch;
         // Under the view's lock: nothing goes out of sight between the snapshot and this.
-        shared.scans.begin(epoch);
-        Some(Self { shared: Arc::clone(shared), cursor, epoch })
+        partition.scans.begin(epoch);
+        Ok(Self { partition: Arc::clone(partition), cursor, epoch })
     }
 }
 
@@ -72,12 +74,12 @@ impl Iterator for RangeScan {
 
     fn next(&mut self) -> Option<Self::Item> {
         let entry = Entry::from_bits(self.cursor.next()?);
-        Some(self.shared.read_pair(entry))
+        Some(self.partition.read_pair(entry))
     }
 }
 
 impl Drop for RangeScan {
     fn drop(&mut self) {
-        self.shared.scans.end(self.epoch);
+        self.partition.scans.end(self.epoch);
     }
 }

@@ -1,38 +1,54 @@
 //! Verification: every record of every block, and every piece of every live value.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_engine::{Progress, VerifyReport};
 
-use crate::engine::Shared;
+use crate::partition::Partition;
 use crate::read::{View, piece_damage};
 use crate::record::{self, Record};
 
-impl Shared {
-    pub(crate) fn verify(&self, progress: Progress<'_>) -> VerifyReport {
-        let mut report = VerifyReport { complete: true, ..VerifyReport::default() };
-        let (blocks, total) = {
-            let view = self.view.read();
-            let blocks = view.record_blocks();
-            let total = blocks.iter().filter_map(|&block| Some(view.block(block)?.published.len()));
-            let total: u64 = total.sum();
-            (blocks, total)
-        };
-        let mut done = 0;
+/// Verifies all partitions, one after the other.
+pub(crate) fn verify(partitions: &[Arc<Partition>], progress: Progress<'_>) -> VerifyReport {
+    let mut report = VerifyReport { complete: true, ..VerifyReport::default() };
+    let total = partitions.iter().map(|partition| partition.record_bytes()).sum();
+    let mut done = 0;
+    for partition in partitions {
+        partition.verify(&mut report, &mut |bytes| {
+            done += bytes;
+            progress(done, done.max(total))
+        });
+        if !report.complete {
+            break;
+        }
+    }
+    report
+}
+
+impl Partition {
+    /// Bytes of blocks of records.
+    fn record_bytes(&self) -> u64 {
+        let view = self.view.read();
+        let blocks = view.record_blocks().into_iter();
+        blocks.filter_map(|block| Some(view.block(block)?.published.len())).sum()
+    }
+
+    /// Verifies this partition; `advance` is told how many bytes more were looked at.
+    fn verify(&self, report: &mut VerifyReport, advance: &mut dyn FnMut(u64) -> ControlFlow<()>) {
+        let blocks = self.view.read().record_blocks();
         for block in blocks {
             // A block that was freed meanwhile has nothing to check; one that is held stays as it is.
             let Some(readable) = self.view.read().block(block).cloned() else { continue };
             let Some(seed) = readable.seed else { continue };
             let bytes = readable.published.bytes();
-            self.verify_block(block, bytes, seed, &mut report);
-            done += bytes.len() as u64;
-            if progress(done, total.max(done)) == ControlFlow::Break(()) {
+            self.verify_block(block, bytes, seed, report);
+            if advance(bytes.len() as u64) == ControlFlow::Break(()) {
                 report.complete = false;
-                break;
+                return;
             }
         }
-        report
     }
 
     fn verify_block(&self, block: u32, bytes: &[u8], seed: u64, report: &mut VerifyReport) {

@@ -6,7 +6,6 @@
 //! durable, so the writer takes no more writes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
@@ -22,7 +21,7 @@ use crate::overflow::{self, Unfenced};
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, Kind, PIECES_MAX, Piece};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones, drain_range};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, MAP_DIGEST, NEAR};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
 const BATCH_LEN_MAX: u64 = 256 << 20;
@@ -37,8 +36,11 @@ const UNSEALED_MAX: usize = 64;
 /// settles at 1.85 times what is alive (the mean of the blocks' live share, falling from 1 to 1/4).
 const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
 
-/// The key space that holds the names of the others: name → id.
+/// The key space that holds the names of the others: name → id. Only the first partition's has any.
 pub(crate) const CATALOGUE: u32 = 0;
+
+/// The key space of what a partition notes for itself.
+pub(crate) const INTERNAL: u32 = u32::MAX;
 
 /// Blocks that stay free for collection: one for what it moves, and spare ones, because a crash that
 /// interrupts it leaves a block and its copy.
@@ -49,7 +51,6 @@ const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
 /// The one writer: what only the holder of its lock changes.
 pub(crate) struct Writer {
-    segments: Arc<Segments>,
     pub(crate) pool: Pool,
     pub(crate) device: Device,
     pub(crate) salt: u64,
@@ -66,7 +67,9 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Vec<Limbo>,
-    /// The value of the root [`NEAR`].
+    /// Whether other partitions take segments from the same pool.
+    shares_pool: bool,
+    /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
     poisoned: Option<String>,
@@ -77,12 +80,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(segments: &Arc<Segments>, device: Device, map: BlockMap) -> Result<Self> {
+    /// The writer of an empty partition.
+    pub(crate) fn new(segments: &Segments, device: Device, map: BlockMap) -> Result<Self> {
         Ok(Self {
-            segments: Arc::clone(segments),
             pool: segments.pool().clone(),
             device,
-            salt: segments.salt(),
+            salt: map.salt(),
+            near: map.near()?,
             map,
             blocks: Blocks::new(segments.pool().random()?),
             log: Tail::default(),
@@ -93,7 +97,7 @@ impl Writer {
             pending: Vec::new(),
             unsealed: Vec::new(),
             limbo: Vec::new(),
-            near: segments.root(NEAR).unwrap_or_default(),
+            shares_pool: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),
@@ -101,6 +105,46 @@ impl Writer {
             moved_bytes: 0,
             collected_blocks: 0,
         })
+    }
+
+    /// From now on other partitions take segments from the same pool: what this one needs to delete and
+    /// to collect has to be its own.
+    pub(crate) fn share_pool(&mut self) -> Result<()> {
+        self.shares_pool = true;
+        while self.blocks.free_count() < RESERVE_DELETE && self.add_segment()? {}
+        Ok(())
+    }
+
+    /// Gives segments back that nothing is in: allocated before a crash and never used, or emptied.
+    /// Returns how many. One fence each.
+    pub(crate) fn release_empty_segments(&mut self) -> Result<u64> {
+        let mut released = 0;
+        for segment in self.device.logical_segments() {
+            let own = if self.shares_pool { RESERVE_DELETE + BLOCKS_PER_SEGMENT } else { 0 };
+            if self.blocks.free_count() >= own && self.blocks.is_segment_free(segment) {
+                self.release_segment(segment)?;
+                released += 1;
+            }
+        }
+        Ok(released)
+    }
+
+    /// Gives the segment of a block that was freed to the other partitions, if this one has plenty. One
+    /// fence.
+    pub(crate) fn release_if_spare(&mut self, block: u32) -> Result<()> {
+        let segment = block / BLOCKS_PER_SEGMENT;
+        let plenty = RESERVE_DELETE + 2 * BLOCKS_PER_SEGMENT;
+        let has_plenty = self.shares_pool && self.blocks.free_count() >= plenty;
+        if has_plenty && self.blocks.is_segment_free(segment) {
+            self.release_segment(segment)?;
+        }
+        Ok(())
+    }
+
+    fn release_segment(&mut self, segment: u32) -> Result<()> {
+        self.device.release(segment)?;
+        self.blocks.remove_segment(segment);
+        Ok(())
     }
 
     /// Applies operations atomically. The caller has checked them, and that their key spaces exist.
@@ -116,38 +160,57 @@ impl Writer {
             // What makes it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
-        if self.unsealed.len() > UNSEALED_MAX {
-            self.sync()?;
-        }
         self.make_room_for(view, ops, &oldest_scan)?;
-        let mut unfenced = Unfenced::default();
-        // By operation, for those whose value is not inline.
-        let mut pieces = BTreeMap::new();
+        let values = self.write_values(ops)?;
+        let written = self.append_with_values(view, ops, values, durability);
+        self.poison_by(written)?;
+        self.apply(&mut view.write(), ops);
+        Ok(())
+    }
+
+    /// Writes the values of operations that do not fit a record into free blocks, of which there are
+    /// enough. They are not yet durable.
+    pub(crate) fn write_values(&mut self, ops: &[Op<'_>]) -> Result<Values> {
+        let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
             let Op::Put { key, value, .. } = *op else { continue };
             if Draft::needs_overflow(key, value) {
                 let (device, blocks) = (&self.device, &mut self.blocks);
                 let seq = self.next_seq + at as u64;
-                match unfenced.write(device, blocks, value, self.salt, seq) {
-                    Ok(written) => drop(pieces.insert(at, written)),
+                match values.unfenced.write(device, blocks, value, self.salt, seq) {
+                    Ok(written) => drop(values.pieces.insert(at, written)),
                     Err(error) => {
-                        unfenced.discard(blocks);
+                        self.discard(values);
                         return Err(error.unwrap_or_else(|| self.full()));
                     }
                 }
             }
         }
-        let written = planted!(
+        Ok(values)
+    }
+
+    /// Gives the blocks of values back that nothing refers to.
+    pub(crate) fn discard(&mut self, values: Values) {
+        values.unfenced.discard(&mut self.blocks);
+    }
+
+    /// Writes the records of operations, behind the fence of their values.
+    pub(crate) fn append_with_values(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        values: Values,
+        durability: Durability,
+    ) -> Result<()> {
+        let Values { unfenced, pieces } = values;
+        planted!(
             ValueReferencedBeforeFence,
             self.append(view, ops, &pieces, durability)
                 .and_then(|()| unfenced.publish(&self.pool, view)),
             unfenced
                 .publish(&self.pool, view)
                 .and_then(|()| self.append(view, ops, &pieces, durability))
-        );
-        self.poison_by(written)?;
-        self.apply(view, ops);
-        Ok(())
+        )
     }
 
     /// Makes every write so far durable. One fence, if there is anything to wait for.
@@ -164,7 +227,7 @@ impl Writer {
         // Sealing what was just fenced takes a second fence, this one.
         let closed = self.sync_pending(Vec::new()).and_then(|_| {
             // Whatever else a power cut may take from here on, the map is as it says.
-            Ok(self.segments.set_root(MAP_DIGEST, self.map.digest())?)
+            self.map.set_closed_digest(self.map.digest())
         });
         self.poison_by(closed)
     }
@@ -187,6 +250,11 @@ impl Writer {
         result
     }
 
+    /// Takes no more writes, because an earlier one failed halfway.
+    pub(crate) fn poison(&mut self, why: &str) {
+        self.poisoned = Some(why.to_owned());
+    }
+
     /// Whether the only operation deletes what is not there.
     fn is_needless(&self, view: &RwLock<View>, ops: &[Op<'_>]) -> bool {
         let tree =
@@ -201,19 +269,23 @@ impl Writer {
     }
 
     /// Makes sure that the operations find room, so that nothing can fail halfway for lack of it.
-    fn make_room_for(
+    pub(crate) fn make_room_for(
         &mut self,
         view: &RwLock<View>,
         ops: &[Op<'_>],
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
+        if self.unsealed.len() > UNSEALED_MAX {
+            self.sync()?;
+        }
         let (mut needed, mut total, mut remaining) = (0, 0, self.log.remaining());
         let mut only_deletes = true;
         for op in ops {
             let draft = draft(op, 0, 0, 0);
             let mut len = draft.len();
-            if let Op::Put { key, value, .. } = *op {
-                only_deletes = false;
+            if let Op::Put { space, key, value } = *op {
+                // What a partition notes of a batch takes the place of an older note.
+                only_deletes &= space.0 == INTERNAL;
                 if Draft::needs_overflow(key, value) {
                     let blocks = overflow::block_count(value.len());
                     needed += blocks;
@@ -369,22 +441,37 @@ impl Writer {
     /// Flushes and fences all that is pending, behind `flushed`, whose proofs come first.
     #[track_caller]
     fn sync_pending(&mut self, mut flushed: Vec<Flushed>) -> Result<Vec<Fenced>> {
-        let (pending, given) = (std::mem::take(&mut self.pending), flushed.len());
-        flushed.extend(pending.iter().map(Pending::flush));
-        let mut proofs = self.fence_with_map(flushed)?;
-        self.durable_seq = self.next_seq - 1;
+        let given = flushed.len();
+        let waits_in_log = self.flush_pending(&mut flushed);
+        let appended = flushed.len();
+        let proofs = self.fence_with_map(flushed)?;
         // All that was ever appended is durable now, so every proof of appended bytes will do.
-        let appended = (given + pending.len()).checked_sub(1);
-        if let Some(proof) = appended.and_then(|last| proofs.get(last)) {
-            for (block, used) in std::mem::take(&mut self.unsealed) {
-                self.seal(block, used, proof);
-            }
-        }
-        if !pending.is_empty() {
-            // The last range that waited is in the log's current block.
-            self.log.proof = Some(proofs.swap_remove(given + pending.len() - 1));
-        }
+        let last = appended.checked_sub(1).and_then(|last| proofs.get(last));
+        debug_assert!(waits_in_log == (appended > given));
+        self.end_sync(last, waits_in_log);
         Ok(proofs)
+    }
+
+    /// Starts the write-back of what was appended and waits for it. Returns whether there was anything:
+    /// the last of it is in the log's current block.
+    #[track_caller]
+    pub(crate) fn flush_pending(&mut self, flushed: &mut Vec<Flushed>) -> bool {
+        let pending = std::mem::take(&mut self.pending);
+        flushed.extend(pending.iter().map(Pending::flush));
+        !pending.is_empty()
+    }
+
+    /// Notes that everything is durable. `last` is the proof of the last bytes that were appended, if
+    /// any were; in the log's current block, if they waited there.
+    pub(crate) fn end_sync(&mut self, last: Option<&Fenced>, waits_in_log: bool) {
+        self.durable_seq = self.next_seq - 1;
+        let Some(proof) = last else { return };
+        for (block, used) in std::mem::take(&mut self.unsealed) {
+            self.seal(block, used, proof);
+        }
+        if waits_in_log {
+            self.log.proof = Some(proof.clone());
+        }
     }
 
     /// Fences `flushed` together with the words of the map that wait.
@@ -420,7 +507,7 @@ impl Writer {
     fn enter_block(&mut self, view: &RwLock<View>, seq: u64) -> Result<()> {
         // The numbers in the map have to be told apart whatever else of the log is collected.
         if seq - self.near.min(seq) > NEAR_MAX {
-            self.segments.set_root(NEAR, seq)?;
+            self.map.set_near(seq)?;
             self.near = seq;
         }
         let block = self.take_block()?;
@@ -441,8 +528,7 @@ impl Writer {
     }
 
     /// Applies operations whose records are written to the view.
-    fn apply(&mut self, view: &RwLock<View>, ops: &[Op<'_>]) {
-        let mut view = view.write();
+    pub(crate) fn apply(&mut self, view: &mut View, ops: &[Op<'_>]) {
         let first_seq = self.next_seq - ops.len() as u64;
         for (at, op) in ops.iter().enumerate() {
             let entry = self.entries[at];
@@ -450,9 +536,9 @@ impl Writer {
             match *op {
                 Op::Put { space, key, value } => {
                     self.user_bytes += (key.len() + value.len()) as u64;
-                    self.apply_put(&mut view, space.0, key, entry);
+                    self.apply_put(view, space.0, key, entry);
                 }
-                Op::Delete { space, key } => self.apply_delete(&mut view, space.0, key, entry),
+                Op::Delete { space, key } => self.apply_delete(view, space.0, key, entry),
                 Op::DeleteRange { space, start, end } => {
                     let tombstone = RangeTombstone {
                         seq: first_seq + at as u64,
@@ -461,7 +547,7 @@ impl Writer {
                         entry,
                         stale: Stale::default(),
                     };
-                    self.apply_delete_range(&mut view, space.0, tombstone);
+                    self.apply_delete_range(view, space.0, tombstone);
                 }
             }
         }
@@ -542,6 +628,14 @@ impl Writer {
         view.epoch += 1;
         self.limbo.push(limbo);
     }
+}
+
+/// The values of operations that do not fit a record: written, and not yet durable.
+#[derive(Default)]
+pub(crate) struct Values {
+    unfenced: Unfenced,
+    /// By operation.
+    pieces: BTreeMap<usize, Vec<Piece>>,
 }
 
 /// The record of an operation, its value inline.

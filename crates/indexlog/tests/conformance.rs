@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::conformance::Factory;
-use halite_engine::{Engine, EngineOptions, Result};
+use halite_engine::{Engine, EngineOptions, Partitioning, Result};
 use halite_indexlog::IndexLog;
 use halite_pmem::PoolOptions;
 
-struct IndexLogs;
+struct IndexLogs(fn() -> Partitioning);
 
 thread_local! {
     /// The pool that was opened last.
@@ -23,7 +23,9 @@ impl Factory for IndexLogs {
         POOL.replace(pool.clone());
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = pool_bytes_max;
-        Ok(Arc::new(IndexLog::open(&EngineOptions { pool, pool_options, create: true })?))
+        let partitioning = Some(self.0());
+        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new(pool) };
+        Ok(Arc::new(IndexLog::open(&options)?))
     }
 
     /// Leaves the pool's file as it is now: what a killed process leaves.
@@ -37,4 +39,17 @@ impl Factory for IndexLogs {
     }
 }
 
-halite_engine::conformance!(IndexLogs);
+mod one_partition {
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1)));
+}
+
+mod by_hash {
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3)));
+}
+
+mod by_range {
+    // Bounds among the keys that the suite uses most.
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Ranges(
+        [&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()
+    )));
+}

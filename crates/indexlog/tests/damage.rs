@@ -17,7 +17,7 @@ const KEYS: u32 = 300;
 fn options(folder: &Path) -> EngineOptions {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = 64 << 20;
-    EngineOptions { pool: folder.join("pool"), pool_options, create: true }
+    EngineOptions { pool_options, ..EngineOptions::new(folder.join("pool")) }
 }
 
 fn key(number: u32) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! One life of a store on a medium: open it, let it act, and note what it may hold when.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub(crate) struct Worlds {
     pub(crate) begun: Vec<(u32, usize)>,
     /// From which event on the worlds before one are gone.
     pub(crate) acknowledged: Vec<(u32, usize)>,
+    /// By world: the last of those that began with it, as one step of one part led to them.
+    last_beside: Vec<usize>,
 }
 
 impl Worlds {
@@ -25,6 +28,7 @@ impl Worlds {
             all: allowed.to_vec(),
             begun: vec![(0, allowed.len() - 1)],
             acknowledged: vec![(0, 0)],
+            last_beside: (0..allowed.len()).collect(),
         }
     }
 
@@ -48,7 +52,7 @@ impl Oracle for Worlds {
     fn allowed(&self, youngest: u32, end: u32) -> Vec<Arc<World>> {
         let (oldest, newest) = (self.acknowledged_at(end), at(&self.begun, youngest));
         // What was acknowledged without anything being stored had begun without it, too.
-        self.all[oldest..=newest.max(oldest)].to_vec()
+        self.all[oldest..=newest.max(self.last_beside[oldest])].to_vec()
     }
 }
 
@@ -225,7 +229,7 @@ impl<S: Subject> Life<'_, S> {
     /// Takes a step in which a sync may fail. Then it has to fail, and may have happened or not.
     fn fail_within(&mut self, open: &mut S::Open, step: &S::Step, syncs: u32) -> Result<(), End> {
         self.medium.fail_sync_after(Some(syncs));
-        let durable = self.begin_step(step);
+        let certain = self.begin_step(step);
         let applied = self.subject.apply(open, step);
         self.has_failed_to_sync = self.medium.has_failed_to_sync();
         self.medium.fail_sync_after(None);
@@ -236,9 +240,7 @@ impl<S: Subject> Life<'_, S> {
             Err(why) if !self.has_failed_to_sync => Err(format!("{step:?} fails: {why}").into()),
             Err(_) => self.check_without_syncs(open),
             Ok(()) => {
-                if durable {
-                    self.acknowledge();
-                }
+                self.acknowledge_from(certain);
                 Ok(())
             }
         }
@@ -299,9 +301,9 @@ impl<S: Subject> Life<'_, S> {
     ) -> Result<S::Open, End> {
         self.medium.cut_power_after(events);
         if let Some(step) = step {
-            let durable = self.begin_step(step);
+            let certain = self.begin_step(step);
             match self.subject.apply(&mut open, step) {
-                Ok(()) if durable => self.acknowledge(),
+                Ok(()) => self.acknowledge_from(certain),
                 Err(why) if self.medium.has_power() => {
                     return Err(format!("{step:?} fails: {why}").into());
                 }
@@ -361,33 +363,57 @@ impl<S: Subject> Life<'_, S> {
     }
 
     fn step(&mut self, open: &mut S::Open, step: &S::Step) -> Result<(), End> {
-        let durable = self.begin_step(step);
+        let certain = self.begin_step(step);
         self.subject.apply(open, step).map_err(|why| format!("{step:?} fails: {why}"))?;
-        if durable {
-            self.acknowledge();
-        }
+        self.acknowledge_from(certain);
         Ok(())
     }
 
-    /// Begins what a step leads to. Returns whether that is durable when the step has returned.
-    fn begin_step(&mut self, step: &S::Step) -> bool {
+    /// Begins what a step leads to. Returns the oldest world that is possible when the step has returned,
+    /// if those before it are not.
+    fn begin_step(&mut self, step: &S::Step) -> Option<usize> {
         let before = Arc::clone(self.worlds.last());
+        let parts = self.subject.parts_of(&before, step);
+        let possible: BTreeSet<_> = self.worlds.all[self.oldest..].iter().map(Arc::clone).collect();
         for within in self.subject.worlds_within(&before, step) {
             self.begin(Arc::new(within));
         }
         let mut world = World::clone(&before);
         let durable = self.subject.model(&mut world, step);
+        let Some((parts, durable)) = parts else {
+            self.begin(Arc::new(world));
+            return durable.then_some(self.worlds.newest());
+        };
+        // Other parts may be as they were when they were durable last, or at any time since.
+        let first = self.worlds.all.len();
+        for other in possible {
+            let takes_part = |name: &[u8]| parts.contains(&self.subject.part_of(name));
+            let mut apart: World = World::clone(&other);
+            apart.retain(|name, _| !takes_part(name));
+            let here = world.iter().filter(|(name, _)| takes_part(name));
+            apart.extend(here.map(|(name, digest)| (name.clone(), *digest)));
+            self.begin(Arc::new(apart));
+        }
         self.begin(Arc::new(world));
-        durable
+        let last = self.worlds.newest();
+        self.worlds.last_beside[first..].fill(last);
+        durable.then_some(first)
+    }
+
+    fn acknowledge_from(&mut self, certain: Option<usize>) {
+        if let Some(oldest) = certain {
+            self.oldest = oldest;
+            self.medium.mark((oldest as u64) << 1 | ACKNOWLEDGED);
+        }
     }
 
     fn begin(&mut self, world: Arc<World>) {
         self.worlds.all.push(world);
+        self.worlds.last_beside.push(self.worlds.newest());
         self.medium.mark((self.worlds.newest() as u64) << 1 | BEGUN);
     }
 
     fn acknowledge(&mut self) {
-        self.oldest = self.worlds.newest();
-        self.medium.mark((self.oldest as u64) << 1 | ACKNOWLEDGED);
+        self.acknowledge_from(Some(self.worlds.newest()));
     }
 }

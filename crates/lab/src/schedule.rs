@@ -219,7 +219,7 @@ where
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
-    let options = EngineOptions { pool: "pool".into(), pool_options, create: true };
+    let options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
     let engine = open(&options).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);

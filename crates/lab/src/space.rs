@@ -19,7 +19,7 @@ pub enum SpaceStep {
     /// Allocates a segment, writes its stamp and commits it.
     Allocate {
         /// The device.
-        device: u8,
+        device: u16,
         /// The place in the device.
         logical: u32,
         /// What is written to it.
@@ -28,14 +28,14 @@ pub enum SpaceStep {
     /// Gets a segment, and does not commit it.
     Forget {
         /// The device.
-        device: u8,
+        device: u16,
         /// The place in the device.
         logical: u32,
     },
     /// Releases a segment.
     Release {
         /// The device.
-        device: u8,
+        device: u16,
         /// The place in the device.
         logical: u32,
     },
@@ -49,10 +49,10 @@ pub enum SpaceStep {
 }
 
 const POOL: &str = "pool";
-const DEVICES: u8 = 2;
+const DEVICES: u16 = 2;
 const PLACES: u32 = 4;
 
-fn segment_name(device: u8, logical: u32) -> Vec<u8> {
+fn segment_name(device: u16, logical: u32) -> Vec<u8> {
     format!("segment {logical} of device {device}").into_bytes()
 }
 
@@ -62,7 +62,7 @@ fn root_name(number: u8) -> String {
 
 fn step(random: &mut Random) -> SpaceStep {
     let (device, logical) =
-        (random.below(DEVICES.into()) as u8, random.below(PLACES.into()) as u32);
+        (random.below(DEVICES.into()) as u16, random.below(PLACES.into()) as u32);
     match random.below(10) {
         0..4 => SpaceStep::Allocate { device, logical, stamp: random.next() | 1 },
         4 => SpaceStep::Forget { device, logical },
@@ -192,7 +192,7 @@ impl Subject for Space {
 
 fn allocate(
     segments: &Arc<Segments>,
-    device: u8,
+    device: u16,
     logical: u32,
     stamp: u64,
 ) -> halite_alloc::Result<()> {

@@ -1,12 +1,13 @@
 //! Engines as subjects of the lab.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use halite_alloc::Error as SpaceError;
 use halite_engine::{
-    Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
+    Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
 };
-use halite_pmem::{Error as PoolError, Medium, PoolOptions};
+use halite_pmem::{Error as PoolError, Medium, Pool, PoolOptions};
 
 use crate::Random;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
@@ -16,6 +17,9 @@ pub struct Store<F> {
     name: String,
     open: Arc<F>,
     kinds: &'static [Kind],
+    partitioning: Partitioning,
+    /// Whether it is made with one partition, and changed when it opens again.
+    repartitions: bool,
 }
 
 /// A kind of history.
@@ -128,13 +132,34 @@ where
 {
     /// The engine that `open` opens.
     pub fn new(name: &str, open: F) -> Self {
-        Self { name: name.to_owned(), open: Arc::new(open), kinds: &[] }
+        Self {
+            name: name.to_owned(),
+            open: Arc::new(open),
+            kinds: &[],
+            partitioning: Partitioning::Hash(1),
+            repartitions: false,
+        }
     }
 
     /// With histories of these kinds only.
     #[must_use]
     pub fn with_kinds(mut self, kinds: &'static [Kind]) -> Self {
         self.kinds = kinds;
+        self
+    }
+
+    /// With partitions.
+    #[must_use]
+    pub fn with_partitioning(mut self, partitioning: Partitioning) -> Self {
+        self.partitioning = partitioning;
+        self
+    }
+
+    /// Made with one partition, and changed to have these when it opens again.
+    #[must_use]
+    pub fn with_repartitioning(mut self, partitioning: Partitioning) -> Self {
+        self.partitioning = partitioning;
+        self.repartitions = true;
         self
     }
 
@@ -154,6 +179,29 @@ where
             88..95 => Kind::Large,
             _ => Kind::Collecting,
         }
+    }
+}
+
+impl<F> Store<F> {
+    /// The partitions that get a part of a write: those of its keys, and those in which a range has keys.
+    fn parts_of_write(&self, world: &World, ops: &[Change]) -> BTreeSet<usize> {
+        let mut parts = BTreeSet::new();
+        let exists = |op: &&Change| world.contains_key(&marker(op.space()));
+        for op in ops.iter().filter(exists) {
+            match *op {
+                Change::Put { key: number, .. } | Change::Delete { key: number, .. } => {
+                    parts.insert(self.partitioning.partition_of(&key(number)));
+                }
+                Change::DeleteRange { space, from, to } => {
+                    let marker = marker(space);
+                    let of_space = world.keys().filter_map(|name| name.strip_prefix(&marker[..]));
+                    let range = key(from)..key(to);
+                    let inside = of_space.filter(|key| range.contains(&key.to_vec()));
+                    parts.extend(inside.map(|key| self.partitioning.partition_of(key)));
+                }
+            }
+        }
+        parts
     }
 }
 
@@ -306,7 +354,12 @@ where
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = self.capacity();
         pool_options.medium = Some(medium.clone());
-        let options = EngineOptions { pool: "pool".into(), pool_options, create: true };
+        let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+        let is_new = !Pool::exists(&options.pool, &options.pool_options);
+        options.partitioning = Some(match self.repartitions && is_new {
+            true => Partitioning::Hash(1),
+            false => self.partitioning.clone(),
+        });
         (self.open)(&options).map_err(|error| refusal(&error))
     }
 
@@ -354,6 +407,41 @@ where
                     change(world, &marker, op);
                 }
                 any && !deferred
+            }
+        }
+    }
+
+    fn part_of(&self, name: &[u8]) -> usize {
+        match name.iter().position(|&byte| byte == b'/') {
+            // The catalogue of key spaces is in the first partition.
+            Some(end) if end + 1 < name.len() => self.partitioning.partition_of(&name[end + 1..]),
+            _ => 0,
+        }
+    }
+
+    fn parts_of(&self, world: &World, step: &Step) -> Option<(Vec<usize>, bool)> {
+        if self.partitioning.count() == 1 {
+            return None;
+        }
+        match step {
+            Step::Sync | Step::Drop(_) => None,
+            Step::Create(space) => {
+                let exists = world.contains_key(&marker(*space));
+                Some(if exists { (Vec::new(), false) } else { (vec![0], true) })
+            }
+            Step::Write { ops, deferred } => {
+                let parts = self.parts_of_write(world, ops);
+                // With one partition, a batch on several keys may be deferred.
+                let durable = !deferred || parts.len() > 1 && !self.repartitions;
+                let is_range = |op: &Change| {
+                    let exists = world.contains_key(&marker(op.space()));
+                    exists && matches!(op, Change::DeleteRange { .. })
+                };
+                if durable && ops.iter().any(is_range) {
+                    // Where there is nothing to remove, that has to be durable.
+                    return None;
+                }
+                Some((parts.into_iter().collect(), durable))
             }
         }
     }

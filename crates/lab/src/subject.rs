@@ -12,7 +12,7 @@ use crate::Random;
 pub type World = BTreeMap<Vec<u8>, Digest>;
 
 /// The length and a hash of some bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest {
     /// In bytes.
     pub len: u64,
@@ -105,6 +105,17 @@ pub trait Subject: Sync {
     /// come together.
     fn worlds_within(&self, _world: &World, _step: &Self::Step) -> Vec<World> {
         Vec::new()
+    }
+
+    /// For a store whose parts become durable by themselves: the part that a name belongs to.
+    fn part_of(&self, _name: &[u8]) -> usize {
+        0
+    }
+
+    /// For such a store: the parts that a step writes to, or makes durable; and whether they are durable
+    /// when it has returned. `None`: all of them, as [`Subject::model`] says.
+    fn parts_of(&self, _world: &World, _step: &Self::Step) -> Option<(Vec<usize>, bool)> {
+        None
     }
 
     /// What the store holds.

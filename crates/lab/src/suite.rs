@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use halite_engine::{Engine, EngineOptions};
+use halite_engine::{Engine, EngineOptions, Partitioning};
 
 use crate::job::{Concurrency, Exploration, Job, Striking};
 use crate::media::Unseen;
@@ -20,6 +20,9 @@ const KINDS: [(&str, &[Kind], u64); 5] = [
 
 /// The part of the time that is for concurrent histories.
 const THREADS_SHARE: u64 = 2;
+
+/// The part of the time that is for stores with partitions.
+const PARTITIONS_SHARE: u64 = 3;
 
 /// The part of the time that is for the manager of segments.
 const SPACE_SHARE: u64 = 2;
@@ -41,11 +44,24 @@ where
             jobs.push(Box::new(Exploration::new(subject, rules, share * weight(rules))));
         }
     }
+    for &rules in rules {
+        let subject =
+            partitioned(engine, &open).with_kinds(&[Kind::Few, Kind::Mixed, Kind::Blocks]);
+        jobs.push(Box::new(Exploration::new(subject, rules, PARTITIONS_SHARE * weight(rules))));
+    }
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
         let subject = Store::new(&format!("{engine}-threads"), open.clone());
         jobs.push(Box::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
     }
     jobs
+}
+
+/// The engine with as few partitions as can disagree.
+fn partitioned<F>(engine: &str, open: &F) -> Store<F>
+where
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone,
+{
+    Store::new(&format!("{engine}-partitions"), open.clone()).with_partitioning(Partitioning::Hash(2))
 }
 
 /// The jobs of striking the stores of the engine that `open` opens, and of the manager of segments,

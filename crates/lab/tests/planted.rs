@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_blocks::page::CopyOnWrite;
-use halite_engine::{Engine, EngineOptions};
+use halite_engine::{Engine, EngineOptions, Partitioning};
 use halite_indexlog::IndexLog;
 use halite_lab::blocks::pages::Pages;
 use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
@@ -22,6 +22,8 @@ enum Histories {
     Space,
     Pages,
     Store(Kind),
+    /// Stores with three partitions.
+    Partitions,
 }
 
 /// Where a bug is, and what it must be found with.
@@ -35,7 +37,7 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Pages, Space, Store};
+    use Histories::{Pages, Partitions, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
@@ -63,6 +65,8 @@ fn plan(bug: Bug) -> Plan {
         Bug::CutBlocksFreedOldestFirst => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 100),
         Bug::KilledProcessTrusted => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
         Bug::CutKeptBeforeDropped => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
+        Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
+        Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
@@ -86,24 +90,29 @@ impl Histories {
             Self::Space => "the manager of segments".to_owned(),
             Self::Pages => "pages, copied on write".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
+            Self::Partitions => "indexlog, 3 partitions".to_owned(),
         }
     }
 
     /// Looks at the histories of the first `count` seeds, up to a violation; replays that.
     fn explore(self, rules: Rules, count: u64) -> (Option<Violation>, Tally) {
+        let open = |options: &EngineOptions| -> halite_engine::Result<Arc<dyn Engine>> {
+            Ok(Arc::new(IndexLog::open(options)?))
+        };
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
             Self::Pages => {
                 return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, count);
+            }
+            Self::Partitions => {
+                let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
+                return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);
             }
             Self::Store(Kind::Few) => &[Kind::Few],
             Self::Store(Kind::Mixed) => &[Kind::Mixed],
             Self::Store(Kind::Blocks) => &[Kind::Blocks],
             Self::Store(Kind::Large) => &[Kind::Large],
             Self::Store(Kind::Collecting) => &[Kind::Collecting],
-        };
-        let open = |options: &EngineOptions| -> halite_engine::Result<Arc<dyn Engine>> {
-            Ok(Arc::new(IndexLog::open(options)?))
         };
         explore(&Store::new("indexlog", open).with_kinds(kinds), rules, count)
     }

@@ -7,6 +7,7 @@ use std::env;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use halite_engine::Partitioning;
 use halite_indexlog::IndexLog;
 use halite_lab::{Effort, Explorer, Kind, Random, Rules, Space, Store, Subject, Tally};
 
@@ -50,6 +51,31 @@ fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
 
 fn engine(kinds: &'static [Kind]) -> impl Subject {
     Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds)
+}
+
+fn partitioned(kinds: &'static [Kind]) -> impl Subject {
+    Store::new("indexlog-partitions", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(kinds)
+        .with_partitioning(Partitioning::Hash(2))
+}
+
+#[test]
+fn partitions_survive_together() {
+    for (rules, fixed) in [(Rules::Memory, 300), (Rules::PageCache, 150), (Rules::Platform, 60)] {
+        survives(&partitioned(&[Kind::Few, Kind::Mixed]), rules, fixed);
+    }
+    survives(&partitioned(&[Kind::Blocks]), Rules::Memory, 12);
+}
+
+#[test]
+fn stores_survive_while_their_partitions_change() {
+    let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);
+    let subject = Store::new("indexlog-repartitioned", open)
+        .with_kinds(&[Kind::Few, Kind::Mixed])
+        .with_repartitioning(Partitioning::Hash(2));
+    for (rules, fixed) in [(Rules::Memory, 80), (Rules::PageCache, 40)] {
+        survives(&subject, rules, fixed);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::region::Region;
 use crate::streaming::Streaming;
-use crate::{Appender, Fenced, Flushed, Pool, Published, Result, Words, stream};
+use crate::{Appender, Fenced, Flushed, Pool, Published, Result, Words, entry, stream};
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
 pub struct Fresh {
@@ -123,6 +123,36 @@ impl Fresh {
         let stored = store(&mut streaming);
         streaming.wait()?;
         Ok(stored)
+    }
+
+    /// Stores what `header` returns, `payload` behind it, and zeros up to the end of the last line at
+    /// `at`, past the cache, and waits until all of that is durable. The header, of at most 16 bytes, is
+    /// asked for when the other lines are on their way. One store; as a write-back, its lines; one
+    /// fence. If `header` panics, what was stored is in order, but not known to be durable.
+    ///
+    /// Faster than [`Fresh::persist_stream`] of lines that the caller composed: nothing of this waits
+    /// for the fence before but the stores themselves.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// If the lines do not fit, or `at` in the pool is not a multiple of a line.
+    #[inline]
+    #[track_caller]
+    pub fn persist_entry<const N: usize>(
+        &mut self,
+        at: u64,
+        payload: &[u8],
+        header: impl FnOnce() -> [u8; N],
+    ) -> Result<()> {
+        self.writes += 1;
+        // SAFETY: as in `write`.
+        unsafe { self.region.stream_entry(at, payload, header) };
+        let (pool, offset, len) = (self.pool(), self.offset() + at, entry::len(N, payload));
+        pool.note_write_back(offset, len);
+        pool.counters().persisted(offset, len);
+        pool.wait_uncounted(&[Flushed::of(self.region.range(at, len, self.writes))])
     }
 
     /// Stores bytes past the cache, without waiting for them. It counts as nothing.

@@ -41,6 +41,7 @@ mod claims;
 mod clock;
 mod domain;
 mod emulate;
+mod entry;
 mod error;
 mod fence;
 mod file;

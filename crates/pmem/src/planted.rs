@@ -77,6 +77,8 @@ bugs! {
     SixteenBytesAtOnce: "16 bytes are taken to arrive at once: of two words, one is in the checksum.";
     BatchWithoutItsEnd: "A batch whose last records are missing is kept.";
     RecordsBehindGap: "Records behind one that is missing are kept.";
+    BatchCutInOnePartition: "Of a batch that lacks a part, recovery cuts off one part only.";
+    BatchKeptInParts: "Recovery keeps the parts of a batch that lacks one.";
     CutBlocksFreedOldestFirst: "Recovery frees the blocks behind the log's end oldest first.";
     KilledProcessTrusted: "Recovery seals what a killed process left without making it durable.";
     CutKeptBeforeDropped: "Recovery seals what stays before it frees what goes.";

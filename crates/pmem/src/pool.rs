@@ -398,10 +398,17 @@ impl Pool {
             flushed.iter().all(|flushed| flushed.proves.pool == self.0.id),
             "a range of another pool"
         );
+        self.0.counters.fence();
+        self.wait_uncounted(flushed)
+    }
+
+    /// Waits for ranges of this pool.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn wait_uncounted(&self, flushed: &[Flushed]) -> Result<()> {
         if planted!(CachesMakeFencesNeedless) && self.0.domain == Domain::Platform {
             return Ok(());
         }
-        self.0.counters.fence();
         if self.0.domain == Domain::PageCache || self.medium().is_some() {
             self.wait_outside(flushed, Location::caller())?;
         }

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::trace::How;
-use crate::{Fenced, Flushed, Pool, fence, locks, stream};
+use crate::{Fenced, Flushed, LINE, Pool, entry, fence, locks, stream};
 
 /// An owned range. It is given back when this is dropped.
 pub(crate) struct Region {
@@ -170,6 +170,38 @@ impl Region {
         }
         // SAFETY: the range is inside the region; the caller's promise.
         unsafe { stream::copy(&self.pool, address, bytes) };
+    }
+
+    /// Stores an entry past the cache and starts its write-back ([`entry::store`]). It counts as
+    /// nothing.
+    ///
+    /// # Safety
+    /// As for [`Region::store`].
+    ///
+    /// # Panics
+    /// As for [`Region::store`]; and if `at` in the pool is not a multiple of a line.
+    #[inline]
+    #[track_caller]
+    pub(crate) unsafe fn stream_entry<const N: usize>(
+        &self,
+        at: u64,
+        payload: &[u8],
+        header: impl FnOnce() -> [u8; N],
+    ) {
+        let len = entry::len(N, payload);
+        let address = self.address(at, len);
+        assert!((self.offset + at).is_multiple_of(LINE), "an entry begins with a line");
+        if let Some(medium) = self.pool.medium() {
+            locks::point();
+            let lines = entry::compose(header(), payload);
+            medium.store(self.offset + at, &lines, How::Streamed, Location::caller());
+            return;
+        }
+        if let Some(emulation) = self.pool.emulation() {
+            emulation.streams(self.offset + at, len);
+        }
+        // SAFETY: the lines are inside the region; the caller's promise.
+        unsafe { entry::store(&self.pool, address, payload, header) };
     }
 
     /// Starts the write-back of a range.

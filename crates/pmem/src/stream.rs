@@ -30,11 +30,21 @@ pub(crate) unsafe fn copy(pool: &Pool, address: *mut u8, bytes: &[u8]) {
     unsafe { pool.stream().copy(pool, address, bytes) };
 }
 
+/// Stores the words of a line, little-endian, as [`copy`] does. They need not be in memory before.
+///
+/// # Safety
+/// As for [`copy`]; and `address` is that of a line.
+#[inline]
+pub(crate) unsafe fn line(pool: &Pool, address: *mut u8, words: &[u64; 8]) {
+    // SAFETY: the caller's promise.
+    unsafe { pool.stream().line(pool, address, words) };
+}
+
 #[cfg(all(target_arch = "x86_64", not(halite_portable)))]
 mod x86_64 {
     use std::arch::x86_64::{
-        __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_stream_si128, _mm256_loadu_si256,
-        _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
+        __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_stream_si64, _mm_stream_si128,
+        _mm256_loadu_si256, _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
     };
 
     use super::Stream;
@@ -72,6 +82,22 @@ mod x86_64 {
                     Self::Cached => {}
                 }
                 cached(pool, address.add(tail), &bytes[tail..]);
+            }
+        }
+
+        /// # Safety
+        /// See [`super::line`].
+        #[inline]
+        pub(crate) unsafe fn line(self, pool: &Pool, address: *mut u8, words: &[u64; 8]) {
+            if self == Self::Cached {
+                let bytes = words.map(u64::to_le_bytes);
+                // SAFETY: the caller's promise.
+                return unsafe { cached(pool, address, bytes.as_flattened()) };
+            }
+            for (number, word) in words.iter().enumerate() {
+                // SAFETY: `address` is good for eight words, and aligned; every x86-64 processor has
+                // SSE2.
+                unsafe { _mm_stream_si64(address.cast::<i64>().add(number), *word as i64) };
             }
         }
     }
@@ -150,6 +176,17 @@ mod x86_64 {
                         assert!(now[at + len..2048].iter().all(|&byte| byte == 0));
                     }
                 }
+                let words: [u64; 8] = std::array::from_fn(|number| !(number as u64));
+                fresh.write(0, &[0; 192]);
+                // SAFETY: as above.
+                unsafe { stream.line(&pool, pool.address(64), &words) };
+                crate::writeback::fence();
+                let expected = [
+                    [0; 64],
+                    words.map(u64::to_le_bytes).concat()[..].try_into().unwrap(),
+                    [0; 64],
+                ];
+                assert_eq!(fresh.bytes()[..192], *expected.as_flattened(), "{stream:?}");
             }
         }
     }
@@ -166,5 +203,13 @@ impl Stream {
     pub(crate) unsafe fn copy(self, _: &Pool, address: *mut u8, bytes: &[u8]) {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+    }
+
+    /// # Safety
+    /// See [`line`].
+    pub(crate) unsafe fn line(self, pool: &Pool, address: *mut u8, words: &[u64; 8]) {
+        let bytes = words.map(u64::to_le_bytes);
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(pool, address, bytes.as_flattened()) };
     }
 }

@@ -51,6 +51,16 @@ impl<'a> Streaming<'a> {
         bytes.copy_from_slice(self.fresh.read(at, bytes.len() as u64));
     }
 
+    /// As [`Fresh::prefetch`]; what is stored here has a while to go, in which lines come that are wanted
+    /// next.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline]
+    pub fn prefetch(&self, at: u64) {
+        self.fresh.prefetch(at);
+    }
+
     /// Waits until everything is durable; without a store, there is nothing to wait for.
     #[inline]
     #[track_caller]

@@ -125,6 +125,18 @@ impl Counters {
         });
     }
 
+    /// A store past the cache and the fence that waits for it.
+    #[inline]
+    pub(crate) fn persisted(&self, offset: u64, len: u64) {
+        self.with(|stripe, owned| {
+            add(&stripe.stores, 1, owned);
+            add(&stripe.flushes, 1, owned);
+            add(&stripe.lines, units(offset, len, LINE), owned);
+            add(&stripe.media_blocks, units(offset, len, MEDIA_BLOCK), owned);
+            add(&stripe.fences, 1, owned);
+        });
+    }
+
     #[inline]
     pub(crate) fn fence(&self) {
         self.with(|stripe, owned| add(&stripe.fences, 1, owned));

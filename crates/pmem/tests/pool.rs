@@ -346,6 +346,46 @@ fn streamed_stores_are_one_fence_and_their_lines() {
 }
 
 #[test]
+fn an_entry_is_its_header_its_payload_and_zeros() {
+    fn check<const N: usize>(pool: &Pool) {
+        let mut fresh = pool.claim(64, 1024).unwrap();
+        let payload: Vec<u8> = (0..300).map(|number| (number % 251) as u8 + 1).collect();
+        for len in 0..payload.len() {
+            fresh.write(0, &[0xee; 1024]);
+            let before = pool.traffic();
+            let header = [0xff - len as u8; N];
+            fresh.persist_entry(64, &payload[..len], || header).unwrap();
+            let cost = pool.traffic() - before;
+            let lines = (N + len).div_ceil(64);
+            assert_eq!((cost.stores, cost.flushes, cost.fences), (1, 1, 1));
+            assert_eq!(cost.lines, lines as u64, "{N} {len}");
+            let mut expected = vec![0xee; 1024];
+            expected[64..64 + 64 * lines].fill(0);
+            expected[64..64 + N].copy_from_slice(&header);
+            expected[64 + N..64 + N + len].copy_from_slice(&payload[..len]);
+            assert!(fresh.bytes() == expected, "{N} {len}");
+        }
+    }
+    let mut modelled = PoolOptions::default();
+    modelled.medium = Some(Medium::new(Domain::Memory, 4 << 20).unwrap());
+    for options in [options(), profiled(FAST), modelled] {
+        let (_folder, path) = folder();
+        let pool = new_pool(&path, &options);
+        check::<8>(&pool);
+        check::<12>(&pool);
+        check::<16>(&pool);
+    }
+}
+
+#[test]
+#[should_panic(expected = "an entry begins with a line")]
+fn an_entry_does_not_begin_inside_a_line() {
+    let (_folder, path) = folder();
+    let mut fresh = new_pool(&path, &options()).claim(0, UNIT).unwrap();
+    let _ = fresh.persist_entry(8, &[], || [1; 8]);
+}
+
+#[test]
 fn streamed_stores_count_even_if_the_rest_panics() {
     let (_folder, path) = folder();
     let pool = new_pool(&path, &options());

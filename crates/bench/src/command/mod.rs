@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
-use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
+use crate::{BLOCKS, DEVICE, Peers, RSTORE, Result, experiment, machine, peers};
 pub use kv::Kv;
 use outputs::Outputs;
 use progress::Progress;
@@ -34,6 +34,7 @@ Examples:
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
   halite bench kv --workload a --threads 2 --rate 100000 --seconds 10
+  halite bench rstore --only messages         a shared mutex against messages
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
 Ctrl-C ends a run early: what was measured is kept and marked, and the exit code is 130.";
@@ -51,6 +52,8 @@ pub enum Command {
     Blocks(Blocks),
     /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
     Kv(Box<Kv>),
+    /// RStore: what its design rests on, and what it reaches
+    Rstore(Rstore),
 }
 
 /// `bench device`.
@@ -76,6 +79,18 @@ pub struct Blocks {
     /// Peers to measure beside Halite's blocks [default: all that are built in]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peer: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `bench rstore`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Rstore {
+    /// Only these experiments
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
 
     #[command(flatten)]
     common: Common,
@@ -132,6 +147,7 @@ impl Command {
             Self::Device(device) => &device.common.folder,
             Self::Blocks(blocks) => &blocks.common.folder,
             Self::Kv(kv) => &kv.common.folder,
+            Self::Rstore(rstore) => &rstore.common.folder,
         }
     }
 
@@ -159,6 +175,10 @@ impl Command {
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
             Self::Kv(kv) => kv.run(program),
+            Self::Rstore(rstore) => {
+                let chosen = experiment::choose(RSTORE, &rstore.only)?;
+                rstore.common.run(program, Vec::new(), |run| experiment::run(run, &chosen))
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //!  8     4    len bytes
 //! ```
 //!
-//! The sum is a hash of the payload, salted: mixed with a seed of the log's salt, of the life of its
+//! The sum is a hash (XXH3, 64 bits) of the payload, its length included, salted: mixed with a seed of the log's salt, of the life of its
 //! space and of the place. So bytes from an earlier life, from another place, or from a payload that
 //! imitates an entry are never taken for one, space need not be zeroed before it is used again, and one
 //! fence makes an entry durable: it is whole, or it does not have its sum.
@@ -45,7 +45,10 @@ pub fn place(seed: u64, at: u64) -> u64 {
 ///
 /// The seed is mixed in behind the hash and not before it: a seeded `xxh3` derives a secret of 192
 /// bytes first if the payload is longer than 240.
-#[inline]
+///
+/// Out of line: inlined, it keeps the compiler from inlining what calls it from two places, and calls store
+/// to the stack, behind the fence of the entry before.
+#[inline(never)]
 fn sum(payload: &[u8], seed: u64) -> u64 {
     let summed = planted!(ChecksumOverHeader, &payload[..payload.len().min(24)], payload);
     let hash = planted!(

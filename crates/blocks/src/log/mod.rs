@@ -11,14 +11,14 @@
 //! | [`PopLog`] | 1 | ⌈(8 + n) / 64⌉ | yes | 3 fences, all that was written |
 //! | [`Salted`] | 1 | ⌈(12 + n) / 64⌉ | no | 1 fence, 1 line |
 //!
-//! For each fence there is a flush. Of entries that take more than four lines, those behind the first are
-//! flushed by themselves, 4 KiB at a time (RAWL: only that).
+//! For each fence there is a flush. RAWL flushes 4 KiB at a time; of packed entries that take more than
+//! four lines, the others flush those behind the first by themselves, 4 KiB at a time.
 //!
 //! The paper counts two persistency barriers for Classic and Header, one for RAWL and PopLog, and a
 //! waste by padding of up to one line, two for Classic.
 //!
 //! An append walks `Log::append` (is there room?) → the algorithm's `persist` → `staging.rs`, which
-//! composes lines in DRAM → [`Fresh::persist_stream`], past the cache and with one fence. [`Log::open`]
+//! composes packed lines in DRAM → [`Fresh::persist_stream`], past the cache and with one fence. [`Log::open`]
 //! reads the head (`head.rs`), walks the entries up to the first that is not whole, makes durable what
 //! it found, and takes care that nothing of a torn entry can come back.
 

@@ -1,4 +1,4 @@
-//! Lines composed in DRAM, then stored past the cache.
+//! Entries stored past the cache, by way of DRAM where they share lines with others.
 
 use std::ops::Range;
 
@@ -28,12 +28,30 @@ impl Staging {
     /// Stores a header, `entry` behind it and zeros up to `footprint` bytes at `at`, and waits until
     /// they are durable. One fence.
     ///
-    /// Up to [`TOGETHER_MAX`] bytes are stored at once. Of more, the first line is stored last, and only
-    /// then `header` is called: what it computes from the entry, it does while the lines behind are
-    /// on their way.
+    /// An entry of whole lines is stored as it is ([`Fresh::persist_entry`]). Of another
+    /// one, up to [`TOGETHER_MAX`] bytes are composed and stored at once; of more, the first line is
+    /// stored last, and only then `header` is called: what it computes from the entry, it does while
+    /// the lines behind are on their way.
     #[inline]
     #[track_caller]
     pub(super) fn persist<const N: usize>(
+        &mut self,
+        space: &mut Fresh,
+        (at, footprint): (u64, u64),
+        entry: &[u8],
+        header: impl FnOnce() -> [u8; N],
+    ) -> Result<()> {
+        if at.is_multiple_of(LINE) && footprint.is_multiple_of(LINE) {
+            let persisted = space.persist_entry(at, entry, header);
+            return Ok(persisted?);
+        }
+        self.persist_packed(space, (at, footprint), entry, header)
+    }
+
+    /// As [`Staging::persist`], for an entry that shares lines with others.
+    #[inline(never)]
+    #[track_caller]
+    fn persist_packed<const N: usize>(
         &mut self,
         space: &mut Fresh,
         (at, footprint): (u64, u64),

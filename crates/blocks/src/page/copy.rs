@@ -5,6 +5,7 @@ use halite_pmem::LINE;
 use super::PageBuffer;
 use super::buffer::{AlignedBytes, bytes_of};
 use super::ground::Ground;
+use super::slots::Spare;
 use crate::Result;
 
 /// Lines of an older version that are newer than the slot it is in: page buffers do not have them, and
@@ -35,17 +36,23 @@ impl Copier {
     /// Writes a page to the slot `to`, and waits (Listing 1, lines 2-3). Of a partial page, the lines
     /// that are not dirty come from the slot `from` with an overlay, or are zero if there is none. One
     /// fence; all lines of the page.
+    ///
+    /// While the page is on its way, the processor looks up where the page after it goes: with a tmpfs of
+    /// 4 KiB pages of memory, these walks would take a seventh of the next copy of 16 KiB.
     pub(super) fn copy(
         &mut self,
         ground: &mut Ground,
         buffer: &PageBuffer,
         from: Option<u32>,
         overlay: &impl Overlay,
-        to: u32,
+        to: Spare,
     ) -> Result<()> {
-        let to = ground.slot_at(to);
+        let (to, after) = (ground.slot_at(to.slot), ground.places(to.after));
         if buffer.is_whole() {
-            ground.space.persist_stream(|stream| stream.write(to, buffer.bytes()))?;
+            ground.space.persist_stream(|stream| {
+                stream.write(to, buffer.bytes());
+                after.for_each(|at| stream.prefetch(at));
+            })?;
             return Ok(());
         }
         let from = from.map(|from| ground.slot_at(from));
@@ -69,6 +76,7 @@ impl Copier {
                 }
                 stream.write(to + at as u64, part);
             }
+            after.for_each(|at| stream.prefetch(at));
         })?;
         Ok(())
     }

@@ -12,6 +12,7 @@
 //! | lines written | *n* + 1 | *n*, the header among them |
 //! | flushes | a stream of the page (of a partial one, for each 4 KiB), one header | the same |
 //! | lines read | none; of a partial page, *n* less the dirty ones | the same |
+//! | lines fetched ahead | the header, and one in each 4 KiB of the slot that comes next | none |
 //! | space | a slot and a line for each page, and [`SPARE_SLOTS`](super::SPARE_SLOTS) more | spare slots |
 //!
 //! The version number spares the fence with which the old slot would be invalidated; the paper gains

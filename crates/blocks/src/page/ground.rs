@@ -18,13 +18,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{DirtyLines, PageSize, Shape};
 use crate::{Error, Result};
 
-/// Slots beyond the pages: copy-on-write needs one to write to, and a few more let a slot's lines leave
-/// the caches before they are streamed to again.
+/// Slots beyond the pages: copy-on-write needs one to write to and one to look up meanwhile, and a few
+/// more let a slot's lines leave the caches before they are streamed to again.
 pub const SPARE_SLOTS: u32 = 8;
 
 const MAGIC: [u8; 8] = *b"HALpages";
 const VERSION: u32 = 1;
 const PART: u64 = 4096;
+/// The smallest page of memory.
+const PAGE_OF_MEMORY: usize = 4096;
 /// Where the lines of the slots begin.
 pub(super) const LINES_AT: u64 = PART;
 
@@ -188,6 +190,14 @@ impl Ground {
         for line in lines.first_of_each_word() {
             self.space.prefetch(self.slot_at(slot) + u64::from(line) * LINE);
         }
+    }
+
+    /// A line in each page of memory that a slot has: whoever has the processor fetch them spares a copy
+    /// to the slot the walks through the page tables.
+    #[inline]
+    pub(super) fn places(&self, slot: u32) -> impl Iterator<Item = u64> + use<> {
+        let at = self.slot_at(slot);
+        (at..at + self.page_len()).step_by(PAGE_OF_MEMORY)
     }
 
     /// The word at `at`.

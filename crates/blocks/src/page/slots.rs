@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::ground::{Ground, VALUE_MAX};
+use super::ground::{Ground, SPARE_SLOTS, VALUE_MAX};
 use crate::{Error, Result};
 
 /// Where the newest version of a page is.
@@ -23,11 +23,21 @@ pub(super) struct Version {
     pub(super) pvn: u64,
 }
 
+/// The slot to write a version to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spare {
+    pub(super) slot: u32,
+    /// The slot to write the version after it to.
+    pub(super) after: u32,
+}
+
+const _: () = assert!(SPARE_SLOTS >= 2, "a slot to write to, and the one after it");
+
 /// The slots of a store.
 pub(super) struct Slots {
     /// By page.
     newest: Vec<Option<Version>>,
-    /// The one that became free first comes first.
+    /// The one that became free first comes first. There are at least [`SPARE_SLOTS`].
     free: VecDeque<u32>,
     /// The last version that was given.
     pvn: u64,
@@ -77,19 +87,20 @@ impl Slots {
         self.newest[page as usize]
     }
 
-    /// The slot to write the next version to. Its header is on its way to the cache.
-    pub(super) fn spare(&self, ground: &Ground) -> Result<u32> {
+    /// Where to write the next version to. The slot's header is on its way to the cache.
+    pub(super) fn spare(&self, ground: &Ground) -> Result<Spare> {
         if self.pvn == VALUE_MAX {
             return Err(Error::FlushesExhausted { flushes: VALUE_MAX });
         }
-        let slot = *self.free.front().expect("there are more slots than pages");
+        let (slot, after) = (self.free[0], self.free[1]);
         ground.space.prefetch(ground.line_at(slot));
-        Ok(slot)
+        Ok(Spare { slot, after })
     }
 
     /// Makes what is in the spare slot, durably, the newest version of a page (Listing 1, lines 7-11).
     /// A flush and a fence; one line.
-    pub(super) fn validate(&mut self, ground: &mut Ground, page: u32, slot: u32) -> Result<()> {
+    pub(super) fn validate(&mut self, ground: &mut Ground, page: u32, spare: Spare) -> Result<()> {
+        let slot = spare.slot;
         let (at, pvn) = (ground.line_at(slot), self.pvn + 1);
         let words = [ground.seal(at, page.into()), ground.seal(at + 8, pvn)];
         ground.space.write_words(at, &words);

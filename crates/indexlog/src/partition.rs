@@ -1,0 +1,159 @@
+//! A partition: an index, a log and a collector of its own, that share nothing with those of others.
+
+use std::borrow::Cow;
+
+use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
+use halite_pmem::Pool;
+use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
+
+use crate::entry::Entry;
+use crate::read::View;
+use crate::scan::Scans;
+use crate::write::Writer;
+
+/// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
+const BOUNDS_LEN_MAX: usize = 96 << 10;
+
+/// What the store and the scans of a partition share; it closes when the last of them is gone.
+pub(crate) struct Partition {
+    pub(crate) pool: Pool,
+    pub(crate) salt: u64,
+    pub(crate) view: RwLock<View>,
+    pub(crate) scans: Scans,
+    /// Locked before the view, and after the writers of partitions with lower numbers.
+    pub(crate) writer: Mutex<Writer>,
+}
+
+impl Partition {
+    pub(crate) fn new(writer: Writer, view: View) -> Self {
+        Self {
+            pool: writer.pool.clone(),
+            salt: writer.salt,
+            view: RwLock::new(view),
+            scans: Scans::default(),
+            writer: Mutex::new(writer),
+        }
+    }
+
+    /// Writes operations on any key space, internal ones included.
+    pub(crate) fn write(
+        &self,
+        writer: &mut MutexGuard<'_, Writer>,
+        ops: &[Op<'_>],
+        durability: Durability,
+    ) -> Result<()> {
+        self.check_spaces(ops)?;
+        let expanded = self.expand(ops);
+        writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
+    }
+
+    /// Checks that the key spaces of operations exist.
+    pub(crate) fn check_spaces(&self, ops: &[Op<'_>]) -> Result<()> {
+        let view = self.view.read();
+        match ops.iter().all(|op| view.spaces.contains_key(&op.space().0)) {
+            true => Ok(()),
+            false => Err(Error::NoSuchKeySpace),
+        }
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        let pinned = {
+            let view = self.view.read();
+            let Some(entry) = view.user_space(space)?.tree.get_candidate(key) else {
+                return Ok(None);
+            };
+            view.pin(Entry::from_bits(entry))?
+        };
+        pinned.value_of(key, self.salt)
+    }
+
+    /// The pair of an entry, its value without a copy if it is in one piece.
+    pub(crate) fn read_pair(&self, entry: Entry) -> Result<(Bytes, Bytes)> {
+        let pinned = self.view.read().pin(entry)?;
+        pinned.pair(self.salt)
+    }
+
+    /// Whether a range has keys.
+    pub(crate) fn has_any(&self, space: KeySpaceId, start: &[u8], end: Option<&[u8]>) -> bool {
+        let view = self.view.read();
+        let space = view.spaces.get(&space.0);
+        end.is_none_or(|end| start < end)
+            && space.is_some_and(|space| space.tree.range(start, end).next().is_some())
+    }
+
+    /// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same
+    /// batch.
+    pub(crate) fn expand(&self, ops: &[Op<'_>]) -> Expanded {
+        let mut expanded = Vec::new();
+        for (at, op) in ops.iter().enumerate() {
+            let Op::DeleteRange { space, start, end } = *op else { continue };
+            if !is_long_range(op) {
+                continue;
+            }
+            let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
+            let mut keys = self.keys(space, &range);
+            let earlier = ops[..at].iter().filter_map(|op| match *op {
+                Op::Put { space: of, key, .. } if of == space && range.contains(key) => {
+                    Some(key.to_vec())
+                }
+                _ => None,
+            });
+            keys.extend(earlier);
+            expanded.push((at, keys));
+        }
+        Expanded(expanded)
+    }
+
+    fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        if let Some(space) = self.view.read().spaces.get(&space.0)
+            && !range.is_empty()
+        {
+            let mut cursor = space.tree.range(range.start(), range.end());
+            while cursor.next().is_some() {
+                let mut key = Vec::new();
+                cursor.copy_key(&mut key);
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        // If this fails, the next open finds the log's end by its records, as after a crash.
+        let _ = self.writer.get_mut().close();
+    }
+}
+
+/// Whether the bounds of a range are too long for one record.
+fn is_long_range(op: &Op<'_>) -> bool {
+    let Op::DeleteRange { start, end, .. } = *op else { return false };
+    start.len() > KEY_LEN_MAX || start.len() + end.map_or(0, <[u8]>::len) > BOUNDS_LEN_MAX
+}
+
+/// Deletes of the keys in ranges whose bounds are too long for one record, by operation.
+#[derive(Default)]
+pub(crate) struct Expanded(Vec<(usize, Vec<Vec<u8>>)>);
+
+impl Expanded {
+    /// The operations, with deletes in place of such ranges.
+    pub(crate) fn ops<'a>(&'a self, ops: &'a [Op<'a>]) -> Cow<'a, [Op<'a>]> {
+        if self.0.is_empty() {
+            return Cow::Borrowed(ops);
+        }
+        let mut all = Vec::new();
+        let mut expanded = self.0.iter().peekable();
+        for (at, op) in ops.iter().enumerate() {
+            match expanded.next_if(|(expanded_at, _)| *expanded_at == at) {
+                Some((_, keys)) => {
+                    all.extend(keys.iter().map(|key| Op::Delete { space: op.space(), key }));
+                }
+                None => all.push(*op),
+            }
+        }
+        Cow::Owned(all)
+    }
+}
