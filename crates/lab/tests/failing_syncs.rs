@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use halite_engine::{Durability, Engine, EngineOptions, Error, Op, Partitioning};
 use halite_indexlog::IndexLog;
 use halite_lab::blocks::blocks_suite;
 use halite_lab::{Budget, Job, Kind, Plan, Rules, Store, check, explore};
+use halite_pmem::{Domain, Error as PoolError, Medium};
 
 const RULES: Rules = Rules::FailingSyncs;
 
@@ -62,6 +64,15 @@ fn short_writes_survive() {
 }
 
 #[test]
+fn partitions_survive() {
+    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(&[Kind::Few, Kind::Mixed])
+        .with_partitioning(Partitioning::Hash(2));
+    let tally = check(&subject, RULES, 0..40);
+    assert!(tally.nested > 10, "{}", tally.nested);
+}
+
+#[test]
 fn values_that_fill_blocks_survive() {
     engine_survives(&[Kind::Blocks, Kind::Large], 6);
 }
@@ -69,4 +80,37 @@ fn values_that_fill_blocks_survive() {
 #[test]
 fn collection_survives() {
     engine_survives(&[Kind::Collecting], 3);
+}
+
+#[test]
+fn a_failed_batch_on_several_partitions_ends_the_writes_to_all() {
+    let partitioning = Partitioning::Hash(3);
+    let medium = Medium::new(Domain::PageCache, 32 << 20).unwrap();
+    let mut options = EngineOptions::new("pool");
+    options.pool_options.size_max = medium.capacity();
+    options.pool_options.medium = Some(medium.clone());
+    options.partitioning = Some(partitioning.clone());
+    let engine = IndexLog::open(&options).unwrap();
+    let space = engine.key_space("space").unwrap();
+    let key_of = |partition| {
+        let keys = (0_u32..).map(u32::to_le_bytes);
+        keys.into_iter().find(|key| partitioning.partition_of(key) == partition).unwrap()
+    };
+    let keys = [key_of(0), key_of(1), key_of(2)];
+    let put = |at: usize| Op::Put { space, key: &keys[at], value: b"value" };
+
+    medium.fail_sync_after(Some(0));
+    engine.write(&[put(0), put(1)], Durability::Immediate).unwrap_err();
+    assert!(medium.has_failed_to_sync());
+    for at in 0..keys.len() {
+        let refused = engine.write(&[put(at)], Durability::Deferred);
+        // The third partition has no part in the batch.
+        let is_named = matches!(&refused, Err(Error::Poisoned { .. }) if at < 2)
+            || matches!(&refused, Err(Error::Pool(PoolError::SyncFailed { .. })) if at == 2);
+        assert!(is_named, "{refused:?}");
+    }
+    engine.sync().unwrap_err();
+    for key in &keys {
+        assert_eq!(engine.get(space, key).unwrap(), None);
+    }
 }

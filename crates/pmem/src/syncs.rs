@@ -1,6 +1,7 @@
 //! The kernel's syncs of one pool, of which none comes after one that failed.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -11,25 +12,31 @@ use crate::{Error, Result, planted};
 /// The kernel tells a failure once, to whoever asks first, and takes what it could not write for clean:
 /// the next sync would succeed, and say nothing of those bytes. So one that failed is the last.
 #[derive(Default)]
-pub(crate) struct Syncs(Mutex<bool>);
+pub(crate) struct Syncs {
+    asking: Mutex<()>,
+    /// Read before every write, by all threads; written once.
+    failed: AtomicBool,
+}
 
 impl Syncs {
     /// Asks the kernel to sync, one thread at a time.
     pub(crate) fn sync(&self, path: &Path, ask: impl Fn() -> Result<()>) -> Result<()> {
-        let mut failed = self.0.lock();
-        refuse(*failed, path)?;
-        let synced = ask();
-        let synced = planted!(FailedSyncRepeated, synced.or_else(|_| ask()), synced);
-        *failed = synced.is_err();
+        let _asking = self.asking.lock();
+        self.check(path)?;
+        let answer = ask();
+        let synced = planted!(FailedSyncRepeated, answer.or_else(|_| ask()), answer);
+        if synced.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
         synced
     }
 
     /// Refuses if a sync failed.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
-        refuse(*self.0.lock(), path)
+        // Who is on its way while another thread's sync fails meets the failure at its own.
+        match self.failed.load(Ordering::Relaxed) {
+            true => Err(Error::SyncFailed { path: path.to_owned() }),
+            false => Ok(()),
+        }
     }
-}
-
-fn refuse(failed: bool, path: &Path) -> Result<()> {
-    if failed { Err(Error::SyncFailed { path: path.to_owned() }) } else { Ok(()) }
 }
