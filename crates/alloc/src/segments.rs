@@ -71,7 +71,7 @@ impl Segments {
     fn new(pool: Pool, superblock: Superblock) -> Result<Arc<Self>> {
         let mut table = Table::new(superblock.salt());
         table.extend(&pool, superblock.segments())?;
-        table.make_durable()?;
+        table.make_durable(superblock.segments())?;
         let (mut free, mut owned) = (BTreeSet::new(), BTreeMap::new());
         for segment in (0..superblock.segments()).filter(|&segment| !Table::is_table(segment)) {
             let Some(owner) = table.read(segment)? else {
