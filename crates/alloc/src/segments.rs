@@ -1,4 +1,9 @@
 //! The manager of a pool's segments.
+//!
+//! After a sync that failed, what is in memory may be ahead of the medium, or behind it: a segment whose
+//! release failed may be free there, one whose allocation failed may be owned. So each change asks the
+//! pool first ([`Pool::check_synced`]), and from then on all of them are refused until the pool is opened
+//! again. On other media than an ordinary file no fence fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -66,7 +71,7 @@ impl Segments {
     fn new(pool: Pool, superblock: Superblock) -> Result<Arc<Self>> {
         let mut table = Table::new(superblock.salt());
         table.extend(&pool, superblock.segments())?;
-        table.make_durable()?;
+        table.make_durable(superblock.segments())?;
         let (mut free, mut owned) = (BTreeSet::new(), BTreeMap::new());
         for segment in (0..superblock.segments()).filter(|&segment| !Table::is_table(segment)) {
             let Some(owner) = table.read(segment)? else {
@@ -119,7 +124,8 @@ impl Segments {
     /// Sets a named root, durably and failure-atomically. Two fences.
     ///
     /// # Errors
-    /// [`Error::Root`] if there is no room for it; what the pool reports.
+    /// [`Error::Root`] if there is no room for it; what the pool reports, and [`Error::Pool`] with
+    /// [`halite_pmem::Error::SyncFailed`] after that.
     pub fn set_root(&self, name: &str, value: u64) -> Result<()> {
         self.state.lock().superblock.set_root(name, value)
     }
@@ -142,6 +148,7 @@ impl Segments {
     }
 
     pub(crate) fn take(&self, owner: Owner) -> Result<u64> {
+        self.pool.check_synced()?;
         let mut state = self.state.lock();
         assert!(!state.owned.contains_key(&owner), "{owner:?} has a segment already");
         let segment = loop {
@@ -156,6 +163,7 @@ impl Segments {
     }
 
     pub(crate) fn commit(&self, owner: Owner, segment: u64) -> Result<()> {
+        self.pool.check_synced()?;
         let state = self.state.lock();
         assert_eq!(state.owned.get(&owner), Some(&segment), "what is granted stays granted");
         state.table.write(segment, Some(owner))
@@ -166,6 +174,7 @@ impl Segments {
         let mut state = self.state.lock();
         let Some(&segment) = state.owned.get(&owner) else { return Ok(()) };
         if committed {
+            self.pool.check_synced()?;
             state.table.write(segment, None)?;
         }
         state.owned.remove(&owner);

@@ -172,6 +172,7 @@ impl Superblock {
     }
 
     pub(crate) fn set_segments(&mut self, segments: u64) -> Result<()> {
+        self.check_known()?;
         self.stored.segments = segments.into();
         self.write()
     }
@@ -182,6 +183,7 @@ impl Superblock {
     }
 
     pub(crate) fn set_root(&mut self, name: &str, value: u64) -> Result<()> {
+        self.check_known()?;
         let no_room = || Error::Root { name: name.to_owned() };
         let name = padded(name).ok_or_else(no_room)?;
         let roots = &mut self.stored.roots;
@@ -190,6 +192,11 @@ impl Superblock {
             at.or_else(|| roots.iter().position(|root| root.name[0] == 0)).ok_or_else(no_room)?;
         roots[at] = Root { name, value: value.into() };
         self.write()
+    }
+
+    /// Refuses a change after a sync that failed: either copy may be the one that is whole.
+    fn check_known(&self) -> Result<()> {
+        Ok(self.copies[0].pool().check_synced()?)
     }
 
     /// Writes both copies, one after the other, the good one last: a crash spoils one at most, however

@@ -70,10 +70,12 @@ impl Table {
         Ok(())
     }
 
-    /// Makes durable what is read: the process that stored it may have died before its fence.
-    pub(crate) fn make_durable(&self) -> Result<()> {
-        for words in &self.groups {
-            words.pool().fence_found(&[words.flush(0..words.len())])?;
+    /// Makes durable what is read of a pool of `segments`: the process that stored it may have died before
+    /// its fence.
+    pub(crate) fn make_durable(&self, segments: u64) -> Result<()> {
+        for (words, first) in self.groups.iter().zip((0..).step_by(GROUP as usize)) {
+            let end = ((segments - first) * 8).next_multiple_of(halite_pmem::LINE);
+            words.pool().fence_found(&[words.flush(0..end.min(words.len()))])?;
         }
         Ok(())
     }

@@ -160,6 +160,32 @@ pub enum Error {
         offset: u64,
     },
 
+    /// An earlier flush of a page failed.
+    #[error(
+        "{}: an earlier flush to the page store at {offset} failed, so what it has is not known; open \
+         it again",
+        path.display()
+    )]
+    PagesFailed {
+        /// The pool.
+        path: PathBuf,
+        /// Where the space begins in it, in bytes.
+        offset: u64,
+    },
+
+    /// A fence of an earlier insert failed.
+    #[error(
+        "{}: an earlier insert into the leaves at {offset} failed, so what they have is not known; \
+         open them again",
+        path.display()
+    )]
+    LeavesFailed {
+        /// The pool.
+        path: PathBuf,
+        /// Where the space begins in it, in bytes.
+        offset: u64,
+    },
+
     /// There are no cells of such a length.
     #[error("a cell of {len} bytes: it must have 16 to 128, a multiple of 16")]
     CellLen {

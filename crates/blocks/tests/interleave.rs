@@ -176,18 +176,31 @@ fn an_insert_among_endless_lookups_ends() {
 }
 
 #[test]
-fn a_fence_that_fails_reaches_all_that_wait() {
+fn a_fence_that_fails_reaches_all_that_wait_and_ends_all_inserts() {
     let (medium, pool) = modelled();
-    let leaves = leaves(&pool);
+    let mut leaves = leaves(&pool);
     let group = Group::new(&pool, 8);
     medium.cut_power();
     // More than a leaf has slots: those that failed keep none.
     let pairs: Vec<_> = (0..100).map(|key| (2, key, key)).collect();
     let outcomes = insert_group(&leaves, &group, &pairs);
     assert_eq!(outcomes.len(), 100);
-    for (_, outcome) in outcomes {
-        assert!(matches!(outcome, Err(Error::SharedFence(_))), "{outcome:?}");
+    for (number, (_, outcome)) in outcomes.iter().enumerate() {
+        match outcome {
+            Err(Error::SharedFence(_)) => assert!(number < 8, "{number}"),
+            Err(Error::LeavesFailed { .. }) => assert!(number > 0, "{number}"),
+            _ => panic!("{number}: {outcome:?}"),
+        }
     }
+    assert!(matches!(outcomes[0].1, Err(Error::SharedFence(_))));
+    for (_, outcome) in insert_group(&leaves, &Group::new(&pool, 8), &pairs) {
+        assert!(matches!(outcome, Err(Error::LeavesFailed { .. })), "{outcome:?}");
+    }
+    assert!(matches!(leaves.insert_alone(1, 7, 7), Err(Error::LeavesFailed { .. })));
+    insert_all(&mut leaves, 4, pairs, |outcome| {
+        assert!(matches!(outcome, Err(Error::LeavesFailed { .. })), "{outcome:?}");
+    })
+    .unwrap();
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use halite_blocks::Error;
 use halite_blocks::page::{
     ChecksummedPages, CopyOnWrite, CostModel, DirtyLines, Hybrid, MicroLog, PageBuffer, PageSize,
     PageStore, SealedMicroLog, Shape,
 };
-use halite_pmem::{Fresh, Pool, PoolOptions, Traffic, UNIT};
+use halite_pmem::{Domain, Fresh, Medium, Pool, PoolOptions, Traffic, UNIT};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -424,4 +425,37 @@ fn threads_with_stores_of_their_own_share_nothing() {
             });
         }
     });
+}
+
+fn refuses_flushes_after_one_that_failed<S: PageStore>() {
+    let medium = Medium::new(Domain::Memory, UNIT).unwrap();
+    let mut options = PoolOptions::default();
+    options.medium = Some(medium.clone());
+    let pool = Pool::create(Path::new("pages"), &options).unwrap();
+    let mut store = S::create(pool.claim(0, UNIT).unwrap(), shape(4096, PAGES)).unwrap();
+    let mut buffer = PageBuffer::new(shape(4096, PAGES).page_size);
+    for lines in [1, 64] {
+        buffer.write(0, &vec![1; lines * 64]);
+        store.flush(0, &mut buffer).unwrap();
+    }
+    medium.cut_power();
+    for lines in [1, 64] {
+        buffer.write(0, &vec![2; lines * 64]);
+        let failed = store.flush(0, &mut buffer);
+        if lines == 1 {
+            assert!(matches!(failed, Err(Error::Pool(_))), "{failed:?}");
+        } else {
+            assert!(matches!(failed, Err(Error::PagesFailed { .. })), "{failed:?}");
+        }
+        assert!(!buffer.dirty().is_empty(), "what is not flushed stays dirty");
+    }
+}
+
+#[test]
+fn a_flush_after_one_that_failed_is_refused() {
+    refuses_flushes_after_one_that_failed::<CopyOnWrite>();
+    refuses_flushes_after_one_that_failed::<MicroLog>();
+    refuses_flushes_after_one_that_failed::<SealedMicroLog>();
+    refuses_flushes_after_one_that_failed::<Hybrid>();
+    refuses_flushes_after_one_that_failed::<ChecksummedPages>();
 }

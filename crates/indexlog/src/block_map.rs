@@ -94,11 +94,21 @@ impl BlockMap {
                 });
             }
             let words = map.device.claim(logical, 0, SEGMENT)?.into_words();
-            // The process that stored what is read here may have died before its fence.
-            map.pool.fence_found(&[words.flush(0..SEGMENT)])?;
+            let before = u64::from(map.len());
             map.segments.push(words);
+            // The process that stored what is read here may have died before its fence.
+            let used = map.blocks_max().saturating_sub(before);
+            let end =
+                ((u64::from(HEAD) + used) * 8).next_multiple_of(halite_pmem::LINE).min(SEGMENT);
+            let words = &map.segments[expected];
+            map.pool.fence_found(&[words.flush(0..end)])?;
         }
         Ok(map)
+    }
+
+    /// Blocks that the pool can have used.
+    fn blocks_max(&self) -> u64 {
+        self.pool.len() / SEGMENT * u64::from(BLOCKS_PER_SEGMENT)
     }
 
     /// Blocks that the map has words for.
@@ -215,8 +225,7 @@ impl BlockMap {
     /// A sum over all words that the pool can have used. At a clean close it is stored, so that a line
     /// that goes back to what it held before is found: its words have their checks.
     pub(crate) fn digest(&self) -> u64 {
-        let segments = self.pool.len() / SEGMENT;
-        let end = (segments * u64::from(BLOCKS_PER_SEGMENT)).min(self.len().into()) as u32;
+        let end = self.blocks_max().min(self.len().into()) as u32;
         let sum = (0..end).fold(0_u64, |sum, block| {
             let (words, at) = self.word(block);
             let word = words.load(at);

@@ -236,10 +236,12 @@ impl Writer {
         self.next_seq - 1 - self.durable_seq
     }
 
+    /// Refuses if nobody knows what of an earlier write is durable: one of this partition, or, where the
+    /// kernel failed to sync the pool that they share, of any.
     pub(crate) fn check_health(&self) -> Result<()> {
         match &self.poisoned {
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
-            None => Ok(()),
+            None => Ok(self.pool.check_synced()?),
         }
     }
 
@@ -333,7 +335,8 @@ impl Writer {
         let grant = match grown {
             Ok(grant) => grant,
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => return Ok(false),
-            Err(error) => return Err(error),
+            // What is durable of it is not known.
+            Err(error) => return self.poison_by(Err(error)),
         };
         let lives: Result<Vec<_>> = blocks.clone().map(|block| self.map.get(block)).collect();
         let lives = lives?;

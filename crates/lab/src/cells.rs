@@ -5,12 +5,15 @@
 //! one for none; a power cut leaves any version of each, and, because a copy may go in any order, any
 //! set of the words of the one store that it interrupts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use halite_pmem::{ModelFile, Trace, What};
 
 use crate::Rules;
 use crate::disk::Disk;
+
+/// What the kernel takes for clean or dirty, in bytes.
+const PAGE: u64 = 4096;
 
 /// The part of a store that lies in one cell.
 #[derive(Clone, Copy)]
@@ -23,6 +26,8 @@ pub(crate) struct Part {
     bytes: u32,
     len: u32,
     streamed: bool,
+    /// Its words persist upwards, whatever else.
+    pub(crate) in_order: bool,
 }
 
 impl Part {
@@ -66,6 +71,8 @@ pub(crate) struct Choice {
 pub(crate) struct Cells {
     rules: Rules,
     pending: BTreeMap<u64, Cell>,
+    /// Pages that the kernel takes for clean, though it failed to sync them.
+    lost: BTreeSet<u64>,
     /// Lengths that the file got and that are not synced.
     lens: Vec<(u32, u64)>,
     /// The file got its name, and that is not synced.
@@ -74,19 +81,23 @@ pub(crate) struct Cells {
 
 impl Cells {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, pending: BTreeMap::new(), lens: Vec::new(), linked: None }
+        let (pending, lost) = (BTreeMap::new(), BTreeSet::new());
+        Self { rules, pending, lost, lens: Vec::new(), linked: None }
     }
 
     /// Whether what a power cut may leave shrinks by an event. Before it happens, everything that may
     /// be left has to be looked at.
     pub(crate) fn shrinks(&self, what: What, trace: &Trace) -> bool {
         match (what, self.rules) {
-            (What::Fence { .. }, Rules::PageCache | Rules::FailedPlatform) => false,
+            (
+                What::Fence { .. },
+                Rules::PageCache | Rules::FailingSyncs | Rules::FailedPlatform,
+            ) => false,
             (What::Fence { first, count }, _) => {
                 trace.fenced(first, count).iter().any(|&(at, len)| self.touches(at, len))
             }
             (What::Sync { at, len }, _) => self.touches(at, len),
-            (What::SyncFile, _) => !self.pending.is_empty() || !self.lens.is_empty(),
+            (What::SyncFile, _) => self.touches(0, u64::MAX) || !self.lens.is_empty(),
             (What::SyncFolder, _) => self.linked.is_some(),
             // Here every store is durable as soon as it is done.
             (What::Store { streamed, .. }, Rules::Platform) => !streamed,
@@ -96,14 +107,27 @@ impl Cells {
 
     fn touches(&self, at: u64, len: u64) -> bool {
         let cell = self.rules.cell_len();
-        len > 0 && self.pending.range(at / cell..=(at + len - 1) / cell).next().is_some()
+        let touched = self.pending.range(at / cell..at.saturating_add(len).div_ceil(cell));
+        touched.into_iter().any(|(&number, _)| !self.is_lost(number))
+    }
+
+    /// Whether syncs pass a cell over.
+    fn is_lost(&self, cell: u64) -> bool {
+        !self.lost.is_empty() && self.lost.contains(&(cell * self.rules.cell_len() / PAGE))
     }
 
     /// The beginning of an event: what it adds to what may be left.
     pub(crate) fn begin(&mut self, number: u32, what: What) {
         match what {
-            What::Store { at, len, bytes, streamed } => {
-                self.store(Part { event: number, at, bytes, len, streamed });
+            What::Store { at, len, bytes, streamed, in_order } => {
+                self.make_dirty(at, len.into());
+                self.store(Part { event: number, at, bytes, len, streamed, in_order });
+            }
+            What::Rewrite { at, len } => self.make_dirty(at, len),
+            What::SyncFailed { at, len } => {
+                let cell = self.rules.cell_len();
+                let failed = self.pending.range(at / cell..(at + len).div_ceil(cell));
+                self.lost.extend(failed.map(|(number, _)| number * cell / PAGE));
             }
             What::Flush { at, len } => self.flush(at, len),
             What::Length { to } => self.lens.push((number, to)),
@@ -134,6 +158,14 @@ impl Cells {
             }
             (What::SyncFolder, _) => disk.file.named |= self.linked.take().is_some(),
             _ => {}
+        }
+    }
+
+    /// The kernel takes pages for dirty: the next sync writes all that they have.
+    fn make_dirty(&mut self, at: u64, len: u64) {
+        if !self.lost.is_empty() && len > 0 {
+            let dirty = at / PAGE..(at + len).div_ceil(PAGE);
+            self.lost.retain(|page| !dirty.contains(page));
         }
     }
 
@@ -192,6 +224,9 @@ impl Cells {
         let (first, end) = (at / cell_len, at.saturating_add(len).div_ceil(cell_len));
         let mut clean = Vec::new();
         for (&number, cell) in self.pending.range_mut(first..end) {
+            if self.lost.contains(&(number * cell_len / PAGE)) {
+                continue;
+            }
             cell.parts.retain(|part| {
                 let settles = which(part);
                 if settles {

@@ -18,6 +18,7 @@ use halite_pmem::{Medium, ModelFile, Request, Site, Trace, What};
 use crate::case::{Case, Crash};
 use crate::cells::{self, Cells, Part};
 use crate::disk::Disk;
+use crate::failures;
 use crate::images::{Image, Images};
 use crate::lint::Lints;
 use crate::media::MediaTally;
@@ -196,7 +197,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
     /// anything is.
     pub fn replay(&mut self, case: &Case) -> (Vec<String>, Option<String>) {
-        let history = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
+        let history = story::of_history(&self.actions(case.seed));
         self.replay_by(case, history, |explorer| explorer.explore(case.seed))
     }
 
@@ -267,10 +268,21 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.replayed
     }
 
+    /// The history of a seed, under these rules.
+    fn actions(&self, seed: u64) -> Vec<Action<S::Step>> {
+        let mut random = Random::of(&[seed]);
+        let actions = self.subject.history(&mut random);
+        if self.rules == Rules::FailingSyncs {
+            failures::among(actions, &mut random)
+        } else {
+            actions
+        }
+    }
+
     fn explore_history(&mut self, seed: u64) -> Option<Violation> {
         self.history = (seed, None);
         self.tally.histories += 1;
-        let actions = self.subject.history(&mut Random::of(&[seed]));
+        let actions = self.actions(seed);
         let start = self.disk.now();
         let lived = self.live(&[Arc::default()], &actions, true, seed);
         self.disk.go_back(start);
@@ -459,7 +471,10 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.tally.recoveries += 1;
         self.tally.nested += u64::from(depth > 1);
         let mut random = Random::of(&[seed]);
-        let actions = afterlife(self.subject, &mut random);
+        let mut actions = afterlife(self.subject, &mut random);
+        if self.rules == Rules::FailingSyncs {
+            actions = failures::among(actions, &mut random);
+        }
         let goes_deeper = match &self.replay {
             Some(case) => case.crashes.len() > depth,
             None => depth <= DEPTH_MAX && random.percent(self.effort.nested_percent[depth - 1]),

@@ -163,7 +163,11 @@ fn version(parts: &[Part], mut words: u32) -> Choice {
 fn any_version(parts: &[Part], random: &mut Random) -> Choice {
     let whole = random.index(parts.len() + 1) as u32;
     let torn = match parts.get(whole as usize) {
-        Some(part) if random.percent(50) => random.next() & (u64::MAX >> (64 - part.words())),
+        Some(part) if random.percent(50) => {
+            let words = random.next() & (u64::MAX >> (64 - part.words()));
+            let upwards = u64::MAX.checked_shr(words.count_zeros()).unwrap_or(0);
+            if part.in_order { upwards } else { words }
+        }
         _ => 0,
     };
     Choice { whole, torn }

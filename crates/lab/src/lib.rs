@@ -38,6 +38,7 @@ mod cells;
 mod check;
 mod disk;
 mod explore;
+mod failures;
 mod fault;
 mod images;
 mod job;

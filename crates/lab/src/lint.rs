@@ -125,6 +125,8 @@ impl Lints {
                 }
                 What::Kill => lines.values_mut().for_each(|state| *state = State::Dirty),
                 What::Sync { .. }
+                | What::SyncFailed { .. }
+                | What::Rewrite { .. }
                 | What::Length { .. }
                 | What::Link
                 | What::SyncFolder

@@ -12,6 +12,9 @@ pub enum Rules {
     /// An ordinary file. The stores to a sector of 512 bytes persist in order, sectors in any order,
     /// whenever the kernel likes; what was synced is safe.
     PageCache,
+    /// The same, and now and then the kernel fails to sync. What it was to sync is then durable in any
+    /// part, and the kernel takes all of it for clean: later syncs do not make it durable.
+    FailingSyncs,
     /// Caches that persist. Everything stored survives, in order; only what was streamed past the
     /// cache has to be fenced.
     Platform,
@@ -22,8 +25,8 @@ pub enum Rules {
 
 impl Rules {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Memory, Self::PageCache, Self::Platform, Self::FailedPlatform];
+    pub const ALL: [Self; 5] =
+        [Self::Memory, Self::PageCache, Self::FailingSyncs, Self::Platform, Self::FailedPlatform];
 
     /// The name, for the command line and for cases.
     #[must_use]
@@ -31,6 +34,7 @@ impl Rules {
         match self {
             Self::Memory => "memory",
             Self::PageCache => "page-cache",
+            Self::FailingSyncs => "failing-syncs",
             Self::Platform => "platform",
             Self::FailedPlatform => "failed-platform",
         }
@@ -47,7 +51,7 @@ impl Rules {
     pub fn domain(self) -> Domain {
         match self {
             Self::Memory => Domain::Memory,
-            Self::PageCache => Domain::PageCache,
+            Self::PageCache | Self::FailingSyncs => Domain::PageCache,
             Self::Platform | Self::FailedPlatform => Domain::Platform,
         }
     }
@@ -56,7 +60,9 @@ impl Rules {
     /// not.
     pub(crate) fn heed(self, request: Request, shrinks: bool) -> bool {
         match (request, self) {
-            (Request::Sync, _) | (_, Self::Memory) | (Request::Fence, Self::PageCache) => true,
+            (Request::Sync, _)
+            | (_, Self::Memory)
+            | (Request::Fence, Self::PageCache | Self::FailingSyncs) => true,
             // A fence waits only for what was streamed; after other stores it is idle.
             (Request::Fence, Self::Platform) => shrinks,
             _ => false,
@@ -66,7 +72,7 @@ impl Rules {
     /// What keeps the order of the stores to it, in bytes.
     pub(crate) fn cell_len(self) -> u64 {
         match self {
-            Self::PageCache => 512,
+            Self::PageCache | Self::FailingSyncs => 512,
             _ => LINE,
         }
     }

@@ -109,6 +109,8 @@ struct Life<'a, S: Subject> {
     oldest: usize,
     found: Option<Arc<World>>,
     has_failed: bool,
+    /// Whether a sync failed since the store was opened.
+    has_failed_to_sync: bool,
 }
 
 /// Opens the store, lets it act, and ends it by a kill. What it did is in `trace`.
@@ -124,8 +126,17 @@ pub(crate) fn run<S: Subject>(
 ) -> Run {
     medium.take_trace(trace);
     let worlds = Worlds::any_of(allowed);
-    let mut life = Life { subject, medium, worlds, oldest: 0, found: None, has_failed };
+    let mut life = Life {
+        subject,
+        medium,
+        worlds,
+        oldest: 0,
+        found: None,
+        has_failed,
+        has_failed_to_sync: false,
+    };
     let lived = catch_unwind(AssertUnwindSafe(|| life.live(actions)));
+    medium.fail_sync_after(None);
     medium.take_trace(trace);
     let mut worlds = life.worlds;
     for (number, event) in (0..).zip(&trace.events) {
@@ -151,22 +162,48 @@ impl<S: Subject> Life<'_, S> {
         let mut open = self.come_up()?;
         for action in actions {
             match action {
+                Action::Step(step) | Action::FailWithin(Some(step), _)
+                    if self.has_failed_to_sync =>
+                {
+                    self.step_without_syncs(&mut open, step)?;
+                }
+                Action::KillWithin(..) | Action::FailWithin(..) if self.has_failed_to_sync => {
+                    open = self.kill(open)?;
+                }
                 Action::Step(step) => self.step(&mut open, step)?,
                 Action::Reopen => {
                     drop(open);
-                    self.acknowledge();
+                    if !self.has_failed_to_sync {
+                        self.acknowledge();
+                    }
                     open = self.come_up()?;
                 }
-                Action::Kill => {
-                    self.medium.cut_power();
-                    drop(open);
-                    self.medium.restore_power();
-                    open = self.come_up()?;
-                }
+                Action::Kill => open = self.kill(open)?,
                 Action::KillWithin(step, events) => {
                     open = self.kill_within(open, step.as_ref(), *events)?;
                 }
+                Action::FailWithin(Some(step), syncs) => {
+                    self.fail_within(&mut open, step, *syncs)?;
+                }
+                Action::FailWithin(None, syncs) => {
+                    self.medium.fail_sync_after(Some(*syncs));
+                    drop(open);
+                    if !self.medium.has_failed_to_sync() {
+                        self.acknowledge();
+                    }
+                    open = self.fail_to_open()?;
+                }
+                Action::FailOpening(syncs) => {
+                    self.medium.cut_power();
+                    drop(open);
+                    self.medium.restore_power();
+                    self.medium.fail_sync_after(Some(*syncs));
+                    open = self.fail_to_open()?;
+                }
             }
+        }
+        if self.has_failed_to_sync {
+            open = self.kill(open)?;
         }
         let found = self.subject.world(&mut open)?;
         let expected = Arc::clone(self.worlds.last());
@@ -179,6 +216,80 @@ impl<S: Subject> Life<'_, S> {
         drop(open);
         self.medium.restore_power();
         Ok(())
+    }
+
+    /// Kills the process, and starts it again.
+    fn kill(&mut self, open: S::Open) -> Result<S::Open, End> {
+        self.medium.cut_power();
+        drop(open);
+        self.medium.restore_power();
+        self.come_up()
+    }
+
+    /// Takes a step in which a sync may fail. Then it has to fail, and may have happened or not.
+    fn fail_within(&mut self, open: &mut S::Open, step: &S::Step, syncs: u32) -> Result<(), End> {
+        self.medium.fail_sync_after(Some(syncs));
+        let certain = self.begin_step(step);
+        let applied = self.subject.apply(open, step);
+        self.has_failed_to_sync = self.medium.has_failed_to_sync();
+        self.medium.fail_sync_after(None);
+        match applied {
+            Ok(()) if self.has_failed_to_sync => {
+                Err(format!("{step:?} is said to be done, though a sync failed").into())
+            }
+            Err(why) if !self.has_failed_to_sync => Err(format!("{step:?} fails: {why}").into()),
+            Err(_) => self.check_without_syncs(open),
+            Ok(()) => {
+                self.acknowledge_from(certain);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a step after a sync failed: the step is refused and changes nothing, or it is right.
+    fn step_without_syncs(&mut self, open: &mut S::Open, step: &S::Step) -> Result<(), End> {
+        let possible = self.worlds.all[self.oldest..].to_vec();
+        let first = self.worlds.all.len();
+        for world in &possible {
+            let mut after = World::clone(world);
+            self.subject.model(&mut after, step);
+            if possible.iter().all(|world| **world != after) {
+                self.begin(Arc::new(after));
+            }
+        }
+        if self.subject.apply(open, step).is_err() {
+            self.worlds.all[first..].fill(Arc::clone(&possible[0]));
+        }
+        self.check_without_syncs(open)
+    }
+
+    /// What a store shows after a sync failed, if it shows anything, is what it may come back with.
+    fn check_without_syncs(&mut self, open: &mut S::Open) -> Result<(), End> {
+        match self.subject.world(open) {
+            Ok(found) => self.possible(&found).map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Opens a store whose syncs may fail, kills it, and starts it again.
+    fn fail_to_open(&mut self) -> Result<S::Open, End> {
+        let had_failed = self.medium.has_failed_to_sync();
+        let opened = self.subject.open(self.medium);
+        let has_failed = self.medium.has_failed_to_sync();
+        self.medium.fail_sync_after(None);
+        match &opened {
+            Ok(_) if has_failed && !had_failed => {
+                return Err("it opens, though a sync failed".to_owned().into());
+            }
+            Err(why) if !has_failed || had_failed => {
+                return Err(format!("it does not open: {why}").into());
+            }
+            _ => {}
+        }
+        self.medium.cut_power();
+        drop(opened);
+        self.medium.restore_power();
+        self.come_up()
     }
 
     /// Kills the process within a step, or within a close and the opening after it.
@@ -226,9 +337,19 @@ impl<S: Subject> Life<'_, S> {
             }
         })?;
         let found = self.subject.world(&mut open)?;
+        let world = self.possible(&found)?;
+        self.has_failed_to_sync = false;
+        self.found.get_or_insert_with(|| Arc::clone(&world));
+        self.begin(world);
+        self.acknowledge();
+        Ok(open)
+    }
+
+    /// The newest of the worlds that are possible now that is like the one that was found.
+    fn possible(&self, found: &World) -> Result<Arc<World>, End> {
         let possible = &self.worlds.all[self.oldest..];
-        let Some(world) = possible.iter().rev().find(|world| ***world == found) else {
-            let nearest = possible.iter().map(|world| differences(world, &found));
+        let Some(world) = possible.iter().rev().find(|world| ***world == *found) else {
+            let nearest = possible.iter().map(|world| differences(world, found));
             let nearest = nearest.min_by_key(Vec::len).unwrap_or_default();
             let shown = nearest.iter().take(5).cloned().collect::<Vec<_>>().join("; ");
             return Err(format!(
@@ -238,11 +359,7 @@ impl<S: Subject> Life<'_, S> {
             )
             .into());
         };
-        let world = Arc::clone(world);
-        self.found.get_or_insert_with(|| Arc::clone(&world));
-        self.begin(world);
-        self.acknowledge();
-        Ok(open)
+        Ok(Arc::clone(world))
     }
 
     fn step(&mut self, open: &mut S::Open, step: &S::Step) -> Result<(), End> {

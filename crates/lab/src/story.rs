@@ -21,6 +21,15 @@ pub(crate) fn of_history<S: Debug>(actions: &[Action<S>]) -> Vec<String> {
         Action::KillWithin(Some(step), events) => {
             format!("  {number:>3}  is killed after {events} events of {step:?}, and starts again")
         }
+        Action::FailWithin(Some(step), syncs) => {
+            format!("  {number:>3}  {step:?}; after {syncs} syncs one fails")
+        }
+        Action::FailWithin(None, syncs) => {
+            format!("  {number:>3}  closes and opens again; after {syncs} syncs one fails")
+        }
+        Action::FailOpening(syncs) => {
+            format!("  {number:>3}  is killed and starts again; after {syncs} syncs one fails")
+        }
         Action::KillWithin(None, events) => {
             format!("  {number:>3}  closes and opens again, is killed after {events} events of that, and starts again")
         }
@@ -105,6 +114,8 @@ fn name(what: What) -> &'static str {
         What::Length { .. } => "the change of the file's length",
         What::Link => "the naming of the file",
         What::SyncFolder => "the sync of the folder",
+        What::SyncFailed { .. } => "the sync that fails",
+        What::Rewrite { .. } => "the second writing",
         What::Publish { .. } => "the publication",
         What::Mark(_) => "a note",
         What::Kill => "the kill",

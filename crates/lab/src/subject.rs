@@ -60,6 +60,11 @@ pub enum Action<S> {
     /// The process is killed while it takes a step, or, without one, while it closes the store and
     /// opens it again: after so many of the events that a trace records, if it takes so many.
     KillWithin(Option<S>, u32),
+    /// The kernel fails to sync, after so many syncs, while the store takes a step, or, without one, while
+    /// it is closed and opened again. In the first case it goes on without being opened again.
+    FailWithin(Option<S>, u32),
+    /// The process is killed, and the kernel fails to sync, after so many syncs, when it is started again.
+    FailOpening(u32),
 }
 
 /// A kind of store, as the lab sees it: it opens on a medium, takes steps, and tells what it holds.
@@ -90,7 +95,7 @@ pub trait Subject: Sync {
     /// Takes a step.
     ///
     /// # Errors
-    /// Why it cannot; in the lab it should.
+    /// Why it cannot; in the lab it should, unless a sync failed.
     fn apply(&self, open: &mut Self::Open, step: &Self::Step) -> Result<(), String>;
 
     /// What a step makes of a world; and whether all steps so far are durable when it has returned.

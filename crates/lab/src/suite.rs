@@ -84,6 +84,6 @@ fn weight(rules: Rules) -> u64 {
     match rules {
         Rules::Memory => 6,
         Rules::PageCache => 2,
-        Rules::Platform | Rules::FailedPlatform => 1,
+        Rules::FailingSyncs | Rules::Platform | Rules::FailedPlatform => 1,
     }
 }

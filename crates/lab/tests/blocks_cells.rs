@@ -14,7 +14,7 @@ const SOURCE: &str = "crates/blocks/src/cell/";
 const HISTORIES: u64 = 12;
 
 /// Histories in which a mutant may hide.
-const HISTORIES_MAX: u64 = 100;
+const HISTORIES_MAX: u64 = 300;
 
 const RULES: [Rules; 3] = [Rules::Memory, Rules::PageCache, Rules::Platform];
 

@@ -9,8 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use halite_blocks::page::CopyOnWrite;
 use halite_engine::{Engine, EngineOptions, Partitioning};
 use halite_indexlog::IndexLog;
+use halite_lab::blocks::pages::Pages;
 use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
 use halite_pmem::planted::Bug;
 
@@ -18,6 +20,7 @@ use halite_pmem::planted::Bug;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Histories {
     Space,
+    Pages,
     Store(Kind),
     /// Stores with three partitions.
     Partitions,
@@ -34,9 +37,9 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Partitions, Space, Store};
+    use Histories::{Pages, Partitions, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
-    use Rules::{Memory, PageCache, Platform};
+    use Rules::{FailingSyncs, Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
         Bug::FlushRoundedDown => ("pmem/src/pool.rs", Space, Memory, 10),
         Bug::WordStoredInHalves => ("pmem/src/words.rs", Space, Memory, 10),
@@ -45,6 +48,9 @@ fn plan(bug: Bug) -> Plan {
         Bug::GrowthNotSynced => ("pmem/src/pool.rs", Space, Memory, 20),
         Bug::SyncMissesLastRange => ("pmem/src/file.rs", Space, PageCache, 10),
         Bug::FoundBytesNotSynced => ("pmem/src/pool.rs", Store(Few), PageCache, 20),
+        Bug::FoundBytesTakenForDirty => ("pmem/src/pool.rs", Store(Few), FailingSyncs, 20),
+        Bug::FailedSyncRepeated => ("pmem/src/syncs.rs", Store(Few), FailingSyncs, 10),
+        Bug::PagesFlushedAfterFailure => ("blocks/src/page/ground.rs", Pages, FailingSyncs, 60),
         Bug::CachesMakeFencesNeedless => ("pmem/src/pool.rs", Store(Few), Platform, 10),
         Bug::SuperblockCopiesFencedTogether => ("alloc/src/superblock.rs", Space, Memory, 10),
         Bug::GoodSuperblockWrittenFirst => ("alloc/src/superblock.rs", Space, Memory, 10),
@@ -82,6 +88,7 @@ impl Histories {
     fn name(self) -> String {
         match self {
             Self::Space => "the manager of segments".to_owned(),
+            Self::Pages => "pages, copied on write".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
             Self::Partitions => "indexlog, 3 partitions".to_owned(),
         }
@@ -94,6 +101,9 @@ impl Histories {
         };
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
+            Self::Pages => {
+                return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, count);
+            }
             Self::Partitions => {
                 let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
                 return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);

@@ -6,12 +6,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::fence::Range;
 use crate::map::{Base, Mapping};
+use crate::syncs::Syncs;
 use crate::{Domain, Error, PoolOptions, Result, UNIT, planted};
 
 /// A locked, mapped file.
@@ -19,8 +19,6 @@ pub(crate) struct PoolFile {
     path: PathBuf,
     file: File,
     mapping: Mapping,
-    /// Whether the kernel ever failed to sync: it tells once, so nothing after it is certain.
-    sync_failed: Mutex<bool>,
 }
 
 impl PoolFile {
@@ -99,7 +97,7 @@ impl PoolFile {
             Mapping::reserve(capacity).map_err(failed("reserve addresses for the pool"))?;
         mapping.try_sync(&file);
         mapping.map(&file, 0, len).map_err(failed("map the pool"))?;
-        Ok(Self { path: path.to_owned(), file, mapping, sync_failed: Mutex::new(false) })
+        Ok(Self { path: path.to_owned(), file, mapping })
     }
 
     pub(crate) fn domain(&self) -> Domain {
@@ -115,7 +113,7 @@ impl PoolFile {
     }
 
     /// Makes the file longer, with zeros for which the device has room.
-    pub(crate) fn grow(&self, old: u64, new: u64, domain: Domain) -> Result<()> {
+    pub(crate) fn grow(&self, old: u64, new: u64, domain: Domain, syncs: &Syncs) -> Result<()> {
         let path = &self.path;
         // Bytes behind the end are from a growth that a crash interrupted.
         let file_len = self.file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
@@ -125,7 +123,9 @@ impl PoolFile {
         allocate(&self.file, path, old, new)?;
         let synced = match domain {
             Domain::Process => Ok(()),
-            _ => self.file.sync_all().map_err(io_error_of(path, "sync the pool's new length")),
+            _ => syncs.sync(path, || {
+                self.file.sync_all().map_err(io_error_of(path, "sync the pool's new length"))
+            }),
         };
         synced
             .and_then(|()| {
@@ -146,18 +146,27 @@ impl PoolFile {
     /// Makes the pages of ranges durable.
     pub(crate) fn sync_pages(&self, ranges: impl Iterator<Item = Range> + Clone) -> Result<()> {
         let Some(span) = Span::of(ranges) else { return Ok(()) };
-        // One at a time: the kernel reports a failure to whoever asks first, and to nobody else.
-        let mut failed = self.sync_failed.lock();
-        if *failed {
-            return Err(Error::SyncFailed { path: self.path.clone() });
-        }
         let synced = if span.is_near() {
             self.mapping.sync_range(span.start, span.end)
         } else {
             self.file.sync_data()
         };
-        *failed = synced.is_err();
         synced.map_err(io_error_of(&self.path, "sync the pool"))
+    }
+
+    /// Writes bytes of the file again as they are, so that the kernel takes their pages for dirty.
+    pub(crate) fn rewrite(&self, range: Range) -> Result<()> {
+        const PART: u64 = 1 << 20;
+        let mut part = vec![0; range.len.min(PART) as usize];
+        let end = range.offset + range.len;
+        (range.offset..end)
+            .step_by(PART as usize)
+            .try_for_each(|at| {
+                let part = &mut part[..(end - at).min(PART) as usize];
+                self.file.read_exact_at(part, at)?;
+                self.file.write_all_at(part, at)
+            })
+            .map_err(io_error_of(&self.path, "write again what is in the pool"))
     }
 }
 

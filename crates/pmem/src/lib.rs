@@ -61,6 +61,7 @@ mod profile;
 mod region;
 mod stream;
 mod streaming;
+mod syncs;
 mod trace;
 mod traffic;
 mod words;

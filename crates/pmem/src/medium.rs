@@ -6,8 +6,9 @@
 //! (`halite-lab` works that out); such an image is put back with [`Medium::restore`], and a pool
 //! opens on it as on a file.
 //!
-//! Between runs, whoever drives the medium can also cut its power ([`Medium::cut_power`]: nothing is
-//! stored any more) or disregard what one place in the code asks for ([`Medium::disregard`]).
+//! Whoever drives the medium can also cut its power ([`Medium::cut_power`]: nothing is stored any more),
+//! let a sync fail ([`Medium::fail_sync_after`]), or disregard what one place in the code asks for
+//! ([`Medium::disregard`]).
 
 use std::panic::Location;
 use std::path::Path;
@@ -18,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::fence::Range;
 use crate::map::{Base, Mapping};
-use crate::trace::{Request, Site, Trace, What};
+use crate::trace::{How, Request, Site, Trace, What};
 use crate::{Domain, Error, LINE, Result, UNIT};
 
 /// Modelled memory for one pool. Cloning makes another handle.
@@ -41,7 +42,18 @@ struct State {
     powered: bool,
     /// Events until the power is cut by itself.
     events_left: Option<u32>,
+    failing: Failing,
     random: u64,
+}
+
+/// Whether a sync of pages or of the file fails.
+enum Failing {
+    /// None does.
+    Never,
+    /// The one after so many others.
+    After(u32),
+    /// One did.
+    Failed,
 }
 
 /// What a file system knows of a modelled pool.
@@ -71,6 +83,7 @@ impl Medium {
             disregarded: None,
             powered: true,
             events_left: None,
+            failing: Failing::Never,
             random: 0,
         };
         Ok(Self(Arc::new(Inner { memory, capacity, domain, state: Mutex::new(state) })))
@@ -124,6 +137,18 @@ impl Medium {
     /// Lets so many more events happen before [`Medium::cut_power`] takes effect by itself.
     pub fn cut_power_after(&self, events: u32) {
         self.0.state.lock().events_left = Some(events);
+    }
+
+    /// Lets one sync of pages or of the file fail, after so many others; without a number, none from now
+    /// on. What was to be synced is then partly durable, and the kernel takes all of it for clean.
+    pub fn fail_sync_after(&self, syncs: Option<u32>) {
+        self.0.state.lock().failing = syncs.map_or(Failing::Never, Failing::After);
+    }
+
+    /// Whether a sync failed since [`Medium::fail_sync_after`].
+    #[must_use]
+    pub fn has_failed_to_sync(&self) -> bool {
+        matches!(self.0.state.lock().failing, Failing::Failed)
     }
 
     /// Whether stores arrive.
@@ -243,7 +268,27 @@ impl Medium {
 
     /// One of the kernel's syncs.
     pub(crate) fn sync(&self, path: &Path, what: What, site: Site) -> Result<()> {
+        let range = match what {
+            What::Sync { at, len } => Some((at, len)),
+            What::SyncFile => Some((0, self.0.capacity)),
+            _ => None,
+        };
+        if let Some((at, len)) = range
+            && self.0.state.lock().fails_to_sync(what, site)
+        {
+            self.change(path, What::SyncFailed { at, len }, site, |_| ())?;
+            let source = io::Error::other("the modelled kernel fails");
+            return Err(Error::Io { path: path.to_owned(), action: "sync the pool", source });
+        }
         self.change(path, what, site, |_| ())
+    }
+
+    /// Bytes are written again as they are.
+    pub(crate) fn rewrite(&self, range: &Range, site: Site) {
+        let mut state = self.0.state.lock();
+        if state.has_power() {
+            state.trace.push(What::Rewrite { at: range.offset, len: range.len }, site);
+        }
     }
 
     fn change(
@@ -263,24 +308,31 @@ impl Medium {
     }
 
     /// Stores bytes of a region; its owner calls.
-    pub(crate) fn store(&self, at: u64, bytes: &[u8], streamed: bool, site: Site) {
+    pub(crate) fn store(&self, at: u64, bytes: &[u8], how: How, site: Site) {
         let mut state = self.0.state.lock();
         if state.has_power() {
             self.put(at, bytes);
-            state.trace.push_store(at, bytes, streamed, site);
+            state.trace.push_store(at, bytes, how, site);
         }
     }
 
     /// Stores zeros; what is zero already is not recorded.
     pub(crate) fn zero(&self, at: u64, len: u64, site: Site) {
         const ZEROS: [u8; LINE as usize] = [0; LINE as usize];
+        if self.0.domain == Domain::PageCache {
+            // What is zero already may be so in the page cache only.
+            let mut state = self.0.state.lock();
+            if state.powered {
+                state.trace.push(What::Rewrite { at, len }, site);
+            }
+        }
         for line in (at..at + len).step_by(LINE as usize) {
             let mut now = ZEROS;
             let now = &mut now[..(at + len - line).min(LINE) as usize];
             // SAFETY: the range is inside a region whose owner calls.
             unsafe { ptr::copy_nonoverlapping(self.address(line), now.as_mut_ptr(), now.len()) };
             if now.iter().any(|&byte| byte != 0) {
-                self.store(line, &ZEROS[..now.len()], true, site);
+                self.store(line, &ZEROS[..now.len()], How::Streamed, site);
             }
         }
     }
@@ -297,7 +349,7 @@ impl Medium {
             return None;
         }
         Some(change().map(|(changed, stored)| {
-            state.trace.push_store(at, &stored.to_le_bytes(), false, site);
+            state.trace.push_store(at, &stored.to_le_bytes(), How::InOrder, site);
             changed
         }))
     }
@@ -340,6 +392,23 @@ impl State {
             None => {}
         }
         self.powered
+    }
+
+    /// Whether one more sync, which is not disregarded, fails.
+    fn fails_to_sync(&mut self, what: What, site: Site) -> bool {
+        let request = what.request().map(|request| (site, request));
+        match self.failing {
+            Failing::After(_) if !self.powered || request == self.disregarded => false,
+            Failing::After(0) => {
+                self.failing = Failing::Failed;
+                true
+            }
+            Failing::After(left) => {
+                self.failing = Failing::After(left - 1);
+                false
+            }
+            Failing::Never | Failing::Failed => false,
+        }
     }
 
     /// Records what makes bytes durable, or helps to, unless it is disregarded.

@@ -63,12 +63,15 @@ bugs! {
     GrowthNotSynced: "The pool grows, and the file's new length is not synced.";
     SyncMissesLastRange: "The sync of several ranges ends where the last one begins.";
     FoundBytesNotSynced: "What a killed process left in the page cache is not synced on opening.";
+    FoundBytesTakenForDirty: "What is found in the page cache is synced on opening, and not written again.";
+    FailedSyncRepeated: "A sync that failed is asked for again, and the answer to that counts.";
     CachesMakeFencesNeedless: "Where caches persist, nothing is fenced: not what was streamed, either.";
     SuperblockCopiesFencedTogether: "Both copies of the superblock are written before one fence.";
     GoodSuperblockWrittenFirst: "A torn copy of the superblock is mended behind the good one.";
     GrowthAnnouncedBeforeLength: "The superblock counts new segments before the file is longer.";
     FlushBeforeStore: "The word of a segment is flushed before it is stored.";
     SegmentReusedBeforeReleased: "A segment is free for others before its release is fenced.";
+    PagesFlushedAfterFailure: "A page store flushes again after a flush that failed.";
     ChecksumOverHeader: "The checksum of a record covers its header only.";
     ChecksumWithoutLife: "The checksum of a record is not seeded with the life of its block.";
     SixteenBytesAtOnce: "16 bytes are taken to arrive at once: of two words, one is in the checksum.";

@@ -16,6 +16,7 @@ use crate::map::Base;
 use crate::medium::Medium;
 use crate::region::Region;
 use crate::stream::Stream;
+use crate::syncs::Syncs;
 use crate::trace::{Site, What};
 use crate::traffic::Counters;
 use crate::writeback::{self, WriteBack};
@@ -42,6 +43,7 @@ struct Inner {
     len: AtomicU64,
     len_max: u64,
     growing: Mutex<()>,
+    syncs: Syncs,
     domain: Domain,
     write_back: WriteBack,
     stream: Stream,
@@ -98,7 +100,8 @@ impl Pool {
         }
     }
 
-    /// Opens the pool at `path`. What is in it is not looked at.
+    /// Opens the pool at `path`. What is in it is not looked at; it may be what a process that was killed
+    /// stored, and a power cut takes again: [`Pool::fence_found`].
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::TooShort`],
@@ -116,12 +119,7 @@ impl Pool {
                 (Backing::Medium(medium.clone()), len)
             }
         };
-        let pool = Self::with_backing(backing, path, len, options);
-        if pool.domain() == Domain::PageCache && !planted!(FoundBytesNotSynced) {
-            // A process that was killed may have left what no power cut would.
-            pool.sync_file()?;
-        }
-        Ok(pool)
+        Ok(Self::with_backing(backing, path, len, options))
     }
 
     /// Whether there is something where the options and `path` say.
@@ -178,6 +176,7 @@ impl Pool {
             len: AtomicU64::new(len),
             len_max: len_max.max(len),
             growing: Mutex::new(()),
+            syncs: Syncs::default(),
             domain,
             write_back,
             stream,
@@ -218,13 +217,23 @@ impl Pool {
     /// where fences rely on the platform.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::SyncFailed`] after an earlier one.
     #[track_caller]
     pub fn sync_file(&self) -> Result<()> {
-        match &self.0.backing {
+        let site = Location::caller();
+        self.0.syncs.sync(self.path(), || match &self.0.backing {
             Backing::File(file) => file.sync_all(),
-            Backing::Medium(medium) => medium.sync(self.path(), What::SyncFile, Location::caller()),
-        }
+            Backing::Medium(medium) => medium.sync(self.path(), What::SyncFile, site),
+        })
+    }
+
+    /// Refuses if the kernel failed to sync the pool since it was opened: whoever goes by what it has in
+    /// memory asks before it changes what another process, or a crash, would go by.
+    ///
+    /// # Errors
+    /// [`Error::SyncFailed`].
+    pub fn check_synced(&self) -> Result<()> {
+        self.0.syncs.check(self.path())
     }
 
     /// What a fence guarantees.
@@ -267,7 +276,8 @@ impl Pool {
     /// room for them.
     ///
     /// # Errors
-    /// [`Error::SizeLimit`], [`Error::NoSpace`], [`Error::Io`]; the pool is then as it was.
+    /// [`Error::SizeLimit`], [`Error::NoSpace`], [`Error::Io`], [`Error::SyncFailed`]; the pool is then as
+    /// long as it was.
     pub fn grow(&self, bytes: u64) -> Result<()> {
         let _growing = self.0.growing.lock();
         let old = self.len();
@@ -281,11 +291,12 @@ impl Pool {
             .filter(|&new| new <= self.0.len_max)
             .ok_or_else(|| Error::SizeLimit { path: path.to_owned(), limit: self.0.len_max })?;
         match &self.0.backing {
-            Backing::File(file) => file.grow(old, new, self.domain())?,
+            Backing::File(file) => file.grow(old, new, self.domain(), &self.0.syncs)?,
             Backing::Medium(medium) => {
                 medium.set_len(path, new)?;
+                let site = Location::caller();
                 if !planted!(GrowthNotSynced) {
-                    medium.sync(path, What::SyncFile, Location::caller())?;
+                    self.0.syncs.sync(path, || medium.sync(path, What::SyncFile, site))?;
                 }
             }
         }
@@ -314,7 +325,8 @@ impl Pool {
     /// [`Domain::PageCache`] one call of the kernel's sync.
     ///
     /// # Errors
-    /// [`Error::Io`] if the kernel cannot write; then nothing is known about the bytes.
+    /// [`Error::Io`] if the kernel cannot write: then nothing is known about the bytes, and every later
+    /// fence that needs the kernel is [`Error::SyncFailed`].
     ///
     /// # Panics
     /// If one of them is of another pool.
@@ -355,7 +367,8 @@ impl Pool {
     }
 
     /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a process that was
-    /// killed may have stored them and not waited. Opening an ordinary file has synced them already.
+    /// killed may have stored them and not waited. Of an ordinary file they are written again: its kernel
+    /// may have failed to, and take its pages for clean since. Nobody changes them meanwhile.
     ///
     /// # Errors
     /// As [`Pool::fence`].
@@ -364,7 +377,15 @@ impl Pool {
     /// As [`Pool::fence`].
     #[track_caller]
     pub fn fence_found(&self, flushed: &[Flushed]) -> Result<Vec<Fenced>> {
-        if self.0.domain != Domain::PageCache {
+        if self.0.domain == Domain::PageCache && !planted!(FoundBytesTakenForDirty) {
+            for found in flushed.iter().map(|flushed| flushed.proves) {
+                match &self.0.backing {
+                    Backing::File(file) => file.rewrite(found)?,
+                    Backing::Medium(medium) => medium.rewrite(&found, Location::caller()),
+                }
+            }
+        }
+        if !(self.0.domain == Domain::PageCache && planted!(FoundBytesNotSynced)) {
             self.wait(flushed)?;
         }
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
@@ -418,7 +439,9 @@ impl Pool {
         locks::point();
         let ranges = flushed.iter().map(|flushed| flushed.proves);
         match &self.0.backing {
-            Backing::File(file) => file.sync_pages(ranges),
+            Backing::File(file) => {
+                self.0.syncs.sync(self.path(), || file.sync_pages(ranges.clone()))
+            }
             Backing::Medium(medium) if self.0.domain != Domain::PageCache => {
                 medium.fence(self.path(), ranges, site)
             }
@@ -428,7 +451,8 @@ impl Pool {
                 let at = span.start / PAGE * PAGE;
                 let near = What::Sync { at, len: span.end.next_multiple_of(PAGE) - at };
                 let all = What::Sync { at: 0, len: self.len() };
-                medium.sync(self.path(), if span.is_near() { near } else { all }, site)
+                let what = if span.is_near() { near } else { all };
+                self.0.syncs.sync(self.path(), || medium.sync(self.path(), what, site))
             }
         }
     }

@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::trace::How;
 use crate::{Fenced, Flushed, LINE, Pool, entry, fence, locks, stream};
 
 /// An owned range. It is given back when this is dropped.
@@ -114,7 +115,7 @@ impl Region {
         let address = self.address(at, bytes.len() as u64);
         if let Some(medium) = self.pool.medium() {
             locks::point();
-            medium.store(self.offset + at, bytes, false, Location::caller());
+            medium.store(self.offset + at, bytes, How::Copied, Location::caller());
             return;
         }
         // SAFETY: `address` is good for `bytes.len()` bytes; the caller's promise.
@@ -138,7 +139,7 @@ impl Region {
         if let Some(medium) = self.pool.medium() {
             locks::point();
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            medium.store(self.offset + at, &bytes, false, Location::caller());
+            medium.store(self.offset + at, &bytes, How::InOrder, Location::caller());
             return;
         }
         for (number, word) in words.iter().enumerate() {
@@ -161,7 +162,7 @@ impl Region {
         let address = self.address(at, bytes.len() as u64);
         if let Some(medium) = self.pool.medium() {
             locks::point();
-            medium.store(self.offset + at, bytes, true, Location::caller());
+            medium.store(self.offset + at, bytes, How::Streamed, Location::caller());
             return;
         }
         if let Some(emulation) = self.pool.emulation() {
@@ -193,7 +194,7 @@ impl Region {
         if let Some(medium) = self.pool.medium() {
             locks::point();
             let lines = entry::compose(header(), payload);
-            medium.store(self.offset + at, &lines, true, Location::caller());
+            medium.store(self.offset + at, &lines, How::Streamed, Location::caller());
             return;
         }
         if let Some(emulation) = self.pool.emulation() {

@@ -27,6 +27,8 @@ pub enum What {
         bytes: u32,
         /// Past the cache.
         streamed: bool,
+        /// Word by word, upwards, where a copy may go in any order.
+        in_order: bool,
     },
     /// The write-back of a range began.
     Flush {
@@ -47,6 +49,21 @@ pub enum What {
         /// Where the first page begins.
         at: u64,
         /// How long they are together.
+        len: u64,
+    },
+    /// The kernel failed to make pages durable, and takes them for clean: any part of what was stored to
+    /// them may be durable, and later syncs do not make the rest so.
+    SyncFailed {
+        /// Where the first page begins.
+        at: u64,
+        /// How long they are together.
+        len: u64,
+    },
+    /// A range was written again as it was: the kernel takes its pages for dirty.
+    Rewrite {
+        /// Where the range begins.
+        at: u64,
+        /// How long it is.
         len: u64,
     },
     /// The kernel made all pages and the length of the file durable.
@@ -71,6 +88,17 @@ pub enum What {
     Mark(u64),
     /// The process ended: what it had stored stays, what it was waiting for is not waited for.
     Kill,
+}
+
+/// How bytes are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Through the cache, in any order.
+    Copied,
+    /// Through the cache, word by word.
+    InOrder,
+    /// Past the cache.
+    Streamed,
 }
 
 /// What code asks for so that bytes become durable.
@@ -142,11 +170,12 @@ impl Trace {
         self.events.push(Event { what, site });
     }
 
-    pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], streamed: bool, site: Site) {
+    pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], how: How, site: Site) {
         let start = u32::try_from(self.bytes.len()).expect("a trace is taken before 4 GiB");
         let len = u32::try_from(bytes.len()).expect("a trace is taken before 4 GiB");
         self.bytes.extend_from_slice(bytes);
-        self.push(What::Store { at, len, bytes: start, streamed }, site);
+        let (streamed, in_order) = (how == How::Streamed, how == How::InOrder);
+        self.push(What::Store { at, len, bytes: start, streamed, in_order }, site);
     }
 
     pub(crate) fn push_fence(&mut self, ranges: impl Iterator<Item = (u64, u64)>, site: Site) {

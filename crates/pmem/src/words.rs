@@ -6,6 +6,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
+use crate::trace::How;
 use crate::{Fenced, Flushed, Pool, locks, planted};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
@@ -88,8 +89,8 @@ impl Words {
             locks::point();
             let (at, site) = (self.region.offset() + at, Location::caller());
             if planted!(WordStoredInHalves) {
-                medium.store(at, &value.to_le_bytes()[..4], false, site);
-                medium.store(at + 4, &value.to_le_bytes()[4..], false, site);
+                medium.store(at, &value.to_le_bytes()[..4], How::Copied, site);
+                medium.store(at + 4, &value.to_le_bytes()[4..], How::Copied, site);
                 return;
             }
             let _ = medium.change_word(at, site, || Ok::<_, ()>((store(), value)));

@@ -65,6 +65,8 @@ impl Stored {
 
 /// Makes no cells of what is in a space, so that it may be overwritten.
 pub(super) fn forget(space: &mut Fresh) -> Result<()> {
+    // After a sync that failed the cells that were here may still be there when the pool is opened again.
+    space.pool().check_synced()?;
     // The magic number alone makes a header of the line, and a word does not tear.
     space.write_words(0, &[0]);
     space.pool().fence([space.flush(0..HEADER_LEN)])?;

@@ -106,14 +106,11 @@ impl Cells for Logged {
         let (space, log) = split(space, shape)?;
         let mut cells = Self::new(space, Log::open(log)?, shape);
         // A process may have died before the fence of what makes cells of the space.
-        let header = cells.space.flush(0..HEADER_LEN);
-        match cells.last_entry()? {
-            Some((index, value)) => {
-                let put = cells.put_in_place(index, &value);
-                cells.space.pool().fence([header, put])?;
-            }
-            None => drop(cells.space.pool().fence_found(&[header])?),
+        let mut found = vec![cells.space.flush(0..HEADER_LEN)];
+        if let Some((index, value)) = cells.last_entry()? {
+            found.push(cells.put_in_place(index, &value));
         }
+        cells.space.pool().fence_found(&found)?;
         Ok(cells)
     }
 

@@ -19,9 +19,9 @@
 //! Between its slot's reservation and its second fence an insert is in a list in DRAM: its slot is
 //! nobody else's, an insert of the same key waits for it, and lookups do not see it before it is
 //! durable. An insert that is dropped on the way, or whose fence fails, may be there or not, as after a
-//! crash; the next [`Leaves::open`] decides.
+//! crash; the next [`Leaves::open`] decides. After a fence that failed, the leaves take no insert.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use halite_pmem::{Fenced, Flushed, Fresh, LINE, Pool, Words};
 
@@ -49,6 +49,8 @@ pub struct Leaves {
     offset: u64,
     leaves: u64,
     inserting: RefCell<Vec<Inserting>>,
+    /// Whether a fence of an insert failed.
+    failed: Cell<bool>,
 }
 
 /// An insert that is not durable yet.
@@ -91,6 +93,8 @@ impl Leaves {
     pub fn format(mut fresh: Fresh) -> Result<Self> {
         let leaves = Self::fit(&fresh);
         assert!(leaves > 0 && fresh.offset().is_multiple_of(LINE), "a range for leaves");
+        // After a sync that failed the leaves that were here may still be there when the pool is opened again.
+        fresh.pool().check_synced()?;
         // Without a seal, what follows is no leaves, however much of it a crash leaves. That there seems
         // to be none now says nothing: a process may have been killed before it was durable.
         fresh.write_words(SEAL_AT, &[0]);
@@ -148,7 +152,8 @@ impl Leaves {
 
     fn new(fresh: Fresh, leaves: u64) -> Self {
         let offset = fresh.offset();
-        Self { words: fresh.into_words(), offset, leaves, inserting: RefCell::default() }
+        let (inserting, failed) = (RefCell::default(), Cell::new(false));
+        Self { words: fresh.into_words(), offset, leaves, inserting, failed }
     }
 
     /// How many there are.
@@ -200,7 +205,8 @@ impl Leaves {
     ///
     /// # Errors
     /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`];
-    /// [`Error::SharedFence`] or [`Error::Pool`] if a fence fails.
+    /// [`Error::SharedFence`] or [`Error::Pool`] if a fence fails, and [`Error::LeavesFailed`] for all
+    /// later inserts.
     ///
     /// # Panics
     /// If it is not awaited in the group's [`interleave`](super::interleave), or another one's insert of
@@ -221,8 +227,10 @@ impl Leaves {
             }
         };
         group.fetch(&self.words, reserved.pair()).await;
-        let [fenced] = group.fence([reserved.write_pair(value)]).await?;
-        group.fence([reserved.set_bit(&fenced)?]).await?;
+        let written = reserved.write_pair(value)?;
+        let [fenced] = self.known(group.fence([written]).await)?;
+        let set = reserved.set_bit(&fenced)?;
+        self.known(group.fence([set]).await)?;
         Ok(())
     }
 
@@ -230,7 +238,7 @@ impl Leaves {
     ///
     /// # Errors
     /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`]; what
-    /// the pool reports.
+    /// the pool reports, and [`Error::LeavesFailed`] for all later inserts.
     pub fn insert_alone(&mut self, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
         self.forget_inserts();
@@ -245,8 +253,10 @@ impl Leaves {
                 }
             }
         };
-        let [fenced] = self.pool().fence([reserved.write_pair(value)])?;
-        self.pool().fence([reserved.set_bit(&fenced)?])?;
+        let written = reserved.write_pair(value)?;
+        let [fenced] = self.known(self.pool().fence([written]))?;
+        let set = reserved.set_bit(&fenced)?;
+        self.known(self.pool().fence([set]))?;
         Ok(())
     }
 
@@ -273,6 +283,24 @@ impl Leaves {
     /// [`Error::Damaged`].
     pub fn verify(&self) -> Result<()> {
         (0..self.leaves).try_for_each(|leaf| self.pairs(leaf).map(drop))
+    }
+
+    /// What became of a fence of inserts: if it failed, nothing is known of what it was for.
+    pub(super) fn known<T, E: Into<Error>>(&self, fenced: std::result::Result<T, E>) -> Result<T> {
+        fenced.map_err(|error| {
+            self.failed.set(true);
+            error.into()
+        })
+    }
+
+    /// Refuses to change leaves of which not all is known: a pair that is not certainly durable looks
+    /// like any other, and its slot like a free one.
+    fn check_known(&self) -> Result<()> {
+        if self.failed.get() {
+            let (path, offset) = (self.pool().path().to_owned(), self.offset);
+            return Err(Error::LeavesFailed { path, offset });
+        }
+        Ok(())
     }
 
     /// Whether there is such a leaf.
@@ -417,16 +445,18 @@ impl Reservation<'_> {
     }
 
     /// The first phase: writes the pair.
-    pub(super) fn write_pair(&self, value: u64) -> Flushed {
+    pub(super) fn write_pair(&self, value: u64) -> Result<Flushed> {
+        self.leaves.check_known()?;
         let (words, at) = (&self.leaves.words, self.pair());
         words.store(at, self.insert.key);
         words.store(at + 8, value);
-        words.flush(at..at + PAIR_LEN)
+        Ok(words.flush(at..at + PAIR_LEN))
     }
 
     /// The second phase, with the proof that the pair is durable: stores the fingerprint and sets the
     /// bit.
     pub(super) fn set_bit(&self, pair: &Fenced) -> Result<Flushed> {
+        self.leaves.check_known()?;
         let Inserting { leaf, slot, key, .. } = self.insert;
         let (words, at) = (&self.leaves.words, Leaves::place(leaf));
         let (used, fingerprints) = self.leaves.first_line(leaf)?;

@@ -137,7 +137,8 @@ enum Turn<'a> {
 /// they are durable. Two fences for `size` inserts. No group inserts meanwhile.
 ///
 /// # Errors
-/// What the pool reports of a fence; of the inserts without an outcome nothing is known.
+/// What the pool reports of a fence; of the inserts without an outcome nothing is known, and later ones
+/// are [`Error::LeavesFailed`](crate::Error::LeavesFailed).
 ///
 /// # Panics
 /// If `size` is zero.
@@ -181,7 +182,7 @@ pub fn insert_all(
         }
         if waiting == active {
             if !flushed.is_empty() {
-                leaves.pool().fence_into(&mut flushed, &mut fenced)?;
+                leaves.known(leaves.pool().fence_into(&mut flushed, &mut fenced))?;
             }
             states.iter_mut().for_each(|(_, waits)| *waits = false);
         }
@@ -211,8 +212,13 @@ fn step<'a>(
         Insert::Search { pair, compared, compare } => search(leaves, pair, compared, compare),
         Insert::Reserved { reserved, value } => {
             let proof = flushed.len();
-            flushed.push(reserved.write_pair(value));
-            Turn::Waits(Insert::Written { reserved, proof })
+            match reserved.write_pair(value) {
+                Err(error) => Turn::Ended(Err(error)),
+                Ok(pair) => {
+                    flushed.push(pair);
+                    Turn::Waits(Insert::Written { reserved, proof })
+                }
+            }
         }
         Insert::Written { reserved, proof } => match reserved.set_bit(&fenced[proof]) {
             Err(error) => Turn::Ended(Err(error)),

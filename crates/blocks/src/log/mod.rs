@@ -150,6 +150,8 @@ impl<A: Algorithm> Log<A> {
     /// [`Error::LogSpace`]; [`Error::Pool`].
     pub fn format(mut space: Fresh, layout: Layout) -> Result<Self> {
         Self::check_space(&space)?;
+        // After a sync that failed the log that was here may still be there when the pool is opened again.
+        space.pool().check_synced()?;
         let salt = space.pool().random()?;
         let life = Life { salt, number: 0, validity: true };
         let head = Head { layout, algorithm: A::ID, life, is_wiping: false };
@@ -222,7 +224,9 @@ impl<A: Algorithm> Log<A> {
 
     /// The entries, the oldest first.
     pub fn entries(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
-        Walk { algorithm: &self.algorithm, space: self.space.bytes(), at: Self::START }
+        // Of a reset that failed there may be something behind the tail that looks like entries.
+        let space = &self.space.bytes()[..self.tail as usize];
+        Walk { algorithm: &self.algorithm, space, at: Self::START }
     }
 
     /// Empties the log, to be filled again. If it is interrupted, the entries are all there or gone.

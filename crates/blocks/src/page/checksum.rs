@@ -102,6 +102,7 @@ impl PageStore for ChecksummedPages {
         if torn[page as usize] && *buffer.dirty() != DirtyLines::all(page_size) {
             return Err(Error::TornPage { page });
         }
+        ground.begin_flush()?;
         ground.expect(page, buffer.dirty());
         if !buffer.is_whole() {
             buffer.complete(ground.slot(page));
@@ -114,6 +115,7 @@ impl PageStore for ChecksummedPages {
             }
             stream.write(line_at, line.as_bytes());
         })?;
+        ground.end_flush();
         torn[page as usize] = false;
         buffer.was_flushed();
         Ok(())

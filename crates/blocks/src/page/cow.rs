@@ -66,8 +66,10 @@ impl PageStore for CopyOnWrite {
         }
         let slot = slots.spare(ground)?;
         let from = slots.newest(page).map(|version| version.slot);
+        ground.begin_flush()?;
         copier.copy(ground, buffer, from, &(), slot)?;
         slots.validate(ground, page, slot)?;
+        ground.end_flush();
         buffer.was_flushed();
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! page, copy-on-write has [`SPARE_SLOTS`] more. The header is written once. The salt is a random number
 //! of the store, and goes into every checksum: what an older store left in the same space means nothing.
 
-use halite_pmem::{Fresh, LINE};
+use halite_pmem::{Fresh, LINE, planted};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -73,6 +73,8 @@ pub(super) struct Ground {
     pub(super) salt: u64,
     log_at: u64,
     slots_at: u64,
+    /// Whether a flush failed, or is on its way.
+    failed: bool,
 }
 
 impl Ground {
@@ -96,6 +98,7 @@ impl Ground {
         }
         let needed = Self::len(technique, shape);
         check_space(&space, needed)?;
+        space.pool().check_synced()?;
         let salt = space.pool().random()?;
         let mut header = Header {
             magic: MAGIC,
@@ -156,7 +159,7 @@ impl Ground {
         let slots = shape.pages + technique.spare_slots;
         let slots_at = len - u64::from(slots) * shape.page_size.bytes();
         let log_at = slots_at - (technique.log_len)(shape.page_size).next_multiple_of(PART);
-        Self { space, shape, slots, salt, log_at, slots_at }
+        Self { space, shape, slots, salt, log_at, slots_at, failed: false }
     }
 
     pub(super) fn line_at(&self, slot: u32) -> u64 {
@@ -225,6 +228,25 @@ impl Ground {
     /// What is wrong with what the store has on the medium.
     pub(super) fn damaged(&self, what: String) -> Error {
         Error::damaged(&self.space, what)
+    }
+
+    /// Begins to change what is on the medium, for a flush. After one that failed there is no other:
+    /// the medium may have what it wrote, and go by it after a crash, where the store in memory takes
+    /// the same place for free.
+    #[inline]
+    pub(super) fn begin_flush(&mut self) -> Result<()> {
+        if self.failed && !planted!(PagesFlushedAfterFailure) {
+            let (path, offset) = (self.space.pool().path().to_owned(), self.space.offset());
+            return Err(Error::PagesFailed { path, offset });
+        }
+        self.failed = true;
+        Ok(())
+    }
+
+    /// Ends a flush that is durable.
+    #[inline]
+    pub(super) fn end_flush(&mut self) {
+        self.failed = false;
     }
 
     /// That a page is one of the store's, and a buffer as large as these.

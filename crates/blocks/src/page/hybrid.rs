@@ -93,11 +93,13 @@ impl PageStore for Hybrid {
             newest => {
                 let slot = slots.spare(ground)?;
                 let from = newest.map(|version| version.slot);
+                ground.begin_flush()?;
                 match log.pending_of(page) {
                     Some(entry) => copier.copy(ground, buffer, from, entry, slot)?,
                     None => copier.copy(ground, buffer, from, &(), slot)?,
                 }
                 slots.validate(ground, page, slot)?;
+                ground.end_flush();
                 log.forget(page);
             }
         }

@@ -115,6 +115,7 @@ impl PageStore for MicroLog {
         if buffer.dirty().is_empty() {
             return Ok(());
         }
+        ground.begin_flush()?;
         ground.expect(page, buffer.dirty());
         let at = ground.log_at();
         // Listing 1: invalidate (lines 1-3).
@@ -130,6 +131,7 @@ impl PageStore for MicroLog {
         let valid = ground.space.flush(at..at + 8);
         ground.space.pool().fence([valid])?;
         self.apply(page, buffer.dirty())?;
+        self.ground.end_flush();
         buffer.was_flushed();
         Ok(())
     }

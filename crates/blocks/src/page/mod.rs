@@ -49,8 +49,6 @@ pub use shape::{PageSize, Shape};
 use crate::Result;
 
 /// Pages on the medium, by one technique.
-///
-/// After an error of the pool nothing is known about the last flush: open the store anew.
 pub trait PageStore: Sized {
     /// The bytes that a store needs.
     fn space_len(shape: Shape) -> u64;
@@ -80,9 +78,9 @@ pub trait PageStore: Sized {
     /// # Errors
     /// [`Error::NoSuchPage`](crate::Error::NoSuchPage),
     /// [`Error::OtherPageSize`](crate::Error::OtherPageSize),
-    /// [`Error::FlushesExhausted`](crate::Error::FlushesExhausted), and what the pool reports: then nothing
-    /// is known about the page, and the store has to be opened again before another flush, which could
-    /// write over what the medium takes for the newest version.
+    /// [`Error::FlushesExhausted`](crate::Error::FlushesExhausted), and what the pool reports: whether the
+    /// page was flushed shows when the store is opened again, and until then each flush is
+    /// [`Error::PagesFailed`](crate::Error::PagesFailed).
     fn flush(&mut self, page: u32, buffer: &mut PageBuffer) -> Result<()>;
 
     /// Loads a page, which makes the buffer whole and clean; a page that was never flushed is all zeros.

@@ -242,6 +242,7 @@ impl SealedLog {
     ) -> Result<()> {
         let exhausted = Error::FlushesExhausted { flushes: u64::MAX };
         let number = self.number.checked_add(1).ok_or(exhausted)?;
+        ground.begin_flush()?;
         let Self { at, entries: [even, odd], is_pending, .. } = self;
         let (entry, older) = if number.is_multiple_of(2) { (even, &*odd) } else { (odd, &*even) };
         entry.fill(number, page, version, buffer, ground.salt);
@@ -255,6 +256,7 @@ impl SealedLog {
                 older.apply(stream, page_at);
             }
         })?;
+        ground.end_flush();
         (self.number, self.is_pending) = (number, true);
         Ok(())
     }

@@ -124,8 +124,8 @@ fn insert(leaves: &mut Leaves, way: Way, pairs: &[(u64, u64, u64)]) -> Result<()
 }
 
 impl OpenLeaves {
-    fn get(&mut self) -> &mut Leaves {
-        self.leaves.as_mut().expect("they are formatted")
+    fn get(&mut self) -> std::result::Result<&mut Leaves, Refusal> {
+        self.leaves.as_mut().ok_or_else(|| Refusal::Failed("formatting them failed".into()))
     }
 
     fn format(&mut self) -> Result<()> {
@@ -232,7 +232,9 @@ impl Subject for InterleavedLeaves {
 
     fn apply(&self, open: &mut OpenLeaves, step: &LeavesStep) -> std::result::Result<(), String> {
         let done = match step {
-            LeavesStep::Insert { way, pairs } => insert(open.get(), *way, pairs),
+            LeavesStep::Insert { way, pairs } => {
+                insert(open.get().map_err(|refusal| refusal.to_string())?, *way, pairs)
+            }
             LeavesStep::Clear => open.format(),
         };
         done.map_err(|error| error.to_string())
@@ -275,7 +277,7 @@ impl Subject for InterleavedLeaves {
     }
 
     fn world(&self, open: &mut OpenLeaves) -> std::result::Result<World, Refusal> {
-        world(open.get()).map_err(|error| refusal(&error))
+        world(open.get()?).map_err(|error| refusal(&error))
     }
 
     fn look_up(
@@ -287,7 +289,7 @@ impl Subject for InterleavedLeaves {
     }
 
     fn verify(&self, open: &mut OpenLeaves) -> std::result::Result<(), Refusal> {
-        match verify(open.get()).map_err(|error| refusal(&error))? {
+        match verify(open.get()?).map_err(|error| refusal(&error))? {
             None => Ok(()),
             Some(wrong) => Err(Refusal::Failed(wrong)),
         }

@@ -75,8 +75,8 @@ struct Bench {
     )]
     engine: String,
 
-    /// What a power cut may leave: `all`, or some of memory, page-cache, platform and failed-platform,
-    /// with commas between them
+    /// What a power cut may leave: `all`, or some of memory, page-cache, failing-syncs, platform and
+    /// failed-platform, with commas between them
     #[arg(long, value_name = "RULES", default_value = "all", value_parser = parse_rules)]
     rules: RulesList,
 
