@@ -34,22 +34,22 @@ fn blocks_survive(prefix: &str, histories: u64) {
 
 #[test]
 fn logs_survive() {
-    blocks_survive("log-", 10);
+    blocks_survive("log-", 4);
 }
 
 #[test]
 fn pages_survive() {
-    blocks_survive("page-", 20);
+    blocks_survive("page-", 5);
 }
 
 #[test]
 fn cells_survive() {
-    blocks_survive("cells-", 8);
+    blocks_survive("cells-", 4);
 }
 
 #[test]
 fn leaves_survive() {
-    blocks_survive("leaves", 60);
+    blocks_survive("leaves", 20);
 }
 
 fn engine_survives(kinds: &'static [Kind], seeds: u64) {
@@ -60,7 +60,7 @@ fn engine_survives(kinds: &'static [Kind], seeds: u64) {
 
 #[test]
 fn short_writes_survive() {
-    engine_survives(&[Kind::Few, Kind::Mixed], 60);
+    engine_survives(&[Kind::Few, Kind::Mixed], 40);
 }
 
 #[test]
@@ -68,18 +68,18 @@ fn partitions_survive() {
     let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
         .with_kinds(&[Kind::Few, Kind::Mixed])
         .with_partitioning(Partitioning::Hash(2));
-    let tally = check(&subject, RULES, 0..40);
+    let tally = check(&subject, RULES, 0..30);
     assert!(tally.nested > 10, "{}", tally.nested);
 }
 
 #[test]
 fn values_that_fill_blocks_survive() {
-    engine_survives(&[Kind::Blocks, Kind::Large], 6);
+    engine_survives(&[Kind::Blocks, Kind::Large], 4);
 }
 
 #[test]
 fn collection_survives() {
-    engine_survives(&[Kind::Collecting], 3);
+    engine_survives(&[Kind::Collecting], 2);
 }
 
 #[test]

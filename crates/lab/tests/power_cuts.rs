@@ -61,10 +61,10 @@ fn partitioned(kinds: &'static [Kind]) -> impl Subject {
 
 #[test]
 fn partitions_survive_together() {
-    for (rules, fixed) in [(Rules::Memory, 300), (Rules::PageCache, 150), (Rules::Platform, 60)] {
+    for (rules, fixed) in [(Rules::Memory, 160), (Rules::PageCache, 80), (Rules::Platform, 30)] {
         survives(&partitioned(&[Kind::Few, Kind::Mixed]), rules, fixed);
     }
-    survives(&partitioned(&[Kind::Blocks]), Rules::Memory, 12);
+    survives(&partitioned(&[Kind::Blocks]), Rules::Memory, 8);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn stores_survive_while_their_partitions_change() {
     let subject = Store::new("indexlog-repartitioned", open)
         .with_kinds(&[Kind::Few, Kind::Mixed])
         .with_repartitioning(Partitioning::Hash(2));
-    for (rules, fixed) in [(Rules::Memory, 80), (Rules::PageCache, 40)] {
+    for (rules, fixed) in [(Rules::Memory, 8), (Rules::PageCache, 4)] {
         survives(&subject, rules, fixed);
     }
 }
