@@ -73,13 +73,8 @@ fn partitions_survive() {
 }
 
 #[test]
-fn values_that_fill_blocks_survive() {
-    engine_survives(&[Kind::Blocks, Kind::Large], 4);
-}
-
-#[test]
 fn collection_survives() {
-    engine_survives(&[Kind::Collecting], 2);
+    engine_survives(&[Kind::Collecting], 1);
 }
 
 #[test]
