@@ -1,6 +1,9 @@
-//! The index+log engine (Lersch ch. 5), in its single-partition form.
+//! The index+log engine (Lersch ch. 5).
 //!
-//! Records are appended to a log in persistent memory and found through an ordered index in DRAM.
+//! A store has partitions (`partition`), by hash or by ranges of keys (`layout`), which share nothing but
+//! the pool that they take segments from. In each, records are appended to a log in persistent memory and
+//! found through an ordered index in DRAM, which keeps a few bytes of each key (`halite-index`) and reads
+//! the others from the records.
 //!
 //! ```text
 //!             DRAM                                persistent memory
@@ -12,16 +15,18 @@
 //!   └────────────────────────┘        free / open / sealed, how much is used, how often reused
 //! ```
 //!
-//! **A put** walks `engine` → `write`: it encodes a record (`record`) behind the log's tail, streams
+//! **A put** walks `engine` → `partition` → `write`: it encodes a record (`record`) behind the log's tail, streams
 //! it to the pool, waits for **one fence**, and points the index to it. An update is a newer record,
 //! a delete a tombstone (`tombstones`), a batch a run of records of which the last says that it is
-//! the last. Values over 32 KiB go to blocks of their own first (`overflow`).
+//! the last. Values over 32 KiB go to blocks of their own first (`overflow`). A batch on several
+//! partitions is made atomic by one fence for all of them (`batch`).
 //!
-//! **A get** walks `read`: the index names block, offset and length; the record is pinned where it
+//! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
 //!
 //! **Opening** (`recovery`, `log_end`) reads the map and every record, cuts what an interrupted write
-//! left at the log's end, sorts what it found and builds the index from it.
+//! left at the log's end, sorts what it found and builds the index from it; all partitions at once
+//! (`parallel`). If other partitions are asked for, what is alive is copied into new ones (`repartition`).
 //!
 //! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block that
 //! has the fewest, which is free once no scan can see it.
@@ -31,6 +36,7 @@
 //! | put, delete, batch within a block | 1 | what the records take, rounded up to lines |
 //! | the same, deferred | 0; one a sync | the same |
 //! | put of a value over 32 KiB | 2 | value and record |
+//! | batch on several partitions | 1 | the same, and one of 64 bytes a partition |
 //! | a block that fills up | 0 more | 2 map words |
 //! | opening, closing | besides the above, 2 each | both copies of the superblock |
 //! | collection of a block | 2 | its live records, 2 map words |
