@@ -151,12 +151,16 @@ fn timed(
 fn worked(stop: &AtomicBool, mut increment: impl FnMut() -> bool) -> Work {
     let busy = busy_time();
     let mut increments = 0;
-    'work: while !stop.load(Ordering::Relaxed) {
+    'work: loop {
         for _ in 0..BURST {
             if !increment() {
                 break 'work;
             }
             increments += 1;
+        }
+        // Behind the first burst: a thread that begins late has done something, too.
+        if stop.load(Ordering::Relaxed) {
+            break;
         }
     }
     Work { increments, busy: busy_time().saturating_sub(busy) }
