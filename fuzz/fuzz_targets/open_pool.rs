@@ -16,7 +16,7 @@ use tempfile::TempDir;
 fn options(folder: &Path) -> EngineOptions {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = 16 << 20;
-    EngineOptions { pool: folder.join("pool"), pool_options, create: true }
+    EngineOptions { pool_options, ..EngineOptions::new(folder.join("pool")) }
 }
 
 /// A small store with everything in it, as a kill leaves it.
