@@ -14,8 +14,8 @@
 //! opened, and what is missing if that record is. A sealed block's first `used` bytes are records, all
 //! durable before it was sealed.
 //!
-//! Before the words of the blocks, the first segment has two lines for the partition itself: the digest
-//! of the map of a store that was closed, and a record number not far from the newest.
+//! Before the words of the blocks, the first segment has 256 bytes for the partition itself: a record number
+//! not far from the newest.
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Error, Result};
@@ -27,14 +27,11 @@ use crate::{BLOCK, BLOCKS_PER_SEGMENT, record};
 /// Words in a map segment.
 const WORDS: u32 = (SEGMENT / 8) as u32;
 
-/// Words before those of the blocks.
-const HEAD: u32 = 16;
+/// Words before those of the blocks: a block of the medium (256 bytes).
+const HEAD: u32 = 32;
 
-/// Where the digest is, in bytes: zero while the store is open.
-const DIGEST_AT: u64 = 0;
-
-/// Where the record number is, in bytes; alone in its line.
-const NEAR_AT: u64 = halite_pmem::LINE;
+/// Where the record number is, in bytes.
+const NEAR_AT: u64 = 0;
 
 /// The record number is kept without so many of its last bits: 1 Mi.
 const NEAR_BITS: u32 = 20;
@@ -121,18 +118,6 @@ impl BlockMap {
         self.salt
     }
 
-    /// The digest of a store that was closed; zero if it was not.
-    pub(crate) fn closed_digest(&self) -> u64 {
-        self.segments[0].load(DIGEST_AT)
-    }
-
-    /// Stores the digest of the map when the store is closed, and zero when it is open again. One
-    /// fence.
-    #[track_caller]
-    pub(crate) fn set_closed_digest(&self, digest: u64) -> Result<()> {
-        self.set_head(DIGEST_AT, digest)
-    }
-
     /// A record number that is not far from the newest, so that the map need not have all bits of
     /// the numbers in it.
     pub(crate) fn near(&self) -> Result<u64> {
@@ -150,21 +135,16 @@ impl BlockMap {
     /// Stores such a number. One fence.
     #[track_caller]
     pub(crate) fn set_near(&self, seq: u64) -> Result<()> {
-        self.set_head(NEAR_AT, self.encode_near(seq))
+        let head = &self.segments[0];
+        head.store(NEAR_AT, self.encode_near(seq));
+        self.pool.fence([head.flush(NEAR_AT..NEAR_AT + 8)])?;
+        Ok(())
     }
 
     fn encode_near(&self, seq: u64) -> u64 {
         let word = seq >> NEAR_BITS << 16;
         // No number, no check: so it is when the map is made.
         if word == 0 { 0 } else { word | xxh3_64_with_seed(&word.to_le_bytes(), self.salt) >> 48 }
-    }
-
-    #[track_caller]
-    fn set_head(&self, at: u64, word: u64) -> Result<()> {
-        let head = &self.segments[0];
-        head.store(at, word);
-        self.pool.fence([head.flush(at..at + 8)])?;
-        Ok(())
     }
 
     /// Makes room for the words of `blocks` blocks. A new segment costs a fence, and one

@@ -14,6 +14,7 @@ use halite_engine::{
 use halite_pmem::Pool;
 
 use crate::batch::{self, Numbers};
+use crate::closing::Closing;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::merge::Merge;
 use crate::partition::Partition;
@@ -38,6 +39,7 @@ pub struct IndexLog {
     partitioning: Partitioning,
     batches: Numbers,
     recovery: Recovery,
+    pub(crate) closing: Arc<Closing>,
 }
 
 impl IndexLog {
@@ -86,9 +88,10 @@ impl IndexLog {
         on_threads: bool,
     ) -> Result<Self> {
         let Recovered { partitions, report, batch } = recover(segments, layout, on_threads)?;
+        let closing = Closing::new(segments, layout.partitions);
         let partitions: Vec<_> = partitions
             .into_iter()
-            .map(|(writer, view)| Arc::new(Partition::new(writer, view)))
+            .map(|(writer, view)| Arc::new(Partition::new(writer, view, Arc::clone(&closing))))
             .collect();
         let partitioning = if layout.by_range {
             Partitioning::Ranges(read_bounds(&partitions)?)
@@ -101,6 +104,7 @@ impl IndexLog {
             partitioning,
             batches: Numbers::after(batch),
             recovery: report,
+            closing,
         })
     }
 
@@ -118,7 +122,9 @@ impl IndexLog {
         if let Partitioning::Ranges(bounds) = partitioning {
             let mut made = recover(segments, layout, on_threads)?.partitions;
             let (writer, view) = made.swap_remove(0);
-            let first = Partition::new(writer, view);
+            let closing = Closing::new(segments, layout.partitions);
+            closing.forget();
+            let first = Partition::new(writer, view, closing);
             let value = encode_bounds(bounds);
             let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
             first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;

@@ -45,6 +45,7 @@
 mod batch;
 mod block_map;
 mod blocks;
+mod closing;
 mod collect;
 mod engine;
 mod entry;

@@ -1,12 +1,14 @@
 //! A partition: an index, a log and a collector of its own, that share nothing with those of others.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
 use halite_index::FullKeys;
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
+use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::read::View;
 use crate::scan::Scans;
@@ -23,16 +25,18 @@ pub(crate) struct Partition {
     pub(crate) scans: Scans,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
+    closing: Arc<Closing>,
 }
 
 impl Partition {
-    pub(crate) fn new(writer: Writer, view: View) -> Self {
+    pub(crate) fn new(writer: Writer, view: View, closing: Arc<Closing>) -> Self {
         Self {
             pool: writer.pool.clone(),
             salt: writer.salt,
             view: RwLock::new(view),
             scans: Scans::default(),
             writer: Mutex::new(writer),
+            closing,
         }
     }
 
@@ -120,7 +124,9 @@ impl Partition {
 impl Drop for Partition {
     fn drop(&mut self) {
         // If this fails, the next open finds the log's end by its records, as after a crash.
-        let _ = self.writer.get_mut().close();
+        if let Ok(digest) = self.writer.get_mut().close() {
+            self.closing.add(digest);
+        }
     }
 }
 

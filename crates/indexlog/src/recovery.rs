@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::batch::Batch;
 use crate::block_map::{BlockMap, Life, State};
 use crate::blocks::Use;
+use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::collect::each_record;
 use crate::entry::Entry;
 use crate::layout::Layout;
@@ -74,6 +75,16 @@ pub(crate) fn recover(
     })?;
     let mut report = Recovery::default();
     let (mut recovering, mut cuts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    // A store that was closed is as it was then.
+    if let Some(digest) = closed_digest(segments) {
+        if !is_as_closed(digest, recovering.iter().map(|partition| partition.digest)) {
+            return Err(Error::Damaged {
+                what: "block map".into(),
+                why: "it is not as it was when the store was closed".into(),
+            });
+        }
+        reopened(segments)?;
+    }
     let batches = recovering.iter().filter_map(|partition| partition.batch);
     let batch = batches.map(|batch| batch.number).max().unwrap_or_default();
     if !planted!(BatchKeptInParts) {
@@ -111,6 +122,8 @@ struct Recovering {
     writer: Writer,
     view: View,
     found: FoundAll,
+    /// The digest of the map as it was found.
+    digest: u64,
     /// The newest batch on several partitions of which there is anything.
     batch: Option<Batch>,
 }
@@ -125,18 +138,8 @@ impl Recovering {
                 why: "the allocation table does not have it".into(),
             });
         }
-        // A store that was closed is as it was then.
-        let digest = map.closed_digest();
-        if digest != 0 {
-            if digest != map.digest() {
-                return Err(Error::Damaged {
-                    what: "block map".into(),
-                    why: "it is not as it was when the store was closed".into(),
-                });
-            }
-            map.set_closed_digest(0)?;
-        }
         let device = segments.device(data_device(generation, number));
+        let digest = map.digest();
         let mut writer = Writer::new(segments, device, map)?;
         let mut view = View::default();
         let lives = read_map(&mut writer, segments)?;
@@ -147,7 +150,7 @@ impl Recovering {
         let in_sealed = sealed.batch.map(|(_, batch)| batch);
         let batch = in_open.chain(in_sealed).max_by_key(|batch| batch.number);
         let cut = Cut::find(&writer, sealed, open)?;
-        Ok((Self { writer, view, found, batch }, cut))
+        Ok((Self { writer, view, found, digest, batch }, cut))
     }
 
     /// Builds the index, the tombstones and the accounts.

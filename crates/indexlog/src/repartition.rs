@@ -39,7 +39,13 @@ pub(crate) fn repartition(
     let new_layout = Layout::new(layout.generation.wrapping_add(1), wanted);
     let made = IndexLog::make(segments, new_layout, wanted, on_threads)
         .and_then(|()| IndexLog::open_partitions(segments, new_layout, on_threads))
-        .and_then(|made| copy(&store, &made).map(|()| made));
+        .and_then(|made| match copy(&store, &made) {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                made.closing.forget();
+                Err(error)
+            }
+        });
     let made = match made {
         Ok(made) => made,
         Err(error) => {
@@ -57,6 +63,7 @@ pub(crate) fn repartition(
         }
     };
     new_layout.write(segments)?;
+    store.closing.forget();
     drop(store);
     release_other_generation(segments, new_layout)?;
     Ok(made)

@@ -220,16 +220,15 @@ impl Writer {
         self.poison_by(synced)
     }
 
-    /// Ends the log's current block, durably, so that the next open finds a clean end.
-    pub(crate) fn close(&mut self) -> Result<()> {
+    /// Ends the log's current block, durably, so that the next open finds a clean end. Returns the digest
+    /// of the map.
+    pub(crate) fn close(&mut self) -> Result<u64> {
         self.sync()?;
         self.leave_block();
         // Sealing what was just fenced takes a second fence, this one.
-        let closed = self.sync_pending(Vec::new()).and_then(|_| {
-            // Whatever else a power cut may take from here on, the map is as it says.
-            self.map.set_closed_digest(self.map.digest())
-        });
-        self.poison_by(closed)
+        let closed = self.sync_pending(Vec::new());
+        self.poison_by(closed)?;
+        Ok(self.map.digest())
     }
 
     pub(crate) fn unsynced(&self) -> u64 {
