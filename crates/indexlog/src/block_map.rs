@@ -290,9 +290,9 @@ mod tests {
     fn use_and_release(segments: &Arc<Segments>) -> halite_alloc::Result<()> {
         let device = segments.device(OTHER_DEVICE);
         let grant = device.get(0)?;
-        let mut fresh = grant.claim(0, 256)?;
-        fresh.write(0, &[0xa5; 256]);
-        segments.pool().fence([fresh.flush(0..256)])?;
+        let mut fresh = grant.claim(0, 512)?;
+        fresh.write(0, &[0xa5; 512]);
+        segments.pool().fence([fresh.flush(0..512)])?;
         drop(fresh);
         grant.commit()?;
         device.release(0)
