@@ -71,7 +71,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
-        Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 60),
+        Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 200),
         Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
         Bug::VictimFreedBeforeCovered => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
         Bug::BlockReusedBeforeFreed => ("indexlog/src/collect.rs", Store(Collecting), Memory, 120),
