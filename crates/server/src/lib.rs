@@ -30,6 +30,7 @@ mod listener;
 mod long_double;
 mod natural;
 mod number;
+mod partition_set;
 mod random;
 mod reply;
 pub mod resp;

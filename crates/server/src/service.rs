@@ -3,17 +3,15 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::clients::Clients;
-use crate::cursors::Cursors;
 use crate::random::Random;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Store, Watch};
 
 /// What commands work on.
 pub(crate) struct Service {
     pub(crate) store: Store,
     pub(crate) clients: Clients,
     pub(crate) settings: Settings,
-    pub(crate) cursors: Cursors,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
     pub(crate) now: Instant,
@@ -28,6 +26,8 @@ pub(crate) struct Service {
     pub(crate) pause: Option<Pause>,
     /// Whether expired keys are looked for; if not, they go when somebody asks for them.
     pub(crate) expires_actively: bool,
+    /// Watches that have ended, of keys whose part is elsewhere.
+    pub(crate) forgotten: Vec<Watch>,
     /// Some client is [`crate::client::Client::killed`].
     pub(crate) some_killed: bool,
     /// Identifies this run of the server: 40 hexadecimal digits.
@@ -70,7 +70,6 @@ impl Service {
             store,
             clients: Clients::default(),
             settings,
-            cursors: Cursors::new(&mut random),
             random,
             counters: Counters::default(),
             now: Instant::now(),
@@ -80,6 +79,7 @@ impl Service {
             shutdown_asked: false,
             pause: None,
             expires_actively: true,
+            forgotten: Vec::new(),
             some_killed: false,
             run_id: run_id[..40].to_owned(),
             scratch: Vec::new(),
@@ -98,7 +98,7 @@ impl Service {
     /// Makes all changes durable.
     pub(crate) fn sync(&mut self) -> halite::Result<()> {
         self.counters.syncs += u64::from(self.store.is_unsynced());
-        self.store.sync()?;
+        if self.sync_asked { self.store.sync_all()? } else { self.store.sync()? }
         self.synced_ms = self.store.now_ms;
         Ok(())
     }

@@ -86,7 +86,7 @@ fn an_unknown_cursor_is_an_error() {
     let mut client = server.client();
     fill(&mut client, 30);
     let (cursor, _) = page(&client.ask("SCAN 0"));
-    assert!(client.ask("SCAN 1").starts_with("-ERR unknown cursor: "));
+    assert!(client.ask("SCAN 12345").starts_with("-ERR unknown cursor: "));
     client.ask("SELECT 1");
     assert!(client.ask(&format!("SCAN {cursor}")).starts_with("-ERR unknown cursor: "));
     client.check(&[

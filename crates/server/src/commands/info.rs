@@ -185,7 +185,9 @@ fn keyspace(service: &Service, text: &mut String) {
     for db in 0..service.settings.databases {
         let keys = service.store.len(db).unwrap_or(0);
         if keys > 0 {
-            let (expires, avg_ttl) = service.store.expiring(db);
+            let (expires, sum) = service.store.expiring(db, service.store.here());
+            let mean = sum.checked_div(expires as u128).unwrap_or(0) as u64;
+            let avg_ttl = mean.saturating_sub(service.store.now_ms);
             let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={avg_ttl}\r\n");
         }
     }
