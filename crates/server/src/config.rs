@@ -14,6 +14,9 @@ pub struct Config {
     pub bind: Vec<IpAddr>,
     /// The port; 0 takes a free one, see [`crate::Server::local_addrs`].
     pub port: u16,
+    /// The number of threads, at most one a partition of the database, and one a partition if it is
+    /// not given.
+    pub threads: Option<usize>,
     /// The password that clients must give before anything else.
     pub requirepass: Option<String>,
     /// When a write is durable on an ordinary file.
@@ -35,6 +38,7 @@ impl Default for Config {
         Self {
             bind: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
             port: 6379,
+            threads: None,
             requirepass: None,
             sync: SyncPolicy::default(),
             databases: 16,
@@ -51,6 +55,7 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("bind", &self.bind)
             .field("port", &self.port)
+            .field("threads", &self.threads)
             .field("requirepass", &self.requirepass.as_ref().map(|_| "<not shown>"))
             .field("sync", &self.sync)
             .field("databases", &self.databases)

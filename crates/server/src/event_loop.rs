@@ -1,9 +1,14 @@
-//! The event loop: one thread for all clients.
+//! The event loop of a thread.
 //!
 //! A turn of the loop: see which sockets are ready; read from each of them once and execute the
 //! requests that have arrived, whose writes are visible and not yet durable; make all of them
 //! durable at once; then send the replies. So a reply says that a write is durable, and requests
 //! that arrive together, from one client or from many, share one fence.
+//!
+//! With several threads, a turn begins with the messages of the others and ends with those for them:
+//! requests leave before the fence, so that their owners work meanwhile, replies and parts of the
+//! store behind it. A thread that has nothing to do sleeps in the poll, and is woken by whoever
+//! sends it something then.
 //!
 //! Readiness comes as edges: a connection remembers that it may be read from or written to, and is
 //! listed for the next turn as long as there is something to do. A client that does not read its
@@ -12,7 +17,7 @@
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use halite::Domain;
@@ -24,7 +29,10 @@ use crate::commands::transactions;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::{UNSENT_MAX, execute};
+use crate::message::{Arrival, Message};
+use crate::peers::Peers;
 use crate::service::Service;
+use crate::shared::Shared;
 use crate::{Error, SyncPolicy, listener};
 
 /// How often the loop looks after what no event announces.
@@ -47,11 +55,17 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Bytes of a request that has begun for which it has a second more to arrive.
 const BYTES_PER_SECOND_MIN: usize = 16 << 10;
 
-/// All sockets, and the service that they reach.
+/// The sockets of a thread, and the service that they reach.
 pub(crate) struct EventLoop {
     poll: Poll,
+    /// The first thread has them all.
     listeners: Vec<TcpListener>,
     service: Service,
+    shared: Arc<Shared>,
+    /// The other threads, if there are any.
+    peers: Option<Box<Peers>>,
+    /// The thread that the next connection is for.
+    next_thread: usize,
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
     free: Vec<usize>,
@@ -59,7 +73,11 @@ pub(crate) struct EventLoop {
     listed: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
     paused: Vec<usize>,
-    stop: Arc<AtomicBool>,
+    /// Connections whose next request waits for room or for a part, and whether there may be some.
+    stalled: Vec<usize>,
+    must_retry: bool,
+    /// No more requests are read.
+    finishing: bool,
     next_client_id: u64,
     /// Connections may wait that could not be accepted.
     must_accept: bool,
@@ -77,7 +95,7 @@ impl EventLoop {
         poll: Poll,
         mut listeners: Vec<TcpListener>,
         service: Service,
-        stop: Arc<AtomicBool>,
+        peers: Option<Box<Peers>>,
         domain: Domain,
     ) -> Result<Self, Error> {
         for listener in &mut listeners {
@@ -92,12 +110,17 @@ impl EventLoop {
         Ok(Self {
             poll,
             listeners,
+            shared: Arc::clone(&service.shared),
             service,
+            peers,
+            next_thread: 0,
             connections: Vec::new(),
             free: Vec::new(),
             listed: Vec::new(),
             paused: Vec::new(),
-            stop,
+            stalled: Vec::new(),
+            must_retry: false,
+            finishing: false,
             next_client_id: 1,
             must_accept: false,
             must_expire: false,
@@ -111,7 +134,7 @@ impl EventLoop {
     /// Serves clients until somebody stops the server.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.stop.load(Ordering::Acquire) && !self.service.shutdown_asked {
+        while !self.shared.stop.load(Ordering::Acquire) {
             self.wait(&mut events, self.timeout())?;
             self.look_after()?;
             self.turn()?;
@@ -122,10 +145,15 @@ impl EventLoop {
     /// Answers what has arrived, and ends.
     fn finish(mut self, events: &mut Events) -> Result<(), Error> {
         self.listeners.clear();
-        self.service.pause = None;
+        self.service.change(|common| common.pause = None);
         self.resume_paused();
         self.wait(events, Duration::ZERO)?;
         self.turn()?;
+        self.finishing = true;
+        if self.peers.is_some() {
+            self.finish_with_peers(events)?;
+        }
+        self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
         let deadline = Instant::now() + FAREWELL;
         while self.connections.iter().flatten().any(|connection| connection.unsent() > 0) {
@@ -145,9 +173,29 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Goes on until no thread waits for another one.
+    fn finish_with_peers(&mut self, events: &mut Events) -> Result<(), Error> {
+        let mut finished = false;
+        while !self.shared.all_finished() {
+            let waits = |connection: &Connection| {
+                !connection.answers.is_empty() || connection.waits_for != Dispatched::Done
+            };
+            if !finished && !self.connections.iter().flatten().any(|connection| waits(connection)) {
+                finished = true;
+                self.shared.finish();
+                continue;
+            }
+            self.wait(events, self.timeout())?;
+            self.turn()?;
+        }
+        Ok(())
+    }
+
     /// How long nothing needs to be done if no socket becomes ready.
     fn timeout(&self) -> Duration {
-        if !self.listed.is_empty() || self.must_expire {
+        let waits = |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound();
+        let must_retry = self.must_retry && self.peers.as_deref().is_some_and(waits);
+        if !self.listed.is_empty() || self.must_expire || must_retry {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -165,7 +213,12 @@ impl EventLoop {
 
     /// Waits for sockets to become ready, and lists their connections.
     fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<(), Error> {
-        match self.poll.poll(events, Some(timeout)) {
+        let may_sleep = self.peers.as_ref().is_none_or(|peers| peers.mailbox.fall_asleep());
+        let polled = self.poll.poll(events, Some(if may_sleep { timeout } else { Duration::ZERO }));
+        if let Some(peers) = &self.peers {
+            peers.mailbox.wake_up();
+        }
+        match polled {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
             Err(source) => return Err(Error::Io { action: "wait for clients", source }),
             Ok(()) => {}
@@ -202,11 +255,25 @@ impl EventLoop {
 
     /// Serves the listed connections, makes what they wrote durable, and answers them.
     fn turn(&mut self) -> Result<(), Error> {
+        self.service.refresh();
+        if self.peers.is_some() {
+            self.receive();
+        }
         let served = std::mem::take(&mut self.listed);
         for &place in &served {
             self.serve(place);
         }
+        if let Some(peers) = &mut self.peers {
+            self.must_retry |= peers.send_requests(&mut self.service);
+            self.must_retry |= std::mem::take(&mut peers.lender.freed);
+        }
         self.sync()?;
+        if self.service.some_killed {
+            self.close_killed();
+        }
+        if self.peers.is_some() {
+            self.send();
+        }
         for &place in &served {
             self.answer(place);
         }
@@ -224,15 +291,115 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Takes the messages of other threads, and executes their requests.
+    fn receive(&mut self) {
+        let Some(mut peers) = self.peers.take() else { return };
+        for from in peers.mailbox.others() {
+            while let Some(message) = peers.mailbox.receive(from) {
+                self.must_retry = true;
+                self.take(&mut peers, from, message);
+            }
+        }
+        peers.execute(&mut self.service);
+        self.peers = Some(peers);
+        self.list_completed();
+        if std::mem::take(&mut self.must_retry) {
+            for place in std::mem::take(&mut self.stalled) {
+                self.resume(place, Dispatched::Stalled);
+            }
+        }
+    }
+
+    fn take(&mut self, peers: &mut Peers, from: usize, message: Message) {
+        let Peers { mailbox, lender, .. } = peers;
+        match message {
+            Message::Requests(packet) => peers.accept(from, packet),
+            Message::Replies(packet) => {
+                for (asker, reply) in packet.answers() {
+                    let client = self.service.clients.get_mut(asker.place);
+                    let Some(client) = client.filter(|client| client.id == asker.client_id) else {
+                        continue;
+                    };
+                    let Some(connection) = &mut self.connections[asker.place] else { continue };
+                    connection.answers.fill(asker.ticket, reply, &mut connection.output);
+                    let len_max = self.service.settings.limits.output_buffer_len_max;
+                    if connection.unsent() > len_max && !client.killed {
+                        self.service.counters.output_limit_disconnections += 1;
+                        client.killed = true;
+                        self.service.some_killed = true;
+                    }
+                    self.resume(asker.place, Dispatched::Unanswered);
+                    self.list(asker.place);
+                }
+                peers.keep(from, packet);
+            }
+            Message::Ask { errand, parts } => lender.ask(from, errand, parts),
+            Message::Lend { errand, parts } => {
+                lender.lent(mailbox, &mut self.service.store, errand, parts);
+            }
+            Message::Return(parts) => lender.returned(&mut self.service.store, parts),
+            Message::Inquire { errand, clients } => lender.inquire(from, errand, clients),
+            Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
+            Message::Kill(ids) => self.service.kill(&ids),
+            Message::Forget(watches) => self.service.forgotten.extend(watches),
+            Message::Welcome(arrival) => self.adopt(arrival),
+        }
+    }
+
+    /// Sends to other threads what waited for the fence.
+    fn send(&mut self) {
+        let Some(peers) = &mut self.peers else { return };
+        let service = &mut self.service;
+        peers.send_replies();
+        peers.lender.lend(&mut peers.mailbox, service);
+        peers.lender.give_back(&mut peers.mailbox, &mut service.store);
+        for (thread, id) in service.to_kill.drain(..) {
+            peers.mailbox.send(thread, Message::Kill(vec![id]));
+        }
+        for watch in std::mem::take(&mut service.forgotten) {
+            let home = peers.lender.home_of(service.store.partition_of(&watch.key));
+            if home == service.thread {
+                // It is kept while its part is lent.
+                service.forgotten.extend(service.store.unwatch(watch));
+            } else {
+                peers.mailbox.send(home, Message::Forget(vec![watch]));
+            }
+        }
+        peers.mailbox.flush();
+        service.counters.messages_sent += std::mem::take(&mut peers.mailbox.sent);
+        self.list_completed();
+    }
+
+    /// Lists the connections whose errands have what they need.
+    fn list_completed(&mut self) {
+        let completed =
+            self.peers.as_mut().map(|peers| std::mem::take(&mut peers.lender.completed));
+        for place in completed.into_iter().flatten() {
+            self.resume(place, Dispatched::Away);
+        }
+    }
+
+    /// Lets a connection go on, if this is what it waits for.
+    fn resume(&mut self, place: usize, waits_for: Dispatched) {
+        if let Some(connection) = &mut self.connections[place]
+            && connection.waits_for == waits_for
+        {
+            connection.waits_for = Dispatched::Done;
+            self.list(place);
+        }
+    }
+
     /// Reads from a connection once and executes the requests that have arrived.
     fn serve(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
+        self.service.refresh();
         let Some(mut client) = self.service.clients.take_out(place) else { return };
         let wants_more = !client.closing
             && !client.killed
             && !connection.has_requests
-            && connection.unsent() < UNSENT_MAX;
+            && !self.finishing
+            && connection.backlog() < UNSENT_MAX;
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
@@ -244,10 +411,15 @@ impl EventLoop {
                 Err(_) => client.killed = true,
             }
         }
-        if connection.has_requests && !client.killed {
-            let dispatched = execute(&mut self.service, connection, &mut client);
-            if dispatched == Dispatched::Paused {
-                self.paused.push(place);
+        let can_go_on = connection.waits_for == Dispatched::Done;
+        if connection.has_requests && can_go_on && !client.killed {
+            let peers = self.peers.as_deref_mut();
+            let dispatched = execute(&mut self.service, peers, place, connection, &mut client);
+            connection.waits_for = dispatched;
+            match dispatched {
+                Dispatched::Paused => self.paused.push(place),
+                Dispatched::Stalled => self.stalled.push(place),
+                Dispatched::Done | Dispatched::Unanswered | Dispatched::Away => {}
             }
         }
         if connection.ended && !connection.has_requests {
@@ -285,16 +457,17 @@ impl EventLoop {
             Err(_) => client.killed = true,
         }
         client.buffers.output_len = connection.unsent();
-        if client.killed || client.closing && connection.unsent() == 0 {
+        let is_answered = connection.unsent() == 0 && connection.answers.is_empty();
+        if client.killed || client.closing && is_answered {
             connection.drain();
             self.close(place);
             return;
         }
         let can_send = connection.unsent() > 0 && connection.writable;
-        let can_execute = connection.unsent() < UNSENT_MAX
+        let can_execute = connection.backlog() < UNSENT_MAX
             && !client.closing
-            && (connection.has_requests || connection.readable)
-            && !self.paused.contains(&place);
+            && (connection.has_requests || connection.readable && !self.finishing)
+            && connection.waits_for == Dispatched::Done;
         if can_send || can_execute {
             self.list(place);
         }
@@ -303,13 +476,18 @@ impl EventLoop {
     fn close(&mut self, place: usize) {
         if let Some(mut client) = self.service.clients.remove(place) {
             transactions::leave(&mut self.service, &mut client);
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(mut connection) = self.connections[place].take() {
+            if let (Some(number), Some(peers)) = (connection.errand, &mut self.peers) {
+                peers.lender.abandon(number);
+            }
             // Closing the socket removes it from the poll too; this only says so.
             let _ = self.poll.registry().deregister(&mut connection.socket);
             self.free.push(place);
         }
         self.paused.retain(|&paused| paused != place);
+        self.stalled.retain(|&stalled| stalled != place);
     }
 
     fn close_killed(&mut self) {
@@ -322,7 +500,7 @@ impl EventLoop {
 
     fn resume_paused(&mut self) {
         for place in std::mem::take(&mut self.paused) {
-            self.list(place);
+            self.resume(place, Dispatched::Paused);
         }
     }
 
@@ -351,7 +529,8 @@ impl EventLoop {
 
     fn welcome(&mut self, mut socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
         self.service.counters.connections += 1;
-        if self.service.clients.len() >= self.service.settings.client_count_max {
+        let clients = self.shared.clients.load(Ordering::Relaxed);
+        if clients >= self.service.settings.client_count_max {
             self.service.counters.connections_rejected += 1;
             let _ = socket.write(b"-ERR max number of clients reached\r\n");
             return;
@@ -361,7 +540,26 @@ impl EventLoop {
         if let Some(idle) = self.service.settings.tcp_keepalive {
             let _ = listener::keep_alive(&socket, idle);
         }
-        let Ok(laddr) = socket.local_addr() else { return };
+        self.shared.clients.fetch_add(1, Ordering::Relaxed);
+        let arrival = Arrival { socket, addr, client_id: self.next_client_id };
+        self.next_client_id += 1;
+        let thread = self.next_thread;
+        self.next_thread = (thread + 1) % self.shared.threads();
+        match &mut self.peers {
+            Some(peers) if thread != self.service.thread => {
+                peers.mailbox.send(thread, Message::Welcome(arrival));
+            }
+            _ => self.adopt(arrival),
+        }
+    }
+
+    /// Serves a connection from now on.
+    fn adopt(&mut self, arrival: Arrival) {
+        let Arrival { mut socket, addr, client_id } = arrival;
+        let Ok(laddr) = socket.local_addr() else {
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
         let place = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -370,11 +568,11 @@ impl EventLoop {
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut socket, token, interest).is_err() {
             self.free.push(place);
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         let fd = socket.as_raw_fd();
-        let client = Client::new(self.next_client_id, addr, laddr, fd, self.service.now);
-        self.next_client_id += 1;
+        let client = Client::new(client_id, addr, laddr, fd, self.service.now);
         self.service.clients.insert(place, client);
         self.connections[place] = Some(Box::new(Connection::new(socket)));
     }
@@ -418,7 +616,8 @@ impl EventLoop {
                 client.buffers.output_capacity = connection.output.capacity();
             }
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
-            if idle && !self.paused.contains(&place) || is_late(&self.service, place, connection) {
+            let waits = connection.waits_for != Dispatched::Done || !connection.answers.is_empty();
+            if idle && !waits || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }

@@ -21,4 +21,4 @@ mod strings;
 mod table;
 pub(crate) mod transactions;
 
-pub(crate) use table::{Command, find, flags};
+pub(crate) use table::{Command, Group, find, flags};

@@ -24,7 +24,11 @@ impl Database {
         for pair in self.expires.iter()? {
             let (key, record) = pair?;
             let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| halite::Error::Damaged {
-                what: format!("the deadline of `{}` in {}", key.escape_ascii(), self.expires.name()),
+                what: format!(
+                    "the deadline of `{}` in {}",
+                    key.escape_ascii(),
+                    self.expires.name()
+                ),
                 why: format!("it has {} bytes instead of 8", record.len()),
             })?;
             note(&key, u64::from_be_bytes(record));
