@@ -230,7 +230,7 @@ impl Lender {
         mailbox: &mut Mailbox,
         store: &mut Store,
         number: u64,
-        parts: Vec<Box<Part>>,
+        parts: Vec<Part>,
     ) {
         if let Some(errand) = self.errands.get_mut(&number) {
             parts.iter().for_each(|part| errand.held.insert(part.number()));
@@ -249,7 +249,7 @@ impl Lender {
     }
 
     /// Own parts have come back.
-    pub(crate) fn returned(&mut self, store: &mut Store, parts: Vec<Box<Part>>) {
+    pub(crate) fn returned(&mut self, store: &mut Store, parts: Vec<Part>) {
         parts.iter().for_each(|part| self.free.insert(part.number()));
         store.bring(parts);
     }

@@ -65,11 +65,11 @@ impl Mailbox {
         let count = bells.len();
         let mut outs: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
         let mut intos: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
-        for from in 0..count {
-            for to in 0..count {
+        for (from, outs) in outs.iter_mut().enumerate() {
+            for (to, intos) in intos.iter_mut().enumerate() {
                 let (out, into) = RingBuffer::new(if from == to { 0 } else { RING_LEN });
-                outs[from].push(out);
-                intos[to].push(into);
+                outs.push(out);
+                intos.push(into);
             }
         }
         let ends = outs.into_iter().zip(intos).enumerate();

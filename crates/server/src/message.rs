@@ -18,9 +18,9 @@ pub(crate) enum Message {
     /// The sender wants to borrow parts, for its errand of this number.
     Ask { errand: u64, parts: PartitionSet },
     /// The receiver has borrowed these parts.
-    Lend { errand: u64, parts: Vec<Box<Part>> },
+    Lend { errand: u64, parts: Vec<Part> },
     /// The receiver has its parts back.
-    Return(Vec<Box<Part>>),
+    Return(Vec<Part>),
     /// The sender wants to know how the receiver is, and maybe who its clients are, for its errand of
     /// this number.
     Inquire { errand: u64, clients: bool },

@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::dispatch;
 use crate::mailbox::Mailbox;
+use crate::message::Message;
 use crate::packet::{Packet, Request};
 use crate::reply::Reply;
 use crate::service::Service;
@@ -36,11 +37,11 @@ struct Lane {
     /// Packets that are on their way, or being executed.
     under_way: usize,
     /// Empty packets.
-    spare: Vec<Box<Packet>>,
+    spare: VecDeque<Box<Packet>>,
     /// Packets of the other thread, to be executed.
     inbound: VecDeque<Box<Packet>>,
     /// Packets of the other thread that have been executed.
-    executed: Vec<Box<Packet>>,
+    executed: VecDeque<Box<Packet>>,
 }
 
 impl Peers {
@@ -68,11 +69,11 @@ impl Peers {
         let mut sent = false;
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             if !lane.filling.is_empty() {
-                let empty = lane.spare.pop().unwrap_or_default();
+                let empty = lane.spare.pop_back().unwrap_or_default();
                 let packet = std::mem::replace(&mut lane.filling, empty);
                 service.counters.requests_forwarded += packet.len() as u64;
                 lane.under_way += 1;
-                self.mailbox.send(to, crate::message::Message::Requests(packet));
+                self.mailbox.send(to, Message::Requests(packet));
                 sent = true;
             }
         }
@@ -95,7 +96,7 @@ impl Peers {
         let lane = &mut self.lanes[from];
         lane.under_way -= 1;
         packet.clear();
-        lane.spare.push(packet);
+        lane.spare.push_back(packet);
     }
 
     /// Executes the requests of other threads, up to the first of each whose parts are not here.
@@ -128,7 +129,7 @@ impl Peers {
     pub(crate) fn send_replies(&mut self) {
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             for packet in lane.executed.drain(..) {
-                self.mailbox.send(to, crate::message::Message::Replies(packet));
+                self.mailbox.send(to, Message::Replies(packet));
             }
         }
     }

@@ -3,13 +3,14 @@
 use std::env::{self, VarError};
 use std::fs;
 use std::net::IpAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::Database;
+use halite::{Database, Partitioning};
 use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   halite serve ./data                             on 127.0.0.1:6379, for any Redis client
   halite serve ./data --port 7000 --max-size 2GiB
+  halite serve ./data --threads 4                 four threads, each with its part of the keys
   halite serve /dev/shm/cache --maxclients 100 --timeout 300
   halite serve ./data --bind 0.0.0.0 --requirepass-file secret
   HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
@@ -66,6 +68,17 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
+    /// The number of threads, at most one a partition; by default one a core for a new database, and
+    /// one a partition for others
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Option<u32>,
+
+    /// The number of partitions that keys are spread over; a database that has another number is
+    /// changed when it opens, and needs room for its data twice then. By default those that it has, and
+    /// one a thread for a new one
+    #[arg(long, value_name = "N")]
+    partitions: Option<usize>,
+
     /// When a write to an ordinary file is durable: always, interval=<ms> or never
     #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
     sync: SyncPolicy,
@@ -102,6 +115,10 @@ impl Serve {
             Some(bytes) => builder.max_size(bytes),
             None => builder,
         };
+        let builder = match self.partitioning() {
+            Some(partitioning) => builder.partitioning(partitioning),
+            None => builder,
+        };
         let db = open_with(builder, &self.path)?;
         let banner = self.banner(&db);
         let server = Server::bind(db, config)?;
@@ -123,9 +140,22 @@ impl Serve {
         Ok(())
     }
 
+    /// How keys are to be spread over partitions; none: as they are.
+    fn partitioning(&self) -> Option<Partitioning> {
+        let exists = self.path.join(Database::POOL_FILE).exists();
+        let partitions = match (self.partitions, self.threads) {
+            (Some(partitions), _) => partitions,
+            (None, _) if exists => return None,
+            (None, Some(threads)) => threads as usize,
+            (None, None) => thread::available_parallelism().map_or(1, NonZero::get),
+        };
+        Some(Partitioning::Hash(partitions))
+    }
+
     fn configure(&self, mut config: Config) -> Result<Config> {
         config.bind.clone_from(&self.bind);
         config.port = self.port;
+        config.threads = self.threads.map(|threads| threads as usize);
         config.requirepass = self.password()?;
         config.sync = self.sync;
         config.databases = self.databases;
@@ -165,6 +195,7 @@ impl Serve {
                domain    {}: {}\n  \
                sync      {}\n  \
                pool      {}, grows up to {}\n  \
+               threads   {} for {} partitions\n  \
                recovery  {}",
             env!("CARGO_PKG_VERSION"),
             self.path.display(),
@@ -174,6 +205,8 @@ impl Serve {
             self.sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
+            self.threads.map_or(db.partitions(), |threads| db.partitions().min(threads as usize)),
+            db.partitions(),
             recovery(&stats),
         )
     }

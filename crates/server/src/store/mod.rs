@@ -52,7 +52,7 @@ pub(crate) struct Store {
     db: halite::Database,
     databases: Vec<Database>,
     /// By partition: those that are here.
-    parts: Vec<Option<Box<Part>>>,
+    parts: Vec<Option<Part>>,
     settings: KeySpace,
     batch: halite::Batch,
     overlay: Option<Overlay>,
@@ -132,12 +132,12 @@ impl Store {
     }
 
     /// Gives parts away.
-    pub(crate) fn take(&mut self, wanted: PartitionSet) -> Vec<Box<Part>> {
+    pub(crate) fn take(&mut self, wanted: PartitionSet) -> Vec<Part> {
         wanted.iter().filter_map(|number| self.parts[number].take()).collect()
     }
 
     /// Takes parts in.
-    pub(crate) fn bring(&mut self, parts: Vec<Box<Part>>) {
+    pub(crate) fn bring(&mut self, parts: Vec<Part>) {
         for part in parts {
             let number = part.number;
             debug_assert!(self.parts[number].is_none(), "there is one part of a partition");

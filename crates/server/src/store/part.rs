@@ -30,7 +30,7 @@ impl Part {
         db: &halite::Database,
         databases: &[Database],
         order: &[usize],
-    ) -> Result<Vec<Option<Box<Self>>>> {
+    ) -> Result<Vec<Option<Self>>> {
         let mut random = Random::new();
         let mut parts: Vec<_> = (0..db.partitions())
             .map(|number| Self {
@@ -47,7 +47,7 @@ impl Part {
                 parts[db.partition_of(key)].deadlines[place].set(key, Some(deadline));
             })?;
         }
-        Ok(parts.into_iter().map(|part| Some(Box::new(part))).collect())
+        Ok(parts.into_iter().map(Some).collect())
     }
 
     /// The number of the partition.
