@@ -1,7 +1,7 @@
 //! What a server is told before it starts.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::SyncPolicy;
@@ -29,6 +29,8 @@ pub struct Config {
     pub idle_timeout: Option<Duration>,
     /// How long a connection may be silent before TCP asks whether its other end still exists.
     pub tcp_keepalive: Option<Duration>,
+    /// Where `GET /metrics` is answered, for Prometheus; port 0 takes a free one.
+    pub metrics: Option<SocketAddr>,
     /// What a single client may take.
     pub limits: Limits,
 }
@@ -45,6 +47,7 @@ impl Default for Config {
             client_count_max: 10_000,
             idle_timeout: None,
             tcp_keepalive: Some(Duration::from_secs(300)),
+            metrics: None,
             limits: Limits::default(),
         }
     }
@@ -62,6 +65,7 @@ impl fmt::Debug for Config {
             .field("client_count_max", &self.client_count_max)
             .field("idle_timeout", &self.idle_timeout)
             .field("tcp_keepalive", &self.tcp_keepalive)
+            .field("metrics", &self.metrics)
             .field("limits", &self.limits)
             .finish()
     }

@@ -101,6 +101,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if result.is_err() {
         call.out.truncate(start);
     }
+    call.service.end_lap(call.client, command, call.args);
     result
 }
 

@@ -24,6 +24,7 @@ use halite::Domain;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::board::Note;
 use crate::client::Client;
 use crate::commands::transactions;
 use crate::connection::Connection;
@@ -541,7 +542,9 @@ impl EventLoop {
             let _ = listener::keep_alive(&socket, idle);
         }
         self.shared.clients.fetch_add(1, Ordering::Relaxed);
-        let arrival = Arrival { socket, addr, client_id: self.next_client_id };
+        self.service.refresh();
+        let is_in = self.service.settings.requirepass.is_none();
+        let arrival = Arrival { socket, addr, client_id: self.next_client_id, is_in };
         self.next_client_id += 1;
         let thread = self.next_thread;
         self.next_thread = (thread + 1) % self.shared.threads();
@@ -555,7 +558,7 @@ impl EventLoop {
 
     /// Serves a connection from now on.
     fn adopt(&mut self, arrival: Arrival) {
-        let Arrival { mut socket, addr, client_id } = arrival;
+        let Arrival { mut socket, addr, client_id, is_in } = arrival;
         let Ok(laddr) = socket.local_addr() else {
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -572,7 +575,8 @@ impl EventLoop {
             return;
         }
         let fd = socket.as_raw_fd();
-        let client = Client::new(client_id, addr, laddr, fd, self.service.now);
+        let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
+        client.authenticated = is_in;
         self.service.clients.insert(place, client);
         self.connections[place] = Some(Box::new(Connection::new(socket)));
     }
@@ -593,6 +597,16 @@ impl EventLoop {
             return Ok(());
         }
         self.ticked_at = self.service.now;
+        let service = &self.service;
+        self.shared.board.write(
+            service.thread,
+            Note {
+                counters: service.counters,
+                clients: service.clients.iter().count() as u64,
+                expired: service.store.expired,
+                changes: service.store.changes,
+            },
+        );
         self.ticks = self.ticks.wrapping_add(1);
         if self.must_accept {
             self.accept();

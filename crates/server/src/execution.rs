@@ -30,6 +30,7 @@ pub(crate) fn execute(
         service.counters.query_limit_disconnections += 1;
         client.killed = true;
     }
+    service.begin_lap();
     while !client.closing && !client.killed {
         if connection.backlog() >= UNSENT_MAX {
             connection.has_requests = true;

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod board;
 mod borrow;
 mod buffer;
 mod call;
@@ -33,10 +34,12 @@ mod event_loop;
 mod execution;
 mod failure;
 mod glob;
+mod latency;
 mod listener;
 mod long_double;
 mod mailbox;
 mod message;
+mod metrics;
 mod natural;
 mod number;
 mod packet;
@@ -51,6 +54,7 @@ mod server;
 mod service;
 mod settings;
 mod shared;
+mod slowlog;
 mod store;
 mod sync_policy;
 mod transaction;

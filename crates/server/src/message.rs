@@ -39,4 +39,6 @@ pub(crate) struct Arrival {
     pub(crate) socket: TcpStream,
     pub(crate) addr: SocketAddr,
     pub(crate) client_id: u64,
+    /// There was no password when it was accepted: it stays in if there is one by now.
+    pub(crate) is_in: bool,
 }

@@ -5,6 +5,7 @@
 //! The sender keeps the packet for later, so requests that travel allocate nothing once its
 //! buffers have grown.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::commands::Command;
@@ -54,6 +55,8 @@ pub(crate) struct Asker {
     pub(crate) place: usize,
     /// Places are used again: the client that asked.
     pub(crate) client_id: u64,
+    /// Where it is, for the slowlog.
+    pub(crate) addr: SocketAddr,
     /// Its place in the connection's queue of answers.
     pub(crate) ticket: u64,
 }
@@ -159,7 +162,7 @@ mod tests {
                 db: 0,
                 protocol: Protocol::Resp2,
                 silent: ticket == 1,
-                from: Asker { place: 7, client_id: 8, ticket },
+                from: Asker { place: 7, client_id: 8, addr: ([0; 4], 0).into(), ticket },
             });
         }
         for _ in 0..2 {

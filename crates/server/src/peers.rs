@@ -103,6 +103,7 @@ impl Peers {
     pub(crate) fn execute(&mut self, service: &mut Service) {
         for lane in &mut self.lanes {
             while let Some(packet) = lane.inbound.front_mut() {
+                service.begin_lap();
                 while let Some(item) = packet.next() {
                     if !item.partitions.is_within(self.lender.free()) {
                         break;
@@ -110,6 +111,7 @@ impl Peers {
                     packet.execute(|item, args, out| {
                         let client = &mut self.guest;
                         (client.db, client.protocol) = (item.db, item.protocol);
+                        client.addr = item.from.addr;
                         let mut call = Call { service, client, args, out };
                         if let Err(failure) = dispatch::perform(&mut call, item.command) {
                             service.counters.errors += 1;

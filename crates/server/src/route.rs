@@ -124,7 +124,7 @@ fn forward(
             db: client.db,
             protocol: client.protocol,
             silent,
-            from: Asker { place: lane.place, client_id: client.id, ticket },
+            from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
         },
     );
 }

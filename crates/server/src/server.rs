@@ -11,6 +11,7 @@ use mio::{Poll, Waker};
 use crate::borrow::Lender;
 use crate::event_loop::{self, EventLoop};
 use crate::mailbox::{Bell, Mailbox};
+use crate::metrics::Metrics;
 use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::service::{Service, new_run_id};
@@ -47,6 +48,7 @@ pub struct Server {
     /// One for each thread.
     event_loops: Vec<EventLoop>,
     addrs: Vec<SocketAddr>,
+    metrics: Option<Metrics>,
     handle: Handle,
 }
 
@@ -95,6 +97,8 @@ impl Server {
         let shared = Arc::new(Shared::new(settings, Arc::clone(&bells)));
         let handle = Handle { shared: Arc::clone(&shared) };
 
+        let metrics = config.metrics.map(|addr| Metrics::bind(addr, db.clone(), shared.clone()));
+        let metrics = metrics.transpose()?;
         let mut store = Store::open(db, config.databases as usize)?;
         let homes: Vec<_> = (0..partitions).map(|partition| partition % threads).collect();
         let mut stores: Vec<_> = (1..threads).map(|_| store.sibling()).collect();
@@ -114,13 +118,19 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
         }
-        Ok(Self { event_loops, addrs, handle })
+        Ok(Self { event_loops, addrs, metrics, handle })
     }
 
     /// The addresses that clients can connect to.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.addrs.clone()
+    }
+
+    /// The address that `GET /metrics` is answered on, if it is.
+    #[must_use]
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().and_then(Metrics::local_addr)
     }
 
     /// What stops the server.
@@ -138,6 +148,11 @@ impl Server {
     pub fn run(self) -> Result<(), Error> {
         let shared = &self.handle.shared;
         thread::scope(|scope| {
+            if let Some(metrics) = self.metrics {
+                let builder = thread::Builder::new().name("halite-metrics".to_owned());
+                let started = builder.spawn_scoped(scope, || metrics.run());
+                started.map_err(|source| Error::Io { action: "start a thread", source })?;
+            }
             let mut event_loops = self.event_loops.into_iter().enumerate();
             let first = event_loops.next();
             let mut others = Vec::new();

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::client::Client;
 use crate::clients::Clients;
+use crate::commands::{Command, flags};
 use crate::partition_set::PartitionSet;
 use crate::random::Random;
 use crate::report::Report;
+use crate::resp::Args;
 use crate::settings::Settings;
-use crate::shared::{Common, Shared};
+use crate::shared::{Common, Shared, lock};
+use crate::slowlog;
 use crate::store::{Store, Watch};
 
 /// What commands work on.
@@ -42,6 +46,10 @@ pub(crate) struct Service {
     pub(crate) forgotten: Vec<Watch>,
     /// Clients that other threads disconnect, and these threads.
     pub(crate) to_kill: Vec<(usize, u64)>,
+    /// When the last command ended, or the first one of a connection's turn began.
+    lap: Instant,
+    /// How long a command takes that is noted.
+    slow: Option<Duration>,
     /// How often the counters were set to zero.
     resets: u64,
     /// Some client is [`crate::client::Client::killed`].
@@ -123,6 +131,7 @@ impl Service {
             own: store.here(),
             store,
             clients: Clients::default(),
+            slow: common.settings.slow(),
             settings: common.settings,
             shared,
             version,
@@ -137,6 +146,7 @@ impl Service {
             expires_actively: true,
             forgotten: Vec::new(),
             to_kill: Vec::new(),
+            lap: Instant::now(),
             resets: 0,
             some_killed: false,
             run_id: run_id.to_owned(),
@@ -168,6 +178,7 @@ impl Service {
         if self.settings.requirepass.is_none() && common.settings.requirepass.is_some() {
             self.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
         }
+        self.slow = common.settings.slow();
         self.settings = common.settings;
         self.pause = common.pause;
         self.expires_actively = common.expires_actively;
@@ -191,6 +202,63 @@ impl Service {
         report
     }
 
+    /// Begins to measure how long commands take.
+    #[inline]
+    pub(crate) fn begin_lap(&mut self) {
+        if self.slow.is_some() {
+            self.lap = Instant::now();
+        }
+    }
+
+    /// Notes a command that took long: one more look at the clock a command.
+    #[inline]
+    pub(crate) fn end_lap(&mut self, client: &Client, command: &'static Command, args: Args<'_>) {
+        let Some(slow) = self.slow else { return };
+        let began = std::mem::replace(&mut self.lap, Instant::now());
+        let took = self.lap.saturating_duration_since(began);
+        if took >= slow {
+            self.note_slow(client, command, args, took);
+        }
+    }
+
+    #[cold]
+    fn note_slow(
+        &mut self,
+        client: &Client,
+        command: &'static Command,
+        args: Args<'_>,
+        took: Duration,
+    ) {
+        // EXEC is as slow as its commands, which are noted one by one.
+        if command.is(flags::EXECUTES) {
+            return;
+        }
+        let took_us = took.as_micros() as u64;
+        let limit = u64::try_from(self.settings.slowlog_slower_than_us);
+        if limit.is_ok_and(|limit| took_us >= limit) {
+            let entry = slowlog::Entry {
+                id: 0,
+                at_s: unix_time().as_secs(),
+                took_us,
+                words: slowlog::shorten(args),
+                addr: client.addr,
+                name: client.name.clone(),
+            };
+            lock(&self.shared.slowlog).push(entry, self.settings.slowlog_len_max);
+        }
+        let event = if command.is(flags::FAST) { "fast-command" } else { "command" };
+        self.note_latency(event, took);
+    }
+
+    /// Notes an event, if it took long.
+    pub(crate) fn note_latency(&self, event: &'static str, took: Duration) {
+        let threshold = self.settings.latency_threshold_ms;
+        let ms = took.as_millis() as u64;
+        if threshold > 0 && ms >= threshold {
+            lock(&self.shared.latency).note(event, unix_time().as_secs(), ms);
+        }
+    }
+
     /// Disconnects clients of this thread.
     pub(crate) fn kill(&mut self, ids: &[u64]) {
         for (_, client) in self.clients.iter_mut() {
@@ -203,6 +271,7 @@ impl Service {
 
     /// Makes all changes durable.
     pub(crate) fn sync(&mut self) -> halite::Result<()> {
+        let began = Instant::now();
         self.counters.syncs += u64::from(self.store.is_unsynced());
         if self.sync_asked {
             self.store.sync_all()?;
@@ -210,6 +279,7 @@ impl Service {
         } else {
             self.store.sync()?;
         }
+        self.note_latency("sync", began.elapsed());
         self.synced_ms = self.store.now_ms;
         Ok(())
     }

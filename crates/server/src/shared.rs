@@ -6,9 +6,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::board::Board;
+use crate::latency::Latency;
 use crate::mailbox::Bell;
 use crate::service::Pause;
 use crate::settings::Settings;
+use crate::slowlog::Slowlog;
 
 /// What all threads share.
 pub(crate) struct Shared {
@@ -25,6 +28,11 @@ pub(crate) struct Shared {
     pub(crate) clients: AtomicUsize,
     /// When a client last had everything made durable, in milliseconds since 1970.
     pub(crate) saved_ms: AtomicU64,
+    /// The commands that were slow.
+    pub(crate) slowlog: Mutex<Slowlog>,
+    /// What took long.
+    pub(crate) latency: Mutex<Latency>,
+    pub(crate) board: Board,
     bells: Arc<[Bell]>,
 }
 
@@ -51,6 +59,9 @@ impl Shared {
             unfinished: AtomicUsize::new(bells.len()),
             clients: AtomicUsize::new(0),
             saved_ms: AtomicU64::new(0),
+            slowlog: Mutex::default(),
+            latency: Mutex::default(),
+            board: Board::new(bells.len()),
             bells,
         }
     }
@@ -68,14 +79,14 @@ impl Shared {
 
     /// What is common, and its version.
     pub(crate) fn common(&self) -> (Common, u64) {
-        let common = self.lock();
+        let common = lock(&self.common);
         (common.clone(), self.version())
     }
 
     /// Changes what is common, for all threads.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Common) -> R) -> R {
         let result = {
-            let mut common = self.lock();
+            let mut common = lock(&self.common);
             let result = change(&mut common);
             self.version.fetch_add(1, Ordering::Release);
             result
@@ -111,9 +122,9 @@ impl Shared {
     fn ring(&self) {
         self.bells.iter().for_each(Bell::ring);
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Common> {
-        // A change that panicked has changed nothing that another one needs.
-        self.common.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Locks what a panic of another thread leaves usable.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -61,6 +61,7 @@ fn nothing_is_done_for_a_stranger() {
 fn the_password_can_change() {
     let server = Running::start();
     let (mut first, mut second) = (server.client(), server.client());
+    second.check(&[("PING", "+PONG")]);
     first.check(&[
         ("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"),
         ("AUTH default x", "+OK"),

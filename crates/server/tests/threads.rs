@@ -4,7 +4,8 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +21,9 @@ on_threads! {
     clients_that_leave_in_the_middle_leave_nothing_behind
     commands_about_all_threads_answer_while_keys_are_borrowed
     threads_are_told_of
+    slow_commands_are_told_of_by_all_threads
+    spikes_of_latency_are_told_of
+    metrics_are_served_to_who_asks_for_them
 }
 
 /// splitmix64, from a seed that the test prints.
@@ -68,7 +72,7 @@ fn a_pipeline_over_all_partitions_is_answered_in_order() {
         add(&["GET", &key], format!("\"{text}\""));
     }
     let mut writer = client.socket.get_ref().try_clone().unwrap();
-    let sender = thread::spawn(move || std::io::Write::write_all(&mut writer, &requests).unwrap());
+    let sender = thread::spawn(move || writer.write_all(&requests).unwrap());
     for (index, reply) in expected.iter().enumerate() {
         assert_eq!(client.reply(), *reply, "reply {index}");
     }
@@ -417,4 +421,96 @@ fn threads_are_told_of() {
     assert_eq!(info.contains("messages_sent:0\\r"), alone, "{info}");
     assert_eq!(info.contains("parts_lent:0\\r"), alone, "{info}");
     assert!(client.ask("INFO stats").contains("total_commands_processed:33"));
+}
+
+fn slow_commands_are_told_of_by_all_threads() {
+    let server = Running::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.check(&[
+        ("SLOWLOG GET", "[]"),
+        ("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 1000", "+OK"),
+    ]);
+    for number in 0..20 {
+        other.check(&[(&format!("SET key:{number} v"), "+OK")]);
+    }
+    let told = client.ask("SLOWLOG GET -1");
+    for number in 0..20 {
+        assert!(told.contains(&format!("[\"SET\", \"key:{number}\", \"v\"]")), "{told}");
+    }
+    let addr = other.socket.get_ref().local_addr().unwrap();
+    assert!(told.contains(&format!("\"{addr}\"")), "{told}");
+    client.check(&[
+        ("CONFIG SET slowlog-log-slower-than -1 slowlog-max-len 3", "+OK"),
+        ("SLOWLOG RESET", "+OK"),
+        ("GET key:1", "\"v\""),
+        ("SLOWLOG LEN", ":0"),
+        ("CONFIG SET slowlog-log-slower-than 10000", "+OK"),
+        ("PING", "+PONG"),
+        ("DEBUG SLEEP 0.02", "+OK"),
+        ("SLOWLOG LEN", ":1"),
+        ("SLOWLOG GET x", "-ERR value is not an integer or out of range"),
+        ("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1"),
+        ("CONFIG SET slowlog-log-slower-than 0", "+OK"),
+    ]);
+    for _ in 0..10 {
+        other.check(&[("PING", "+PONG")]);
+    }
+    assert_eq!(client.integer("SLOWLOG LEN"), 3);
+}
+
+fn spikes_of_latency_are_told_of() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("LATENCY LATEST", "[]"), ("LATENCY HISTORY command", "[]")]);
+    assert!(client.ask("LATENCY DOCTOR").contains("is not monitored"));
+    client.check(&[
+        ("CONFIG SET slowlog-log-slower-than -1", "+OK"),
+        ("DEBUG SLEEP 0.02", "+OK"),
+        ("LATENCY LATEST", "[]"),
+        ("CONFIG SET latency-monitor-threshold 10", "+OK"),
+        ("DEBUG SLEEP 0.02", "+OK"),
+    ]);
+    let latest = server.client().ask("LATENCY LATEST");
+    assert!(latest.contains("[\"command\", :"), "{latest}");
+    assert!(client.ask("LATENCY HISTORY command").starts_with("[[:"));
+    assert!(client.ask("LATENCY DOCTOR").contains("command: "));
+    client.check(&[("SLOWLOG LEN", ":0"), ("LATENCY RESET none", ":0")]);
+    client.check(&[("LATENCY RESET command", ":1"), ("LATENCY HISTORY command", "[]")]);
+}
+
+/// Sends bytes to the address of the metrics, and returns what comes back.
+fn http(addr: SocketAddr, request: &str) -> String {
+    let mut socket = TcpStream::connect(addr).unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    // The server may close while it is written to.
+    let _ = socket.read_to_string(&mut reply);
+    reply
+}
+
+fn metrics_are_served_to_who_asks_for_them() {
+    let server = Running::start_with(|config| {
+        config.metrics = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    });
+    let addr = server.metrics.unwrap();
+    server.client().check(&[("SET a 1", "+OK"), ("SET b 2", "+OK")]);
+    // One that sends half a request keeps nobody for ever.
+    let _silent = TcpStream::connect(addr).unwrap();
+    let get = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    common::eventually("the commands in the metrics", || {
+        let text = http(addr, get);
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+        assert!(text.contains("\nhalite_records 2\n"), "{text}");
+        text.contains("\nhalite_commands_total{thread=\"0\"} 2\n")
+    });
+    let text = http(addr, get);
+    assert!(text.contains(&format!("\nhalite_partitions {}\n", common::threads())), "{text}");
+    for line in text.split("\r\n\r\n").nth(1).unwrap().lines() {
+        let is_value = line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<u64>().is_ok());
+        assert!(line.starts_with("# ") || is_value, "{line}");
+    }
+    for wrong in ["GET / HTTP/1.1\r\n\r\n", "POST /metrics HTTP/1.1\r\n\r\n", "x\r\n\r\n"] {
+        assert!(http(addr, wrong).starts_with("HTTP/1.1 404 "), "{wrong}");
+    }
+    assert_eq!(http(addr, &"x".repeat(20_000)), "");
 }

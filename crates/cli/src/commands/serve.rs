@@ -2,7 +2,7 @@
 
 use std::env::{self, VarError};
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
@@ -100,6 +100,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
 
+    /// Answer GET /metrics, for Prometheus, on this address: a port, which is one of 127.0.0.1, or
+    /// address:port. Whoever reaches it can read it
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics)]
+    metrics: Option<SocketAddr>,
+
     /// How many databases SELECT can choose from
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     databases: u32,
@@ -122,6 +127,7 @@ impl Serve {
         let db = open_with(builder, &self.path)?;
         let banner = self.banner(&db);
         let server = Server::bind(db, config)?;
+        let metrics = server.metrics_addr();
         shut_down_on_signals(server.handle())?;
 
         output::message(banner);
@@ -133,6 +139,9 @@ impl Serve {
                      set a password (--requirepass-file)"
                 ));
             }
+        }
+        if let Some(address) = metrics {
+            output::message(format_args!("metrics on http://{address}/metrics"));
         }
         output::message("ready to accept connections");
         server.run()?;
@@ -158,6 +167,7 @@ impl Serve {
         config.threads = self.threads.map(|threads| threads as usize);
         config.requirepass = self.password()?;
         config.sync = self.sync;
+        config.metrics = self.metrics;
         config.databases = self.databases;
         config.client_count_max = self.maxclients as usize;
         config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
@@ -210,6 +220,13 @@ impl Serve {
             recovery(&stats),
         )
     }
+}
+
+fn parse_metrics(text: &str) -> std::result::Result<SocketAddr, String> {
+    let on_loopback = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    on_loopback
+        .or_else(|_| text.parse())
+        .map_err(|_| "give a port, or an address and a port such as 127.0.0.1:9121".to_owned())
 }
 
 fn parse_sync(text: &str) -> std::result::Result<SyncPolicy, String> {

@@ -29,6 +29,9 @@ const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> 
     Parameter { name, get, set: Some(set) }
 }
 
+/// The longest slowlog: each command in it may take some kilobytes.
+const SLOWLOG_LEN_MAX: i64 = 100_000;
+
 static PARAMETERS: &[Parameter] = &[
     fixed("appendfsync", |service| {
         let name = match service.settings.sync {
@@ -71,6 +74,14 @@ static PARAMETERS: &[Parameter] = &[
     fixed("maxmemory-policy", |_| "noeviction".to_owned()),
     fixed("port", |service| service.settings.port.to_string()),
     settable(
+        "latency-monitor-threshold",
+        |service| service.settings.latency_threshold_ms.to_string(),
+        |settings, value| {
+            settings.latency_threshold_ms = integer(value, 0..=i64::MAX)? as u64;
+            Ok(())
+        },
+    ),
+    settable(
         "proto-max-bulk-len",
         |service| service.settings.limits.bulk_len_max.to_string(),
         |settings, value| {
@@ -93,6 +104,22 @@ static PARAMETERS: &[Parameter] = &[
         |service| service.settings.save.clone(),
         |settings, value| {
             settings.save = save_points(value).ok_or("Invalid save parameters")?;
+            Ok(())
+        },
+    ),
+    settable(
+        "slowlog-log-slower-than",
+        |service| service.settings.slowlog_slower_than_us.to_string(),
+        |settings, value| {
+            settings.slowlog_slower_than_us = integer(value, -1..=i64::MAX)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "slowlog-max-len",
+        |service| service.settings.slowlog_len_max.to_string(),
+        |settings, value| {
+            settings.slowlog_len_max = integer(value, 0..=SLOWLOG_LEN_MAX)? as usize;
             Ok(())
         },
     ),

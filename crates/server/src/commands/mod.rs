@@ -17,6 +17,7 @@ mod lcs;
 mod object;
 mod options;
 mod scan;
+mod slowlog;
 mod strings;
 mod table;
 pub(crate) mod transactions;

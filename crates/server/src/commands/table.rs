@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 
 use super::{
     admin, client, command, config, connection, counters, expiry, info, keys, lcs, object, scan,
-    strings, transactions,
+    slowlog, strings, transactions,
 };
 
 /// What a command is, for dispatch and for COMMAND.
@@ -309,8 +309,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
+    new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", slowlog::help_latency).with(&[
+        part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", slowlog::doctor),
+        part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", slowlog::help_latency),
+        part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", slowlog::history),
+        part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", slowlog::latest),
+        part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", slowlog::reset_latency),
+    ]),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
+    new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[
+        part("slowlog|get", -2, ADMIN, Server, "2.2.12", "Returns slow commands", slowlog::get),
+        part("slowlog|help", 2, 0, Server, "6.2.0", "Lists the subcommands", slowlog::help),
+        part("slowlog|len", 2, ADMIN, Server, "2.2.12", "Counts slow commands", slowlog::len),
+        part("slowlog|reset", 2, ADMIN, Server, "2.2.12", "Forgets slow commands", slowlog::reset),
+    ]),
     new("swapdb", 3, WRITE | FAST | DANGEROUS | ALL_KEYS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
     new("time", 1, FAST, Server, "2.6.0", "Tells the time", admin::time),
 ];

@@ -55,6 +55,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) handle: Handle,
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) db: Database,
     thread: Option<JoinHandle<Result<(), Error>>>,
     _folder: Option<tempfile::TempDir>,
@@ -82,8 +83,9 @@ impl Running {
         change(&mut config);
         let server = Server::bind(db.clone(), config).unwrap();
         let (addr, handle) = (server.local_addrs()[0], server.handle());
+        let metrics = server.metrics_addr();
         let thread = Some(std::thread::spawn(move || server.run()));
-        Self { addr, handle, db, thread, _folder: None }
+        Self { addr, handle, metrics, db, thread, _folder: None }
     }
 
     pub(crate) fn client(&self) -> Client {
