@@ -28,8 +28,8 @@ enum Place {
 }
 
 /// Requests on their way at first, and at most.
-const WINDOW: usize = 64;
-const WINDOW_MAX: usize = 1024;
+const WINDOW: usize = 16;
+const WINDOW_MAX: usize = 256;
 /// Bytes of replies that requests on their way may bring, as far as the last one tells.
 const BYTES_EXPECTED: usize = 1 << 20;
 /// Bytes that are held no more, and not given back.

@@ -1,6 +1,7 @@
 //! From a request to its command: who may do what, now or at EXEC.
 
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
@@ -74,6 +75,9 @@ pub(crate) fn dispatch(
 #[inline]
 pub(crate) fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
     let Some(pause) = service.pause else { return false };
+    if service.shared.stop.load(Ordering::Relaxed) {
+        return false;
+    }
     let writes = command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
     service.now < pause.until && (writes || !pause.writes_only)
 }

@@ -186,6 +186,7 @@ impl EventLoop {
                 self.shared.finish();
                 continue;
             }
+            self.resume_paused();
             self.wait(events, self.timeout())?;
             self.turn()?;
         }
