@@ -290,3 +290,128 @@ impl Lender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mio::{Poll, Token, Waker};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Config;
+    use crate::mailbox::Bell;
+    use crate::settings::Settings;
+    use crate::shared::Shared;
+
+    /// A thread without sockets.
+    struct Thread {
+        mailbox: Mailbox,
+        lender: Lender,
+        service: Service,
+        /// The errands under way, and what each needs.
+        errands: Vec<(u64, PartitionSet)>,
+    }
+
+    impl Thread {
+        /// Takes all messages.
+        fn receive(&mut self) {
+            let Self { mailbox, lender, service, .. } = self;
+            for from in mailbox.others() {
+                while let Some(message) = mailbox.receive(from) {
+                    match message {
+                        Message::Ask { errand, parts } => lender.ask(from, errand, parts),
+                        Message::Lend { errand, parts } => {
+                            lender.lent(mailbox, &mut service.store, errand, parts);
+                        }
+                        Message::Return(parts) => lender.returned(&mut service.store, parts),
+                        Message::Inquire { errand, clients } => {
+                            lender.inquire(from, errand, clients);
+                        }
+                        Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
+                        _ => unreachable!("nobody sends anything else"),
+                    }
+                }
+            }
+        }
+
+        /// Executes the errands that are complete, and ends the turn.
+        fn turn(&mut self) {
+            self.receive();
+            let Self { mailbox, lender, service, errands } = self;
+            errands.retain(|(number, parts)| {
+                if !lender.is_complete(*number) {
+                    return true;
+                }
+                assert!(parts.is_within(service.store.here()), "an errand has what it needs");
+                lender.finish(*number);
+                false
+            });
+            assert!(lender.free().is_within(service.store.here()), "what is free is here");
+            lender.lend(mailbox, service);
+            lender.give_back(mailbox, &mut service.store);
+            mailbox.flush();
+        }
+    }
+
+    fn threads(count: usize, partitions: usize) -> (Vec<Thread>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let partitioning = halite::Partitioning::Hash(partitions);
+        let builder = halite::Database::builder().partitioning(partitioning);
+        let db = builder.open(folder.path().join("data")).unwrap();
+        let bells: Vec<_> = (0..count)
+            .map(|_| Bell::new(Waker::new(Poll::new().unwrap().registry(), Token(0)).unwrap()))
+            .collect();
+        let bells: Arc<[Bell]> = bells.into();
+        let settings = Settings::new(&Config::default(), 0);
+        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells)));
+        let mut all = Store::open(db, 16).unwrap();
+        let homes: Vec<_> = (0..partitions).map(|partition| partition % count).collect();
+        let threads = Mailbox::all(&bells).into_iter().enumerate().map(|(me, mailbox)| {
+            let lender = Lender::new(homes.clone(), me);
+            let mut store = all.sibling();
+            store.bring(all.take(lender.own()));
+            let service = Service::new(store, Arc::clone(&shared), me, "");
+            Thread { mailbox, lender, service, errands: Vec::new() }
+        });
+        (threads.collect(), folder)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+        #[test]
+        fn every_errand_gets_what_it_needs_in_any_order_of_turns(
+            (count, partitions) in (2..5usize, 4..7usize),
+            steps in prop::collection::vec((any::<prop::sample::Index>(), 0..64u32, 0..8u8), 1..300),
+        ) {
+            let (mut threads, _folder) = threads(count, partitions);
+            for (which, parts, kind) in steps {
+                let thread = &mut threads[which.index(count)];
+                let mut needs = Needs { reports: kind == 0, ..Needs::default() };
+                let numbers = (0..partitions).filter(|number| parts >> number & 1 == 1);
+                numbers.for_each(|number| needs.parts.insert(number));
+                match kind {
+                    0..4 => {
+                        let number = thread.lender.begin(&mut thread.mailbox, 0, needs);
+                        match parts {
+                            // The connection goes at once.
+                            60.. => thread.lender.abandon(number),
+                            _ => thread.errands.push((number, needs.parts)),
+                        }
+                    }
+                    _ => thread.turn(),
+                }
+            }
+            for _ in 0..10_000 {
+                threads.iter_mut().for_each(Thread::turn);
+                let is_done = |thread: &Thread| {
+                    thread.lender.errands.is_empty() && thread.lender.free == thread.lender.own
+                };
+                if threads.iter().all(is_done) {
+                    return Ok(());
+                }
+            }
+            prop_assert!(false, "some errand waits for ever");
+        }
+    }
+}

@@ -14,8 +14,10 @@
 //! listed for the next turn as long as there is something to do. A client that does not read its
 //! replies is not read from either.
 
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+mod arrivals;
+mod exchange;
+
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -25,16 +27,13 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::board::Note;
-use crate::client::Client;
-use crate::commands::transactions;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::{UNSENT_MAX, execute};
-use crate::message::{Arrival, Message};
 use crate::peers::Peers;
 use crate::service::Service;
 use crate::shared::Shared;
-use crate::{Error, SyncPolicy, listener};
+use crate::{Error, SyncPolicy};
 
 /// How often the loop looks after what no event announces.
 pub(crate) const TICKS_PER_SECOND: u32 = 10;
@@ -293,94 +292,6 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Takes the messages of other threads, and executes their requests.
-    fn receive(&mut self) {
-        let Some(mut peers) = self.peers.take() else { return };
-        for from in peers.mailbox.others() {
-            while let Some(message) = peers.mailbox.receive(from) {
-                self.must_retry = true;
-                self.take(&mut peers, from, message);
-            }
-        }
-        peers.execute(&mut self.service);
-        self.peers = Some(peers);
-        self.list_completed();
-        if std::mem::take(&mut self.must_retry) {
-            for place in std::mem::take(&mut self.stalled) {
-                self.resume(place, Dispatched::Stalled);
-            }
-        }
-    }
-
-    fn take(&mut self, peers: &mut Peers, from: usize, message: Message) {
-        let Peers { mailbox, lender, .. } = peers;
-        match message {
-            Message::Requests(packet) => peers.accept(from, packet),
-            Message::Replies(packet) => {
-                for (asker, reply) in packet.answers() {
-                    let client = self.service.clients.get_mut(asker.place);
-                    let Some(client) = client.filter(|client| client.id == asker.client_id) else {
-                        continue;
-                    };
-                    let Some(connection) = &mut self.connections[asker.place] else { continue };
-                    connection.answers.fill(asker.ticket, reply, &mut connection.output);
-                    let len_max = self.service.settings.limits.output_buffer_len_max;
-                    if connection.unsent() > len_max && !client.killed {
-                        self.service.counters.output_limit_disconnections += 1;
-                        client.killed = true;
-                        self.service.some_killed = true;
-                    }
-                    self.resume(asker.place, Dispatched::Unanswered);
-                    self.list(asker.place);
-                }
-                peers.keep(from, packet);
-            }
-            Message::Ask { errand, parts } => lender.ask(from, errand, parts),
-            Message::Lend { errand, parts } => {
-                lender.lent(mailbox, &mut self.service.store, errand, parts);
-            }
-            Message::Return(parts) => lender.returned(&mut self.service.store, parts),
-            Message::Inquire { errand, clients } => lender.inquire(from, errand, clients),
-            Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
-            Message::Kill(ids) => self.service.kill(&ids),
-            Message::Forget(watches) => self.service.forgotten.extend(watches),
-            Message::Welcome(arrival) => self.adopt(arrival),
-        }
-    }
-
-    /// Sends to other threads what waited for the fence.
-    fn send(&mut self) {
-        let Some(peers) = &mut self.peers else { return };
-        let service = &mut self.service;
-        peers.send_replies();
-        peers.lender.lend(&mut peers.mailbox, service);
-        peers.lender.give_back(&mut peers.mailbox, &mut service.store);
-        for (thread, id) in service.to_kill.drain(..) {
-            peers.mailbox.send(thread, Message::Kill(vec![id]));
-        }
-        for watch in std::mem::take(&mut service.forgotten) {
-            let home = peers.lender.home_of(service.store.partition_of(&watch.key));
-            if home == service.thread {
-                // It is kept while its part is lent.
-                service.forgotten.extend(service.store.unwatch(watch));
-            } else {
-                peers.mailbox.send(home, Message::Forget(vec![watch]));
-            }
-        }
-        peers.mailbox.flush();
-        service.counters.messages_sent += std::mem::take(&mut peers.mailbox.sent);
-        self.list_completed();
-    }
-
-    /// Lists the connections whose errands have what they need.
-    fn list_completed(&mut self) {
-        let completed =
-            self.peers.as_mut().map(|peers| std::mem::take(&mut peers.lender.completed));
-        for place in completed.into_iter().flatten() {
-            self.resume(place, Dispatched::Away);
-        }
-    }
-
     /// Lets a connection go on, if this is what it waits for.
     fn resume(&mut self, place: usize, waits_for: Dispatched) {
         if let Some(connection) = &mut self.connections[place]
@@ -475,111 +386,10 @@ impl EventLoop {
         }
     }
 
-    fn close(&mut self, place: usize) {
-        if let Some(mut client) = self.service.clients.remove(place) {
-            transactions::leave(&mut self.service, &mut client);
-            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(mut connection) = self.connections[place].take() {
-            if let (Some(number), Some(peers)) = (connection.errand, &mut self.peers) {
-                peers.lender.abandon(number);
-            }
-            // Closing the socket removes it from the poll too; this only says so.
-            let _ = self.poll.registry().deregister(&mut connection.socket);
-            self.free.push(place);
-        }
-        self.paused.retain(|&paused| paused != place);
-        self.stalled.retain(|&stalled| stalled != place);
-    }
-
-    fn close_killed(&mut self) {
-        self.service.some_killed = false;
-        let clients = self.service.clients.iter_mut();
-        let killed: Vec<_> =
-            clients.filter(|(_, client)| client.killed).map(|(place, _)| place).collect();
-        killed.into_iter().for_each(|place| self.close(place));
-    }
-
     fn resume_paused(&mut self) {
         for place in std::mem::take(&mut self.paused) {
             self.resume(place, Dispatched::Paused);
         }
-    }
-
-    /// Accepts the connections that wait, as many as there may be.
-    fn accept(&mut self) {
-        self.must_accept = false;
-        for index in 0..self.listeners.len() {
-            loop {
-                match self.listeners[index].accept() {
-                    Ok((socket, addr)) => self.welcome(socket, addr),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                        ) => {}
-                    // No more files, or no memory: try again at the next tick.
-                    Err(_) => {
-                        self.must_accept = true;
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, mut socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
-        self.service.counters.connections += 1;
-        let clients = self.shared.clients.load(Ordering::Relaxed);
-        if clients >= self.service.settings.client_count_max {
-            self.service.counters.connections_rejected += 1;
-            let _ = socket.write(b"-ERR max number of clients reached\r\n");
-            return;
-        }
-        // A connection without these options works too.
-        let _ = socket.set_nodelay(true);
-        if let Some(idle) = self.service.settings.tcp_keepalive {
-            let _ = listener::keep_alive(&socket, idle);
-        }
-        self.shared.clients.fetch_add(1, Ordering::Relaxed);
-        self.service.refresh();
-        let is_in = self.service.settings.requirepass.is_none();
-        let arrival = Arrival { socket, addr, client_id: self.next_client_id, is_in };
-        self.next_client_id += 1;
-        let thread = self.next_thread;
-        self.next_thread = (thread + 1) % self.shared.threads();
-        match &mut self.peers {
-            Some(peers) if thread != self.service.thread => {
-                peers.mailbox.send(thread, Message::Welcome(arrival));
-            }
-            _ => self.adopt(arrival),
-        }
-    }
-
-    /// Serves a connection from now on.
-    fn adopt(&mut self, arrival: Arrival) {
-        let Arrival { mut socket, addr, client_id, is_in } = arrival;
-        let Ok(laddr) = socket.local_addr() else {
-            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.connections.push(None);
-            self.connections.len() - 1
-        });
-        let token = Token(FIRST_CONNECTION.0 + place);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut socket, token, interest).is_err() {
-            self.free.push(place);
-            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
-        let fd = socket.as_raw_fd();
-        let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
-        client.authenticated = is_in;
-        self.service.clients.insert(place, client);
-        self.connections[place] = Some(Box::new(Connection::new(socket)));
     }
 
     /// Does what no event announces.
