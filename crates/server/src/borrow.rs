@@ -6,6 +6,10 @@
 //! in the order in which they came. So of all errands that wait, the one that waits for the highest
 //! thread waits for nobody who waits: there is no deadlock.
 //!
+//! A command that needs no more than an errand of its thread that is under way goes along with it. And
+//! what is borrowed stays until the end of the turn, for whatever else needs it: so many commands
+//! share a loan where many come.
+//!
 //! A thread lends at the end of its turn, behind the fence: what a borrower reads is durable.
 
 use std::collections::{HashMap, VecDeque};
@@ -27,10 +31,10 @@ pub(crate) struct Needs {
     pub(crate) clients: bool,
 }
 
-/// A command that waits for parts or for reports.
+/// Commands that wait for parts, or one that waits for reports too.
 struct Errand {
-    /// The place of its connection; none if that is gone.
-    place: Option<usize>,
+    /// The places of the connections.
+    places: Vec<usize>,
     needs: Needs,
     /// The threads below this one were asked.
     next: usize,
@@ -61,6 +65,8 @@ pub(crate) struct Lender {
     wishes: VecDeque<Wish>,
     errands: HashMap<u64, Errand>,
     next_errand: u64,
+    /// The last errand for parts alone: others may go along with it.
+    last_errand: Option<u64>,
     /// Connections whose errand has all that it needs.
     pub(crate) completed: Vec<usize>,
     /// Borrowed parts that go back at the end of the turn.
@@ -82,6 +88,7 @@ impl Lender {
             wishes: VecDeque::new(),
             errands: HashMap::new(),
             next_errand: 0,
+            last_errand: None,
             completed: Vec::new(),
             returning: PartitionSet::EMPTY,
             freed: false,
@@ -97,6 +104,12 @@ impl Lender {
     #[inline]
     pub(crate) fn free(&self) -> PartitionSet {
         self.free
+    }
+
+    /// The parts that a connection can use without asking that waits for no reply: those that were
+    /// borrowed and go back at the end of the turn, too.
+    pub(crate) fn usable(&self) -> PartitionSet {
+        self.free.or(self.returning)
     }
 
     /// The thread that all of some parts belong to.
@@ -119,15 +132,27 @@ impl Lender {
         parts
     }
 
-    /// Begins an errand for the connection at `place`, and returns its number.
+    /// Begins an errand for the connection at `place`, or lets it go along with one, and returns its
+    /// number.
     pub(crate) fn begin(&mut self, mailbox: &mut Mailbox, place: usize, needs: Needs) -> u64 {
+        if let Some(number) = self.last_errand.filter(|_| !needs.reports)
+            && let Some(errand) = self.errands.get_mut(&number)
+            && !errand.complete
+            && needs.parts.is_within(errand.needs.parts)
+        {
+            errand.places.push(place);
+            return number;
+        }
         let number = self.next_errand;
         self.next_errand += 1;
+        if !needs.reports {
+            self.last_errand = Some(number);
+        }
         let missing = if needs.reports { mailbox.threads() - 1 } else { 0 };
         self.errands.insert(
             number,
             Errand {
-                place: Some(place),
+                places: vec![place],
                 needs,
                 next: 0,
                 held: PartitionSet::EMPTY,
@@ -163,9 +188,9 @@ impl Lender {
             match found {
                 None => {
                     errand.complete = true;
-                    match errand.place {
-                        Some(place) => self.completed.push(place),
-                        None => self.finish(number),
+                    self.completed.extend(&errand.places);
+                    if errand.places.is_empty() {
+                        self.release(number);
                     }
                     return;
                 }
@@ -197,20 +222,21 @@ impl Lender {
             .map_or(Vec::new(), |errand| std::mem::take(&mut errand.reports))
     }
 
-    /// Ends an errand: what is borrowed goes back at the end of the turn.
-    pub(crate) fn finish(&mut self, number: u64) {
+    /// Ends an errand for the connection at `place`. If it was the last one, what is borrowed goes back
+    /// at the end of the turn.
+    pub(crate) fn finish(&mut self, number: u64, place: usize) {
+        let Some(errand) = self.errands.get_mut(&number) else { return };
+        errand.places.retain(|&other| other != place);
+        if errand.places.is_empty() && errand.complete {
+            self.release(number);
+        }
+    }
+
+    fn release(&mut self, number: u64) {
         let Some(errand) = self.errands.remove(&number) else { return };
         self.free = self.free.or(errand.held.and(self.own));
         self.freed = true;
         self.returning = self.returning.or(errand.held.without(self.own));
-    }
-
-    /// Ends an errand whose connection is gone, as soon as it has what it asked for.
-    pub(crate) fn abandon(&mut self, number: u64) {
-        match self.errands.get_mut(&number) {
-            Some(errand) if !errand.complete => errand.place = None,
-            _ => self.finish(number),
-        }
     }
 
     /// Somebody asks for parts.
@@ -309,8 +335,8 @@ mod tests {
         mailbox: Mailbox,
         lender: Lender,
         service: Service,
-        /// The errands under way, and what each needs.
-        errands: Vec<(u64, PartitionSet)>,
+        /// The errands under way, whose each is, and what it needs.
+        errands: Vec<(u64, usize, PartitionSet)>,
     }
 
     impl Thread {
@@ -339,12 +365,12 @@ mod tests {
         fn turn(&mut self) {
             self.receive();
             let Self { mailbox, lender, service, errands } = self;
-            errands.retain(|(number, parts)| {
+            errands.retain(|(number, place, parts)| {
                 if !lender.is_complete(*number) {
                     return true;
                 }
                 assert!(parts.is_within(service.store.here()), "an errand has what it needs");
-                lender.finish(*number);
+                lender.finish(*number, *place);
                 false
             });
             assert!(lender.free().is_within(service.store.here()), "what is free is here");
@@ -385,18 +411,18 @@ mod tests {
             steps in prop::collection::vec((any::<prop::sample::Index>(), 0..64u32, 0..8u8), 1..300),
         ) {
             let (mut threads, _folder) = threads(count, partitions);
-            for (which, parts, kind) in steps {
+            for (place, (which, parts, kind)) in steps.into_iter().enumerate() {
                 let thread = &mut threads[which.index(count)];
                 let mut needs = Needs { reports: kind == 0, ..Needs::default() };
                 let numbers = (0..partitions).filter(|number| parts >> number & 1 == 1);
                 numbers.for_each(|number| needs.parts.insert(number));
                 match kind {
                     0..4 => {
-                        let number = thread.lender.begin(&mut thread.mailbox, 0, needs);
+                        let number = thread.lender.begin(&mut thread.mailbox, place, needs);
                         match parts {
                             // The connection goes at once.
-                            60.. => thread.lender.abandon(number),
-                            _ => thread.errands.push((number, needs.parts)),
+                            60.. => thread.lender.finish(number, place),
+                            _ => thread.errands.push((number, place, needs.parts)),
                         }
                     }
                     _ => thread.turn(),

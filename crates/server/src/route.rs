@@ -49,7 +49,12 @@ pub(crate) fn route(
         Ok(command) => needs(service, peers, client, command, args),
         Err(_) => Needs::default(),
     };
-    if !needs.reports && needs.parts.is_within(peers.lender.free()) {
+    let at_hand = match lane.answers.is_empty() {
+        true => peers.lender.usable(),
+        // What is borrowed would be used before requests that are on their way to its owner.
+        false => peers.lender.free(),
+    };
+    if !needs.reports && needs.parts.is_within(at_hand) {
         if lane.answers.is_empty() {
             return dispatch(service, client, found, args, lane.out);
         }
@@ -94,7 +99,7 @@ fn run_errand(
     service.reports = peers.lender.take_reports(number);
     let dispatched = dispatch(service, client, find(args), args, lane.out);
     service.reports.clear();
-    peers.lender.finish(number);
+    peers.lender.finish(number, lane.place);
     *lane.errand = None;
     dispatched
 }

@@ -97,7 +97,8 @@ impl EventLoop {
         }
         if let Some(mut connection) = self.connections[place].take() {
             if let (Some(number), Some(peers)) = (connection.errand, &mut self.peers) {
-                peers.lender.abandon(number);
+                // If it is under way, it ends once it has what it asked for.
+                peers.lender.finish(number, place);
             }
             // Closing the socket removes it from the poll too; this only says so.
             let _ = self.poll.registry().deregister(&mut connection.socket);
