@@ -27,9 +27,8 @@ enum Place {
     Held { start: usize, len: usize },
 }
 
-/// Requests on their way at first, and at most.
+/// Requests on their way, at first and at most: nobody knows how large their replies will be.
 const WINDOW: usize = 16;
-const WINDOW_MAX: usize = 256;
 /// Bytes of replies that requests on their way may bring, as far as the last one tells.
 const BYTES_EXPECTED: usize = 1 << 20;
 /// Bytes that are held no more, and not given back.
@@ -73,7 +72,7 @@ impl Answers {
     /// Takes the reply to the request with this ticket, and moves to `out` what is complete.
     pub(crate) fn fill(&mut self, ticket: u64, reply: &[u8], out: &mut Vec<u8>) {
         let fits = BYTES_EXPECTED / reply.len().max(1);
-        self.window = fits.clamp(1, WINDOW_MAX).min(2 * self.window);
+        self.window = fits.clamp(1, WINDOW).min(2 * self.window);
         let index = (ticket - self.first) as usize;
         if index > 0 {
             self.places[index] = self.hold(reply);
