@@ -146,6 +146,23 @@ impl KeySpace {
         self.scan(KeyRange::prefix(prefix.as_ref()), Direction::Reverse)
     }
 
+    /// The pairs of one partition whose keys are in `range`, ascending.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    ///
+    /// # Panics
+    /// If there is no such partition, see [`crate::Database::partitions`].
+    pub fn range_of_partition<K: AsRef<[u8]>>(
+        &self,
+        partition: usize,
+        range: impl RangeBounds<K>,
+    ) -> Result<Iter> {
+        let range = KeyRange::from_bounds(&range);
+        let scan = self.engine.scan_partition(partition, self.id, range, Direction::Forward)?;
+        Ok(Iter { scan })
+    }
+
     /// The number of keys.
     ///
     /// # Errors

@@ -49,6 +49,17 @@ pub(crate) enum Replies {
     SkipThis,
 }
 
+impl Replies {
+    /// What is wanted once the next request is on its way.
+    pub(crate) fn after_request(self) -> Self {
+        match self {
+            // The request was the one to skip.
+            Self::SkipNext | Self::SkipThis => Self::All,
+            kept => kept,
+        }
+    }
+}
+
 /// What a connection's buffers hold, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Buffers {

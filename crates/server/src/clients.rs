@@ -7,7 +7,6 @@ use crate::client::Client;
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     places: Vec<Option<Box<Client>>>,
-    count: usize,
 }
 
 impl Clients {
@@ -17,14 +16,11 @@ impl Clients {
             self.places.resize_with(token + 1, || None);
         }
         self.places[token] = Some(Box::new(client));
-        self.count += 1;
     }
 
     /// Removes a client that is gone.
     pub(crate) fn remove(&mut self, token: usize) -> Option<Box<Client>> {
-        let client = self.places.get_mut(token)?.take();
-        self.count -= usize::from(client.is_some());
-        client
+        self.places.get_mut(token)?.take()
     }
 
     /// Takes a client out to execute its requests, until [`Clients::put_back`].
@@ -43,11 +39,6 @@ impl Clients {
 
     pub(crate) fn get_mut(&mut self, token: usize) -> Option<&mut Client> {
         self.places.get_mut(token)?.as_deref_mut()
-    }
-
-    /// The number of clients.
-    pub(crate) fn len(&self) -> usize {
-        self.count
     }
 
     /// All clients that are in their place.

@@ -1,7 +1,7 @@
 //! What a server is told before it starts.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::SyncPolicy;
@@ -14,6 +14,9 @@ pub struct Config {
     pub bind: Vec<IpAddr>,
     /// The port; 0 takes a free one, see [`crate::Server::local_addrs`].
     pub port: u16,
+    /// The number of threads, at most one a partition of the database, and one a partition if it is
+    /// not given.
+    pub threads: Option<usize>,
     /// The password that clients must give before anything else.
     pub requirepass: Option<String>,
     /// When a write is durable on an ordinary file.
@@ -26,6 +29,8 @@ pub struct Config {
     pub idle_timeout: Option<Duration>,
     /// How long a connection may be silent before TCP asks whether its other end still exists.
     pub tcp_keepalive: Option<Duration>,
+    /// Where `GET /metrics` is answered, for Prometheus; port 0 takes a free one.
+    pub metrics: Option<SocketAddr>,
     /// What a single client may take.
     pub limits: Limits,
 }
@@ -35,12 +40,14 @@ impl Default for Config {
         Self {
             bind: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
             port: 6379,
+            threads: None,
             requirepass: None,
             sync: SyncPolicy::default(),
             databases: 16,
             client_count_max: 10_000,
             idle_timeout: None,
             tcp_keepalive: Some(Duration::from_secs(300)),
+            metrics: None,
             limits: Limits::default(),
         }
     }
@@ -51,12 +58,14 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("bind", &self.bind)
             .field("port", &self.port)
+            .field("threads", &self.threads)
             .field("requirepass", &self.requirepass.as_ref().map(|_| "<not shown>"))
             .field("sync", &self.sync)
             .field("databases", &self.databases)
             .field("client_count_max", &self.client_count_max)
             .field("idle_timeout", &self.idle_timeout)
             .field("tcp_keepalive", &self.tcp_keepalive)
+            .field("metrics", &self.metrics)
             .field("limits", &self.limits)
             .finish()
     }

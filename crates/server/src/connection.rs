@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use mio::net::TcpStream;
 
+use crate::answers::Answers;
 use crate::buffer::Buffer;
+use crate::dispatch::Dispatched;
 use crate::resp::Parser;
 
 /// A connection: bytes in, bytes out. What they mean is not known here.
@@ -30,6 +32,12 @@ pub(crate) struct Connection {
     pub(crate) has_requests: bool,
     /// When the unfinished request at the front began.
     pub(crate) request_began: Option<Instant>,
+    /// What the request at the front waits for; done: nothing.
+    pub(crate) waits_for: Dispatched,
+    /// Replies that wait for those before them.
+    pub(crate) answers: Answers,
+    /// The errand of the request at the front.
+    pub(crate) errand: Option<u64>,
 }
 
 impl Connection {
@@ -47,6 +55,9 @@ impl Connection {
             listed: false,
             has_requests: false,
             request_began: None,
+            waits_for: Dispatched::Done,
+            answers: Answers::default(),
+            errand: None,
         }
     }
 
@@ -75,6 +86,12 @@ impl Connection {
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
         self.output.len() - self.sent
+    }
+
+    /// Bytes of replies that have not left, those included that wait for others before them.
+    #[inline]
+    pub(crate) fn backlog(&self) -> usize {
+        self.unsent() + self.answers.byte_len()
     }
 
     /// Writes once, if the socket takes bytes. Returns the number of bytes that left.

@@ -1,6 +1,6 @@
 //! Where scans stand.
 //!
-//! The keys of a database are in order, so a scan goes on behind the last key that it visited: a
+//! The keys of a partition are in order, so a scan goes on behind the last key that it visited: a
 //! key that is there all the time is returned whatever happens around it. The client holds a number
 //! for that position. Positions are kept for the most recent cursors, so a cursor can be used
 //! again; one that is too old, or not of this server's run, is not known, and its scan must begin
@@ -34,8 +34,9 @@ const BYTES_MAX: usize = 64 << 20;
 impl Cursors {
     /// No cursor. The first one will be random, so that those of an earlier run are not known.
     pub(crate) fn new(random: &mut Random) -> Self {
-        // Clients may keep cursors as signed or as floating-point numbers: 47 bits suit all.
-        Self { first: (random.next() >> 17) + 1, positions: VecDeque::new(), bytes: 0 }
+        // Clients may keep cursors as signed or as floating-point numbers: 47 bits suit all, and
+        // the number of the partition takes up to six of them.
+        Self { first: (random.next() >> 23) + 1, positions: VecDeque::new(), bytes: 0 }
     }
 
     /// A cursor for the keys of `db` behind `key`.
@@ -66,7 +67,7 @@ mod tests {
     fn a_cursor_can_be_used_again_until_too_many_others_are_issued() {
         let mut cursors = Cursors::new(&mut Random::new());
         let first = cursors.issue(0, b"first");
-        assert!(first > 0 && first < 1 << 48);
+        assert!(first > 0 && first < 1 << 42);
         for _ in 1..COUNT_MAX {
             assert_eq!(cursors.key(0, first), Some(&b"first"[..]));
             cursors.issue(0, b"x");

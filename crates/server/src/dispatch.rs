@@ -1,6 +1,7 @@
 //! From a request to its command: who may do what, now or at EXEC.
 
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
@@ -10,32 +11,34 @@ use crate::reply::Reply;
 use crate::resp::Args;
 use crate::service::Service;
 
-/// Whether a request was executed.
+/// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dispatched {
-    /// It was, and its reply is written.
+    /// It was executed and its reply is written, or it travels and its reply has a place.
     Done,
     /// It must wait until the pause is over.
     Paused,
+    /// It must wait for room in a packet, or for a part that is lent.
+    Stalled,
+    /// It must wait for replies to the requests before it.
+    Unanswered,
+    /// It waits for parts, or reports, of other threads.
+    Away,
 }
 
-/// Executes a request of `client` and writes its reply to `out`.
+/// Executes a request of `client`, which names the command that was `found`, and writes its reply to
+/// `out`.
 pub(crate) fn dispatch(
     service: &mut Service,
     client: &mut Client,
+    found: Outcome<&'static Command>,
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    if args.is_empty() {
-        return Dispatched::Done;
-    }
-    let found = find(args);
-    if let (Some(pause), Ok(command)) = (service.pause, &found) {
-        let writes =
-            command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
-        if service.now < pause.until && (writes || !pause.writes_only) {
-            return Dispatched::Paused;
-        }
+    if let Ok(command) = &found
+        && is_paused(service, client, command)
+    {
+        return Dispatched::Paused;
     }
     service.counters.commands += 1;
     let (start, replies) = (out.len(), client.replies);
@@ -68,6 +71,17 @@ pub(crate) fn dispatch(
     Dispatched::Done
 }
 
+/// Whether a pause keeps a client from executing a command.
+#[inline]
+pub(crate) fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
+    let Some(pause) = service.pause else { return false };
+    if service.shared.stop.load(Ordering::Relaxed) {
+        return false;
+    }
+    let writes = command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
+    service.now < pause.until && (writes || !pause.writes_only)
+}
+
 /// Executes a command; its changes happen together. On failure it has written no reply, but may,
 /// within EXEC, have changed something.
 #[inline]
@@ -91,6 +105,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if result.is_err() {
         call.out.truncate(start);
     }
+    call.service.end_lap(call.client, command, call.args);
     result
 }
 
@@ -126,7 +141,8 @@ fn admit(
     perform(&mut Call { service, client, args, out }, command)
 }
 
-fn check_admission(
+/// Whether a client may execute a command now.
+pub(crate) fn check_admission(
     service: &Service,
     client: &Client,
     command: &'static Command,
@@ -148,7 +164,7 @@ fn check_admission(
 
 /// The command that a request names, a subcommand where there are some.
 #[inline]
-fn find(args: Args<'_>) -> Outcome<&'static Command> {
+pub(crate) fn find(args: Args<'_>) -> Outcome<&'static Command> {
     let Some(command) = commands::find(&args[0]) else { return Err(unknown(args)) };
     match args.get(1) {
         Some(word) if !command.subcommands.is_empty() => {

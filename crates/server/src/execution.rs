@@ -2,18 +2,22 @@
 
 use crate::client::Client;
 use crate::connection::Connection;
-use crate::dispatch::{Dispatched, dispatch};
+use crate::dispatch::{Dispatched, dispatch, find};
+use crate::peers::Peers;
 use crate::reply::Reply;
 use crate::resp::Step;
+use crate::route::{Lane, route};
 use crate::service::Service;
 
 /// Bytes of unsent replies above which a client's next request waits.
 pub(crate) const UNSENT_MAX: usize = 1 << 20;
 
-/// Executes the requests in a connection's input, until they end, or too many replies wait, or a
-/// pause begins.
+/// Executes the requests in a connection's input, until they end, or too many replies wait, or one
+/// has to wait. The connection is the one at `place`.
 pub(crate) fn execute(
     service: &mut Service,
+    mut peers: Option<&mut Peers>,
+    place: usize,
     connection: &mut Connection,
     client: &mut Client,
 ) -> Dispatched {
@@ -26,8 +30,9 @@ pub(crate) fn execute(
         service.counters.query_limit_disconnections += 1;
         client.killed = true;
     }
+    service.begin_lap();
     while !client.closing && !client.killed {
-        if connection.unsent() >= UNSENT_MAX {
+        if connection.backlog() >= UNSENT_MAX {
             connection.has_requests = true;
             break;
         }
@@ -38,8 +43,20 @@ pub(crate) fn execute(
             Ok(Step::Request { len }) => {
                 client.buffers.request_len = len;
                 let args = connection.parser.args(input);
-                dispatched = dispatch(service, client, args, &mut connection.output);
-                if dispatched == Dispatched::Paused {
+                dispatched = match &mut peers {
+                    None if args.is_empty() => Dispatched::Done,
+                    None => dispatch(service, client, find(args), args, &mut connection.output),
+                    Some(peers) => {
+                        let lane = Lane {
+                            place,
+                            out: &mut connection.output,
+                            answers: &mut connection.answers,
+                            errand: &mut connection.errand,
+                        };
+                        route(service, peers, client, args, lane)
+                    }
+                };
+                if dispatched != Dispatched::Done {
                     connection.has_requests = true;
                     break;
                 }
@@ -52,8 +69,14 @@ pub(crate) fn execute(
             }
             Ok(Step::More) => break,
             Err(error) => {
-                let mut reply = Reply { out: &mut connection.output, protocol: client.protocol };
+                let mut out = Vec::new();
+                let mut reply = Reply { out: &mut out, protocol: client.protocol };
                 reply.error(&format!("ERR {error}"));
+                if connection.answers.is_empty() {
+                    connection.output.extend_from_slice(&out);
+                } else {
+                    connection.answers.push(&out);
+                }
                 service.counters.errors += 1;
                 client.closing = true;
             }

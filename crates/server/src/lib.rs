@@ -1,7 +1,7 @@
 //! A server for Halite that Redis clients talk to.
 //!
-//! [`Server::bind`] listens, [`Server::run`] serves until [`Handle::shutdown`]. One thread does
-//! everything, so a command is atomic and a transaction needs no lock.
+//! [`Server::bind`] listens, [`Server::run`] serves until [`Handle::shutdown`]. Each partition of the
+//! database belongs to one thread, so a command is atomic and a transaction needs no lock.
 //!
 //! A request walks through it like this. `event_loop` sees that a socket is ready and reads from it
 //! into the `buffer` of its `connection`; `execution` has [`resp`] find the request in it, in place; `dispatch`
@@ -10,8 +10,16 @@
 //! space of the Halite database below; `reply` writes the answer. When all requests that have
 //! arrived are executed, the event loop makes their writes durable, together, and only then sends
 //! the answers.
+//!
+//! With several threads, `route` says where a request is executed: here, or, in a `packet` through
+//! the rings of the `mailbox`, by the thread that has its keys (`peers`). A command on keys of
+//! several threads has their parts of the store come here meanwhile (`borrow`). `answers` keeps the
+//! replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod answers;
+mod board;
+mod borrow;
 mod buffer;
 mod call;
 mod client;
@@ -26,16 +34,27 @@ mod event_loop;
 mod execution;
 mod failure;
 mod glob;
+mod latency;
 mod listener;
 mod long_double;
+mod mailbox;
+mod message;
+mod metrics;
 mod natural;
 mod number;
+mod packet;
+mod partition_set;
+mod peers;
 mod random;
 mod reply;
+mod report;
 pub mod resp;
+mod route;
 mod server;
 mod service;
 mod settings;
+mod shared;
+mod slowlog;
 mod store;
 mod sync_policy;
 mod transaction;

@@ -1,14 +1,22 @@
 //! The server as a program holds it.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::panic;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use mio::{Poll, Waker};
 
+use crate::borrow::Lender;
 use crate::event_loop::{self, EventLoop};
-use crate::service::Service;
+use crate::mailbox::{Bell, Mailbox};
+use crate::metrics::Metrics;
+use crate::partition_set::PartitionSet;
+use crate::peers::Peers;
+use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::store::Store;
 use crate::{Config, Error, listener};
 
@@ -37,16 +45,17 @@ use crate::{Config, Error, listener};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Server {
-    event_loop: EventLoop,
+    /// One for each thread.
+    event_loops: Vec<EventLoop>,
     addrs: Vec<SocketAddr>,
+    metrics: Option<Metrics>,
     handle: Handle,
 }
 
 /// Stops a server from another thread. Cloning it is cheap.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Handle {
-    stop: Arc<AtomicBool>,
-    waker: Arc<Waker>,
+    shared: Arc<Shared>,
 }
 
 impl Server {
@@ -69,25 +78,59 @@ impl Server {
         let addrs = addrs.collect::<Result<Vec<_>, _>>();
         let addrs =
             addrs.map_err(|source| Error::Io { action: "read a socket's address", source })?;
-        let poll = Poll::new().map_err(|source| Error::Io { action: "create a poll", source })?;
-        let waker = Waker::new(poll.registry(), event_loop::WAKER)
-            .map_err(|source| Error::Io { action: "create a waker", source })?;
-        let handle = Handle { stop: Arc::default(), waker: Arc::new(waker) };
-
         let mut settings = Settings::new(&config, addrs[0].port());
         settings.client_count_max = listener::clients_possible(config.client_count_max);
         let domain = db.domain();
-        let store = Store::open(db, config.databases as usize)?;
-        let service = Service::new(store, settings);
-        let stop = Arc::clone(&handle.stop);
-        let event_loop = EventLoop::new(poll, listeners, service, stop, domain)?;
-        Ok(Self { event_loop, addrs, handle })
+        let partitions = db.partitions();
+        let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
+        let mut polls = Vec::new();
+        let mut bells = Vec::new();
+        for _ in 0..threads {
+            let poll =
+                Poll::new().map_err(|source| Error::Io { action: "create a poll", source })?;
+            let waker = Waker::new(poll.registry(), event_loop::WAKER)
+                .map_err(|source| Error::Io { action: "create a waker", source })?;
+            bells.push(Bell::new(waker));
+            polls.push(poll);
+        }
+        let bells: Arc<[Bell]> = bells.into();
+        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells)));
+        let handle = Handle { shared: Arc::clone(&shared) };
+
+        let metrics = config.metrics.map(|addr| Metrics::bind(addr, db.clone(), shared.clone()));
+        let metrics = metrics.transpose()?;
+        let mut store = Store::open(db, config.databases as usize)?;
+        let homes: Vec<_> = (0..partitions).map(|partition| partition % threads).collect();
+        let mut stores: Vec<_> = (1..threads).map(|_| store.sibling()).collect();
+        for (number, &home) in homes.iter().enumerate().filter(|(_, home)| **home > 0) {
+            stores[home - 1].bring(store.take(PartitionSet::only(number)));
+        }
+        stores.insert(0, store);
+        let mut listeners = Some(listeners);
+        let run_id = new_run_id();
+        let mailboxes = Mailbox::all(&bells);
+        let mut event_loops = Vec::new();
+        for ((store, poll), mailbox) in stores.into_iter().zip(polls).zip(mailboxes) {
+            let thread = mailbox.me();
+            let service = Service::new(store, Arc::clone(&shared), thread, &run_id);
+            let lender = Lender::new(homes.clone(), thread);
+            let peers = (threads > 1).then(|| Box::new(Peers::new(mailbox, lender, &service)));
+            let listeners = listeners.take().unwrap_or_default();
+            event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
+        }
+        Ok(Self { event_loops, addrs, metrics, handle })
     }
 
     /// The addresses that clients can connect to.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.addrs.clone()
+    }
+
+    /// The address that `GET /metrics` is answered on, if it is.
+    #[must_use]
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().and_then(Metrics::local_addr)
     }
 
     /// What stops the server.
@@ -103,7 +146,35 @@ impl Server {
     /// [`Error::Sync`] if writes cannot be made durable: they are not acknowledged then.
     /// [`Error::Io`] if the operating system no longer tells what clients do.
     pub fn run(self) -> Result<(), Error> {
-        self.event_loop.run()
+        let shared = &self.handle.shared;
+        thread::scope(|scope| {
+            if let Some(metrics) = self.metrics {
+                let builder = thread::Builder::new().name("halite-metrics".to_owned());
+                let started = builder.spawn_scoped(scope, || metrics.run());
+                started.map_err(|source| Error::Io { action: "start a thread", source })?;
+            }
+            let mut event_loops = self.event_loops.into_iter().enumerate();
+            let first = event_loops.next();
+            let mut others = Vec::new();
+            let mut started = Ok(());
+            for (number, event_loop) in event_loops {
+                let builder = thread::Builder::new().name(format!("halite-{number}"));
+                match builder.spawn_scoped(scope, || run(event_loop, shared)) {
+                    Ok(other) => others.push(other),
+                    Err(source) => {
+                        shared.fail();
+                        started = Err(Error::Io { action: "start a thread", source });
+                        break;
+                    }
+                }
+            }
+            let ended = first.map_or(Ok(()), |(_, event_loop)| run(event_loop, shared));
+            let others = others.into_iter().map(|other| {
+                other.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+            });
+            let others = others.collect::<Vec<_>>().into_iter().collect::<Result<(), _>>();
+            started.and(ended).and(others)
+        })
     }
 }
 
@@ -111,8 +182,31 @@ impl Handle {
     /// Stops the server: [`Server::run`] returns soon. May be called from any thread, often, and
     /// before the server runs.
     pub fn shutdown(&self) {
-        self.stop.store(true, Ordering::Release);
-        // Should the wake-up fail, the server sees the flag at its next tick.
-        let _ = self.waker.wake();
+        self.shared.stop();
     }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+/// Runs a thread. If it cannot go on, the others do not wait for it.
+fn run(event_loop: EventLoop, shared: &Shared) -> Result<(), Error> {
+    /// Ends the other threads when it is dropped by a panic.
+    struct Guard<'a>(&'a Shared);
+    impl Drop for Guard<'_> {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                self.0.fail();
+            }
+        }
+    }
+    let _guard = Guard(shared);
+    let ended = event_loop.run();
+    if ended.is_err() {
+        shared.fail();
+    }
+    ended
 }

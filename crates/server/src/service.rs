@@ -1,19 +1,35 @@
-//! What all clients share: the store, the other clients, the settings.
+//! What all clients of a thread share: the store, the other clients, the settings.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::client::Client;
 use crate::clients::Clients;
-use crate::cursors::Cursors;
+use crate::commands::{Command, flags};
+use crate::partition_set::PartitionSet;
 use crate::random::Random;
+use crate::report::Report;
+use crate::resp::Args;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::shared::{Common, Shared, lock};
+use crate::slowlog;
+use crate::store::{Store, Watch};
 
 /// What commands work on.
 pub(crate) struct Service {
     pub(crate) store: Store,
+    /// The number of the thread.
+    pub(crate) thread: usize,
+    /// The partitions that are this thread's.
+    pub(crate) own: PartitionSet,
     pub(crate) clients: Clients,
+    pub(crate) shared: Arc<Shared>,
+    /// The version of what is copied from `shared`.
+    version: u64,
     pub(crate) settings: Settings,
-    pub(crate) cursors: Cursors,
+    /// What the other threads told, for the command that asked for it.
+    pub(crate) reports: Vec<Report>,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
     pub(crate) now: Instant,
@@ -22,12 +38,20 @@ pub(crate) struct Service {
     pub(crate) synced_ms: u64,
     /// A client wants everything durable, whatever the policy says.
     pub(crate) sync_asked: bool,
-    /// A client wants the server to stop.
-    pub(crate) shutdown_asked: bool,
     /// Clients wait.
     pub(crate) pause: Option<Pause>,
     /// Whether expired keys are looked for; if not, they go when somebody asks for them.
     pub(crate) expires_actively: bool,
+    /// Watches that have ended, of keys whose part is elsewhere.
+    pub(crate) forgotten: Vec<Watch>,
+    /// Clients that other threads disconnect, and these threads.
+    pub(crate) to_kill: Vec<(usize, u64)>,
+    /// When the last command ended, or the first one of a connection's turn began.
+    lap: Instant,
+    /// How long a command takes that is noted.
+    slow: Option<Duration>,
+    /// How often the counters were set to zero.
+    resets: u64,
     /// Some client is [`crate::client::Client::killed`].
     pub(crate) some_killed: bool,
     /// Identifies this run of the server: 40 hexadecimal digits.
@@ -60,28 +84,72 @@ pub(crate) struct Counters {
     pub(crate) output_limit_disconnections: u64,
     /// Expired keys that do not count any more.
     pub(crate) expired_before: u64,
+    /// Requests that other threads executed for clients of this one.
+    pub(crate) requests_forwarded: u64,
+    /// Commands that borrowed parts of other threads, or asked them for reports.
+    pub(crate) errands: u64,
+    /// Parts that were lent to other threads.
+    pub(crate) parts_lent: u64,
+    /// Messages that were sent to other threads.
+    pub(crate) messages_sent: u64,
+}
+
+impl Counters {
+    /// Adds those of another thread.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.connections_rejected += other.connections_rejected;
+        self.commands += other.commands;
+        self.errors += other.errors;
+        self.input_bytes += other.input_bytes;
+        self.output_bytes += other.output_bytes;
+        self.key_hits += other.key_hits;
+        self.key_misses += other.key_misses;
+        self.syncs += other.syncs;
+        self.query_limit_disconnections += other.query_limit_disconnections;
+        self.output_limit_disconnections += other.output_limit_disconnections;
+        self.requests_forwarded += other.requests_forwarded;
+        self.errands += other.errands;
+        self.parts_lent += other.parts_lent;
+        self.messages_sent += other.messages_sent;
+    }
+}
+
+/// A name for a run of the server: 40 hexadecimal digits.
+pub(crate) fn new_run_id() -> String {
+    let mut random = Random::new();
+    let mut id = (0..3).map(|_| format!("{:016x}", random.next())).collect::<String>();
+    id.truncate(40);
+    id
 }
 
 impl Service {
-    pub(crate) fn new(store: Store, settings: Settings) -> Self {
-        let mut random = Random::new();
-        let run_id = (0..3).map(|_| format!("{:016x}", random.next())).collect::<String>();
+    pub(crate) fn new(store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
+        let (common, version) = shared.common();
         let mut service = Self {
+            thread,
+            own: store.here(),
             store,
             clients: Clients::default(),
-            settings,
-            cursors: Cursors::new(&mut random),
-            random,
+            slow: common.settings.slow(),
+            settings: common.settings,
+            shared,
+            version,
+            reports: Vec::new(),
+            random: Random::new(),
             counters: Counters::default(),
             now: Instant::now(),
             started: Instant::now(),
             synced_ms: 0,
             sync_asked: false,
-            shutdown_asked: false,
             pause: None,
             expires_actively: true,
+            forgotten: Vec::new(),
+            to_kill: Vec::new(),
+            lap: Instant::now(),
+            resets: 0,
             some_killed: false,
-            run_id: run_id[..40].to_owned(),
+            run_id: run_id.to_owned(),
             scratch: Vec::new(),
         };
         service.tick();
@@ -95,10 +163,123 @@ impl Service {
         self.store.now_ms = unix_time().as_millis() as u64;
     }
 
+    /// Sees what other threads have changed for all.
+    #[inline]
+    pub(crate) fn refresh(&mut self) {
+        if self.shared.version() != self.version {
+            self.copy_common();
+        }
+    }
+
+    fn copy_common(&mut self) {
+        let (common, version) = self.shared.common();
+        self.version = version;
+        // Whoever is connected without a password stays connected when there is one.
+        if self.settings.requirepass.is_none() && common.settings.requirepass.is_some() {
+            self.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
+        }
+        self.slow = common.settings.slow();
+        self.settings = common.settings;
+        self.pause = common.pause;
+        self.expires_actively = common.expires_actively;
+        if common.resets != self.resets {
+            self.resets = common.resets;
+            self.counters = Counters { expired_before: self.store.expired, ..Counters::default() };
+        }
+    }
+
+    /// Changes what is common to all threads.
+    pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut Common) -> R) -> R {
+        let result = self.shared.change(change);
+        self.copy_common();
+        result
+    }
+
+    /// This thread and the others together, as they are now or told.
+    pub(crate) fn report(&self) -> Report {
+        let mut report = Report::of(self, self.own, false);
+        self.reports.iter().for_each(|other| report.add(other));
+        report
+    }
+
+    /// Begins to measure how long commands take.
+    #[inline]
+    pub(crate) fn begin_lap(&mut self) {
+        if self.slow.is_some() {
+            self.lap = Instant::now();
+        }
+    }
+
+    /// Notes a command that took long: one more look at the clock a command.
+    #[inline]
+    pub(crate) fn end_lap(&mut self, client: &Client, command: &'static Command, args: Args<'_>) {
+        let Some(slow) = self.slow else { return };
+        let began = std::mem::replace(&mut self.lap, Instant::now());
+        let took = self.lap.saturating_duration_since(began);
+        if took >= slow {
+            self.note_slow(client, command, args, took);
+        }
+    }
+
+    #[cold]
+    fn note_slow(
+        &mut self,
+        client: &Client,
+        command: &'static Command,
+        args: Args<'_>,
+        took: Duration,
+    ) {
+        // EXEC is as slow as its commands, which are noted one by one.
+        if command.is(flags::EXECUTES) {
+            return;
+        }
+        let took_us = took.as_micros() as u64;
+        let limit = u64::try_from(self.settings.slowlog_slower_than_us);
+        if limit.is_ok_and(|limit| took_us >= limit) {
+            let entry = slowlog::Entry {
+                id: 0,
+                at_s: unix_time().as_secs(),
+                took_us,
+                words: slowlog::shorten(args),
+                addr: client.addr,
+                name: client.name.clone(),
+            };
+            lock(&self.shared.slowlog).push(entry, self.settings.slowlog_len_max);
+        }
+        let event = if command.is(flags::FAST) { "fast-command" } else { "command" };
+        self.note_latency(event, took);
+    }
+
+    /// Notes an event, if it took long.
+    pub(crate) fn note_latency(&self, event: &'static str, took: Duration) {
+        let threshold = self.settings.latency_threshold_ms;
+        let ms = took.as_millis() as u64;
+        if threshold > 0 && ms >= threshold {
+            lock(&self.shared.latency).note(event, unix_time().as_secs(), ms);
+        }
+    }
+
+    /// Disconnects clients of this thread.
+    pub(crate) fn kill(&mut self, ids: &[u64]) {
+        for (_, client) in self.clients.iter_mut() {
+            if ids.contains(&client.id) {
+                client.killed = true;
+                self.some_killed = true;
+            }
+        }
+    }
+
     /// Makes all changes durable.
     pub(crate) fn sync(&mut self) -> halite::Result<()> {
+        let began = Instant::now();
         self.counters.syncs += u64::from(self.store.is_unsynced());
-        self.store.sync()?;
+        if self.sync_asked {
+            self.store.sync_all()?;
+            self.shared.saved_ms.fetch_max(self.store.now_ms, Ordering::Relaxed);
+        } else {
+            self.store.sync()?;
+        }
+        self.note_latency("sync", began.elapsed());
         self.synced_ms = self.store.now_ms;
         Ok(())
     }

@@ -13,6 +13,12 @@ pub(crate) struct Settings {
     pub(crate) tcp_keepalive: Option<Duration>,
     pub(crate) limits: Limits,
     pub(crate) sync: SyncPolicy,
+    /// How long a command takes that SLOWLOG tells of, in microseconds; negative: none does.
+    pub(crate) slowlog_slower_than_us: i64,
+    /// The commands that SLOWLOG keeps.
+    pub(crate) slowlog_len_max: usize,
+    /// How long a spike takes that LATENCY tells of, in milliseconds; 0: none does.
+    pub(crate) latency_threshold_ms: u64,
     pub(crate) databases: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
@@ -21,6 +27,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// How long something takes that is noted; none: nothing is.
+    pub(crate) fn slow(&self) -> Option<Duration> {
+        let command = u64::try_from(self.slowlog_slower_than_us).map(Duration::from_micros).ok();
+        let spike = Some(Duration::from_millis(self.latency_threshold_ms));
+        let spike = spike.filter(|spike| !spike.is_zero());
+        command.into_iter().chain(spike).min()
+    }
+
     /// The configuration at the start, of a server that listens on `port`.
     pub(crate) fn new(config: &Config, port: u16) -> Self {
         let bind: Vec<_> = config.bind.iter().map(ToString::to_string).collect();
@@ -31,6 +45,9 @@ impl Settings {
             tcp_keepalive: config.tcp_keepalive,
             limits: config.limits.clone(),
             sync: config.sync,
+            slowlog_slower_than_us: 10_000,
+            slowlog_len_max: 128,
+            latency_threshold_ms: 0,
             databases: config.databases as usize,
             bind: bind.join(" "),
             port,

@@ -1,8 +1,26 @@
 //! Who may come in, and what clients tell and are told.
 
+#[macro_use]
 mod common;
 
 use common::{Running, eventually};
+
+on_threads! {
+    nothing_is_done_for_a_stranger
+    the_password_can_change
+    hello_chooses_the_protocol
+    clients_have_names_and_numbers
+    clients_see_each_other
+    clients_can_be_disconnected
+    a_client_chooses_which_replies_it_gets
+    paused_clients_wait
+    the_number_of_clients_is_bounded
+    silent_clients_are_disconnected_only_if_so_configured
+    commands_describe_themselves
+    settings_are_read_and_changed_together
+    info_tells_what_is
+    the_rest_of_the_administration_answers
+}
 
 const NOAUTH: &str = "-NOAUTH Authentication required.";
 const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
@@ -11,7 +29,6 @@ fn with_password() -> Running {
     Running::start_with(|config| config.requirepass = Some("sesame".to_owned()))
 }
 
-#[test]
 fn nothing_is_done_for_a_stranger() {
     let server = with_password();
     let mut client = server.client();
@@ -41,10 +58,10 @@ fn nothing_is_done_for_a_stranger() {
     assert_eq!(server.client().ask("QUIT"), "+OK");
 }
 
-#[test]
 fn the_password_can_change() {
     let server = Running::start();
     let (mut first, mut second) = (server.client(), server.client());
+    second.check(&[("PING", "+PONG")]);
     first.check(&[
         ("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"),
         ("AUTH default x", "+OK"),
@@ -61,7 +78,6 @@ fn the_password_can_change() {
     server.client().check(&[("PING", "+PONG")]);
 }
 
-#[test]
 fn hello_chooses_the_protocol() {
     let server = Running::start();
     let mut client = server.client();
@@ -89,7 +105,6 @@ fn hello_chooses_the_protocol() {
     assert!(client.ask("HELLO").contains("\"proto\", :2"));
 }
 
-#[test]
 fn clients_have_names_and_numbers() {
     let server = Running::start();
     let mut client = server.client();
@@ -123,7 +138,6 @@ fn clients_have_names_and_numbers() {
     client.check(&[("CLIENT SETNAME ''", "+OK"), ("CLIENT GETNAME", "nil")]);
 }
 
-#[test]
 fn clients_see_each_other() {
     let server = Running::start();
     let (mut first, mut second) = (server.client(), server.client());
@@ -150,7 +164,6 @@ fn clients_see_each_other() {
     ]);
 }
 
-#[test]
 fn clients_can_be_disconnected() {
     let server = Running::start();
     let (mut first, mut second, mut third) = (server.client(), server.client(), server.client());
@@ -175,7 +188,6 @@ fn clients_can_be_disconnected() {
     assert!(server.client().ask("CLIENT LIST").contains("id=4 "));
 }
 
-#[test]
 fn a_client_chooses_which_replies_it_gets() {
     let server = Running::start();
     let mut client = server.client();
@@ -186,7 +198,6 @@ fn a_client_chooses_which_replies_it_gets() {
     client.check(&[("CLIENT REPLY x", "-ERR syntax error")]);
 }
 
-#[test]
 fn paused_clients_wait() {
     let server = Running::start();
     let (mut admin, mut client) = (server.client(), server.client());
@@ -205,7 +216,6 @@ fn paused_clients_wait() {
     ]);
 }
 
-#[test]
 fn the_number_of_clients_is_bounded() {
     let server = Running::start_with(|config| config.client_count_max = 2);
     let (mut first, second) = (server.client(), server.client());
@@ -218,7 +228,6 @@ fn the_number_of_clients_is_bounded() {
     eventually("room for a client", || server.client().ask("PING") == "+PONG");
 }
 
-#[test]
 fn silent_clients_are_disconnected_only_if_so_configured() {
     let server = Running::start();
     let (mut silent, mut client) = (server.client(), server.client());
@@ -228,7 +237,6 @@ fn silent_clients_are_disconnected_only_if_so_configured() {
     assert_eq!(silent.reply(), "closed");
 }
 
-#[test]
 fn commands_describe_themselves() {
     let server = Running::start();
     let mut client = server.client();
@@ -254,7 +262,6 @@ fn commands_describe_themselves() {
     assert!(client.ask("COMMAND LIST").contains("\"client|list\""));
 }
 
-#[test]
 fn settings_are_read_and_changed_together() {
     let failed = "-ERR CONFIG SET failed (possibly related to argument";
     Running::start().client().check(&[
@@ -284,7 +291,6 @@ fn settings_are_read_and_changed_together() {
     ]);
 }
 
-#[test]
 fn info_tells_what_is() {
     let server = Running::start();
     let mut client = server.client();
@@ -319,7 +325,6 @@ fn info_tells_what_is() {
     assert!(client.ask("INFO stats").contains("keyspace_hits:0"));
 }
 
-#[test]
 fn the_rest_of_the_administration_answers() {
     let server = Running::start();
     let mut client = server.client();

@@ -1,10 +1,21 @@
 //! Keys and databases.
 
+#[macro_use]
 mod common;
 
 use common::Running;
 
-#[test]
+on_threads! {
+    keys_are_counted_and_removed
+    keys_are_found_by_pattern
+    a_key_moves_with_its_deadline
+    a_key_is_copied_with_its_deadline
+    a_key_moves_to_another_database
+    databases_are_apart
+    swapped_databases_stay_swapped_after_a_restart
+    objects_are_described_as_redis_would
+}
+
 fn keys_are_counted_and_removed() {
     Running::start().client().check(&[
         ("MSET a 1 b 2 c 3", "+OK"),
@@ -20,7 +31,6 @@ fn keys_are_counted_and_removed() {
     ]);
 }
 
-#[test]
 fn keys_are_found_by_pattern() {
     let server = Running::start();
     let mut client = server.client();
@@ -39,7 +49,6 @@ fn keys_are_found_by_pattern() {
     client.check(&[("FLUSHALL", "+OK"), ("RANDOMKEY", "nil")]);
 }
 
-#[test]
 fn a_key_moves_with_its_deadline() {
     Running::start().client().check(&[
         ("SET a 1 EX 100", "+OK"),
@@ -61,7 +70,6 @@ fn a_key_moves_with_its_deadline() {
     ]);
 }
 
-#[test]
 fn a_key_is_copied_with_its_deadline() {
     Running::start().client().check(&[
         ("SET a 1 EX 100", "+OK"),
@@ -82,7 +90,6 @@ fn a_key_is_copied_with_its_deadline() {
     ]);
 }
 
-#[test]
 fn a_key_moves_to_another_database() {
     Running::start().client().check(&[
         ("SET a 1 EX 100", "+OK"),
@@ -98,7 +105,6 @@ fn a_key_moves_to_another_database() {
     ]);
 }
 
-#[test]
 fn databases_are_apart() {
     Running::start().client().check(&[
         ("SET k zero", "+OK"),
@@ -119,7 +125,6 @@ fn databases_are_apart() {
     ]);
 }
 
-#[test]
 fn swapped_databases_stay_swapped_after_a_restart() {
     let mut server = Running::start();
     server.client().check(&[
@@ -146,7 +151,6 @@ fn swapped_databases_stay_swapped_after_a_restart() {
     more.client().check(&[("SELECT 2", "+OK"), ("GET k", "\"zero\""), ("SELECT 19", "+OK")]);
 }
 
-#[test]
 fn objects_are_described_as_redis_would() {
     let number = "9".repeat(20);
     let (short, long) = ("x".repeat(44), "x".repeat(45));

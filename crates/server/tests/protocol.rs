@@ -1,5 +1,6 @@
 //! Requests that are wrong, too large, or never end; and many at once.
 
+#[macro_use]
 mod common;
 
 use std::io::{Read, Write};
@@ -7,7 +8,23 @@ use std::time::Duration;
 
 use common::{Running, request};
 
-#[test]
+on_threads! {
+    what_is_no_request_is_named_and_ends_the_connection
+    what_came_before_a_broken_request_is_answered
+    a_stranger_may_send_small_requests_only
+    a_connection_that_speaks_http_is_closed_without_a_word
+    requests_arrive_in_any_pieces
+    a_pipeline_is_answered_in_order
+    a_client_that_does_not_read_is_not_read_from_and_others_go_on
+    a_client_with_too_many_unread_replies_is_dropped
+    a_client_with_too_large_a_request_is_dropped
+    a_smaller_limit_of_words_holds_for_requests_and_values
+    a_request_that_never_ends_times_out
+    a_stranger_must_prove_who_it_is_in_time
+    a_client_that_sends_no_more_still_gets_its_replies
+    many_clients_are_served_at_a_time
+}
+
 fn what_is_no_request_is_named_and_ends_the_connection() {
     let server = Running::start();
     let long = [b'x'; 70_000];
@@ -33,7 +50,6 @@ fn what_is_no_request_is_named_and_ends_the_connection() {
     server.client().check(&[("PING", "+PONG")]);
 }
 
-#[test]
 fn what_came_before_a_broken_request_is_answered() {
     let server = Running::start();
     let mut client = server.client();
@@ -44,7 +60,6 @@ fn what_came_before_a_broken_request_is_answered() {
     assert_eq!(client.reply(), "closed");
 }
 
-#[test]
 fn a_stranger_may_send_small_requests_only() {
     let server = Running::start_with(|config| config.requirepass = Some("sesame".into()));
     for (input, expected) in [
@@ -62,7 +77,6 @@ fn a_stranger_may_send_small_requests_only() {
     assert_eq!((client.reply(), client.reply()), ("+OK".into(), ":0".into()));
 }
 
-#[test]
 fn a_connection_that_speaks_http_is_closed_without_a_word() {
     let server = Running::start();
     for input in
@@ -75,7 +89,6 @@ fn a_connection_that_speaks_http_is_closed_without_a_word() {
     server.client().check(&[("EXISTS k", ":0")]);
 }
 
-#[test]
 fn requests_arrive_in_any_pieces() {
     let server = Running::start();
     let mut client = server.client();
@@ -88,7 +101,6 @@ fn requests_arrive_in_any_pieces() {
     assert_eq!(replies, ["+OK", "\"a\\r\\nb\"", "+PONG"]);
 }
 
-#[test]
 fn a_pipeline_is_answered_in_order() {
     let server = Running::start();
     let clients: Vec<_> = (0..5)
@@ -114,7 +126,6 @@ fn a_pipeline_is_answered_in_order() {
     clients.into_iter().for_each(|client| client.join().unwrap());
 }
 
-#[test]
 fn a_client_that_does_not_read_is_not_read_from_and_others_go_on() {
     let server = Running::start();
     let mut client = server.client();
@@ -137,7 +148,6 @@ fn a_client_that_does_not_read_is_not_read_from_and_others_go_on() {
     client.check(&[("PING", "+PONG")]);
 }
 
-#[test]
 fn a_client_with_too_many_unread_replies_is_dropped() {
     let server = Running::start_with(|config| config.limits.output_buffer_len_max = 10 << 20);
     let mut client = server.client();
@@ -150,7 +160,6 @@ fn a_client_with_too_many_unread_replies_is_dropped() {
     assert!(other.ask("INFO stats").contains("client_output_buffer_limit_disconnections:1"));
 }
 
-#[test]
 fn a_client_with_too_large_a_request_is_dropped() {
     let server = Running::start_with(|config| config.limits.query_buffer_len_max = 1 << 20);
     let mut client = server.client();
@@ -164,7 +173,6 @@ fn a_client_with_too_large_a_request_is_dropped() {
     other.check(&[("EXISTS a b", ":0")]);
 }
 
-#[test]
 fn a_smaller_limit_of_words_holds_for_requests_and_values() {
     let server = Running::start_with(|config| {
         config.limits.bulk_len_max = 1000;
@@ -188,7 +196,6 @@ fn a_smaller_limit_of_words_holds_for_requests_and_values() {
     }
 }
 
-#[test]
 fn a_request_that_never_ends_times_out() {
     let server = Running::start_with(|config| {
         config.limits.request_timeout = Duration::from_millis(300);
@@ -201,7 +208,6 @@ fn a_request_that_never_ends_times_out() {
     idle.check(&[("PING", "+PONG")]);
 }
 
-#[test]
 fn a_stranger_must_prove_who_it_is_in_time() {
     let server = Running::start_with(|config| {
         config.requirepass = Some("sesame".into());
@@ -213,7 +219,6 @@ fn a_stranger_must_prove_who_it_is_in_time() {
     friend.check(&[("PING", "+PONG")]);
 }
 
-#[test]
 fn a_client_that_sends_no_more_still_gets_its_replies() {
     let server = Running::start();
     let mut client = server.client();
@@ -222,7 +227,6 @@ fn a_client_that_sends_no_more_still_gets_its_replies() {
     assert_eq!([client.reply(), client.reply(), client.reply()], ["+OK", "\"1\"", "closed"]);
 }
 
-#[test]
 fn many_clients_are_served_at_a_time() {
     let server = Running::start();
     let mut clients: Vec<_> = (0..200).map(|_| server.client()).collect();

@@ -1,14 +1,22 @@
 //! The server stops in order, and what it acknowledged is there again.
 
+#[macro_use]
 mod common;
 
 use std::net::TcpStream;
 
 use common::Running;
-use halite::Database;
 use halite_server::{Config, Error, Server};
 
-#[test]
+on_threads! {
+    shutdown_from_another_thread_ends_the_server_and_its_connections
+    shutdown_by_a_client_gets_no_reply
+    requests_in_flight_are_answered_before_the_end
+    a_handle_stops_a_server_before_it_runs
+    an_address_that_is_taken_is_named
+    a_server_listens_on_every_address
+}
+
 fn shutdown_from_another_thread_ends_the_server_and_its_connections() {
     let mut server = Running::start();
     let mut client = server.client();
@@ -19,7 +27,6 @@ fn shutdown_from_another_thread_ends_the_server_and_its_connections() {
     Running::on(server.db.clone(), |_| {}).client().check(&[("GET k", "\"1\"")]);
 }
 
-#[test]
 fn shutdown_by_a_client_gets_no_reply() {
     for request in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN SAVE NOW FORCE"] {
         let mut server = Running::start();
@@ -34,7 +41,6 @@ fn shutdown_by_a_client_gets_no_reply() {
     }
 }
 
-#[test]
 fn requests_in_flight_are_answered_before_the_end() {
     let mut server = Running::start();
     let mut clients: Vec<_> = (0..20).map(|_| server.client()).collect();
@@ -52,10 +58,9 @@ fn requests_in_flight_are_answered_before_the_end() {
     assert_eq!(answered, 20);
 }
 
-#[test]
 fn a_handle_stops_a_server_before_it_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let db = Database::open(folder.path().join("data")).unwrap();
+    let db = common::open(folder.path().join("data"));
     let mut config = Config::default();
     config.port = 0;
     let server = Server::bind(db, config).unwrap();
@@ -66,7 +71,6 @@ fn a_handle_stops_a_server_before_it_runs() {
     handle.shutdown();
 }
 
-#[test]
 fn an_address_that_is_taken_is_named() {
     let running = Running::start();
     let mut config = Config::default();
@@ -83,10 +87,9 @@ fn an_address_that_is_taken_is_named() {
     assert!(matches!(Server::bind(running.db.clone(), config), Err(Error::NoDatabase)));
 }
 
-#[test]
 fn a_server_listens_on_every_address() {
     let folder = tempfile::tempdir().unwrap();
-    let db = Database::open(folder.path().join("data")).unwrap();
+    let db = common::open(folder.path().join("data"));
     let mut config = Config::default();
     config.port = 0;
     config.bind = vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];

@@ -1,14 +1,29 @@
 //! Values: what is set is what is got, with every option.
 
+#[macro_use]
 mod common;
 
 use common::Running;
+
+on_threads! {
+    set_and_get_keep_any_bytes
+    large_values_arrive_whole
+    set_options_combine_as_in_redis
+    the_older_ways_to_set_work
+    getex_changes_the_deadline_only_as_told
+    several_keys_are_set_together
+    a_batch_that_cannot_be_written_changes_nothing
+    parts_of_values_are_read_and_written
+    integers_count_and_do_not_overflow
+    floats_add_in_extended_precision
+    lcs_finds_text_length_and_ranges
+    lcs_refuses_what_takes_too_much_memory
+}
 
 const SYNTAX: &str = "-ERR syntax error";
 const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range";
 const INVALID_EXPIRE: &str = "-ERR invalid expire time in 'set' command";
 
-#[test]
 fn set_and_get_keep_any_bytes() {
     let server = Running::start();
     let mut client = server.client();
@@ -26,7 +41,6 @@ fn set_and_get_keep_any_bytes() {
     assert_eq!(server.db.find_key_space("db0").unwrap().get(&all).unwrap().unwrap(), all);
 }
 
-#[test]
 fn large_values_arrive_whole() {
     let server = Running::start();
     let mut client = server.client();
@@ -37,7 +51,6 @@ fn large_values_arrive_whole() {
     assert_eq!(client.ask("GET big").len(), format!("\"{}\"", value.escape_ascii()).len());
 }
 
-#[test]
 fn set_options_combine_as_in_redis() {
     Running::start().client().check(&[
         ("SET k 1 NX", "+OK"),
@@ -79,7 +92,6 @@ fn set_options_combine_as_in_redis() {
     ]);
 }
 
-#[test]
 fn the_older_ways_to_set_work() {
     Running::start().client().check(&[
         ("SETNX k 1", ":1"),
@@ -97,7 +109,6 @@ fn the_older_ways_to_set_work() {
     ]);
 }
 
-#[test]
 fn getex_changes_the_deadline_only_as_told() {
     Running::start().client().check(&[
         ("SET k v EX 100", "+OK"),
@@ -119,7 +130,6 @@ fn getex_changes_the_deadline_only_as_told() {
     ]);
 }
 
-#[test]
 fn several_keys_are_set_together() {
     Running::start().client().check(&[
         ("MSET a 1 b 2 a 3", "+OK"),
@@ -135,7 +145,6 @@ fn several_keys_are_set_together() {
     ]);
 }
 
-#[test]
 fn a_batch_that_cannot_be_written_changes_nothing() {
     let server = Running::start();
     let mut client = server.client();
@@ -149,7 +158,6 @@ fn a_batch_that_cannot_be_written_changes_nothing() {
     assert_eq!(client.call(&["GET", &long[1..]]), "\"2\"");
 }
 
-#[test]
 fn parts_of_values_are_read_and_written() {
     let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     Running::start().client().check(&[
@@ -180,7 +188,6 @@ fn parts_of_values_are_read_and_written() {
     ]);
 }
 
-#[test]
 fn integers_count_and_do_not_overflow() {
     let overflow = "-ERR increment or decrement would overflow";
     Running::start().client().check(&[
@@ -205,7 +212,6 @@ fn integers_count_and_do_not_overflow() {
     ]);
 }
 
-#[test]
 fn floats_add_in_extended_precision() {
     let not_a_float = "-ERR value is not a valid float";
     Running::start().client().check(&[
@@ -223,7 +229,6 @@ fn floats_add_in_extended_precision() {
     ]);
 }
 
-#[test]
 fn lcs_finds_text_length_and_ranges() {
     Running::start().client().check(&[
         ("MSET a ohmytext b mynewtext", "+OK"),
@@ -241,7 +246,6 @@ fn lcs_finds_text_length_and_ranges() {
     ]);
 }
 
-#[test]
 fn lcs_refuses_what_takes_too_much_memory() {
     let server = Running::start();
     let mut client = server.client();

@@ -2,14 +2,15 @@
 
 use std::env::{self, VarError};
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::Database;
+use halite::{Database, Partitioning};
 use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   halite serve ./data                             on 127.0.0.1:6379, for any Redis client
   halite serve ./data --port 7000 --max-size 2GiB
+  halite serve ./data --threads 4                 four threads, each with its part of the keys
   halite serve /dev/shm/cache --maxclients 100 --timeout 300
   halite serve ./data --bind 0.0.0.0 --requirepass-file secret
   HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
@@ -66,6 +68,17 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
+    /// The number of threads, at most one a partition; by default one a core for a new database, and
+    /// one a partition for others
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Option<u32>,
+
+    /// The number of partitions that keys are spread over; a database that has another number is
+    /// changed when it opens, and needs room for its data twice then. By default those that it has, and
+    /// one a thread for a new one
+    #[arg(long, value_name = "N")]
+    partitions: Option<usize>,
+
     /// When a write to an ordinary file is durable: always, interval=<ms> or never
     #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
     sync: SyncPolicy,
@@ -87,6 +100,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
 
+    /// Answer GET /metrics, for Prometheus, on this address: a port, which is one of 127.0.0.1, or
+    /// address:port. Whoever reaches it can read it
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics)]
+    metrics: Option<SocketAddr>,
+
     /// How many databases SELECT can choose from
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     databases: u32,
@@ -102,9 +120,14 @@ impl Serve {
             Some(bytes) => builder.max_size(bytes),
             None => builder,
         };
+        let builder = match self.partitioning() {
+            Some(partitioning) => builder.partitioning(partitioning),
+            None => builder,
+        };
         let db = open_with(builder, &self.path)?;
         let banner = self.banner(&db);
         let server = Server::bind(db, config)?;
+        let metrics = server.metrics_addr();
         shut_down_on_signals(server.handle())?;
 
         output::message(banner);
@@ -117,17 +140,34 @@ impl Serve {
                 ));
             }
         }
+        if let Some(address) = metrics {
+            output::message(format_args!("metrics on http://{address}/metrics"));
+        }
         output::message("ready to accept connections");
         server.run()?;
         output::message("stopped");
         Ok(())
     }
 
+    /// How keys are to be spread over partitions; none: as they are.
+    fn partitioning(&self) -> Option<Partitioning> {
+        let exists = self.path.join(Database::POOL_FILE).exists();
+        let partitions = match (self.partitions, self.threads) {
+            (Some(partitions), _) => partitions,
+            (None, _) if exists => return None,
+            (None, Some(threads)) => threads as usize,
+            (None, None) => thread::available_parallelism().map_or(1, NonZero::get),
+        };
+        Some(Partitioning::Hash(partitions))
+    }
+
     fn configure(&self, mut config: Config) -> Result<Config> {
         config.bind.clone_from(&self.bind);
         config.port = self.port;
+        config.threads = self.threads.map(|threads| threads as usize);
         config.requirepass = self.password()?;
         config.sync = self.sync;
+        config.metrics = self.metrics;
         config.databases = self.databases;
         config.client_count_max = self.maxclients as usize;
         config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
@@ -165,6 +205,7 @@ impl Serve {
                domain    {}: {}\n  \
                sync      {}\n  \
                pool      {}, grows up to {}\n  \
+               threads   {} for {} partitions\n  \
                recovery  {}",
             env!("CARGO_PKG_VERSION"),
             self.path.display(),
@@ -174,9 +215,18 @@ impl Serve {
             self.sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
+            self.threads.map_or(db.partitions(), |threads| db.partitions().min(threads as usize)),
+            db.partitions(),
             recovery(&stats),
         )
     }
+}
+
+fn parse_metrics(text: &str) -> std::result::Result<SocketAddr, String> {
+    let on_loopback = text.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    on_loopback
+        .or_else(|_| text.parse())
+        .map_err(|_| "give a port, or an address and a port such as 127.0.0.1:9121".to_owned())
 }
 
 fn parse_sync(text: &str) -> std::result::Result<SyncPolicy, String> {

@@ -1,9 +1,9 @@
 //! A server that is killed while clients write: every acknowledged write is there afterwards, and no
-//! half batch.
+//! half batch, be it on keys of one partition or of several.
 //!
 //! `HALITE_KILL_ROUNDS` sets the number of kills, `HALITE_KILL_SEED` repeats their moments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
@@ -87,6 +87,9 @@ fn request(to: &mut Vec<u8>, words: &[&[u8]]) {
 /// What one writer knows: the state that was acknowledged, and what was under way, in order.
 struct Writer {
     number: usize,
+    /// Requests that are under way together are executed by several threads: what is there of them
+    /// after a kill need not be the first ones.
+    on_threads: bool,
     random: Random,
     acknowledged: Values,
     under_way: Vec<Step>,
@@ -94,9 +97,16 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(number: usize, seed: u64) -> Self {
+    fn new(number: usize, seed: u64, on_threads: bool) -> Self {
         let random = Random(seed ^ number as u64);
-        Self { number, random, acknowledged: Values::new(), under_way: Vec::new(), count: 0 }
+        Self {
+            number,
+            on_threads,
+            random,
+            acknowledged: Values::new(),
+            under_way: Vec::new(),
+            count: 0,
+        }
     }
 
     fn step(&mut self) -> Step {
@@ -147,6 +157,9 @@ impl Writer {
     /// from what it has.
     fn check(&mut self, address: SocketAddr) {
         let found = self.read_all(address);
+        if self.on_threads {
+            self.check_keys(&found);
+        }
         let mut possible = self.acknowledged.clone();
         let mut states = vec![possible.clone()];
         for step in self.under_way.drain(..) {
@@ -154,7 +167,7 @@ impl Writer {
             states.push(possible.clone());
         }
         assert!(
-            states.contains(&found),
+            self.on_threads || states.contains(&found),
             "writer {}: what is there is no state between what was acknowledged and what was asked:\
              \nlost or changed: {:?}",
             self.number,
@@ -165,6 +178,32 @@ impl Writer {
                 .collect::<Vec<_>>(),
         );
         self.acknowledged = found;
+    }
+
+    /// Checks that each key has the value that was acknowledged or one that was under way, and that
+    /// transactions are whole.
+    fn check_keys(&self, found: &Values) {
+        let before = &self.acknowledged;
+        let concerned = self.under_way.iter().flat_map(|step| match step {
+            Step::Set(key, _) | Step::Delete(key) => vec![key],
+            Step::Transaction(keys, _) => keys.iter().collect(),
+        });
+        let keys: BTreeSet<_> = found.keys().chain(before.keys()).chain(concerned).collect();
+        for key in keys {
+            let mut state = Values::new();
+            before.get(key).into_iter().for_each(|value| {
+                state.insert(key.clone(), value.clone());
+            });
+            let mut possible = vec![state.get(key).cloned()];
+            for step in &self.under_way {
+                step.apply(&mut state);
+                possible.push(state.get(key).cloned());
+            }
+            assert!(possible.contains(&found.get(key).cloned()), "writer {}: {key}", self.number);
+        }
+        let twins = (0..TWINS).map(|twin| found.get(&format!("{}:twin:{twin}", self.number)));
+        let twins: BTreeSet<_> = twins.collect();
+        assert_eq!(twins.len(), 1, "writer {}: half a transaction", self.number);
     }
 
     fn read_all(&self, address: SocketAddr) -> Values {
@@ -195,15 +234,17 @@ fn rounds(or: u64) -> u64 {
     std::env::var("HALITE_KILL_ROUNDS").map_or(or, |rounds| rounds.parse().unwrap())
 }
 
-fn kill_again_and_again(home: &Home, rounds: u64, wait_ms_max: u64) {
+fn kill_again_and_again(home: &Home, threads: usize, rounds: u64, wait_ms_max: u64) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed =
         std::env::var("HALITE_KILL_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
     println!("HALITE_KILL_SEED={seed}");
     let mut random = Random(seed);
-    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
+    let mut writers: Vec<_> =
+        (0..WRITERS).map(|number| Writer::new(number, seed, threads > 1)).collect();
     for round in 0..rounds {
-        let served = Served::start(home, &["--max-size", "64MiB"]);
+        let args = ["--max-size", "64MiB", "--threads", &threads.to_string()];
+        let served = Served::start(home, &args);
         let address = served.address;
         writers.iter_mut().for_each(|writer| writer.check(address));
         let wait = Duration::from_millis(random.below(wait_ms_max));
@@ -229,10 +270,15 @@ fn kill_again_and_again(home: &Home, rounds: u64, wait_ms_max: u64) {
 
 #[test]
 fn no_acknowledged_write_is_lost_to_a_kill() {
-    kill_again_and_again(&Home::in_memory(), rounds(20), 80);
+    kill_again_and_again(&Home::in_memory(), 1, rounds(20), 80);
+}
+
+#[test]
+fn no_acknowledged_write_on_several_threads_is_lost_to_a_kill() {
+    kill_again_and_again(&Home::in_memory(), 3, rounds(20), 80);
 }
 
 #[test]
 fn no_acknowledged_write_to_an_ordinary_file_is_lost_to_a_kill() {
-    kill_again_and_again(&Home::new(), rounds(20).div_ceil(5), 200);
+    kill_again_and_again(&Home::new(), 2, rounds(20).div_ceil(5), 200);
 }

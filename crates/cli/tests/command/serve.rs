@@ -19,6 +19,31 @@ fn the_banner_says_what_durable_means() {
 }
 
 #[test]
+fn partitions_stay_until_others_are_asked_for() {
+    let home = Home::new();
+    for (args, said) in [
+        (&["--threads", "2"][..], "2 for 2 partitions"),
+        (&[][..], "2 for 2 partitions"),
+        (&["--threads", "1"][..], "1 for 2 partitions"),
+        (&["--partitions", "3"][..], "3 for 3 partitions"),
+        (&["--partitions", "3", "--threads", "2"][..], "2 for 3 partitions"),
+        (&["--threads", "9"][..], "3 for 3 partitions"),
+    ] {
+        let served = Served::start(&home, args);
+        assert!(served.banner.contains(said), "{args:?}: {}", served.banner);
+        let mut connection = served.connect();
+        served.expect(&mut connection, "MSETNX a 1 b 2 c 3\r\nMGET a b c\r\n", ":");
+        let (code, said) = served.end(Signal::TERM);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(home.text(&["get", "data", "c"]), "3");
+    }
+    for count in ["0", "5000"] {
+        let refused = home.run(&["serve", "data", "--port", "0", "--partitions", count]);
+        refused.failed(1, "data: a store has 1 to 64 partitions, not");
+    }
+}
+
+#[test]
 fn a_signal_finishes_the_server_cleanly() {
     let home = Home::new();
     for (signal, key) in [(Signal::TERM, "term"), (Signal::INT, "int")] {

@@ -1,5 +1,6 @@
 //! What an administrator does to the whole server.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -79,7 +80,8 @@ pub(super) fn bgsave(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn lastsave(call: &mut Call<'_>) -> Outcome {
-    let seconds = call.service.synced_ms / 1000;
+    let saved_ms = call.service.shared.saved_ms.load(Ordering::Relaxed);
+    let seconds = call.service.synced_ms.max(saved_ms) / 1000;
     call.reply().integer(seconds as i64);
     Ok(())
 }
@@ -103,7 +105,7 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     if abort {
         return Err("ERR No shutdown in progress.".into());
     }
-    call.service.shutdown_asked = true;
+    call.service.shared.stop();
     call.client.closing = true;
     Ok(())
 }
@@ -116,7 +118,8 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
         thread::sleep(time.unwrap_or_default());
         call.service.tick();
     } else if is(word, "SET-ACTIVE-EXPIRE") && call.args.len() == 3 {
-        call.service.expires_actively = call.integer(2)? != 0;
+        let actively = call.integer(2)? != 0;
+        call.service.change(|common| common.expires_actively = actively);
     } else {
         let word = String::from_utf8_lossy(word);
         return Err(format!(

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::call::{Call, is};
-use crate::client::{Client, Replies};
+use crate::client::Replies;
 use crate::failure::{Outcome, SYNTAX};
 use crate::number::parse_i64;
+use crate::report::Line;
 use crate::service::Pause;
 
 use super::connection::replies;
@@ -97,15 +98,22 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         }
         Some(_) => return Err(SYNTAX.into()),
     }
-    let wanted =
-        |client: &&Client| normal && ids.as_ref().is_none_or(|ids| ids.contains(&client.id));
-    let me = std::iter::once(&*call.client);
-    let mut clients: Vec<_> = call.service.clients.iter().chain(me).filter(wanted).collect();
-    clients.sort_by_key(|client| client.id);
-    let now = call.service.now;
-    let text: String = clients.iter().map(|client| client.describe(now) + "\n").collect();
+    let mut lines = all(call);
+    lines.retain(|line| normal && ids.as_ref().is_none_or(|ids| ids.contains(&line.id)));
+    lines.sort_by_key(|line| line.id);
+    let text: String = lines.iter().map(|line| &*line.text).collect();
     call.reply().verbatim(&text);
     Ok(())
+}
+
+/// The clients of all threads.
+fn all(call: &mut Call<'_>) -> Vec<Line> {
+    let mut lines = vec![Line::of(call.client, call.service)];
+    let here = call.service.clients.iter().filter(|client| !client.killed);
+    lines.extend(here.map(|client| Line::of(client, call.service)));
+    let reports = call.service.reports.iter_mut();
+    reports.for_each(|report| lines.append(&mut report.clients));
+    lines
 }
 
 /// Whether a type is that of all clients here; others are known, but there are none.
@@ -167,7 +175,7 @@ impl Filter {
         Ok(filter)
     }
 
-    fn fits(&self, client: &Client) -> bool {
+    fn fits(&self, client: &Line) -> bool {
         let is_addr = |wanted: &Option<String>, addr: std::net::SocketAddr| {
             wanted.as_ref().is_none_or(|wanted| *wanted == addr.to_string())
         };
@@ -188,14 +196,19 @@ pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
         Filter::parse(call)?
     };
     let mut count = 0;
-    for (_, client) in call.service.clients.iter_mut() {
-        if filter.fits(client) && !client.killed {
-            client.killed = true;
+    let service = &mut *call.service;
+    for report in &service.reports {
+        for line in report.clients.iter().filter(|line| filter.fits(line)) {
+            service.to_kill.push((report.thread, line.id));
             count += 1;
         }
     }
-    call.service.some_killed |= count > 0;
-    if !filter.spare_me && filter.fits(call.client) {
+    let here = service.clients.iter().filter(|client| !client.killed);
+    let here = here.map(|client| Line::of(client, service)).filter(|line| filter.fits(line));
+    let ids: Vec<_> = here.map(|line| line.id).collect();
+    count += ids.len() as i64;
+    service.kill(&ids);
+    if !filter.spare_me && filter.fits(&Line::of(call.client, service)) {
         // It still gets its reply.
         call.client.closing = true;
         count += 1;
@@ -220,18 +233,20 @@ pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
     let until = call.service.now.checked_add(Duration::from_millis(ms));
     let until = until.ok_or("ERR timeout is out of range")?;
     // A pause that is under way is not cut short or weakened by another.
-    let service = &mut *call.service;
-    let old = service.pause.filter(|old| old.until > service.now);
-    service.pause = Some(Pause {
-        until: old.map_or(until, |old| old.until.max(until)),
-        writes_only: writes_only && old.is_none_or(|old| old.writes_only),
+    let now = call.service.now;
+    call.service.change(|common| {
+        let old = common.pause.filter(|old| old.until > now);
+        common.pause = Some(Pause {
+            until: old.map_or(until, |old| old.until.max(until)),
+            writes_only: writes_only && old.is_none_or(|old| old.writes_only),
+        });
     });
     call.reply().ok();
     Ok(())
 }
 
 pub(super) fn unpause(call: &mut Call<'_>) -> Outcome {
-    call.service.pause = None;
+    call.service.change(|common| common.pause = None);
     call.reply().ok();
     Ok(())
 }

@@ -7,7 +7,8 @@ use crate::call::Call;
 use crate::failure::{Outcome, SYNTAX};
 use crate::glob;
 use crate::number::parse_i64;
-use crate::service::{Counters, Service};
+use crate::resp::Args;
+use crate::service::Service;
 use crate::settings::Settings;
 
 /// A setting by the name that Redis has for it.
@@ -27,6 +28,9 @@ const fn fixed(name: &'static str, get: fn(&Service) -> String) -> Parameter {
 const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> Parameter {
     Parameter { name, get, set: Some(set) }
 }
+
+/// The longest slowlog: each command in it may take some kilobytes.
+const SLOWLOG_LEN_MAX: i64 = 100_000;
 
 static PARAMETERS: &[Parameter] = &[
     fixed("appendfsync", |service| {
@@ -70,6 +74,14 @@ static PARAMETERS: &[Parameter] = &[
     fixed("maxmemory-policy", |_| "noeviction".to_owned()),
     fixed("port", |service| service.settings.port.to_string()),
     settable(
+        "latency-monitor-threshold",
+        |service| service.settings.latency_threshold_ms.to_string(),
+        |settings, value| {
+            settings.latency_threshold_ms = integer(value, 0..=i64::MAX)? as u64;
+            Ok(())
+        },
+    ),
+    settable(
         "proto-max-bulk-len",
         |service| service.settings.limits.bulk_len_max.to_string(),
         |settings, value| {
@@ -92,6 +104,22 @@ static PARAMETERS: &[Parameter] = &[
         |service| service.settings.save.clone(),
         |settings, value| {
             settings.save = save_points(value).ok_or("Invalid save parameters")?;
+            Ok(())
+        },
+    ),
+    settable(
+        "slowlog-log-slower-than",
+        |service| service.settings.slowlog_slower_than_us.to_string(),
+        |settings, value| {
+            settings.slowlog_slower_than_us = integer(value, -1..=i64::MAX)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "slowlog-max-len",
+        |service| service.settings.slowlog_len_max.to_string(),
+        |settings, value| {
+            settings.slowlog_len_max = integer(value, 0..=SLOWLOG_LEN_MAX)? as usize;
             Ok(())
         },
     ),
@@ -140,9 +168,23 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() % 2 == 1 {
         return Err(SYNTAX.into());
     }
-    let mut settings = call.service.settings.clone();
+    let words = call.args.from(2);
+    call.service.change(|common| {
+        let settings = change(&common.settings, words)?;
+        common.settings = settings;
+        Outcome::Ok(())
+    })?;
+    // As those who are connected on other threads.
+    call.client.authenticated |= call.service.settings.requirepass.is_some();
+    call.reply().ok();
+    Ok(())
+}
+
+/// The settings as `words` change them.
+fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
+    let mut settings = settings.clone();
     let mut seen: Vec<&str> = Vec::new();
-    let mut words = call.args.from(2).iter();
+    let mut words = words.iter();
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         let parameter = PARAMETERS.iter().find(|parameter| crate::call::is(name, parameter.name));
         let Some(parameter) = parameter else {
@@ -161,19 +203,11 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
             format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
         })?;
     }
-    // Whoever is connected without a password stays connected when there is one.
-    if call.service.settings.requirepass.is_none() && settings.requirepass.is_some() {
-        call.client.authenticated = true;
-        call.service.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
-    }
-    call.service.settings = settings;
-    call.reply().ok();
-    Ok(())
+    Ok(settings)
 }
 
 pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
-    let expired_before = call.service.store.expired;
-    call.service.counters = Counters { expired_before, ..Counters::default() };
+    call.service.change(|common| common.resets += 1);
     call.reply().ok();
     Ok(())
 }

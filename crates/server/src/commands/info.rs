@@ -2,15 +2,17 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::failure::Outcome;
+use crate::report::Report;
 use crate::service::Service;
 
 use super::connection::REDIS_VERSION;
 
 /// Writes the lines of a section.
-type Section = fn(&Service, &mut String);
+type Section = fn(&Service, &Report, &mut String);
 
 static SECTIONS: &[(&str, Section)] = &[
     ("Server", server),
@@ -30,6 +32,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
         || wanted
             .iter()
             .any(|word| ["all", "default", "everything"].iter().any(|name| is(word, name)));
+    let report = call.service.report();
     let mut text = String::new();
     for (name, section) in SECTIONS {
         if all || wanted.iter().any(|word| is(word, name)) {
@@ -39,7 +42,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
             text.push_str("# ");
             text.push_str(name);
             text.push_str("\r\n");
-            section(call.service, &mut text);
+            section(call.service, &report, &mut text);
         }
     }
     call.reply().verbatim(&text);
@@ -53,7 +56,7 @@ macro_rules! lines {
     };
 }
 
-fn server(service: &Service, text: &mut String) {
+fn server(service: &Service, _: &Report, text: &mut String) {
     let uptime = service.now.duration_since(service.started).as_secs();
     lines!(text,
         "redis_version": REDIS_VERSION,
@@ -72,24 +75,20 @@ fn server(service: &Service, text: &mut String) {
     );
 }
 
-fn clients(service: &Service, text: &mut String) {
-    let others = service.clients.iter();
-    let (input, output) = others.fold((0, 0), |(input, output), client| {
-        (input.max(client.buffers.query_len), output.max(client.buffers.output_len))
-    });
+fn clients(service: &Service, report: &Report, text: &mut String) {
     lines!(text,
-        "connected_clients": service.clients.len(),
+        "connected_clients": service.shared.clients.load(Ordering::Relaxed),
         "cluster_connections": 0,
         "maxclients": service.settings.client_count_max,
-        "client_recent_max_input_buffer": input,
-        "client_recent_max_output_buffer": output,
+        "client_recent_max_input_buffer": report.input_len_max,
+        "client_recent_max_output_buffer": report.output_len_max,
         "blocked_clients": 0,
     );
 }
 
 /// Memory that clients' data takes is memory of the pool: its bytes are the used memory, and its
 /// limit is the most memory, at which writes get the error that Redis has for it.
-fn memory(service: &Service, text: &mut String) {
+fn memory(service: &Service, _: &Report, text: &mut String) {
     let stats = service.store.stats();
     lines!(text,
         "used_memory": stats.live_bytes,
@@ -103,13 +102,13 @@ fn memory(service: &Service, text: &mut String) {
     );
 }
 
-fn persistence(service: &Service, text: &mut String) {
+fn persistence(service: &Service, report: &Report, text: &mut String) {
     lines!(text,
         "loading": 0,
         "async_loading": 0,
         "rdb_changes_since_last_save": service.store.stats().unsynced_writes,
         "rdb_bgsave_in_progress": 0,
-        "rdb_last_save_time": service.synced_ms / 1000,
+        "rdb_last_save_time": report.synced_ms / 1000,
         "rdb_last_bgsave_status": "ok",
         "aof_enabled": 1,
         "aof_rewrite_in_progress": 0,
@@ -117,34 +116,34 @@ fn persistence(service: &Service, text: &mut String) {
     );
 }
 
-fn stats(service: &Service, text: &mut String) {
-    let counters = service.counters;
+fn stats(_: &Service, report: &Report, text: &mut String) {
+    let counters = report.counters;
     lines!(text,
         "total_connections_received": counters.connections,
         "total_commands_processed": counters.commands,
         "total_net_input_bytes": counters.input_bytes,
         "total_net_output_bytes": counters.output_bytes,
         "rejected_connections": counters.connections_rejected,
-        "expired_keys": service.store.expired - counters.expired_before,
+        "expired_keys": report.expired,
         "evicted_keys": 0,
         "keyspace_hits": counters.key_hits,
         "keyspace_misses": counters.key_misses,
         "total_error_replies": counters.errors,
-        "total_changes": service.store.changes,
+        "total_changes": report.changes,
         "total_syncs": counters.syncs,
         "client_query_buffer_limit_disconnections": counters.query_limit_disconnections,
         "client_output_buffer_limit_disconnections": counters.output_limit_disconnections,
     );
 }
 
-fn replication(_: &Service, text: &mut String) {
+fn replication(_: &Service, _: &Report, text: &mut String) {
     lines!(text,
         "role": "master",
         "connected_slaves": 0,
     );
 }
 
-fn cpu(_: &Service, text: &mut String) {
+fn cpu(_: &Service, _: &Report, text: &mut String) {
     let (user, system) = cpu_seconds();
     lines!(text,
         "used_cpu_sys": format_args!("{system:.6}"),
@@ -152,13 +151,19 @@ fn cpu(_: &Service, text: &mut String) {
     );
 }
 
-fn halite(service: &Service, text: &mut String) {
+fn halite(service: &Service, report: &Report, text: &mut String) {
     let stats = service.store.stats();
     lines!(text,
         "engine": service.store.engine_name(),
         "domain": stats.domain,
         "durability": stats.domain.guarantee(),
         "sync_policy": service.settings.sync,
+        "partitions": service.store.partitions(),
+        "threads": service.shared.threads(),
+        "messages_sent": report.counters.messages_sent,
+        "requests_forwarded": report.counters.requests_forwarded,
+        "errands": report.counters.errands,
+        "parts_lent": report.counters.parts_lent,
         "records": stats.records,
         "pool_bytes": stats.pool_bytes,
         "pool_bytes_max": stats.pool_bytes_max,
@@ -181,11 +186,13 @@ fn halite(service: &Service, text: &mut String) {
     );
 }
 
-fn keyspace(service: &Service, text: &mut String) {
+fn keyspace(service: &Service, report: &Report, text: &mut String) {
     for db in 0..service.settings.databases {
         let keys = service.store.len(db).unwrap_or(0);
         if keys > 0 {
-            let (expires, avg_ttl) = service.store.expiring(db);
+            let (expires, sum) = report.expiring[db];
+            let mean = sum.checked_div(expires as u128).unwrap_or(0) as u64;
+            let avg_ttl = mean.saturating_sub(service.store.now_ms);
             let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={avg_ttl}\r\n");
         }
     }

@@ -17,8 +17,9 @@ mod lcs;
 mod object;
 mod options;
 mod scan;
+mod slowlog;
 mod strings;
 mod table;
 pub(crate) mod transactions;
 
-pub(crate) use table::{Command, find, flags};
+pub(crate) use table::{Command, Group, find, flags};

@@ -1,4 +1,8 @@
 //! Looking for keys: SCAN and KEYS.
+//!
+//! SCAN goes through the partitions one after the other. A cursor is the number of a position in
+//! the partition's [`Cursors`](crate::cursors::Cursors), times the number of partitions, plus that
+//! of the partition; position 0 is the partition's beginning, so cursor 0 is that of all.
 
 use std::ops::ControlFlow;
 
@@ -6,10 +10,13 @@ use crate::call::{Call, is};
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::glob;
 use crate::number::Decimal;
+use crate::partition_set::PartitionSet;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
     let pattern = call.arg(1);
-    let found = find(call, pattern, None, usize::MAX)?.found;
+    let mut page = Page::default();
+    find(call, None, pattern, None, usize::MAX, &mut page)?;
+    let found = page.found;
     let mut reply = call.reply();
     reply.array(found.len());
     found.iter().for_each(|key| reply.bulk(key));
@@ -32,16 +39,32 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         .and_then(|text| text.parse().ok())
         .ok_or("ERR invalid cursor")?;
     let options = options(call)?;
-    let after = match cursor {
+    let partitions = call.service.store.partitions() as u64;
+    let (mut at, position) = ((cursor % partitions) as usize, cursor / partitions);
+    let mut after = match position {
         0 => None,
-        _ => Some(call.service.cursors.key(db, cursor).ok_or(
+        _ => Some(call.service.store.part_mut(at).cursors.key(db, position).ok_or(
             "ERR unknown cursor: it is too old, or of another database or an earlier run of the \
              server; begin again with 0",
         )?),
+    }
+    .map(<[u8]>::to_vec);
+    let mut page = Page::default();
+    let next = loop {
+        find(call, Some(at), options.pattern, after.as_deref(), options.count, &mut page)?;
+        if let Some(key) = &page.last {
+            break call.service.store.part_mut(at).cursors.issue(db, key) * partitions + at as u64;
+        }
+        at += 1;
+        if at as u64 == partitions {
+            break 0;
+        }
+        // The next partition is another request, unless it is at hand.
+        if !PartitionSet::only(at).is_within(call.service.store.here()) {
+            break at as u64;
+        }
+        after = None;
     };
-    let after = after.map(<[u8]>::to_vec);
-    let page = find(call, options.pattern, after.as_deref(), options.count)?;
-    let next = page.last.map_or(0, |key| call.service.cursors.issue(db, &key));
     let found = if options.other_type { Vec::new() } else { page.found };
     let mut reply = call.reply();
     reply.array(2);
@@ -73,37 +96,48 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
 /// Expired keys that a scan removes at most.
 const EXPIRED_MAX: usize = 128;
 
-/// Some keys, in order.
+/// Some keys, in the order of their partitions.
+#[derive(Default)]
 struct Page {
     /// Those that match.
     found: Vec<Box<[u8]>>,
-    /// The last one that was looked at, if there may be more.
+    /// The number of keys that were looked at.
+    looked_at: usize,
+    /// Bytes of those that match.
+    bytes: usize,
+    /// The last one that was looked at, if there may be more in its partition.
     last: Option<Box<[u8]>>,
 }
 
-/// Looks at up to `count` keys behind `after` that can match `pattern`.
-fn find(call: &mut Call<'_>, pattern: &[u8], after: Option<&[u8]>, count: usize) -> Outcome<Page> {
+/// Looks at keys behind `after` that can match `pattern`, of one partition or of all, until `count`
+/// are on the page.
+fn find(
+    call: &mut Call<'_>,
+    partition: Option<usize>,
+    pattern: &[u8],
+    after: Option<&[u8]>,
+    count: usize,
+    page: &mut Page,
+) -> Outcome {
     // Keys that have expired are passed over; some are removed, so that later scans need not. If
     // that fails, this scan finds the same.
     if !call.service.store.in_transaction() {
         let _ = call.service.store.expire_due(EXPIRED_MAX);
     }
-    let mut page = Page { found: Vec::new(), last: None };
-    let (mut looked_at, mut bytes) = (0, 0);
     let prefix = glob::literal_prefix(pattern);
     let bytes_max = call.service.settings.limits.output_buffer_len_max;
-    call.service.store.walk(call.client.db, prefix, after, |key| {
+    call.service.store.walk(call.client.db, partition, prefix, after, |key| {
         if glob::matches(pattern, key) {
-            bytes += key.len();
+            page.bytes += key.len();
             page.found.push(key.into());
         }
-        looked_at += 1;
+        page.looked_at += 1;
         // A reply beyond the limit is not sent, so it need not be complete.
-        if looked_at < count && bytes <= bytes_max {
+        if page.looked_at < count && page.bytes <= bytes_max {
             return ControlFlow::Continue(());
         }
         page.last = Some(key.into());
         ControlFlow::Break(())
     })?;
-    Ok(page)
+    Ok(())
 }

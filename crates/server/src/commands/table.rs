@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 
 use super::{
     admin, client, command, config, connection, counters, expiry, info, keys, lcs, object, scan,
-    strings, transactions,
+    slowlog, strings, transactions,
 };
 
 /// What a command is, for dispatch and for COMMAND.
@@ -98,6 +98,13 @@ pub(crate) mod flags {
     pub(crate) const MANY_KEYS: u32 = 1 << 9;
     /// It can do harm to other clients.
     pub(crate) const DANGEROUS: u32 = 1 << 10;
+
+    /// It looks at, or changes, the keys of all partitions.
+    pub(crate) const ALL_KEYS: u32 = 1 << 11;
+    /// It looks at the keys of the partition that its cursor names.
+    pub(crate) const SCANS: u32 = 1 << 12;
+    /// It is about all threads of the server.
+    pub(crate) const ALL_THREADS: u32 = 1 << 13;
 
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -229,7 +236,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("expire", -3, WRITE | FAST, Generic, "1.0.0", "Lets a key expire in seconds", expiry::expire).keys(1, 1, 1),
     new("expireat", -3, WRITE | FAST, Generic, "1.2.0", "Lets a key expire at a time in seconds", expiry::expireat).keys(1, 1, 1),
     new("expiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which second a key expires", expiry::expiretime).keys(1, 1, 1),
-    new("keys", 2, READ | DANGEROUS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
+    new("keys", 2, READ | DANGEROUS | ALL_KEYS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
     new("move", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Moves a key to another database", keys::move_to_database).keys(1, 1, 1),
     new("object", -2, 0, Generic, "2.2.3", "Tells how a value is stored", object::help).with(&[
         part("object|encoding", 3, READ, Generic, "2.2.3", "Tells the encoding of a value", object::encoding).keys(2, 2, 1),
@@ -243,10 +250,10 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("pexpireat", -3, WRITE | FAST, Generic, "2.6.0", "Lets a key expire at a time in milliseconds", expiry::pexpireat).keys(1, 1, 1),
     new("pexpiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which millisecond a key expires", expiry::pexpiretime).keys(1, 1, 1),
     new("pttl", 2, READ | FAST, Generic, "2.6.0", "Tells the milliseconds until a key expires", expiry::pttl).keys(1, 1, 1),
-    new("randomkey", 1, READ, Generic, "1.0.0", "Returns a random key", keys::randomkey),
+    new("randomkey", 1, READ | ALL_KEYS, Generic, "1.0.0", "Returns a random key", keys::randomkey),
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
-    new("scan", -2, READ, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
+    new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
     new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
@@ -264,8 +271,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
         part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
         part("client|info", 2, 0, Connection, "6.2.0", "Describes this client", client::info),
-        part("client|kill", -3, ADMIN, Connection, "2.4.0", "Disconnects clients", client::kill),
-        part("client|list", -2, ADMIN, Connection, "2.4.0", "Describes all clients", client::list),
+        part("client|kill", -3, ADMIN | ALL_THREADS, Connection, "2.4.0", "Disconnects clients", client::kill),
+        part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
         part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
         part("client|pause", -3, ADMIN, Connection, "3.0.0", "Lets clients wait", client::pause),
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
@@ -296,15 +303,28 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("config|rewrite", 2, ADMIN, Server, "2.8.0", "Writes the configuration to its file", config::rewrite),
         part("config|set", -4, ADMIN, Server, "2.0.0", "Sets parameters", config::set),
     ]),
-    new("dbsize", 1, READ | FAST, Server, "1.0.0", "Counts the keys", admin::dbsize),
+    new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
     new("debug", -2, ADMIN, Server, "1.0.0", "Commands for tests", admin::debug),
-    new("flushall", -1, WRITE | DANGEROUS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
-    new("flushdb", -1, WRITE | DANGEROUS, Server, "1.0.0", "Removes all keys", admin::flushdb),
-    new("info", -1, DANGEROUS, Server, "1.0.0", "Tells how the server is", info::info),
+    new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
+    new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
+    new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
+    new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", slowlog::help_latency).with(&[
+        part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", slowlog::doctor),
+        part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", slowlog::help_latency),
+        part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", slowlog::history),
+        part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", slowlog::latest),
+        part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", slowlog::reset_latency),
+    ]),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
-    new("swapdb", 3, WRITE | FAST | DANGEROUS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
+    new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[
+        part("slowlog|get", -2, ADMIN, Server, "2.2.12", "Returns slow commands", slowlog::get),
+        part("slowlog|help", 2, 0, Server, "6.2.0", "Lists the subcommands", slowlog::help),
+        part("slowlog|len", 2, ADMIN, Server, "2.2.12", "Counts slow commands", slowlog::len),
+        part("slowlog|reset", 2, ADMIN, Server, "2.2.12", "Forgets slow commands", slowlog::reset),
+    ]),
+    new("swapdb", 3, WRITE | FAST | DANGEROUS | ALL_KEYS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
     new("time", 1, FAST, Server, "2.6.0", "Tells the time", admin::time),
 ];
 

@@ -110,6 +110,6 @@ pub(crate) fn leave(service: &mut Service, client: &mut Client) {
 
 fn forget_watches(service: &mut Service, client: &mut Client) {
     for watch in client.watches.drain(..) {
-        service.store.unwatch(&watch);
+        service.forgotten.extend(service.store.unwatch(watch));
     }
 }

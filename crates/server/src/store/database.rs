@@ -3,30 +3,37 @@
 use halite::{KeyRange, KeySpace};
 
 use super::Result;
-use super::deadlines::Deadlines;
 
 /// The key spaces of a database.
+#[derive(Clone)]
 pub(super) struct Database {
     pub(super) values: KeySpace,
     pub(super) expires: KeySpace,
-    pub(super) deadlines: Deadlines,
 }
 
 impl Database {
-    /// Opens the key spaces of a database, and reads its deadlines.
+    /// Opens the key spaces of a database.
     pub(super) fn open(db: &halite::Database, number: usize) -> Result<Self> {
         let values = db.key_space(&format!("db{number}"))?;
         let expires = db.key_space(&format!("db{number}:expires"))?;
-        let mut deadlines = Deadlines::default();
-        for pair in expires.iter()? {
+        Ok(Self { values, expires })
+    }
+
+    /// Reads all deadlines, in milliseconds since 1970.
+    pub(super) fn read_deadlines(&self, mut note: impl FnMut(&[u8], u64)) -> Result<()> {
+        for pair in self.expires.iter()? {
             let (key, record) = pair?;
             let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| halite::Error::Damaged {
-                what: format!("the deadline of `{}` in {}", key.escape_ascii(), expires.name()),
+                what: format!(
+                    "the deadline of `{}` in {}",
+                    key.escape_ascii(),
+                    self.expires.name()
+                ),
                 why: format!("it has {} bytes instead of 8", record.len()),
             })?;
-            deadlines.set(&key, Some(u64::from_be_bytes(record)));
+            note(&key, u64::from_be_bytes(record));
         }
-        Ok(Self { values, expires, deadlines })
+        Ok(())
     }
 
     /// Adds to `batch` that a key expires at `deadline`, or does not.

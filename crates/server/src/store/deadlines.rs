@@ -42,9 +42,9 @@ impl Deadlines {
         self.by_key.len()
     }
 
-    /// The mean deadline, 0 if there is none.
-    pub(super) fn mean(&self) -> u64 {
-        self.sum.checked_div(self.by_key.len() as u128).unwrap_or(0) as u64
+    /// The sum of all deadlines.
+    pub(super) fn sum(&self) -> u128 {
+        self.sum
     }
 
     /// At most `count_max` keys whose deadline is not after `now_ms`, the earliest first.
@@ -69,10 +69,10 @@ mod tests {
         };
         assert_eq!(due(&deadlines, 25, 9), "ba");
         assert_eq!(due(&deadlines, 25, 1), "b");
-        assert_eq!((deadlines.len(), deadlines.mean()), (3, 25));
+        assert_eq!((deadlines.len(), deadlines.sum()), (3, 75));
         deadlines.set(b"b", None);
         assert_eq!(due(&deadlines, 99, 9), "ac");
         deadlines.clear();
-        assert_eq!((deadlines.len(), deadlines.mean(), deadlines.get(b"a")), (0, 0, None));
+        assert_eq!((deadlines.len(), deadlines.sum(), deadlines.get(b"a")), (0, 0, None));
     }
 }

@@ -11,11 +11,16 @@
 //! Between [`Store::begin`] and [`Store::commit`] changes gather in an [`Overlay`] that reads look
 //! through, and become one batch in the end. All writes defer durability to [`Store::sync`], which
 //! the event loop calls once for all requests of a turn, before it answers them.
+//!
+//! Each thread of the server has a `Store`, and it has the [`Part`]s of the partitions that the
+//! thread may touch now: a call goes to the part of its key, which must be here. Who sees to that
+//! is `route` and `borrow`.
 
 mod database;
 mod deadlines;
 mod order;
 mod overlay;
+mod part;
 mod walk;
 mod watches;
 
@@ -23,8 +28,10 @@ use halite::{Bytes, Durability, KEY_LEN_MAX, KeySpace, VALUE_LEN_MAX};
 
 use database::Database;
 use overlay::{Overlay, Value};
+pub(crate) use part::Part;
 pub(crate) use watches::Watch;
-use watches::Watches;
+
+use crate::partition_set::PartitionSet;
 
 /// The result of an operation on the store.
 type Result<T> = halite::Result<T>;
@@ -40,27 +47,34 @@ pub(crate) enum NewDeadline {
     At(u64),
 }
 
-/// The databases.
+/// The databases, as one thread has them.
 pub(crate) struct Store {
     db: halite::Database,
     databases: Vec<Database>,
-    /// For each number that clients select, the index in `databases`.
-    order: Vec<usize>,
+    /// By partition: those that are here.
+    parts: Vec<Option<Part>>,
     settings: KeySpace,
     batch: halite::Batch,
     overlay: Option<Overlay>,
-    watches: Watches,
-    unsynced: bool,
     /// The time that all of a request sees, in milliseconds since 1970.
     pub(crate) now_ms: u64,
-    /// Keys changed since the start.
+    /// Keys that this thread changed since the start.
     pub(crate) changes: u64,
-    /// Keys expired since the start.
+    /// Keys that expired here since the start.
     pub(crate) expired: u64,
 }
 
+/// Where a key is.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    /// The number of the partition.
+    partition: usize,
+    /// The index of the database's key spaces.
+    place: usize,
+}
+
 impl Store {
-    /// Opens `count` databases, and reads the deadlines of their keys.
+    /// Opens `count` databases, and reads the deadlines of their keys. All parts are here.
     pub(crate) fn open(db: halite::Database, count: usize) -> Result<Self> {
         let settings = db.key_space("server")?;
         let order = match settings.get(order::KEY)? {
@@ -68,30 +82,84 @@ impl Store {
             None => (0..count).collect(),
         };
         let databases = (0..order.len()).map(|number| Database::open(&db, number));
+        let databases: Vec<_> = databases.collect::<Result<_>>()?;
+        let parts = Part::open_all(&db, &databases, &order)?;
         Ok(Self {
-            databases: databases.collect::<Result<_>>()?,
             batch: db.batch(),
-            watches: Watches::new(order.len()),
             db,
-            order,
+            databases,
+            parts,
             settings,
             overlay: None,
-            unsynced: false,
             now_ms: 0,
             changes: 0,
             expired: 0,
         })
     }
 
+    /// A store on the same databases, for another thread. No part is there.
+    pub(crate) fn sibling(&self) -> Self {
+        Self {
+            db: self.db.clone(),
+            databases: self.databases.clone(),
+            parts: self.parts.iter().map(|_| None).collect(),
+            settings: self.settings.clone(),
+            batch: self.db.batch(),
+            overlay: None,
+            now_ms: self.now_ms,
+            changes: 0,
+            expired: 0,
+        }
+    }
+
+    /// The number of partitions.
+    #[inline]
+    pub(crate) fn partitions(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The partition that has `key`, in any database.
+    #[inline]
+    pub(crate) fn partition_of(&self, key: &[u8]) -> usize {
+        if self.parts.len() == 1 { 0 } else { self.db.partition_of(key) }
+    }
+
+    /// The partitions whose parts are here.
+    pub(crate) fn here(&self) -> PartitionSet {
+        let mut here = PartitionSet::EMPTY;
+        self.parts.iter().flatten().for_each(|part| here.insert(part.number));
+        here
+    }
+
+    /// Gives parts away.
+    pub(crate) fn take(&mut self, wanted: PartitionSet) -> Vec<Part> {
+        wanted.iter().filter_map(|number| self.parts[number].take()).collect()
+    }
+
+    /// Takes parts in.
+    pub(crate) fn bring(&mut self, parts: Vec<Part>) {
+        for part in parts {
+            let number = part.number;
+            debug_assert!(self.parts[number].is_none(), "there is one part of a partition");
+            self.parts[number] = Some(part);
+        }
+    }
+
+    /// A part that is here.
+    #[inline]
+    pub(crate) fn part_mut(&mut self, partition: usize) -> &mut Part {
+        self.parts[partition].as_mut().expect("a command runs where the parts of its keys are")
+    }
+
     /// The value of `key`, unless it has expired.
     #[inline]
     pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Bytes>> {
-        let place = self.place(db);
-        if self.is_due(place, key) {
-            self.expire(db, place, key)?;
+        let spot = self.spot(db, key);
+        if self.is_due(spot, key) {
+            self.expire(db, spot, key)?;
             return Ok(None);
         }
-        self.value(place, key)
+        self.value(spot, key)
     }
 
     /// Whether `key` has a value.
@@ -101,7 +169,7 @@ impl Store {
 
     /// When `key`, which has a value, expires: milliseconds since 1970.
     pub(crate) fn deadline(&self, db: usize, key: &[u8]) -> Option<u64> {
-        self.deadline_at(self.place(db), key)
+        self.deadline_at(self.spot(db, key), key)
     }
 
     /// Sets the value of `key`, and its deadline.
@@ -113,8 +181,8 @@ impl Store {
         value: &[u8],
         deadline: NewDeadline,
     ) -> Result<()> {
-        let place = self.place(db);
-        let old = self.deadline_at(place, key);
+        let spot = self.spot(db, key);
+        let old = self.deadline_at(spot, key);
         let new = match deadline {
             NewDeadline::Keep => old,
             NewDeadline::Clear => None,
@@ -122,18 +190,18 @@ impl Store {
         };
         if let Some(overlay) = &mut self.overlay {
             check_lengths(key, value)?;
-            overlay.put(place, key, value, new);
+            overlay.put(spot.place, key, value, new);
         } else if old == new {
-            let values = &self.databases[place].values;
+            let values = &self.databases[spot.place].values;
             values.put_with(key, value, Durability::Deferred)?;
         } else {
-            let database = &mut self.databases[place];
+            let database = &self.databases[spot.place];
             self.batch.put(&database.values, key, value);
             database.batch_deadline(&mut self.batch, key, new);
             self.batch.commit_and_clear(Durability::Deferred)?;
-            database.deadlines.set(key, new);
+            self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
-        self.changed(db, key);
+        self.changed(db, spot.partition, key);
         Ok(())
     }
 
@@ -141,31 +209,30 @@ impl Store {
     pub(crate) fn remove(&mut self, db: usize, key: &[u8]) -> Result<bool> {
         let exists = self.contains(db, key)?;
         if exists {
-            self.erase(db, self.place(db), key)?;
+            self.erase(db, self.spot(db, key), key)?;
         }
         Ok(exists)
     }
 
     /// Sets when `key`, which has a value, expires.
     pub(crate) fn set_deadline(&mut self, db: usize, key: &[u8], new: Option<u64>) -> Result<()> {
-        let place = self.place(db);
+        let spot = self.spot(db, key);
         if let Some(overlay) = &mut self.overlay {
-            overlay.set_deadline(place, key, new);
+            overlay.set_deadline(spot.place, key, new);
         } else {
-            let database = &mut self.databases[place];
-            database.batch_deadline(&mut self.batch, key, new);
+            self.databases[spot.place].batch_deadline(&mut self.batch, key, new);
             self.batch.commit_and_clear(Durability::Deferred)?;
-            database.deadlines.set(key, new);
+            self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
-        self.changed(db, key);
+        self.changed(db, spot.partition, key);
         Ok(())
     }
 
-    /// Removes everything from some databases.
+    /// Removes everything from some databases. All parts are here.
     pub(crate) fn flush(&mut self, dbs: std::ops::Range<usize>) -> Result<()> {
         for db in dbs.clone() {
             let place = self.place(db);
-            self.touch_watched(db, |store, key| store.has_value(place, key))?;
+            self.touch_watched(db, |store, key| store.has_value(store.spot_at(place, key), key))?;
             self.changes += self.len(db)?;
         }
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
@@ -185,17 +252,20 @@ impl Store {
         }
         full.iter().for_each(|&place| self.databases[place].batch_clear(&mut self.batch));
         self.batch.commit_and_clear(Durability::Deferred)?;
-        self.unsynced = true;
-        full.iter().for_each(|&place| self.databases[place].deadlines.clear());
+        for part in self.parts.iter_mut().flatten() {
+            part.unsynced = true;
+            full.iter().for_each(|&place| part.deadlines[place].clear());
+        }
         Ok(())
     }
 
-    /// Exchanges two databases.
+    /// Exchanges two databases. All parts are here.
     pub(crate) fn swap(&mut self, a: usize, b: usize) -> Result<()> {
         let (place_a, place_b) = (self.place(a), self.place(b));
         for db in [a, b] {
             self.touch_watched(db, |store, key| {
-                Ok(store.has_value(place_a, key)? || store.has_value(place_b, key)?)
+                let (a, b) = (store.spot_at(place_a, key), store.spot_at(place_b, key));
+                Ok(store.has_value(a, key)? || store.has_value(b, key)?)
             })?;
         }
         let mut order = self.order_now().to_vec();
@@ -205,10 +275,9 @@ impl Store {
         } else {
             let record = order::encode(&order);
             self.settings.put_with(order::KEY, record, Durability::Deferred)?;
-            self.order = order;
+            self.set_order(&order);
         }
         self.changes += 1;
-        self.unsynced = true;
         Ok(())
     }
 
@@ -228,7 +297,8 @@ impl Store {
         self.overlay = None;
     }
 
-    /// Makes what changed since [`Store::begin`] happen; if that fails, nothing of it does.
+    /// Makes what changed since [`Store::begin`] happen; if that fails, nothing of it does. What
+    /// concerns several partitions is durable then.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let Some(overlay) = self.overlay.take() else { return Ok(()) };
         for (&place, changes) in &overlay.databases {
@@ -242,7 +312,8 @@ impl Store {
                     Value::Put(value) => self.batch.put(&database.values, key, value),
                     Value::Removed => self.batch.delete(&database.values, key),
                 }
-                let old = if changes.cleared { None } else { database.deadlines.get(key) };
+                let stored = || self.part(self.partition_of(key)).deadlines[place].get(key);
+                let old = if changes.cleared { None } else { stored() };
                 if old != change.deadline {
                     database.batch_deadline(&mut self.batch, key, change.deadline);
                 }
@@ -255,58 +326,72 @@ impl Store {
             return Ok(());
         }
         self.batch.commit_and_clear(Durability::Deferred)?;
-        self.unsynced = true;
         for (place, changes) in overlay.databases {
-            let deadlines = &mut self.databases[place].deadlines;
             if changes.cleared {
-                deadlines.clear();
+                for part in self.parts.iter_mut().flatten() {
+                    part.unsynced = true;
+                    part.deadlines[place].clear();
+                }
             }
             for (key, change) in changes.keys {
-                deadlines.set(&key, change.deadline);
+                let part = self.part_mut(self.partition_of(&key));
+                part.unsynced = true;
+                part.deadlines[place].set(&key, change.deadline);
             }
         }
         if let Some(order) = overlay.order {
-            self.order = order;
+            self.set_order(&order);
         }
         Ok(())
     }
 
-    /// Removes up to `count_max` keys that have expired; returns how many.
+    /// Removes up to `count_max` keys of the parts here that have expired; returns how many.
     pub(crate) fn expire_due(&mut self, count_max: usize) -> Result<usize> {
         let mut count = 0;
-        for place in 0..self.databases.len() {
-            let due = self.databases[place].deadlines.due(self.now_ms, count_max - count);
-            if due.is_empty() {
-                continue;
+        for part in self.parts.iter_mut().flatten() {
+            for (place, database) in self.databases.iter().enumerate() {
+                let due = part.deadlines[place].due(self.now_ms, count_max - count);
+                if due.is_empty() {
+                    continue;
+                }
+                for key in &due {
+                    self.batch.delete(&database.values, key);
+                    self.batch.delete(&database.expires, key);
+                }
+                self.batch.commit_and_clear(Durability::Deferred)?;
+                part.unsynced = true;
+                due.iter().for_each(|key| part.deadlines[place].set(key, None));
+                if let Some(db) = part.order.iter().position(|&at| at == place) {
+                    due.iter().for_each(|key| part.watches.touch(db, key));
+                    self.changes += due.len() as u64;
+                }
+                count += due.len();
             }
-            let database = &mut self.databases[place];
-            for key in &due {
-                self.batch.delete(&database.values, key);
-                self.batch.delete(&database.expires, key);
-            }
-            self.batch.commit_and_clear(Durability::Deferred)?;
-            due.iter().for_each(|key| database.deadlines.set(key, None));
-            if let Some(db) = self.order.iter().position(|&at| at == place) {
-                due.iter().for_each(|key| self.changed(db, key));
-            }
-            count += due.len();
         }
         self.expired += count as u64;
         Ok(count)
     }
 
-    /// Makes all changes durable, if there are any.
+    /// Makes all changes to the parts here durable, if there are any.
     pub(crate) fn sync(&mut self) -> Result<()> {
-        if self.unsynced {
-            self.db.sync()?;
-            self.unsynced = false;
+        for part in self.parts.iter_mut().flatten().filter(|part| part.unsynced) {
+            self.db.sync_partition(part.number)?;
+            part.unsynced = false;
         }
         Ok(())
     }
 
-    /// Whether something changed since the last [`Store::sync`].
+    /// Makes all changes to all partitions durable.
+    pub(crate) fn sync_all(&mut self) -> Result<()> {
+        self.db.sync()?;
+        self.parts.iter_mut().flatten().for_each(|part| part.unsynced = false);
+        Ok(())
+    }
+
+    /// Whether something changed in the parts here since the last [`Store::sync`].
+    #[inline]
     pub(crate) fn is_unsynced(&self) -> bool {
-        self.unsynced
+        self.parts.iter().flatten().any(|part| part.unsynced)
     }
 
     /// What the Halite database holds and has done.
@@ -324,28 +409,59 @@ impl Store {
         self.db.path()
     }
 
-    /// The number of keys that expire, and the mean time they have left, in milliseconds.
-    pub(crate) fn expiring(&self, db: usize) -> (usize, u64) {
-        let deadlines = &self.databases[self.place(db)].deadlines;
-        (deadlines.len(), deadlines.mean().saturating_sub(self.now_ms))
+    /// The number of keys that expire in the parts of `partitions`, which are here, and the sum of
+    /// their deadlines.
+    pub(crate) fn expiring(&self, db: usize, partitions: PartitionSet) -> (usize, u128) {
+        partitions.iter().fold((0, 0), |(len, sum), number| {
+            let part = self.part(number);
+            let deadlines = &part.deadlines[part.order[db]];
+            (len + deadlines.len(), sum + deadlines.sum())
+        })
     }
 
     /// Watches `key`: any change to it from now on shows in [`Store::has_changed`].
     pub(crate) fn watch(&mut self, db: usize, key: &[u8]) -> Result<Watch> {
         // A key that has expired by now is gone already, and its removal no change.
         self.contains(db, key)?;
-        Ok(self.watches.add(db, key))
+        let partition = self.partition_of(key);
+        Ok(self.part_mut(partition).watches.add(db, key))
     }
 
-    /// Ends a watch.
-    pub(crate) fn unwatch(&mut self, watch: &Watch) {
-        self.watches.remove(watch);
+    /// Ends a watch. If its part is elsewhere, the watch comes back.
+    pub(crate) fn unwatch(&mut self, watch: Watch) -> Option<Watch> {
+        let partition = self.partition_of(&watch.key);
+        match &mut self.parts[partition] {
+            Some(part) => {
+                part.watches.remove(&watch);
+                None
+            }
+            None => Some(watch),
+        }
     }
 
     /// Whether the key of `watch` was changed, or has expired, since the watch began.
     pub(crate) fn has_changed(&mut self, watch: &Watch) -> Result<bool> {
         self.contains(watch.db, &watch.key)?;
-        Ok(self.watches.has_changed(watch))
+        Ok(self.part(self.partition_of(&watch.key)).watches.has_changed(watch))
+    }
+
+    #[inline]
+    fn part(&self, partition: usize) -> &Part {
+        self.parts[partition].as_ref().expect("a command runs where the parts of its keys are")
+    }
+
+    /// Where a key of a database is.
+    #[inline]
+    fn spot(&self, db: usize, key: &[u8]) -> Spot {
+        let partition = self.partition_of(key);
+        let changed = self.overlay.as_ref().and_then(|overlay| overlay.order.as_ref());
+        let order = changed.unwrap_or_else(|| &self.part(partition).order);
+        Spot { partition, place: order[db] }
+    }
+
+    #[inline]
+    fn spot_at(&self, place: usize, key: &[u8]) -> Spot {
+        Spot { partition: self.partition_of(key), place }
     }
 
     #[inline]
@@ -353,16 +469,27 @@ impl Store {
         self.order_now()[db]
     }
 
-    #[inline]
     fn order_now(&self) -> &[usize] {
         let changed = self.overlay.as_ref().and_then(|overlay| overlay.order.as_ref());
-        changed.unwrap_or(&self.order)
+        changed.unwrap_or_else(|| {
+            let any = self.parts.iter().flatten().next();
+            &any.expect("a command runs where some part is").order
+        })
+    }
+
+    /// Sets the order in all parts.
+    fn set_order(&mut self, order: &[usize]) {
+        for part in self.parts.iter_mut().flatten() {
+            part.order.copy_from_slice(order);
+            // The record of the order is in one of the partitions.
+            part.unsynced = true;
+        }
     }
 
     /// The value of a key, expired or not.
     #[inline]
-    fn value(&self, place: usize, key: &[u8]) -> Result<Option<Bytes>> {
-        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
+    fn value(&self, spot: Spot, key: &[u8]) -> Result<Option<Bytes>> {
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&spot.place));
         if let Some(changes) = changes {
             match changes.keys.get(key).map(|change| &change.value) {
                 Some(Value::Put(value)) => return Ok(Some(Bytes::from(&value[..]))),
@@ -371,36 +498,39 @@ impl Store {
                 None | Some(Value::Kept) => {}
             }
         }
-        self.databases[place].values.get(key)
+        self.databases[spot.place].values.get(key)
     }
 
     /// Whether a key has a value and has not expired.
-    fn has_value(&self, place: usize, key: &[u8]) -> Result<bool> {
-        Ok(!self.is_due(place, key) && self.value(place, key)?.is_some())
+    fn has_value(&self, spot: Spot, key: &[u8]) -> Result<bool> {
+        Ok(!self.is_due(spot, key) && self.value(spot, key)?.is_some())
     }
 
     #[inline]
-    fn deadline_at(&self, place: usize, key: &[u8]) -> Option<u64> {
-        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
+    fn deadline_at(&self, spot: Spot, key: &[u8]) -> Option<u64> {
+        let stored = || self.part(spot.partition).deadlines[spot.place].get(key);
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&spot.place));
         match changes {
             Some(changes) => match changes.keys.get(key) {
                 Some(change) => change.deadline,
                 None if changes.cleared => None,
-                None => self.databases[place].deadlines.get(key),
+                None => stored(),
             },
-            None => self.databases[place].deadlines.get(key),
+            None => stored(),
         }
     }
 
     #[inline]
-    fn is_due(&self, place: usize, key: &[u8]) -> bool {
-        self.deadline_at(place, key).is_some_and(|deadline| deadline <= self.now_ms)
+    fn is_due(&self, spot: Spot, key: &[u8]) -> bool {
+        self.deadline_at(spot, key).is_some_and(|deadline| deadline <= self.now_ms)
     }
 
     /// Removes a key that is due. If there is no room to say so, it stays, and stays due.
-    fn expire(&mut self, db: usize, place: usize, key: &[u8]) -> Result<()> {
-        match self.erase(db, place, key) {
-            Err(halite::Error::Full { .. }) => self.watches.touch(db, key),
+    fn expire(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
+        match self.erase(db, spot, key) {
+            Err(halite::Error::Full { .. }) => {
+                self.part_mut(spot.partition).watches.touch(db, key);
+            }
             erased => {
                 erased?;
                 self.expired += 1;
@@ -410,31 +540,33 @@ impl Store {
     }
 
     /// Removes a key and its deadline.
-    fn erase(&mut self, db: usize, place: usize, key: &[u8]) -> Result<()> {
+    fn erase(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
+        let Spot { partition, place } = spot;
         if let Some(overlay) = &mut self.overlay {
             overlay.remove(place, key);
         } else {
-            let database = &mut self.databases[place];
-            if database.deadlines.get(key).is_some() {
+            let database = &self.databases[place];
+            if self.part(partition).deadlines[place].get(key).is_some() {
                 self.batch.delete(&database.values, key);
                 self.batch.delete(&database.expires, key);
                 self.batch.commit_and_clear(Durability::Deferred)?;
-                database.deadlines.set(key, None);
+                self.part_mut(partition).deadlines[place].set(key, None);
             } else {
                 database.values.delete_with(key, Durability::Deferred)?;
             }
         }
-        self.changed(db, key);
+        self.changed(db, partition, key);
         Ok(())
     }
 
     /// Notes that a key was changed. A transaction that fails in the end has changed nothing, and
     /// may still make others that watch its keys abort: a client that retries loses nothing.
     #[inline]
-    fn changed(&mut self, db: usize, key: &[u8]) {
-        self.unsynced = true;
+    fn changed(&mut self, db: usize, partition: usize, key: &[u8]) {
         self.changes += 1;
-        self.watches.touch(db, key);
+        let part = self.part_mut(partition);
+        part.unsynced = true;
+        part.watches.touch(db, key);
     }
 
     /// Notes a change to the watched keys of a database for which `is_affected`.
@@ -443,9 +575,11 @@ impl Store {
         db: usize,
         is_affected: impl Fn(&Self, &[u8]) -> Result<bool>,
     ) -> Result<()> {
-        for key in self.watches.keys(db) {
-            if is_affected(self, &key)? {
-                self.watches.touch(db, &key);
+        for number in self.here().iter() {
+            for key in self.part(number).watches.keys(db) {
+                if is_affected(self, &key)? {
+                    self.part_mut(number).watches.touch(db, &key);
+                }
             }
         }
         Ok(())

@@ -3,9 +3,11 @@ use proptest::prelude::*;
 use super::*;
 
 /// A store on a database that only this test has.
-fn store() -> (Store, tempfile::TempDir) {
+fn store(partitions: usize) -> (Store, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let db = halite::Database::open(folder.path().join("data")).unwrap();
+    let builder = halite::Database::builder();
+    let builder = builder.partitioning(halite::Partitioning::Hash(partitions));
+    let db = builder.open(folder.path().join("data")).unwrap();
     (Store::open(db, 3).unwrap(), folder)
 }
 
@@ -69,7 +71,7 @@ fn seen(store: &mut Store) -> Seen {
             keys.push(key.to_vec());
             std::ops::ControlFlow::Continue(())
         };
-        store.walk(db, b"", None, visit).unwrap();
+        store.walk(db, None, b"", None, visit).unwrap();
         assert!(store.len(db).unwrap() >= keys.len() as u64);
         for key in 0..6u8 {
             assert_eq!(store.contains(db, &[key]).unwrap(), keys.contains(&vec![key]));
@@ -87,16 +89,18 @@ fn seen(store: &mut Store) -> Seen {
 
 /// The deadlines in the key spaces and those in memory.
 fn check_deadlines(store: &Store) {
-    for database in &store.databases {
+    for (place, database) in store.databases.iter().enumerate() {
         let mut stored = 0;
         for pair in database.expires.iter().unwrap() {
             let (key, record) = pair.unwrap();
             let at = u64::from_be_bytes(record[..].try_into().unwrap());
-            assert_eq!(database.deadlines.get(&key), Some(at));
+            let part = store.part(store.partition_of(&key));
+            assert_eq!(part.deadlines[place].get(&key), Some(at));
             assert!(database.values.contains_key(&key).unwrap());
             stored += 1;
         }
-        assert_eq!(database.deadlines.len(), stored);
+        let parts = store.parts.iter().flatten();
+        assert_eq!(parts.map(|part| part.deadlines[place].len()).sum::<usize>(), stored);
     }
 }
 
@@ -104,9 +108,9 @@ proptest! {
     #[test]
     fn a_transaction_does_what_its_commands_do_one_by_one(
         before in prop::collection::vec(action(), 0..30),
-        inside in prop::collection::vec(action(), 0..30),
+        inside in prop::collection::vec(action(), 0..30), partitions in 1..4usize,
     ) {
-        let ((mut one_by_one, _a), (mut together, _b)) = (store(), store());
+        let ((mut one_by_one, _a), (mut together, _b)) = (store(partitions), store(partitions));
         for action in &before {
             apply(&mut one_by_one, action);
             apply(&mut together, action);
@@ -130,9 +134,9 @@ proptest! {
     #[test]
     fn a_transaction_that_is_rolled_back_leaves_nothing(
         before in prop::collection::vec(action(), 0..20),
-        inside in prop::collection::vec(action(), 0..20),
+        inside in prop::collection::vec(action(), 0..20), partitions in 1..4usize,
     ) {
-        let (mut store, _folder) = store();
+        let (mut store, _folder) = store(partitions);
         before.iter().for_each(|action| apply(&mut store, action));
         let (then, now_ms) = (seen(&mut store), store.now_ms);
         store.begin();
@@ -146,8 +150,9 @@ proptest! {
     #[test]
     fn collected_keys_are_those_that_nobody_could_see(
         actions in prop::collection::vec(action(), 0..40), limit in 1..4usize,
+        partitions in 1..4usize,
     ) {
-        let (mut store, _folder) = store();
+        let (mut store, _folder) = store(partitions);
         actions.iter().for_each(|action| apply(&mut store, action));
         store.now_ms += 10;
         let mut copy = Store::open(store.db.clone(), 3).unwrap();
@@ -167,8 +172,9 @@ proptest! {
         changed in prop::collection::btree_set(prop::collection::vec(0..3u8, 0..4), 0..10),
         prefix in prop::collection::vec(0..3u8, 0..3),
         after in proptest::option::of(prop::collection::vec(0..3u8, 0..4)),
+        partitions in 1..4usize,
     ) {
-        let (mut store, _folder) = store();
+        let (mut store, _folder) = store(partitions);
         for key in &keys {
             store.put(0, key, b"v", NewDeadline::Clear).unwrap();
         }
@@ -183,12 +189,22 @@ proptest! {
             }
         }
         let mut found = Vec::new();
-        store.walk(0, &prefix, after.as_deref(), |key| {
+        store.walk(0, None, &prefix, after.as_deref(), |key| {
             found.push(key.to_vec());
             std::ops::ControlFlow::Continue(())
         }).unwrap();
         expected.retain(|key| key.starts_with(&prefix));
         expected.retain(|key| after.as_ref().is_none_or(|after| key > after));
-        prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+        prop_assert_eq!(&found, &expected.into_iter().collect::<Vec<_>>());
+        let mut by_partition = Vec::new();
+        for partition in 0..partitions {
+            store.walk(0, Some(partition), &prefix, after.as_deref(), |key| {
+                assert_eq!(store.partition_of(key), partition);
+                by_partition.push(key.to_vec());
+                std::ops::ControlFlow::Continue(())
+            }).unwrap();
+        }
+        by_partition.sort();
+        prop_assert_eq!(found, by_partition);
     }
 }

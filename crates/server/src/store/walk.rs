@@ -10,10 +10,12 @@ use super::{Result, Store};
 
 impl Store {
     /// Visits the keys that begin with `prefix` and are larger than `after`, in order, until
-    /// `visit` breaks. Keys that have expired are passed over.
+    /// `visit` breaks: those of one partition, or of all, which must be here then. Keys that have
+    /// expired are passed over.
     pub(crate) fn walk(
         &self,
         db: usize,
+        partition: Option<usize>,
         prefix: &[u8],
         after: Option<&[u8]>,
         mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
@@ -32,16 +34,24 @@ impl Store {
         let cleared = changes.is_some_and(|changes| changes.cleared);
         let stored = match cleared {
             true => None,
-            false => Some(self.databases[place].values.range::<&[u8]>((start, end))?),
+            false => {
+                let values = &self.databases[place].values;
+                Some(match partition {
+                    Some(number) => values.range_of_partition::<&[u8]>(number, (start, end))?,
+                    None => values.range::<&[u8]>((start, end))?,
+                })
+            }
         };
         let mut stored = stored.into_iter().flatten().peekable();
         let changed = changes.map(|changes| changes.keys.range::<[u8], _>((start, end)));
-        let mut changed = changed.into_iter().flatten().peekable();
+        let is_there = |key: &[u8]| partition.is_none_or(|number| self.partition_of(key) == number);
+        let changed = changed.into_iter().flatten().filter(|(key, _)| is_there(key));
+        let mut changed = changed.peekable();
         loop {
             match next_change(&mut stored, &mut changed) {
                 Some((key, change)) => {
                     if !matches!(change.value, Value::Removed)
-                        && !self.is_due(place, key)
+                        && !self.is_due(self.spot_at(place, key), key)
                         && visit(key).is_break()
                     {
                         return Ok(());
@@ -50,7 +60,7 @@ impl Store {
                 None => {
                     let Some(pair) = stored.next() else { return Ok(()) };
                     let (key, _) = pair?;
-                    if !self.is_due(place, &key) && visit(&key).is_break() {
+                    if !self.is_due(self.spot_at(place, &key), &key) && visit(&key).is_break() {
                         return Ok(());
                     }
                 }
@@ -86,13 +96,13 @@ impl Store {
         for _ in 0..SAMPLES_MAX {
             let sample = self.databases[place].values.sample(random())?;
             let Some(key) = sample else { break };
-            if self.has_value(place, &key)? {
+            if self.has_value(self.spot_at(place, &key), &key)? {
                 return Ok(Some(key.to_vec()));
             }
         }
         // Nearly all keys have expired, or are a transaction's own.
         let mut first = None;
-        self.walk(db, b"", None, |key| {
+        self.walk(db, None, b"", None, |key| {
             first = Some(key.to_vec());
             ControlFlow::Break(())
         })?;

@@ -1,14 +1,52 @@
 //! A server in a thread, and clients that talk to it over TCP.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halite::Database;
+use halite::{Database, Partitioning};
 use halite_server::{Config, Error, Handle, Server};
+
+/// Makes tests of functions: each runs with a server of one thread, of two, and of three.
+macro_rules! on_threads {
+    ($($name:ident)*) => {
+        mod on_one_thread {
+            $(#[test] fn $name() { crate::common::with_threads(1, super::$name) })*
+        }
+        mod on_two_threads {
+            $(#[test] fn $name() { crate::common::with_threads(2, super::$name) })*
+        }
+        mod on_three_threads {
+            $(#[test] fn $name() { crate::common::with_threads(3, super::$name) })*
+        }
+    };
+}
+
+thread_local! {
+    /// The number of threads, and of partitions, of the servers that this test starts.
+    static THREADS: Cell<usize> = const { Cell::new(1) };
+}
+
+/// Runs a test with servers of so many threads.
+pub(crate) fn with_threads(threads: usize, test: fn()) {
+    THREADS.set(threads);
+    test();
+}
+
+/// The number of threads of the servers that this test starts.
+pub(crate) fn threads() -> usize {
+    THREADS.get()
+}
+
+/// Opens a database with a partition for each thread.
+pub(crate) fn open(path: impl AsRef<Path>) -> Database {
+    Database::builder().partitioning(Partitioning::Hash(threads())).open(path).unwrap()
+}
 
 /// How long a test waits for a reply before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +55,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) handle: Handle,
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) db: Database,
     thread: Option<JoinHandle<Result<(), Error>>>,
     _folder: Option<tempfile::TempDir>,
@@ -31,7 +70,7 @@ impl Running {
     /// A server with an empty database, configured by `change`.
     pub(crate) fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let db = Database::open(folder.path().join("data")).unwrap();
+        let db = open(folder.path().join("data"));
         let mut running = Self::on(db, change);
         running._folder = Some(folder);
         running
@@ -44,8 +83,9 @@ impl Running {
         change(&mut config);
         let server = Server::bind(db.clone(), config).unwrap();
         let (addr, handle) = (server.local_addrs()[0], server.handle());
+        let metrics = server.metrics_addr();
         let thread = Some(std::thread::spawn(move || server.run()));
-        Self { addr, handle, db, thread, _folder: None }
+        Self { addr, handle, metrics, db, thread, _folder: None }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -201,4 +241,32 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("{what} did not happen");
+}
+
+/// Scans to the end; `between` runs between the pages.
+pub(crate) fn scan(
+    client: &mut Client,
+    options: &str,
+    mut between: impl FnMut(&mut Client),
+) -> Vec<String> {
+    let (mut cursor, mut keys) = ("0".to_owned(), Vec::new());
+    loop {
+        let reply = client.ask(&format!("SCAN {cursor} {options}"));
+        let (next, page) = page(&reply);
+        keys.extend(page);
+        if next == "0" {
+            return keys;
+        }
+        cursor = next;
+        between(client);
+    }
+}
+
+/// The cursor and the keys of a reply to SCAN.
+pub(crate) fn page(reply: &str) -> (String, Vec<String>) {
+    let inner = reply.strip_prefix("[\"").unwrap_or_else(|| panic!("{reply}"));
+    let (cursor, keys) = inner.split_once("\", [").unwrap();
+    let keys = keys.strip_suffix("]]").unwrap();
+    let keys = keys.split(", ").filter(|key| !key.is_empty());
+    (cursor.to_owned(), keys.map(|key| key.trim_matches('"').to_owned()).collect())
 }

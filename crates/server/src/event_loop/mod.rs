@@ -1,31 +1,39 @@
-//! The event loop: one thread for all clients.
+//! The event loop of a thread.
 //!
 //! A turn of the loop: see which sockets are ready; read from each of them once and execute the
 //! requests that have arrived, whose writes are visible and not yet durable; make all of them
 //! durable at once; then send the replies. So a reply says that a write is durable, and requests
 //! that arrive together, from one client or from many, share one fence.
 //!
+//! With several threads, a turn begins with the messages of the others and ends with those for them:
+//! requests leave before the fence, so that their owners work meanwhile, replies and parts of the
+//! store behind it. A thread that has nothing to do sleeps in the poll, and is woken by whoever
+//! sends it something then.
+//!
 //! Readiness comes as edges: a connection remembers that it may be read from or written to, and is
 //! listed for the next turn as long as there is something to do. A client that does not read its
 //! replies is not read from either.
 
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+mod arrivals;
+mod exchange;
+
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use halite::Domain;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::client::Client;
-use crate::commands::transactions;
+use crate::board::Note;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::{UNSENT_MAX, execute};
+use crate::peers::Peers;
 use crate::service::Service;
-use crate::{Error, SyncPolicy, listener};
+use crate::shared::Shared;
+use crate::{Error, SyncPolicy};
 
 /// How often the loop looks after what no event announces.
 pub(crate) const TICKS_PER_SECOND: u32 = 10;
@@ -47,11 +55,17 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Bytes of a request that has begun for which it has a second more to arrive.
 const BYTES_PER_SECOND_MIN: usize = 16 << 10;
 
-/// All sockets, and the service that they reach.
+/// The sockets of a thread, and the service that they reach.
 pub(crate) struct EventLoop {
     poll: Poll,
+    /// The first thread has them all.
     listeners: Vec<TcpListener>,
     service: Service,
+    shared: Arc<Shared>,
+    /// The other threads, if there are any.
+    peers: Option<Box<Peers>>,
+    /// The thread that the next connection is for.
+    next_thread: usize,
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
     free: Vec<usize>,
@@ -59,7 +73,11 @@ pub(crate) struct EventLoop {
     listed: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
     paused: Vec<usize>,
-    stop: Arc<AtomicBool>,
+    /// Connections whose next request waits for room or for a part, and whether there may be some.
+    stalled: Vec<usize>,
+    must_retry: bool,
+    /// No more requests are read.
+    finishing: bool,
     next_client_id: u64,
     /// Connections may wait that could not be accepted.
     must_accept: bool,
@@ -77,7 +95,7 @@ impl EventLoop {
         poll: Poll,
         mut listeners: Vec<TcpListener>,
         service: Service,
-        stop: Arc<AtomicBool>,
+        peers: Option<Box<Peers>>,
         domain: Domain,
     ) -> Result<Self, Error> {
         for listener in &mut listeners {
@@ -92,12 +110,17 @@ impl EventLoop {
         Ok(Self {
             poll,
             listeners,
+            shared: Arc::clone(&service.shared),
             service,
+            peers,
+            next_thread: 0,
             connections: Vec::new(),
             free: Vec::new(),
             listed: Vec::new(),
             paused: Vec::new(),
-            stop,
+            stalled: Vec::new(),
+            must_retry: false,
+            finishing: false,
             next_client_id: 1,
             must_accept: false,
             must_expire: false,
@@ -111,7 +134,7 @@ impl EventLoop {
     /// Serves clients until somebody stops the server.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.stop.load(Ordering::Acquire) && !self.service.shutdown_asked {
+        while !self.shared.stop.load(Ordering::Acquire) {
             self.wait(&mut events, self.timeout())?;
             self.look_after()?;
             self.turn()?;
@@ -122,10 +145,15 @@ impl EventLoop {
     /// Answers what has arrived, and ends.
     fn finish(mut self, events: &mut Events) -> Result<(), Error> {
         self.listeners.clear();
-        self.service.pause = None;
+        self.service.change(|common| common.pause = None);
         self.resume_paused();
         self.wait(events, Duration::ZERO)?;
         self.turn()?;
+        self.finishing = true;
+        if self.peers.is_some() {
+            self.finish_with_peers(events)?;
+        }
+        self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
         let deadline = Instant::now() + FAREWELL;
         while self.connections.iter().flatten().any(|connection| connection.unsent() > 0) {
@@ -145,9 +173,30 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Goes on until no thread waits for another one.
+    fn finish_with_peers(&mut self, events: &mut Events) -> Result<(), Error> {
+        let mut finished = false;
+        while !self.shared.all_finished() {
+            let waits = |connection: &Connection| {
+                !connection.answers.is_empty() || connection.waits_for != Dispatched::Done
+            };
+            if !finished && !self.connections.iter().flatten().any(|connection| waits(connection)) {
+                finished = true;
+                self.shared.finish();
+                continue;
+            }
+            self.resume_paused();
+            self.wait(events, self.timeout())?;
+            self.turn()?;
+        }
+        Ok(())
+    }
+
     /// How long nothing needs to be done if no socket becomes ready.
     fn timeout(&self) -> Duration {
-        if !self.listed.is_empty() || self.must_expire {
+        let waits = |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound();
+        let must_retry = self.must_retry && self.peers.as_deref().is_some_and(waits);
+        if !self.listed.is_empty() || self.must_expire || must_retry {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -165,7 +214,12 @@ impl EventLoop {
 
     /// Waits for sockets to become ready, and lists their connections.
     fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<(), Error> {
-        match self.poll.poll(events, Some(timeout)) {
+        let may_sleep = self.peers.as_ref().is_none_or(|peers| peers.mailbox.fall_asleep());
+        let polled = self.poll.poll(events, Some(if may_sleep { timeout } else { Duration::ZERO }));
+        if let Some(peers) = &self.peers {
+            peers.mailbox.wake_up();
+        }
+        match polled {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
             Err(source) => return Err(Error::Io { action: "wait for clients", source }),
             Ok(()) => {}
@@ -202,11 +256,25 @@ impl EventLoop {
 
     /// Serves the listed connections, makes what they wrote durable, and answers them.
     fn turn(&mut self) -> Result<(), Error> {
+        self.service.refresh();
+        if self.peers.is_some() {
+            self.receive();
+        }
         let served = std::mem::take(&mut self.listed);
         for &place in &served {
             self.serve(place);
         }
+        if let Some(peers) = &mut self.peers {
+            self.must_retry |= peers.send_requests(&mut self.service);
+            self.must_retry |= std::mem::take(&mut peers.lender.freed);
+        }
         self.sync()?;
+        if self.service.some_killed {
+            self.close_killed();
+        }
+        if self.peers.is_some() {
+            self.send();
+        }
         for &place in &served {
             self.answer(place);
         }
@@ -224,15 +292,27 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Lets a connection go on, if this is what it waits for.
+    fn resume(&mut self, place: usize, waits_for: Dispatched) {
+        if let Some(connection) = &mut self.connections[place]
+            && connection.waits_for == waits_for
+        {
+            connection.waits_for = Dispatched::Done;
+            self.list(place);
+        }
+    }
+
     /// Reads from a connection once and executes the requests that have arrived.
     fn serve(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
+        self.service.refresh();
         let Some(mut client) = self.service.clients.take_out(place) else { return };
         let wants_more = !client.closing
             && !client.killed
             && !connection.has_requests
-            && connection.unsent() < UNSENT_MAX;
+            && !self.finishing
+            && connection.backlog() < UNSENT_MAX;
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
@@ -244,10 +324,15 @@ impl EventLoop {
                 Err(_) => client.killed = true,
             }
         }
-        if connection.has_requests && !client.killed {
-            let dispatched = execute(&mut self.service, connection, &mut client);
-            if dispatched == Dispatched::Paused {
-                self.paused.push(place);
+        let can_go_on = connection.waits_for == Dispatched::Done;
+        if connection.has_requests && can_go_on && !client.killed {
+            let peers = self.peers.as_deref_mut();
+            let dispatched = execute(&mut self.service, peers, place, connection, &mut client);
+            connection.waits_for = dispatched;
+            match dispatched {
+                Dispatched::Paused => self.paused.push(place),
+                Dispatched::Stalled => self.stalled.push(place),
+                Dispatched::Done | Dispatched::Unanswered | Dispatched::Away => {}
             }
         }
         if connection.ended && !connection.has_requests {
@@ -285,98 +370,26 @@ impl EventLoop {
             Err(_) => client.killed = true,
         }
         client.buffers.output_len = connection.unsent();
-        if client.killed || client.closing && connection.unsent() == 0 {
+        let is_answered = connection.unsent() == 0 && connection.answers.is_empty();
+        if client.killed || client.closing && is_answered {
             connection.drain();
             self.close(place);
             return;
         }
         let can_send = connection.unsent() > 0 && connection.writable;
-        let can_execute = connection.unsent() < UNSENT_MAX
+        let can_execute = connection.backlog() < UNSENT_MAX
             && !client.closing
-            && (connection.has_requests || connection.readable)
-            && !self.paused.contains(&place);
+            && (connection.has_requests || connection.readable && !self.finishing)
+            && connection.waits_for == Dispatched::Done;
         if can_send || can_execute {
             self.list(place);
         }
     }
 
-    fn close(&mut self, place: usize) {
-        if let Some(mut client) = self.service.clients.remove(place) {
-            transactions::leave(&mut self.service, &mut client);
-        }
-        if let Some(mut connection) = self.connections[place].take() {
-            // Closing the socket removes it from the poll too; this only says so.
-            let _ = self.poll.registry().deregister(&mut connection.socket);
-            self.free.push(place);
-        }
-        self.paused.retain(|&paused| paused != place);
-    }
-
-    fn close_killed(&mut self) {
-        self.service.some_killed = false;
-        let clients = self.service.clients.iter_mut();
-        let killed: Vec<_> =
-            clients.filter(|(_, client)| client.killed).map(|(place, _)| place).collect();
-        killed.into_iter().for_each(|place| self.close(place));
-    }
-
     fn resume_paused(&mut self) {
         for place in std::mem::take(&mut self.paused) {
-            self.list(place);
+            self.resume(place, Dispatched::Paused);
         }
-    }
-
-    /// Accepts the connections that wait, as many as there may be.
-    fn accept(&mut self) {
-        self.must_accept = false;
-        for index in 0..self.listeners.len() {
-            loop {
-                match self.listeners[index].accept() {
-                    Ok((socket, addr)) => self.welcome(socket, addr),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                        ) => {}
-                    // No more files, or no memory: try again at the next tick.
-                    Err(_) => {
-                        self.must_accept = true;
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, mut socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
-        self.service.counters.connections += 1;
-        if self.service.clients.len() >= self.service.settings.client_count_max {
-            self.service.counters.connections_rejected += 1;
-            let _ = socket.write(b"-ERR max number of clients reached\r\n");
-            return;
-        }
-        // A connection without these options works too.
-        let _ = socket.set_nodelay(true);
-        if let Some(idle) = self.service.settings.tcp_keepalive {
-            let _ = listener::keep_alive(&socket, idle);
-        }
-        let Ok(laddr) = socket.local_addr() else { return };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.connections.push(None);
-            self.connections.len() - 1
-        });
-        let token = Token(FIRST_CONNECTION.0 + place);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut socket, token, interest).is_err() {
-            self.free.push(place);
-            return;
-        }
-        let fd = socket.as_raw_fd();
-        let client = Client::new(self.next_client_id, addr, laddr, fd, self.service.now);
-        self.next_client_id += 1;
-        self.service.clients.insert(place, client);
-        self.connections[place] = Some(Box::new(Connection::new(socket)));
     }
 
     /// Does what no event announces.
@@ -395,6 +408,16 @@ impl EventLoop {
             return Ok(());
         }
         self.ticked_at = self.service.now;
+        let service = &self.service;
+        self.shared.board.write(
+            service.thread,
+            Note {
+                counters: service.counters,
+                clients: service.clients.iter().count() as u64,
+                expired: service.store.expired,
+                changes: service.store.changes,
+            },
+        );
         self.ticks = self.ticks.wrapping_add(1);
         if self.must_accept {
             self.accept();
@@ -418,7 +441,8 @@ impl EventLoop {
                 client.buffers.output_capacity = connection.output.capacity();
             }
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
-            if idle && !self.paused.contains(&place) || is_late(&self.service, place, connection) {
+            let waits = connection.waits_for != Dispatched::Done || !connection.answers.is_empty();
+            if idle && !waits || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }

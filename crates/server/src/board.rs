@@ -1,0 +1,34 @@
+//! Where each thread writes down how it is, for those who are no thread of the server.
+
+use std::sync::Mutex;
+
+use crate::service::Counters;
+use crate::shared::lock;
+
+/// The last notes of all threads. A thread writes its own at each tick; nobody else but a reader of
+/// the metrics ever locks them.
+pub(crate) struct Board(Vec<Mutex<Note>>);
+
+/// How a thread is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Note {
+    pub(crate) counters: Counters,
+    pub(crate) clients: u64,
+    pub(crate) expired: u64,
+    pub(crate) changes: u64,
+}
+
+impl Board {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| Mutex::default()).collect())
+    }
+
+    pub(crate) fn write(&self, thread: usize, note: Note) {
+        *lock(&self.0[thread]) = note;
+    }
+
+    /// The notes by thread.
+    pub(crate) fn read(&self) -> Vec<Note> {
+        self.0.iter().map(|note| *lock(note)).collect()
+    }
+}

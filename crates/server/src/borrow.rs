@@ -1,0 +1,443 @@
+//! Borrowing the parts of other threads.
+//!
+//! A command on keys of several threads is an [`Errand`]: its thread borrows the parts, executes the
+//! command as if it were alone, and gives them back when everything is durable. Parts are asked for
+//! thread by thread in ascending order, the own ones included, and a [`Lender`] serves those who ask
+//! in the order in which they came. So of all errands that wait, the one that waits for the highest
+//! thread waits for nobody who waits: there is no deadlock.
+//!
+//! A command that needs no more than an errand of its thread that is under way goes along with it. And
+//! what is borrowed stays until the end of the turn, for whatever else needs it: so many commands
+//! share a loan where many come.
+//!
+//! A thread lends at the end of its turn, behind the fence: what a borrower reads is durable.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::mailbox::Mailbox;
+use crate::message::Message;
+use crate::partition_set::PartitionSet;
+use crate::report::Report;
+use crate::service::Service;
+use crate::store::{Part, Store};
+
+/// What a command needs that is not here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Needs {
+    pub(crate) parts: PartitionSet,
+    /// Every thread tells how it is.
+    pub(crate) reports: bool,
+    /// And who its clients are.
+    pub(crate) clients: bool,
+}
+
+/// Commands that wait for parts, or one that waits for reports too.
+struct Errand {
+    /// The places of the connections.
+    places: Vec<usize>,
+    needs: Needs,
+    /// The threads below this one were asked.
+    next: usize,
+    /// The parts that it has got.
+    held: PartitionSet,
+    /// Reports that have not come.
+    missing: usize,
+    reports: Vec<Report>,
+    complete: bool,
+}
+
+/// Somebody who wants this thread's parts, or a report on it.
+struct Wish {
+    thread: usize,
+    errand: u64,
+    parts: PartitionSet,
+    /// A report is wanted instead of the parts, with the clients or without.
+    report: Option<bool>,
+}
+
+/// The errands of a thread, and what it lends.
+pub(crate) struct Lender {
+    /// By partition: the thread that it belongs to.
+    homes: Vec<usize>,
+    own: PartitionSet,
+    /// Own parts that are here and that no errand has.
+    free: PartitionSet,
+    wishes: VecDeque<Wish>,
+    errands: HashMap<u64, Errand>,
+    next_errand: u64,
+    /// The last errand for parts alone: others may go along with it.
+    last_errand: Option<u64>,
+    /// Connections whose errand has all that it needs.
+    pub(crate) completed: Vec<usize>,
+    /// Borrowed parts that go back at the end of the turn.
+    returning: PartitionSet,
+    /// Own parts have become free: whoever waits for one may go on.
+    pub(crate) freed: bool,
+}
+
+impl Lender {
+    /// The lender of thread `me`, whose own parts are all here.
+    pub(crate) fn new(homes: Vec<usize>, me: usize) -> Self {
+        let mut own = PartitionSet::EMPTY;
+        let numbers = homes.iter().enumerate().filter(|(_, home)| **home == me);
+        numbers.for_each(|(number, _)| own.insert(number));
+        Self {
+            homes,
+            own,
+            free: own,
+            wishes: VecDeque::new(),
+            errands: HashMap::new(),
+            next_errand: 0,
+            last_errand: None,
+            completed: Vec::new(),
+            returning: PartitionSet::EMPTY,
+            freed: false,
+        }
+    }
+
+    /// The parts of this thread.
+    pub(crate) fn own(&self) -> PartitionSet {
+        self.own
+    }
+
+    /// The parts that commands can use without asking.
+    #[inline]
+    pub(crate) fn free(&self) -> PartitionSet {
+        self.free
+    }
+
+    /// The parts that a connection can use without asking that waits for no reply: those that were
+    /// borrowed and go back at the end of the turn, too.
+    pub(crate) fn usable(&self) -> PartitionSet {
+        self.free.or(self.returning)
+    }
+
+    /// The thread that all of some parts belong to.
+    #[inline]
+    pub(crate) fn home(&self, parts: PartitionSet) -> Option<usize> {
+        let mut homes = parts.iter().map(|number| self.homes[number]);
+        let first = homes.next()?;
+        homes.all(|home| home == first).then_some(first)
+    }
+
+    /// The thread that a partition belongs to.
+    pub(crate) fn home_of(&self, partition: usize) -> usize {
+        self.homes[partition]
+    }
+
+    fn of_thread(&self, thread: usize) -> PartitionSet {
+        let mut parts = PartitionSet::EMPTY;
+        let numbers = self.homes.iter().enumerate().filter(|(_, home)| **home == thread);
+        numbers.for_each(|(number, _)| parts.insert(number));
+        parts
+    }
+
+    /// Begins an errand for the connection at `place`, or lets it go along with one, and returns its
+    /// number.
+    pub(crate) fn begin(&mut self, mailbox: &mut Mailbox, place: usize, needs: Needs) -> u64 {
+        if let Some(number) = self.last_errand.filter(|_| !needs.reports)
+            && let Some(errand) = self.errands.get_mut(&number)
+            && !errand.complete
+            && needs.parts.is_within(errand.needs.parts)
+        {
+            errand.places.push(place);
+            return number;
+        }
+        let number = self.next_errand;
+        self.next_errand += 1;
+        if !needs.reports {
+            self.last_errand = Some(number);
+        }
+        let missing = if needs.reports { mailbox.threads() - 1 } else { 0 };
+        self.errands.insert(
+            number,
+            Errand {
+                places: vec![place],
+                needs,
+                next: 0,
+                held: PartitionSet::EMPTY,
+                missing,
+                reports: Vec::new(),
+                complete: false,
+            },
+        );
+        if needs.reports {
+            mailbox.others().for_each(|to| {
+                mailbox.send(to, Message::Inquire { errand: number, clients: needs.clients })
+            });
+        }
+        self.advance(mailbox, number);
+        number
+    }
+
+    /// Asks for what an errand needs next.
+    fn advance(&mut self, mailbox: &mut Mailbox, number: u64) {
+        let me = mailbox.me();
+        loop {
+            let Some(errand) = self.errands.get(&number) else { return };
+            // Reports first: nothing is held while they are waited for.
+            if errand.missing > 0 {
+                return;
+            }
+            let (next, needed) = (errand.next, errand.needs.parts);
+            let of_thread = |thread| needed.and(self.of_thread(thread));
+            let found = (next..mailbox.threads()).find(|&thread| !of_thread(thread).is_empty());
+            let parts = found.map_or(PartitionSet::EMPTY, of_thread);
+            let can_take = self.wishes.is_empty() && parts.is_within(self.free);
+            let Some(errand) = self.errands.get_mut(&number) else { return };
+            match found {
+                None => {
+                    errand.complete = true;
+                    self.completed.extend(&errand.places);
+                    if errand.places.is_empty() {
+                        self.release(number);
+                    }
+                    return;
+                }
+                Some(thread) => errand.next = thread + 1,
+            }
+            if found != Some(me) {
+                let to = found.unwrap_or(me);
+                mailbox.send(to, Message::Ask { errand: number, parts });
+                return;
+            }
+            if !can_take {
+                self.wishes.push_back(Wish { thread: me, errand: number, parts, report: None });
+                return;
+            }
+            errand.held = errand.held.or(parts);
+            self.free = self.free.without(parts);
+        }
+    }
+
+    /// Whether an errand has all that it needs.
+    pub(crate) fn is_complete(&self, number: u64) -> bool {
+        self.errands.get(&number).is_some_and(|errand| errand.complete)
+    }
+
+    /// The reports that an errand has got.
+    pub(crate) fn take_reports(&mut self, number: u64) -> Vec<Report> {
+        self.errands
+            .get_mut(&number)
+            .map_or(Vec::new(), |errand| std::mem::take(&mut errand.reports))
+    }
+
+    /// Ends an errand for the connection at `place`. If it was the last one, what is borrowed goes back
+    /// at the end of the turn.
+    pub(crate) fn finish(&mut self, number: u64, place: usize) {
+        let Some(errand) = self.errands.get_mut(&number) else { return };
+        errand.places.retain(|&other| other != place);
+        if errand.places.is_empty() && errand.complete {
+            self.release(number);
+        }
+    }
+
+    fn release(&mut self, number: u64) {
+        let Some(errand) = self.errands.remove(&number) else { return };
+        self.free = self.free.or(errand.held.and(self.own));
+        self.freed = true;
+        self.returning = self.returning.or(errand.held.without(self.own));
+    }
+
+    /// Somebody asks for parts.
+    pub(crate) fn ask(&mut self, thread: usize, errand: u64, parts: PartitionSet) {
+        self.wishes.push_back(Wish { thread, errand, parts, report: None });
+    }
+
+    /// Somebody asks how this thread is.
+    pub(crate) fn inquire(&mut self, thread: usize, errand: u64, clients: bool) {
+        // With its parts: the report is about them too.
+        self.wishes.push_back(Wish { thread, errand, parts: self.own, report: Some(clients) });
+    }
+
+    /// Parts have come for an errand.
+    pub(crate) fn lent(
+        &mut self,
+        mailbox: &mut Mailbox,
+        store: &mut Store,
+        number: u64,
+        parts: Vec<Part>,
+    ) {
+        if let Some(errand) = self.errands.get_mut(&number) {
+            parts.iter().for_each(|part| errand.held.insert(part.number()));
+        }
+        store.bring(parts);
+        self.advance(mailbox, number);
+    }
+
+    /// A report has come for an errand.
+    pub(crate) fn told(&mut self, mailbox: &mut Mailbox, number: u64, report: Report) {
+        if let Some(errand) = self.errands.get_mut(&number) {
+            errand.missing -= 1;
+            errand.reports.push(report);
+        }
+        self.advance(mailbox, number);
+    }
+
+    /// Own parts have come back.
+    pub(crate) fn returned(&mut self, store: &mut Store, parts: Vec<Part>) {
+        parts.iter().for_each(|part| self.free.insert(part.number()));
+        store.bring(parts);
+    }
+
+    /// Gives back what is borrowed and not needed any more.
+    pub(crate) fn give_back(&mut self, mailbox: &mut Mailbox, store: &mut Store) {
+        if self.returning.is_empty() {
+            return;
+        }
+        for thread in mailbox.others() {
+            let parts = self.returning.and(self.of_thread(thread));
+            if !parts.is_empty() {
+                mailbox.send(thread, Message::Return(store.take(parts)));
+            }
+        }
+        self.returning = PartitionSet::EMPTY;
+    }
+
+    /// Gives those who ask what they ask for, in their order, as far as it is here.
+    pub(crate) fn lend(&mut self, mailbox: &mut Mailbox, service: &mut Service) {
+        while let Some(wish) = self.wishes.pop_front_if(|wish| wish.parts.is_within(self.free)) {
+            let Wish { thread, errand, parts, report } = wish;
+            if let Some(clients) = report {
+                let report = Box::new(Report::of(service, self.own, clients));
+                mailbox.send(thread, Message::Tell { errand, report });
+                continue;
+            }
+            self.free = self.free.without(parts);
+            if thread == mailbox.me() {
+                if let Some(errand) = self.errands.get_mut(&errand) {
+                    errand.held = errand.held.or(parts);
+                }
+                self.advance(mailbox, errand);
+            } else {
+                service.counters.parts_lent += parts.len() as u64;
+                mailbox.send(thread, Message::Lend { errand, parts: service.store.take(parts) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mio::{Poll, Token, Waker};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Config;
+    use crate::mailbox::Bell;
+    use crate::settings::Settings;
+    use crate::shared::Shared;
+
+    /// A thread without sockets.
+    struct Thread {
+        mailbox: Mailbox,
+        lender: Lender,
+        service: Service,
+        /// The errands under way, whose each is, and what it needs.
+        errands: Vec<(u64, usize, PartitionSet)>,
+    }
+
+    impl Thread {
+        /// Takes all messages.
+        fn receive(&mut self) {
+            let Self { mailbox, lender, service, .. } = self;
+            for from in mailbox.others() {
+                while let Some(message) = mailbox.receive(from) {
+                    match message {
+                        Message::Ask { errand, parts } => lender.ask(from, errand, parts),
+                        Message::Lend { errand, parts } => {
+                            lender.lent(mailbox, &mut service.store, errand, parts);
+                        }
+                        Message::Return(parts) => lender.returned(&mut service.store, parts),
+                        Message::Inquire { errand, clients } => {
+                            lender.inquire(from, errand, clients);
+                        }
+                        Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
+                        _ => unreachable!("nobody sends anything else"),
+                    }
+                }
+            }
+        }
+
+        /// Executes the errands that are complete, and ends the turn.
+        fn turn(&mut self) {
+            self.receive();
+            let Self { mailbox, lender, service, errands } = self;
+            errands.retain(|(number, place, parts)| {
+                if !lender.is_complete(*number) {
+                    return true;
+                }
+                assert!(parts.is_within(service.store.here()), "an errand has what it needs");
+                lender.finish(*number, *place);
+                false
+            });
+            assert!(lender.free().is_within(service.store.here()), "what is free is here");
+            lender.lend(mailbox, service);
+            lender.give_back(mailbox, &mut service.store);
+            mailbox.flush();
+        }
+    }
+
+    fn threads(count: usize, partitions: usize) -> (Vec<Thread>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let partitioning = halite::Partitioning::Hash(partitions);
+        let builder = halite::Database::builder().partitioning(partitioning);
+        let db = builder.open(folder.path().join("data")).unwrap();
+        let bells: Vec<_> = (0..count)
+            .map(|_| Bell::new(Waker::new(Poll::new().unwrap().registry(), Token(0)).unwrap()))
+            .collect();
+        let bells: Arc<[Bell]> = bells.into();
+        let settings = Settings::new(&Config::default(), 0);
+        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells)));
+        let mut all = Store::open(db, 16).unwrap();
+        let homes: Vec<_> = (0..partitions).map(|partition| partition % count).collect();
+        let threads = Mailbox::all(&bells).into_iter().enumerate().map(|(me, mailbox)| {
+            let lender = Lender::new(homes.clone(), me);
+            let mut store = all.sibling();
+            store.bring(all.take(lender.own()));
+            let service = Service::new(store, Arc::clone(&shared), me, "");
+            Thread { mailbox, lender, service, errands: Vec::new() }
+        });
+        (threads.collect(), folder)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+        #[test]
+        fn every_errand_gets_what_it_needs_in_any_order_of_turns(
+            (count, partitions) in (2..5usize, 4..7usize),
+            steps in prop::collection::vec((any::<prop::sample::Index>(), 0..64u32, 0..8u8), 1..300),
+        ) {
+            let (mut threads, _folder) = threads(count, partitions);
+            for (place, (which, parts, kind)) in steps.into_iter().enumerate() {
+                let thread = &mut threads[which.index(count)];
+                let mut needs = Needs { reports: kind == 0, ..Needs::default() };
+                let numbers = (0..partitions).filter(|number| parts >> number & 1 == 1);
+                numbers.for_each(|number| needs.parts.insert(number));
+                match kind {
+                    0..4 => {
+                        let number = thread.lender.begin(&mut thread.mailbox, place, needs);
+                        match parts {
+                            // The connection goes at once.
+                            60.. => thread.lender.finish(number, place),
+                            _ => thread.errands.push((number, place, needs.parts)),
+                        }
+                    }
+                    _ => thread.turn(),
+                }
+            }
+            for _ in 0..10_000 {
+                threads.iter_mut().for_each(Thread::turn);
+                let is_done = |thread: &Thread| {
+                    thread.lender.errands.is_empty() && thread.lender.free == thread.lender.own
+                };
+                if threads.iter().all(is_done) {
+                    return Ok(());
+                }
+            }
+            prop_assert!(false, "some errand waits for ever");
+        }
+    }
+}

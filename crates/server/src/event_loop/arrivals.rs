@@ -1,0 +1,118 @@
+//! Connections that come and go.
+
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+
+use mio::{Interest, Token};
+
+use super::{EventLoop, FIRST_CONNECTION};
+use crate::client::Client;
+use crate::commands::transactions;
+use crate::connection::Connection;
+use crate::listener;
+use crate::message::{Arrival, Message};
+
+impl EventLoop {
+    /// Accepts the connections that wait, as many as there may be.
+    pub(super) fn accept(&mut self) {
+        self.must_accept = false;
+        for index in 0..self.listeners.len() {
+            loop {
+                match self.listeners[index].accept() {
+                    Ok((socket, addr)) => self.welcome(socket, addr),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                        ) => {}
+                    // No more files, or no memory: try again at the next tick.
+                    Err(_) => {
+                        self.must_accept = true;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
+        self.service.counters.connections += 1;
+        let clients = self.shared.clients.load(Ordering::Relaxed);
+        if clients >= self.service.settings.client_count_max {
+            self.service.counters.connections_rejected += 1;
+            let _ = socket.write(b"-ERR max number of clients reached\r\n");
+            return;
+        }
+        // A connection without these options works too.
+        let _ = socket.set_nodelay(true);
+        if let Some(idle) = self.service.settings.tcp_keepalive {
+            let _ = listener::keep_alive(&socket, idle);
+        }
+        self.shared.clients.fetch_add(1, Ordering::Relaxed);
+        self.service.refresh();
+        let is_in = self.service.settings.requirepass.is_none();
+        let arrival = Arrival { socket, addr, client_id: self.next_client_id, is_in };
+        self.next_client_id += 1;
+        let thread = self.next_thread;
+        self.next_thread = (thread + 1) % self.shared.threads();
+        match &mut self.peers {
+            Some(peers) if thread != self.service.thread => {
+                peers.mailbox.send(thread, Message::Welcome(arrival));
+            }
+            _ => self.adopt(arrival),
+        }
+    }
+
+    /// Serves a connection from now on.
+    pub(super) fn adopt(&mut self, arrival: Arrival) {
+        let Arrival { mut socket, addr, client_id, is_in } = arrival;
+        let Ok(laddr) = socket.local_addr() else {
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let token = Token(FIRST_CONNECTION.0 + place);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().register(&mut socket, token, interest).is_err() {
+            self.free.push(place);
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let fd = socket.as_raw_fd();
+        let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
+        client.authenticated = is_in;
+        self.service.clients.insert(place, client);
+        self.connections[place] = Some(Box::new(Connection::new(socket)));
+    }
+
+    pub(super) fn close(&mut self, place: usize) {
+        if let Some(mut client) = self.service.clients.remove(place) {
+            transactions::leave(&mut self.service, &mut client);
+            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(mut connection) = self.connections[place].take() {
+            if let (Some(number), Some(peers)) = (connection.errand, &mut self.peers) {
+                // If it is under way, it ends once it has what it asked for.
+                peers.lender.finish(number, place);
+            }
+            // Closing the socket removes it from the poll too; this only says so.
+            let _ = self.poll.registry().deregister(&mut connection.socket);
+            self.free.push(place);
+        }
+        self.paused.retain(|&paused| paused != place);
+        self.stalled.retain(|&stalled| stalled != place);
+    }
+
+    pub(super) fn close_killed(&mut self) {
+        self.service.some_killed = false;
+        let clients = self.service.clients.iter_mut();
+        let killed: Vec<_> =
+            clients.filter(|(_, client)| client.killed).map(|(place, _)| place).collect();
+        killed.into_iter().for_each(|place| self.close(place));
+    }
+}

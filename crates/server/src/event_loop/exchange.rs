@@ -1,0 +1,96 @@
+//! The messages of a turn.
+
+use super::EventLoop;
+use crate::dispatch::Dispatched;
+use crate::message::Message;
+use crate::peers::Peers;
+
+impl EventLoop {
+    /// Takes the messages of other threads, and executes their requests.
+    pub(super) fn receive(&mut self) {
+        let Some(mut peers) = self.peers.take() else { return };
+        for from in peers.mailbox.others() {
+            while let Some(message) = peers.mailbox.receive(from) {
+                self.must_retry = true;
+                self.take(&mut peers, from, message);
+            }
+        }
+        peers.execute(&mut self.service);
+        self.peers = Some(peers);
+        self.list_completed();
+        if std::mem::take(&mut self.must_retry) {
+            for place in std::mem::take(&mut self.stalled) {
+                self.resume(place, Dispatched::Stalled);
+            }
+        }
+    }
+
+    fn take(&mut self, peers: &mut Peers, from: usize, message: Message) {
+        let Peers { mailbox, lender, .. } = peers;
+        match message {
+            Message::Requests(packet) => peers.accept(from, packet),
+            Message::Replies(packet) => {
+                for (asker, reply) in packet.answers() {
+                    let client = self.service.clients.get_mut(asker.place);
+                    let Some(client) = client.filter(|client| client.id == asker.client_id) else {
+                        continue;
+                    };
+                    let Some(connection) = &mut self.connections[asker.place] else { continue };
+                    connection.answers.fill(asker.ticket, reply, &mut connection.output);
+                    let len_max = self.service.settings.limits.output_buffer_len_max;
+                    if connection.unsent() > len_max && !client.killed {
+                        self.service.counters.output_limit_disconnections += 1;
+                        client.killed = true;
+                        self.service.some_killed = true;
+                    }
+                    self.resume(asker.place, Dispatched::Unanswered);
+                    self.list(asker.place);
+                }
+                peers.keep(from, packet);
+            }
+            Message::Ask { errand, parts } => lender.ask(from, errand, parts),
+            Message::Lend { errand, parts } => {
+                lender.lent(mailbox, &mut self.service.store, errand, parts);
+            }
+            Message::Return(parts) => lender.returned(&mut self.service.store, parts),
+            Message::Inquire { errand, clients } => lender.inquire(from, errand, clients),
+            Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
+            Message::Kill(ids) => self.service.kill(&ids),
+            Message::Forget(watches) => self.service.forgotten.extend(watches),
+            Message::Welcome(arrival) => self.adopt(arrival),
+        }
+    }
+
+    /// Sends to other threads what waited for the fence.
+    pub(super) fn send(&mut self) {
+        let Some(peers) = &mut self.peers else { return };
+        let service = &mut self.service;
+        peers.send_replies();
+        peers.lender.lend(&mut peers.mailbox, service);
+        peers.lender.give_back(&mut peers.mailbox, &mut service.store);
+        for (thread, id) in service.to_kill.drain(..) {
+            peers.mailbox.send(thread, Message::Kill(vec![id]));
+        }
+        for watch in std::mem::take(&mut service.forgotten) {
+            let home = peers.lender.home_of(service.store.partition_of(&watch.key));
+            if home == service.thread {
+                // It is kept while its part is lent.
+                service.forgotten.extend(service.store.unwatch(watch));
+            } else {
+                peers.mailbox.send(home, Message::Forget(vec![watch]));
+            }
+        }
+        peers.mailbox.flush();
+        service.counters.messages_sent += std::mem::take(&mut peers.mailbox.sent);
+        self.list_completed();
+    }
+
+    /// Lists the connections whose errands have what they need.
+    fn list_completed(&mut self) {
+        let completed =
+            self.peers.as_mut().map(|peers| std::mem::take(&mut peers.lender.completed));
+        for place in completed.into_iter().flatten() {
+            self.resume(place, Dispatched::Away);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A thread's ends of the rings between threads.
+//!
+//! From each thread to each other one there is a bounded ring with one sender and one receiver, so
+//! messages of a pair stay in order and no two threads write one word. What does not fit waits with
+//! its sender, who reads from no connection for that thread meanwhile.
+//!
+//! A thread that is about to sleep says so, and looks at its rings once more; a sender wakes it only
+//! if it says so. Both sides have a sequentially consistent fence between their write and their
+//! read, so at least one of them sees what the other did.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use mio::Waker;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+
+use crate::message::Message;
+
+/// Messages that a ring holds.
+const RING_LEN: usize = 256;
+
+/// How a thread is woken.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    waker: Waker,
+    asleep: AtomicBool,
+}
+
+impl Bell {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self { waker, asleep: AtomicBool::new(false) }
+    }
+
+    /// Wakes the thread, whatever it does.
+    pub(crate) fn ring(&self) {
+        // Should the wake-up fail, the thread looks at its rings at its next tick.
+        let _ = self.waker.wake();
+    }
+}
+
+/// What one thread has of the rings.
+pub(crate) struct Mailbox {
+    /// The thread's own number.
+    me: usize,
+    /// By number of the other thread; none for the own one.
+    boxes: Vec<Option<Rings>>,
+    bells: Arc<[Bell]>,
+    /// Messages sent since the start.
+    pub(crate) sent: u64,
+}
+
+/// The rings between two threads, and what did not fit.
+struct Rings {
+    out: Producer<Message>,
+    waiting: VecDeque<Message>,
+    into: Consumer<Message>,
+    /// Something was sent since the other thread was woken.
+    must_ring: bool,
+}
+
+impl Mailbox {
+    /// The mailboxes of as many threads as there are bells.
+    pub(crate) fn all(bells: &Arc<[Bell]>) -> Vec<Self> {
+        let count = bells.len();
+        let mut outs: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+        let mut intos: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+        for (from, outs) in outs.iter_mut().enumerate() {
+            for (to, intos) in intos.iter_mut().enumerate() {
+                let (out, into) = RingBuffer::new(if from == to { 0 } else { RING_LEN });
+                outs.push(out);
+                intos.push(into);
+            }
+        }
+        let ends = outs.into_iter().zip(intos).enumerate();
+        ends.map(|(me, (outs, intos))| {
+            let boxes = outs.into_iter().zip(intos).enumerate().map(|(other, (out, into))| {
+                let rings = Rings { out, waiting: VecDeque::new(), into, must_ring: false };
+                (other != me).then_some(rings)
+            });
+            Self { me, boxes: boxes.collect(), bells: Arc::clone(bells), sent: 0 }
+        })
+        .collect()
+    }
+
+    /// The thread's own number.
+    pub(crate) fn me(&self) -> usize {
+        self.me
+    }
+
+    /// The number of threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// The numbers of the other threads.
+    pub(crate) fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let me = self.me;
+        (0..self.boxes.len()).filter(move |&other| other != me)
+    }
+
+    /// Sends a message, now or when there is room.
+    pub(crate) fn send(&mut self, to: usize, message: Message) {
+        let rings = self.boxes[to].as_mut().expect("a thread does not write to itself");
+        rings.waiting.push_back(message);
+        rings.flush();
+        self.sent += 1;
+    }
+
+    /// Whether messages to a thread wait for room.
+    pub(crate) fn is_full(&self, to: usize) -> bool {
+        self.boxes[to].as_ref().is_some_and(|rings| !rings.waiting.is_empty())
+    }
+
+    /// The next message from a thread.
+    pub(crate) fn receive(&mut self, from: usize) -> Option<Message> {
+        let rings = self.boxes[from].as_mut()?;
+        // Whoever found it full may sleep now.
+        rings.must_ring |= rings.into.slots() == RING_LEN;
+        rings.into.pop().ok()
+    }
+
+    /// Sends what waits, as far as there is room, and wakes those who sleep.
+    pub(crate) fn flush(&mut self) {
+        let rings = self.boxes.iter_mut().zip(&*self.bells);
+        for (rings, bell) in rings.filter_map(|(rings, bell)| Some((rings.as_mut()?, bell))) {
+            rings.flush();
+            if rings.must_ring {
+                rings.must_ring = false;
+                fence(Ordering::SeqCst);
+                if bell.asleep.load(Ordering::Relaxed) && bell.asleep.swap(false, Ordering::Relaxed)
+                {
+                    bell.ring();
+                }
+            }
+        }
+    }
+
+    /// Says that the thread is about to sleep. Returns whether it may: nothing is there for it.
+    pub(crate) fn fall_asleep(&self) -> bool {
+        let asleep = &self.bells[self.me].asleep;
+        asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let idle = self.boxes.iter().flatten().all(|rings| {
+            rings.into.is_empty() && (rings.waiting.is_empty() || rings.out.is_full())
+        });
+        if !idle {
+            asleep.store(false, Ordering::Relaxed);
+        }
+        idle
+    }
+
+    /// Says that the thread is awake.
+    pub(crate) fn wake_up(&self) {
+        self.bells[self.me].asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Rings {
+    fn flush(&mut self) {
+        while let Some(message) = self.waiting.pop_front() {
+            match self.out.push(message) {
+                Ok(()) => self.must_ring = true,
+                Err(PushError::Full(message)) => {
+                    self.waiting.push_front(message);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token};
+
+    use super::*;
+    use crate::partition_set::PartitionSet;
+
+    #[test]
+    fn messages_beyond_the_ring_wait_and_stay_in_order() {
+        let bells: Vec<_> = (0..2)
+            .map(|_| Bell::new(Waker::new(Poll::new().unwrap().registry(), Token(0)).unwrap()))
+            .collect();
+        let mut boxes = Mailbox::all(&bells.into());
+        let (mut b, mut a) = (boxes.pop().unwrap(), boxes.pop().unwrap());
+        let mut expected = 0;
+        for errand in 0..3 * RING_LEN as u64 {
+            a.send(1, Message::Ask { errand, parts: PartitionSet::EMPTY });
+        }
+        assert!(a.is_full(1) && !b.fall_asleep());
+        while let Some(message) = b.receive(0) {
+            assert!(matches!(message, Message::Ask { errand, .. } if errand == expected));
+            expected += 1;
+            a.flush();
+        }
+        assert_eq!(expected, 3 * RING_LEN as u64);
+        assert!(!a.is_full(1) && b.fall_asleep() && b.receive(1).is_none());
+    }
+}

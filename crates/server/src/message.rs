@@ -1,0 +1,44 @@
+//! What threads say to each other.
+
+use std::net::SocketAddr;
+
+use mio::net::TcpStream;
+
+use crate::packet::Packet;
+use crate::partition_set::PartitionSet;
+use crate::report::Report;
+use crate::store::{Part, Watch};
+
+/// A message. Whom it comes from, its ring tells.
+pub(crate) enum Message {
+    /// Requests for keys of the receiver's partitions.
+    Requests(Box<Packet>),
+    /// The same packet, with the replies.
+    Replies(Box<Packet>),
+    /// The sender wants to borrow parts, for its errand of this number.
+    Ask { errand: u64, parts: PartitionSet },
+    /// The receiver has borrowed these parts.
+    Lend { errand: u64, parts: Vec<Part> },
+    /// The receiver has its parts back.
+    Return(Vec<Part>),
+    /// The sender wants to know how the receiver is, and maybe who its clients are, for its errand of
+    /// this number.
+    Inquire { errand: u64, clients: bool },
+    /// How the sender is.
+    Tell { errand: u64, report: Box<Report> },
+    /// The receiver disconnects these of its clients.
+    Kill(Vec<u64>),
+    /// Watches of the receiver's keys that have ended.
+    Forget(Vec<Watch>),
+    /// The receiver serves this connection from now on.
+    Welcome(Arrival),
+}
+
+/// A connection that was accepted.
+pub(crate) struct Arrival {
+    pub(crate) socket: TcpStream,
+    pub(crate) addr: SocketAddr,
+    pub(crate) client_id: u64,
+    /// There was no password when it was accepted: it stays in if there is one by now.
+    pub(crate) is_in: bool,
+}

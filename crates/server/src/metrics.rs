@@ -1,0 +1,210 @@
+//! Metrics for Prometheus: `GET /metrics` in its text format, and nothing else.
+//!
+//! A thread of its own answers, one connection at a time, from the [`Board`](crate::board::Board) and
+//! the database's statistics, so that no client waits for it. What a connection may send, and how
+//! long it may take, is bounded.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::service::Counters;
+use crate::shared::Shared;
+
+/// How long a request, and its answer, may take.
+const TIME_MAX: Duration = Duration::from_secs(2);
+/// The longest request, in bytes.
+const REQUEST_LEN_MAX: usize = 8 << 10;
+/// How often the end of the server is looked for.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A counter of each thread: its name, what it counts, and where it is.
+type ByThread = (&'static str, &'static str, fn(&Counters) -> u64);
+
+/// What answers.
+pub(crate) struct Metrics {
+    listener: TcpListener,
+    db: halite::Database,
+    shared: Arc<Shared>,
+    started: Instant,
+}
+
+impl Metrics {
+    /// Listens on `addr`.
+    pub(crate) fn bind(
+        addr: SocketAddr,
+        db: halite::Database,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Error> {
+        let listen = || {
+            let listener = TcpListener::bind(addr)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = listen().map_err(|source| Error::Bind { addr, source })?;
+        Ok(Self { listener, db, shared, started: Instant::now() })
+    }
+
+    /// The address that is listened on.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Answers until the server ends.
+    pub(crate) fn run(self) {
+        while !self.shared.stop.load(Ordering::Acquire) {
+            match self.listener.accept() {
+                // Whoever asks wrongly, or goes, gets no answer; there is nobody to tell.
+                Ok((socket, _)) => drop(self.answer(&socket)),
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn answer(&self, mut socket: &TcpStream) -> io::Result<()> {
+        socket.set_nonblocking(false)?;
+        let deadline = Instant::now() + TIME_MAX;
+        let mut request = Vec::new();
+        while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || request.len() >= REQUEST_LEN_MAX {
+                return Ok(());
+            }
+            socket.set_read_timeout(Some(left))?;
+            let mut bytes = [0; 1024];
+            match socket.read(&mut bytes)? {
+                0 => return Ok(()),
+                len => request.extend_from_slice(&bytes[..len]),
+            }
+        }
+        let is_right = [&b"GET /metrics HTTP/1."[..], b"GET /metrics?"];
+        let (status, text) = match is_right.iter().any(|right| request.starts_with(right)) {
+            true => ("200 OK", self.text()),
+            false => ("404 Not Found", "only GET /metrics is answered\n".to_owned()),
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n",
+            text.len()
+        );
+        socket.set_write_timeout(Some(TIME_MAX))?;
+        socket.write_all(head.as_bytes())?;
+        socket.write_all(text.as_bytes())
+    }
+
+    fn text(&self) -> String {
+        let stats = self.db.stats();
+        let notes = self.shared.board.read();
+        let mut text = String::new();
+        let mut one = |name: &str, kind: &str, help: &str, value: u64| {
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+        };
+        one(
+            "halite_uptime_seconds",
+            "gauge",
+            "Seconds since the start.",
+            self.started.elapsed().as_secs(),
+        );
+        one(
+            "halite_partitions",
+            "gauge",
+            "Partitions of the database.",
+            self.db.partitions() as u64,
+        );
+        one("halite_records", "gauge", "Keys in all key spaces.", stats.records);
+        one("halite_pool_bytes", "gauge", "Size of the pool.", stats.pool_bytes);
+        one(
+            "halite_pool_max_bytes",
+            "gauge",
+            "Size that the pool may grow to.",
+            stats.pool_bytes_max,
+        );
+        one("halite_live_bytes", "gauge", "Pool bytes that live records take.", stats.live_bytes);
+        one(
+            "halite_dead_bytes",
+            "gauge",
+            "Pool bytes that collection can reclaim.",
+            stats.dead_bytes,
+        );
+        one(
+            "halite_free_bytes",
+            "gauge",
+            "Pool bytes that are free without collection.",
+            stats.free_bytes,
+        );
+        one("halite_index_bytes", "gauge", "DRAM bytes of the index.", stats.index_bytes);
+        one(
+            "halite_user_written_bytes_total",
+            "counter",
+            "Bytes of keys and values written.",
+            stats.user_bytes_written,
+        );
+        one(
+            "halite_collected_moved_bytes_total",
+            "counter",
+            "Bytes that collection moved.",
+            stats.collected_bytes_moved,
+        );
+        one(
+            "halite_collected_blocks_total",
+            "counter",
+            "Blocks that collection reclaimed.",
+            stats.collected_blocks,
+        );
+        one("halite_fences_total", "counter", "Fences of the pool.", stats.traffic.fences);
+        one(
+            "halite_lines_written_total",
+            "counter",
+            "Cache lines written back to the pool.",
+            stats.traffic.lines,
+        );
+        let _ = write!(
+            text,
+            "# HELP halite_domain_info What a fence guarantees on this medium.\n\
+             # TYPE halite_domain_info gauge\nhalite_domain_info{{domain=\"{}\"}} 1\n",
+            stats.domain
+        );
+        let mut by_thread = |name: &str, kind: &str, help: &str, value: &dyn Fn(usize) -> u64| {
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            for thread in 0..notes.len() {
+                let _ = writeln!(text, "{name}{{thread=\"{thread}\"}} {}", value(thread));
+            }
+        };
+        by_thread("halite_connected_clients", "gauge", "Connected clients.", &|at| {
+            notes[at].clients
+        });
+        by_thread("halite_expired_keys_total", "counter", "Keys that expired.", &|at| {
+            notes[at].expired
+        });
+        by_thread("halite_changes_total", "counter", "Keys that changed.", &|at| notes[at].changes);
+        let counters: &[ByThread] = &[
+            ("connections", "Connections accepted, those of all threads at the first.", |c| {
+                c.connections
+            }),
+            ("rejected_connections", "Connections beyond the limit.", |c| c.connections_rejected),
+            ("commands", "Commands.", |c| c.commands),
+            ("errors", "Error replies.", |c| c.errors),
+            ("net_input_bytes", "Bytes received.", |c| c.input_bytes),
+            ("net_output_bytes", "Bytes sent.", |c| c.output_bytes),
+            ("key_hits", "Reads that found their key.", |c| c.key_hits),
+            ("key_misses", "Reads that did not.", |c| c.key_misses),
+            ("syncs", "Times that writes were made durable.", |c| c.syncs),
+            ("requests_forwarded", "Requests that another thread executed.", |c| {
+                c.requests_forwarded
+            }),
+            ("errands", "Commands on keys of several threads.", |c| c.errands),
+            ("parts_lent", "Parts of the store lent to other threads.", |c| c.parts_lent),
+            ("messages_sent", "Messages to other threads.", |c| c.messages_sent),
+        ];
+        for (name, help, value) in counters {
+            let name = format!("halite_{name}_total");
+            by_thread(&name, "counter", help, &|at| value(&notes[at].counters));
+        }
+        text
+    }
+}

@@ -1,0 +1,77 @@
+//! How a thread is, for the commands that tell about the whole server.
+
+use std::net::SocketAddr;
+
+use crate::client::Client;
+use crate::partition_set::PartitionSet;
+use crate::service::{Counters, Service};
+
+/// What a thread tells of itself.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// The thread.
+    pub(crate) thread: usize,
+    pub(crate) counters: Counters,
+    /// Its clients, if they are asked for.
+    pub(crate) clients: Vec<Line>,
+    /// The most that a client has sent and is not executed, in bytes.
+    pub(crate) input_len_max: usize,
+    /// The most that waits for a client to read it, in bytes.
+    pub(crate) output_len_max: usize,
+    /// By database: keys that expire, and the sum of their deadlines.
+    pub(crate) expiring: Vec<(usize, u128)>,
+    pub(crate) expired: u64,
+    pub(crate) changes: u64,
+    /// When its writes were last durable, in milliseconds since 1970.
+    pub(crate) synced_ms: u64,
+}
+
+/// A client as others see it.
+pub(crate) struct Line {
+    pub(crate) id: u64,
+    pub(crate) addr: SocketAddr,
+    pub(crate) laddr: SocketAddr,
+    /// The line of CLIENT LIST.
+    pub(crate) text: String,
+}
+
+impl Report {
+    /// The report of this thread, which has the parts `own`, with its clients or not.
+    pub(crate) fn of(service: &Service, own: PartitionSet, clients: bool) -> Self {
+        let lines = service.clients.iter().filter(|client| clients && !client.killed);
+        let buffers = || service.clients.iter().map(|client| client.buffers);
+        Self {
+            thread: service.thread,
+            counters: service.counters,
+            clients: lines.map(|client| Line::of(client, service)).collect(),
+            input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
+            output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
+            expiring: (0..service.settings.databases)
+                .map(|db| service.store.expiring(db, own))
+                .collect(),
+            expired: service.store.expired - service.counters.expired_before,
+            changes: service.store.changes,
+            synced_ms: service.synced_ms,
+        }
+    }
+
+    /// Adds what another thread tells.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.counters.add(&other.counters);
+        self.input_len_max = self.input_len_max.max(other.input_len_max);
+        self.output_len_max = self.output_len_max.max(other.output_len_max);
+        for (mine, others) in self.expiring.iter_mut().zip(&other.expiring) {
+            *mine = (mine.0 + others.0, mine.1 + others.1);
+        }
+        self.expired += other.expired;
+        self.changes += other.changes;
+        self.synced_ms = self.synced_ms.max(other.synced_ms);
+    }
+}
+
+impl Line {
+    pub(crate) fn of(client: &Client, service: &Service) -> Self {
+        let text = client.describe(service.now) + "\n";
+        Self { id: client.id, addr: client.addr, laddr: client.laddr, text }
+    }
+}

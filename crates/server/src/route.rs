@@ -1,0 +1,196 @@
+//! Where a request is executed.
+//!
+//! A request whose keys are all this thread's is executed on the spot, as one without keys. If all
+//! keys are another thread's, the request travels there. If they are of several threads, or the
+//! command is about all of them, it is an errand: it waits until the replies before it have come,
+//! borrows the parts, and is executed here.
+
+use crate::answers::Answers;
+use crate::borrow::Needs;
+use crate::client::{Client, Replies};
+use crate::commands::{Command, Group, flags};
+use crate::dispatch::{Dispatched, check_admission, dispatch, find, is_paused};
+use crate::packet::{Asker, Request};
+use crate::partition_set::PartitionSet;
+use crate::peers::Peers;
+use crate::resp::Args;
+use crate::service::Service;
+
+/// What a connection has for the requests that are not executed at once.
+pub(crate) struct Lane<'a> {
+    /// The connection's place.
+    pub(crate) place: usize,
+    pub(crate) out: &'a mut Vec<u8>,
+    pub(crate) answers: &'a mut Answers,
+    /// The errand that the request at the front has begun.
+    pub(crate) errand: &'a mut Option<u64>,
+}
+
+/// Executes a request of `client`, or lets it travel, or says what it waits for.
+pub(crate) fn route(
+    service: &mut Service,
+    peers: &mut Peers,
+    client: &mut Client,
+    args: Args<'_>,
+    lane: Lane<'_>,
+) -> Dispatched {
+    if args.is_empty() {
+        return Dispatched::Done;
+    }
+    let found = find(args);
+    if let Some(number) = *lane.errand {
+        return run_errand(service, peers, client, args, lane, number);
+    }
+    if lane.answers.is_full() {
+        return Dispatched::Unanswered;
+    }
+    let needs = match &found {
+        Ok(command) if is_paused(service, client, command) => return Dispatched::Paused,
+        Ok(command) => needs(service, peers, client, command, args),
+        Err(_) => Needs::default(),
+    };
+    let at_hand = match lane.answers.is_empty() {
+        true => peers.lender.usable(),
+        // What is borrowed would be used before requests that are on their way to its owner.
+        false => peers.lender.free(),
+    };
+    if !needs.reports && needs.parts.is_within(at_hand) {
+        if lane.answers.is_empty() {
+            return dispatch(service, client, found, args, lane.out);
+        }
+        peers.late.clear();
+        let dispatched = dispatch(service, client, found, args, &mut peers.late);
+        lane.answers.push(&peers.late);
+        return dispatched;
+    }
+    let me = peers.mailbox.me();
+    match (peers.lender.home(needs.parts), found) {
+        // It is lent, and comes back.
+        (Some(home), _) if home == me && !needs.reports => Dispatched::Stalled,
+        (Some(home), Ok(command)) if !needs.reports && !command.is(flags::NOT_QUEUED) => {
+            if !peers.has_room(home) {
+                return Dispatched::Stalled;
+            }
+            forward(service, peers, client, command, args, needs.parts, lane, home);
+            Dispatched::Done
+        }
+        _ if !lane.answers.is_empty() => Dispatched::Unanswered,
+        _ => {
+            let number = peers.lender.begin(&mut peers.mailbox, lane.place, needs);
+            *lane.errand = Some(number);
+            service.counters.errands += 1;
+            run_errand(service, peers, client, args, lane, number)
+        }
+    }
+}
+
+/// Executes a request whose errand has all that it needs.
+fn run_errand(
+    service: &mut Service,
+    peers: &mut Peers,
+    client: &mut Client,
+    args: Args<'_>,
+    lane: Lane<'_>,
+    number: u64,
+) -> Dispatched {
+    if !peers.lender.is_complete(number) {
+        return Dispatched::Away;
+    }
+    service.reports = peers.lender.take_reports(number);
+    let dispatched = dispatch(service, client, find(args), args, lane.out);
+    service.reports.clear();
+    peers.lender.finish(number, lane.place);
+    *lane.errand = None;
+    dispatched
+}
+
+#[expect(clippy::too_many_arguments, reason = "all of a request, and where it goes")]
+fn forward(
+    service: &mut Service,
+    peers: &mut Peers,
+    client: &mut Client,
+    command: &'static Command,
+    args: Args<'_>,
+    partitions: PartitionSet,
+    lane: Lane<'_>,
+    home: usize,
+) {
+    service.counters.commands += 1;
+    client.last_command = command.full_name;
+    let silent = client.replies != Replies::All;
+    client.replies = client.replies.after_request();
+    let ticket = lane.answers.open();
+    peers.forward(
+        home,
+        &Request {
+            command,
+            args,
+            partitions,
+            db: client.db,
+            protocol: client.protocol,
+            silent,
+            from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
+        },
+    );
+}
+
+/// What a request needs. One that will be refused or queued needs nothing.
+fn needs(
+    service: &Service,
+    peers: &Peers,
+    client: &Client,
+    command: &'static Command,
+    args: Args<'_>,
+) -> Needs {
+    let mut needs = Needs::default();
+    if check_admission(service, client, command, args).is_err() {
+        return needs;
+    }
+    match &client.queue {
+        Some(queue) if command.is(flags::EXECUTES) => {
+            if !queue.aborted {
+                queue.iter().for_each(|(command, args)| {
+                    add_needs(service, peers, command, args, true, &mut needs);
+                });
+                let watched = client.watches.iter().map(|watch| &watch.key);
+                watched.for_each(|key| needs.parts.insert(service.store.partition_of(key)));
+            }
+        }
+        Some(_) if !command.is(flags::NOT_QUEUED) => {}
+        _ => add_needs(service, peers, command, args, false, &mut needs),
+    }
+    needs
+}
+
+fn add_needs(
+    service: &Service,
+    peers: &Peers,
+    command: &'static Command,
+    args: Args<'_>,
+    in_transaction: bool,
+    needs: &mut Needs,
+) {
+    let all = || PartitionSet::first(service.store.partitions());
+    if command.is(flags::ALL_KEYS) {
+        needs.parts = all();
+    } else if command.is(flags::SCANS) {
+        // In a transaction a scan may go on in the next partition.
+        needs.parts = if in_transaction { all() } else { scanned(service, args) };
+    } else if command.is(flags::ALL_THREADS) {
+        needs.reports = true;
+        needs.clients |= command.group == Group::Connection;
+        needs.parts = needs.parts.or(peers.lender.own());
+    }
+    for index in command.key_indexes(args.len()) {
+        if let Some(key) = args.get(index) {
+            needs.parts.insert(service.store.partition_of(key));
+        }
+    }
+}
+
+/// The partition in which a scan goes on; what is no cursor is refused anywhere.
+fn scanned(service: &Service, args: Args<'_>) -> PartitionSet {
+    let cursor = args.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
+    let partitions = service.store.partitions() as u64;
+    PartitionSet::only((cursor.unwrap_or(0) % partitions) as usize)
+}

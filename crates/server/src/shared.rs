@@ -1,0 +1,130 @@
+//! What all threads share: settings, which are read all the time and seldom change, and the end.
+//!
+//! Each thread has a copy of the settings, and looks before it serves a connection whether there is
+//! a newer one. So a client that was told that a setting changed finds it changed on any thread.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::board::Board;
+use crate::latency::Latency;
+use crate::mailbox::Bell;
+use crate::service::Pause;
+use crate::settings::Settings;
+use crate::slowlog::Slowlog;
+
+/// What all threads share.
+pub(crate) struct Shared {
+    common: Mutex<Common>,
+    /// Counts the changes of `common`.
+    version: AtomicU64,
+    /// The server ends.
+    pub(crate) stop: AtomicBool,
+    /// Some thread cannot go on: nobody waits for it.
+    pub(crate) failed: AtomicBool,
+    /// Threads that have something to finish before the end.
+    pub(crate) unfinished: AtomicUsize,
+    /// Connected clients.
+    pub(crate) clients: AtomicUsize,
+    /// When a client last had everything made durable, in milliseconds since 1970.
+    pub(crate) saved_ms: AtomicU64,
+    /// The commands that were slow.
+    pub(crate) slowlog: Mutex<Slowlog>,
+    /// What took long.
+    pub(crate) latency: Mutex<Latency>,
+    pub(crate) board: Board,
+    bells: Arc<[Bell]>,
+}
+
+/// What a client can change for all.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) settings: Settings,
+    /// Clients wait.
+    pub(crate) pause: Option<Pause>,
+    /// Whether expired keys are looked for; if not, they go when somebody asks for them.
+    pub(crate) expires_actively: bool,
+    /// How often the counters were set to zero.
+    pub(crate) resets: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>) -> Self {
+        let common = Common { settings, pause: None, expires_actively: true, resets: 0 };
+        Self {
+            common: Mutex::new(common),
+            version: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            unfinished: AtomicUsize::new(bells.len()),
+            clients: AtomicUsize::new(0),
+            saved_ms: AtomicU64::new(0),
+            slowlog: Mutex::default(),
+            latency: Mutex::default(),
+            board: Board::new(bells.len()),
+            bells,
+        }
+    }
+
+    /// The number of threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.bells.len()
+    }
+
+    /// The version of what is common.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// What is common, and its version.
+    pub(crate) fn common(&self) -> (Common, u64) {
+        let common = lock(&self.common);
+        (common.clone(), self.version())
+    }
+
+    /// Changes what is common, for all threads.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Common) -> R) -> R {
+        let result = {
+            let mut common = lock(&self.common);
+            let result = change(&mut common);
+            self.version.fetch_add(1, Ordering::Release);
+            result
+        };
+        self.ring();
+        result
+    }
+
+    /// Ends the server.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Ends the server at once: a thread cannot go on.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// Notes that a thread has nothing left to finish.
+    pub(crate) fn finish(&self) {
+        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.ring();
+        }
+    }
+
+    /// Whether no thread has anything left to finish.
+    pub(crate) fn all_finished(&self) -> bool {
+        self.unfinished.load(Ordering::Acquire) == 0 || self.failed.load(Ordering::Acquire)
+    }
+
+    fn ring(&self) {
+        self.bells.iter().for_each(Bell::ring);
+    }
+}
+
+/// Locks what a panic of another thread leaves usable.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

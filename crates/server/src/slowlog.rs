@@ -1,0 +1,89 @@
+//! The commands that took longest: what SLOWLOG tells.
+//!
+//! All threads share one log. It is locked when a command was slow, and by those who read it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use crate::resp::Args;
+
+/// The slow commands, the newest first.
+#[derive(Debug, Default)]
+pub(crate) struct Slowlog {
+    entries: VecDeque<Entry>,
+    next_id: u64,
+}
+
+/// A slow command.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    /// When it was executed, in seconds since 1970.
+    pub(crate) at_s: u64,
+    /// How long that took, in microseconds. Waiting, for keys or for the fence, is not in it.
+    pub(crate) took_us: u64,
+    /// The words, shortened.
+    pub(crate) words: Vec<Vec<u8>>,
+    pub(crate) addr: SocketAddr,
+    /// The client's name, if it is one of the thread that executed the command.
+    pub(crate) name: String,
+}
+
+/// Words of a command that are kept, and bytes of a word.
+const WORDS_MAX: usize = 32;
+const WORD_LEN_MAX: usize = 128;
+
+impl Slowlog {
+    /// Adds a command, and keeps at most `len_max`.
+    pub(crate) fn push(&mut self, mut entry: Entry, len_max: usize) {
+        entry.id = self.next_id;
+        self.next_id += 1;
+        self.entries.push_front(entry);
+        self.entries.truncate(len_max);
+    }
+
+    /// The newest `count` commands.
+    pub(crate) fn newest(&self, count: usize) -> Vec<Entry> {
+        self.entries.iter().take(count).cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
+
+/// The words of a request, so many and so much of each as are kept.
+pub(crate) fn shorten(args: Args<'_>) -> Vec<Vec<u8>> {
+    let kept = if args.len() > WORDS_MAX { WORDS_MAX - 1 } else { args.len() };
+    let shorten = |word: &[u8]| match word.len().checked_sub(WORD_LEN_MAX) {
+        None | Some(0) => word.to_vec(),
+        Some(more) => {
+            let rest = format!("... ({more} more bytes)");
+            [&word[..WORD_LEN_MAX], rest.as_bytes()].concat()
+        }
+    };
+    let mut words: Vec<_> = args.iter().take(kept).map(shorten).collect();
+    if kept < args.len() {
+        words.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_commands_are_shortened() {
+        let bytes = vec![b'x'; 130];
+        let ranges = vec![0..130; 40];
+        let words = shorten(Args::new(&bytes, &ranges));
+        assert_eq!(words.len(), WORDS_MAX);
+        assert!(words[0].ends_with(b"x... (2 more bytes)"));
+        assert_eq!(words[31], b"... (9 more arguments)");
+    }
+}
