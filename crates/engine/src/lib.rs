@@ -15,6 +15,7 @@ mod bytes;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+mod index_kind;
 mod limits;
 mod model;
 mod op;
@@ -25,6 +26,7 @@ mod verify;
 
 pub use bytes::Bytes;
 pub use error::{Error, Result};
+pub use index_kind::IndexKind;
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
     check_value,

@@ -43,8 +43,8 @@ pub use builder::Builder;
 pub use database::Database;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
-    Bytes, Damage, Durability, Engine, Error, KEY_LEN_MAX, KeyRange, Partitioning, Progress,
-    Recovery, Result, Stats, VALUE_LEN_MAX, VerifyReport,
+    Bytes, Damage, Durability, Engine, Error, IndexKind, KEY_LEN_MAX, KeyRange, Partitioning,
+    Progress, Recovery, Result, Stats, VALUE_LEN_MAX, VerifyReport,
 };
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};

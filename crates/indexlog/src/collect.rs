@@ -122,9 +122,9 @@ impl Writer {
     ) -> Result<Option<Entry>> {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let View { spaces, blocks, .. } = view;
-        if let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) {
+        if let Some(index) = spaces.get_mut(&space).map(|space| &mut space.index) {
             // Nothing else leads here: other keys need not be compared.
-            let candidate = tree.get_candidate(key, blocks)?.map(Entry::from_bits);
+            let candidate = index.get_candidate(key, blocks)?.map(Entry::from_bits);
             if let Some(entry) = candidate
                 && (entry.block(), entry.offset()) == (block, at)
             {
@@ -134,7 +134,7 @@ impl Writer {
                 let take_off = |bits: &mut u64| {
                     *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
                 };
-                if tree.modify(key, take_off, blocks)? {
+                if index.modify(key, take_off, blocks)? {
                     return Ok(None);
                 }
             }
@@ -177,7 +177,7 @@ impl Writer {
                     *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
                 };
                 let is_counted = match spaces.get_mut(&space) {
-                    Some(space) if !killed => space.tree.modify(key, take_off, blocks)?,
+                    Some(space) if !killed => space.index.modify(key, take_off, blocks)?,
                     _ => false,
                 };
                 if !is_counted {
@@ -241,7 +241,7 @@ impl Writer {
                         *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
                     };
                     if let Some(space) = spaces.get_mut(&space) {
-                        space.tree.modify(record.key, move_entry, blocks)?;
+                        space.index.modify(record.key, move_entry, blocks)?;
                     }
                 }
                 Kind::Delete => {

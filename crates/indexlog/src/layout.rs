@@ -34,6 +34,11 @@ impl Layout {
         Self { generation, partitions: partitioning.count(), by_range }
     }
 
+    /// A partition's number where messages name it: if there are several.
+    pub(crate) fn is_named(self, number: usize) -> Option<usize> {
+        (self.partitions > 1).then_some(number)
+    }
+
     /// Reads the layout of a store.
     pub(crate) fn read(segments: &Segments) -> Result<Self> {
         let word = segments.root(ROOT).unwrap_or_default();

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
-use halite_index::FullKeys;
+use halite_engine::{
+    Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
+};
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
@@ -25,17 +26,26 @@ pub(crate) struct Partition {
     pub(crate) scans: Scans,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
+    /// Its number, if the store has several.
+    number: Option<usize>,
     closing: Arc<Closing>,
 }
 
 impl Partition {
-    pub(crate) fn new(writer: Writer, view: View, closing: Arc<Closing>) -> Self {
+    /// `number` is that of the partition, if the store has several.
+    pub(crate) fn new(
+        writer: Writer,
+        view: View,
+        number: Option<usize>,
+        closing: Arc<Closing>,
+    ) -> Self {
         Self {
             pool: writer.pool.clone(),
             salt: writer.salt,
             view: RwLock::new(view),
             scans: Scans::default(),
             writer: Mutex::new(writer),
+            number,
             closing,
         }
     }
@@ -48,8 +58,21 @@ impl Partition {
         durability: Durability,
     ) -> Result<()> {
         self.check_spaces(ops)?;
-        let expanded = self.expand(ops)?;
-        writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
+        self.named(self.expand(ops).and_then(|expanded| {
+            writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
+        }))
+    }
+
+    /// The same for damage in a report.
+    pub(crate) fn name_damage(&self, damage: &mut Damage) {
+        if let Some(number) = self.number {
+            damage.what += &format!(", partition {number}");
+        }
+    }
+
+    /// Lets damage say which partition it is in.
+    pub(crate) fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| in_partition(self.number, error))
     }
 
     /// Checks that the key spaces of operations exist.
@@ -63,10 +86,14 @@ impl Partition {
 
     /// The value of a key.
     pub(crate) fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.named(self.find(space, key))
+    }
+
+    fn find(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let pinned = {
             let view = self.view.read();
-            let tree = &view.user_space(space)?.tree;
-            let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
+            let index = &view.user_space(space)?.index;
+            let Some(entry) = index.get_candidate(key, &view.blocks)? else { return Ok(None) };
             view.pin(Entry::from_bits(entry))?
         };
         pinned.value_of(key, self.salt)
@@ -87,7 +114,7 @@ impl Partition {
     ) -> Result<bool> {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(false) };
-        Ok(space.tree.range(start, end, &view.blocks)?.next().is_some())
+        space.index.has_any(start, end, &view.blocks)
     }
 
     /// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same
@@ -116,8 +143,17 @@ impl Partition {
     fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
-        let entries = space.tree.range(range.start(), range.end(), &view.blocks)?;
-        entries.map(|entry| view.blocks.with_key(entry, <[u8]>::to_vec)).collect()
+        space.index.keys(range, &view.blocks)
+    }
+}
+
+/// Adds to an error that tells of damage in which partition it is, if there are several.
+pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
+    match (number, error) {
+        (Some(number), Error::Damaged { what, why }) => {
+            Error::Damaged { what: format!("{what}, partition {number}"), why }
+        }
+        (_, error) => error,
     }
 }
 

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::conformance::Factory;
-use halite_engine::{Engine, EngineOptions, Partitioning, Result};
+use halite_engine::{Engine, EngineOptions, IndexKind, Partitioning, Result};
 use halite_indexlog::IndexLog;
 use halite_pmem::PoolOptions;
 
-struct IndexLogs(fn() -> Partitioning);
+/// Stores with such partitions and such an index.
+struct IndexLogs(fn() -> Partitioning, IndexKind);
 
 thread_local! {
     /// The pool that was opened last.
@@ -24,7 +25,8 @@ impl Factory for IndexLogs {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = pool_bytes_max;
         let partitioning = Some(self.0());
-        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new(pool) };
+        let options =
+            EngineOptions { pool_options, partitioning, index: self.1, ..EngineOptions::new(pool) };
         Ok(Arc::new(IndexLog::open(&options)?))
     }
 
@@ -39,17 +41,35 @@ impl Factory for IndexLogs {
     }
 }
 
+const ORDERED: IndexKind = IndexKind::Ordered { key_bytes: 8 };
+
 mod one_partition {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1)));
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1), super::ORDERED));
 }
 
 mod by_hash {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3)));
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3), super::ORDERED));
 }
 
 mod by_range {
     // Bounds among the keys that the suite uses most.
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Ranges(
-        [&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()
-    )));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Ranges([&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()),
+        super::ORDERED
+    ));
+}
+
+mod with_a_hash_index {
+    use super::IndexKind;
+
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(2), IndexKind::Hash));
+}
+
+mod with_two_bytes_of_a_key {
+    use super::IndexKind;
+
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(1),
+        IndexKind::Ordered { key_bytes: 2 }
+    ); contract);
 }

@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::{ArgGroup, Args};
-use halite::Database;
+use halite::{Database, IndexKind};
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::folder::{check_folder, open_or_create};
+use crate::folder::{check_folder, open_with};
 use crate::formats::{Format, Record};
 use crate::loader::Loader;
 use crate::place::Place;
 use crate::tree::Tree;
-use crate::{Error, Result, interrupt, output, progress, size};
+use crate::{Error, Result, index, interrupt, output, progress, size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,6 +68,11 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FIELD", conflicts_with = "dir")]
     key: Option<String>,
 
+    /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
+    /// ordered:8; hash is for point operations
+    #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
+    index: IndexKind,
+
     /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
@@ -116,7 +121,7 @@ impl Load {
     ) -> Result<()> {
         let interrupted = Arc::default();
         interrupt::raise(&interrupted)?;
-        let db = open_or_create(&self.place.path)?;
+        let db = open_with(Database::builder().index(self.index), &self.place.path)?;
         let started = Instant::now();
         let mut loader = Loader::new(&db, &self.place.space);
         let mut added = Ok(());

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::{Database, Partitioning};
+use halite::{Database, IndexKind, Partitioning};
 use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::stat::recovery;
 use crate::folder::{check_folder, open_with};
-use crate::{Error, Result, output, size};
+use crate::{Error, Result, index, output, size};
 
 const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
@@ -79,6 +79,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N")]
     partitions: Option<usize>,
 
+    /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
+    /// ordered:8; hash is for point operations: SCAN, KEYS and ranges visit all keys at each call
+    #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
+    index: IndexKind,
+
     /// When a write to an ordinary file is durable: always, interval=<ms> or never
     #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
     sync: SyncPolicy,
@@ -115,7 +120,7 @@ impl Serve {
         let config = self.configure(Config::default())?;
         let protected = config.requirepass.is_some();
         check_folder(&self.path)?;
-        let builder = Database::builder().engine(&self.engine);
+        let builder = Database::builder().engine(&self.engine).index(self.index);
         let builder = match self.max_size {
             Some(bytes) => builder.max_size(bytes),
             None => builder,

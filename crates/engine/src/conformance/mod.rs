@@ -46,6 +46,7 @@ pub mod histories;
 pub mod key_spaces;
 pub mod limits;
 pub mod overwriting;
+pub mod partitions;
 pub mod reopening;
 pub mod samples;
 pub mod scans;
@@ -223,6 +224,7 @@ macro_rules! conformance {
             key_spaces::a_dropped_key_space_is_gone,
             scans::ranges_and_prefixes_hold_exactly_their_keys,
             scans::a_scan_sees_one_state_while_everything_is_rewritten,
+            partitions::scans_of_partitions_make_up_that_of_the_store,
             samples::samples_reach_most_keys_about_equally,
             threads::readers_see_whole_batches_only,
             threads::writers_in_parallel_lose_nothing,
@@ -247,6 +249,7 @@ macro_rules! conformance {
             full::a_full_store_keeps_everything_when_it_is_opened_again,
             statistics::statistics_add_up,
             statistics::a_sync_leaves_no_write_behind,
+            partitions::a_sync_of_a_partition_makes_its_writes_durable,
         }
     };
     ($factory:expr) => {
