@@ -101,9 +101,34 @@ impl Builder {
         Database::open_with(self, path.as_ref())
     }
 
+    /// Opens a new, empty database without a folder ([`Database::in_memory`]): [`Domain::Volatile`].
+    ///
+    /// Give it a [`Builder::max_size`] that the machine has: the kernel promises more, and then ends
+    /// processes when it is used.
+    ///
+    /// ```
+    /// use halite::{Database, Domain};
+    /// let db = Database::builder().max_size(64 << 20).in_memory()?;
+    /// assert_eq!(db.domain(), Domain::Volatile);
+    /// # Ok::<(), halite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are no addresses or no memory for it; of partitions, as [`Builder::open`];
+    /// [`crate::Error::UnknownEngine`].
+    pub fn in_memory(mut self) -> Result<Database> {
+        self.pool.in_memory = true;
+        self.create = true;
+        Database::open_with(self, Path::new("in memory"))
+    }
+
     pub(crate) fn engine_options(&self, path: &Path) -> EngineOptions {
         EngineOptions {
-            pool: path.join(Database::POOL_FILE),
+            pool: if self.pool.in_memory {
+                path.to_owned()
+            } else {
+                path.join(Database::POOL_FILE)
+            },
             pool_options: self.pool.clone(),
             create: self.create,
             partitioning: self.partitioning.clone(),

@@ -28,6 +28,25 @@ impl Database {
         Self::builder().open(path)
     }
 
+    /// A new, empty database without a folder: its records are memory of this process, and gone with the
+    /// last clone.
+    ///
+    /// ```
+    /// use halite::Database;
+    /// let db = Database::in_memory()?;
+    /// let fruit = db.key_space("fruit")?;
+    /// fruit.put("apple", "green")?;
+    /// assert_eq!(fruit.len()?, 1);
+    /// assert!(!db.domain().survives_power_cut());
+    /// # Ok::<(), halite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Self> {
+        Self::builder().in_memory()
+    }
+
     /// Options to open a database with.
     #[must_use]
     pub fn builder() -> Builder {
@@ -41,7 +60,7 @@ impl Database {
     }
 
     pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
-        if options.create {
+        if options.create && !options.pool.in_memory {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
@@ -133,7 +152,7 @@ impl Database {
         self.engine.name()
     }
 
-    /// The database's folder.
+    /// The database's folder; `in memory` where it has none.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

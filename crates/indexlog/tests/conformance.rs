@@ -47,6 +47,24 @@ mod by_hash {
     halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3)));
 }
 
+/// Stores without a file.
+struct InMemory;
+
+impl Factory for InMemory {
+    fn open(&self, _: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>> {
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = pool_bytes_max;
+        pool_options.in_memory = true;
+        let partitioning = Some(Partitioning::Hash(2));
+        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new("memory") };
+        Ok(Arc::new(IndexLog::open(&options)?))
+    }
+}
+
+mod in_memory {
+    halite_engine::conformance!(super::InMemory; contract, space);
+}
+
 mod by_range {
     // Bounds among the keys that the suite uses most.
     halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Ranges(

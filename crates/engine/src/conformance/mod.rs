@@ -236,6 +236,7 @@ macro_rules! conformance {
             reopening::a_dropped_key_space_stays_dropped,
             reopening::parallel_writes_survive_reopening,
             reopening::a_clean_close_is_seen_as_one,
+            full::a_full_store_keeps_everything_when_it_is_opened_again,
         }
     };
     (@space $factory:expr) => {
@@ -244,7 +245,6 @@ macro_rules! conformance {
             overwriting::overwriting_large_values_forever_does_not_fill_the_pool,
             overwriting::writing_and_deleting_forever_does_not_fill_the_pool,
             full::a_full_store_reads_and_deletes_and_then_writes_again,
-            full::a_full_store_keeps_everything_when_it_is_opened_again,
             statistics::statistics_add_up,
             statistics::a_sync_leaves_no_write_behind,
         }
