@@ -11,6 +11,8 @@
 //! itself by one line.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 mod bytes;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -20,6 +22,7 @@ mod model;
 mod op;
 mod options;
 mod range;
+mod snapshot;
 mod stats;
 mod verify;
 
@@ -33,6 +36,7 @@ pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
 pub use options::{EngineOptions, Partitioning};
 pub use range::{Direction, KeyRange};
+pub use snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
 pub use verify::{Damage, Progress, VerifyReport};
 
@@ -99,6 +103,11 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`Error::NoSuchKeySpace`]; the scan itself yields [`Error::Damaged`].
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan>;
+
+    /// The store as it is now, in all partitions at once.
+    ///
+    /// Taking it costs the same however much the store holds.
+    fn snapshot(&self) -> Arc<dyn Snapshot>;
 
     /// Makes every write that has returned durable in the pool's domain.
     ///

@@ -188,7 +188,7 @@ impl KeySpace {
     }
 
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Iter> {
-        Ok(Iter { scan: self.engine.scan(self.id, range, direction)? })
+        Ok(Iter::new(self.engine.scan(self.id, range, direction)?))
     }
 }
 
@@ -203,6 +203,12 @@ impl fmt::Debug for KeySpace {
 /// Space that it may still visit is not reused while it lives: finish or drop it.
 pub struct Iter {
     scan: Scan,
+}
+
+impl Iter {
+    pub(crate) fn new(scan: Scan) -> Self {
+        Self { scan }
+    }
 }
 
 impl Iterator for Iter {

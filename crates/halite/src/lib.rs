@@ -37,6 +37,7 @@ mod builder;
 mod database;
 mod engines;
 mod key_space;
+mod snapshot;
 
 pub use batch::Batch;
 pub use builder::Builder;
@@ -48,3 +49,4 @@ pub use halite_engine::{
 };
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
+pub use snapshot::{Snapshot, SnapshotSpace};

@@ -9,19 +9,20 @@ use std::time::Instant;
 use halite_alloc::Segments;
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
-    Partitioning, Progress, Recovery, Result, Scan, Stats, VerifyReport, check_key_space_name,
+    Partitioning, Progress, Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
+    check_key_space_name,
 };
 use halite_pmem::Pool;
 
 use crate::batch::{self, Numbers};
 use crate::closing::Closing;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
-use crate::merge::Merge;
 use crate::partition::Partition;
 use crate::read::{Space, View};
 use crate::recovery::{Recovered, open_map, recover};
 use crate::repartition::{release_other_generation, repartition};
-use crate::scan::RangeScan;
+use crate::scan::{RangeScan, join};
+use crate::snapshot::StoreSnapshot;
 use crate::verify::verify;
 use crate::write::{CATALOGUE, INTERNAL};
 use crate::{BLOCK, PARTITIONS_MAX};
@@ -310,17 +311,11 @@ impl Engine for IndexLog {
             RangeScan::begin(partition, view, space, &range, direction)
         };
         let scans: Result<Vec<_>> = batch::views(&self.partitions, begin).into_iter().collect();
-        let mut scans = scans?;
-        Ok(match (scans.len(), &self.partitioning) {
-            (1, _) => Box::new(scans.swap_remove(0)),
-            (_, Partitioning::Hash(_)) => Box::new(Merge::new(scans, direction)),
-            (_, Partitioning::Ranges(_)) => {
-                if direction == Direction::Reverse {
-                    scans.reverse();
-                }
-                Box::new(scans.into_iter().flatten())
-            }
-        })
+        Ok(join(scans?, &self.partitioning, direction))
+    }
+
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning))
     }
 
     fn sync(&self) -> Result<()> {
@@ -389,6 +384,6 @@ impl Partition {
 }
 
 /// Whether a key space is one that callers do not see.
-fn is_internal(space: u32) -> bool {
+pub(crate) fn is_internal(space: u32) -> bool {
     space == CATALOGUE || space == INTERNAL
 }

@@ -61,6 +61,7 @@ mod record;
 mod recovery;
 mod repartition;
 mod scan;
+mod snapshot;
 mod tombstones;
 mod verify;
 mod write;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
-use halite_index::FullKeys;
+use halite_index::{FullKeys, PartialKeyTree};
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
@@ -66,6 +66,16 @@ impl Partition {
         let pinned = {
             let view = self.view.read();
             let tree = &view.user_space(space)?.tree;
+            let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
+            view.pin(Entry::from_bits(entry))?
+        };
+        pinned.value_of(key, self.salt)
+    }
+
+    /// The value of a key in an index that a snapshot keeps.
+    pub(crate) fn get_in(&self, tree: &PartialKeyTree, key: &[u8]) -> Result<Option<Bytes>> {
+        let pinned = {
+            let view = self.view.read();
             let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
             view.pin(Entry::from_bits(entry))?
         };

@@ -181,7 +181,7 @@ impl Writer {
                     Ok(written) => drop(values.pieces.insert(at, written)),
                     Err(error) => {
                         self.discard(values);
-                        return Err(error.unwrap_or_else(|| self.full()));
+                        return Err(error.unwrap_or_else(|| self.full(None)));
                     }
                 }
             }
@@ -317,7 +317,7 @@ impl Writer {
             } else if bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK {
                 self.collect(view, block)?;
             } else {
-                return Err(self.full());
+                return Err(self.full(oldest_scan()));
             }
         }
         Ok(())
@@ -508,11 +508,13 @@ impl Writer {
     }
 
     pub(crate) fn take_block(&mut self) -> Result<u32> {
-        self.blocks.take().ok_or_else(|| self.full())
+        self.blocks.take().ok_or_else(|| self.full(None))
     }
 
-    fn full(&self) -> Error {
-        Error::Full { used: self.blocks.live(), limit: self.pool.len_max() }
+    /// That there is no room; what the scans from the oldest on keep may be why.
+    fn full(&self, oldest_scan: Option<u64>) -> Error {
+        let held = self.held_in_limbo(oldest_scan);
+        Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held }
     }
 
     /// Applies operations whose records are written to the view.
