@@ -77,6 +77,43 @@ pub enum Error {
         /// What there was no room for.
         reason: Box<Error>,
     },
+    /// The store has no change log.
+    #[error(
+        "the store was made without a change log; make one with it, and copy this one's data there"
+    )]
+    NoChangeLog,
+    /// A store that exists cannot be given a change log.
+    #[error(
+        "the store was made without a change log, which only a new store can be given; \
+         open it without the option, or copy its data to a new store"
+    )]
+    ChangeLogAtCreation,
+    /// A position's changes are not kept any more.
+    #[error(
+        "position {position} of partition {partition} was released: the oldest that is kept is {oldest}; \
+         begin with a snapshot or a full backup, or let the change log retain more"
+    )]
+    ChangesReleased {
+        /// The partition.
+        partition: usize,
+        /// The position asked for.
+        position: u64,
+        /// The oldest position that can be read from.
+        oldest: u64,
+    },
+    /// Nothing can be read from a position: it lies behind the end, or within a batch.
+    #[error(
+        "position {position} is none of partition {partition}, whose changes end at {end}; \
+         take one that reading returned"
+    )]
+    NoChangePosition {
+        /// The partition.
+        partition: usize,
+        /// The position asked for.
+        position: u64,
+        /// The position behind the last durable change.
+        end: u64,
+    },
     /// There is a snapshot of this name.
     #[error("there is a snapshot `{name}` already; drop it, or choose another name")]
     SnapshotExists {

@@ -11,9 +11,11 @@
 //! itself by one line.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 mod bytes;
+mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
@@ -27,6 +29,7 @@ mod stats;
 mod verify;
 
 pub use bytes::Bytes;
+pub use change::{Change, ChangeOp, Changes};
 pub use error::{Error, Result};
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
@@ -108,6 +111,31 @@ pub trait Engine: Send + Sync {
     ///
     /// Taking it costs the same however much the store holds.
     fn snapshot(&self) -> Arc<dyn Snapshot>;
+
+    /// The positions of a partition's change log that can be read from, up to the durable end.
+    ///
+    /// # Errors
+    /// [`Error::NoChangeLog`] if the store was made without one.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn change_positions(&self, _partition: usize) -> Result<Range<u64>> {
+        Err(Error::NoChangeLog)
+    }
+
+    /// The changes of a partition from a position on: 0, the position of a change that was read, or one
+    /// of the bounds of [`Engine::change_positions`]. Positions mean the same after the store was opened
+    /// again, but not after its partitions were changed.
+    ///
+    /// # Errors
+    /// [`Error::NoChangeLog`]; [`Error::ChangesReleased`], also while reading;
+    /// [`Error::NoChangePosition`]; [`Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn changes(&self, _partition: usize, _from: u64) -> Result<Changes> {
+        Err(Error::NoChangeLog)
+    }
 
     /// Makes every write that has returned durable in the pool's domain.
     ///

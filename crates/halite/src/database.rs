@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use halite_engine::Engine;
 
 use crate::snapshot::NamedSnapshots;
 use crate::{
-    Batch, Builder, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport, open_engine,
+    Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
+    open_engine,
 };
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
@@ -125,6 +127,30 @@ impl Database {
     /// [`crate::Error::NoSuchSnapshot`].
     pub fn drop_snapshot(&self, name: &str) -> Result<()> {
         self.snapshots.remove(name)
+    }
+
+    /// The positions of a partition's changes that can be read from, up to the durable end.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoChangeLog`] if the database was made without [`Builder::change_log`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
+        self.engine.change_positions(partition)
+    }
+
+    /// The changes of a partition, in order, from a position on: 0, or one that reading returned. The
+    /// iterator ends at the durable end, and goes on when it is asked again and there is more.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoChangeLog`]; [`crate::Error::ChangesReleased`], also while reading;
+    /// [`crate::Error::NoChangePosition`]; [`crate::Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
+        self.engine.changes(partition, from)
     }
 
     /// Makes every write so far durable: what [`crate::Durability::Deferred`] put off.

@@ -27,6 +27,12 @@ impl KeySpace {
         &self.name
     }
 
+    /// The number by which [`crate::ChangeOp`] names it.
+    #[must_use]
+    pub fn id(&self) -> KeySpaceId {
+        self.id
+    }
+
     /// The value of `key`, or `None`.
     ///
     /// # Errors

@@ -72,7 +72,11 @@ impl Writer {
     /// Moves the live records out of `victim`, a sealed block, and sends it to limbo.
     pub(crate) fn collect(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
         // What a write made obsolete is needed until that write is durable.
-        self.sync()?;
+        self.sync_records()?;
+        if self.changes.is_some() {
+            // The newest record may be dead, and go: what is in the change log must not be replayed then.
+            self.map.set_durable(self.durable_seq);
+        }
         let collected = self.move_live_records(view, victim);
         self.poison_by(collected)?;
         self.blocks.condemn(victim);

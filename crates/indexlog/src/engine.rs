@@ -3,18 +3,20 @@
 //! A call goes to the partition that has its key. What concerns several is put together here: batches
 //! (`batch`), scans (`merge`), statistics.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use halite_alloc::Segments;
 use halite_engine::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
+    Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
     Partitioning, Progress, Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
     check_key_space_name,
 };
 use halite_pmem::Pool;
 
 use crate::batch::{self, Numbers};
+use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::partition::Partition;
@@ -65,7 +67,15 @@ impl IndexLog {
             create(options)?
         };
         check_version(&segments, options)?;
-        let layout = Layout::read(&segments)?;
+        let mut layout = Layout::read(&segments)?;
+        match (options.change_log, layout.changes) {
+            (Some(_), None) => return Err(Error::ChangeLogAtCreation),
+            (Some(wanted), Some(retained)) if wanted != retained => {
+                Layout::write_changes(&segments, wanted)?;
+                layout.changes = Some(wanted);
+            }
+            _ => {}
+        }
         // The crash lab's medium notes events in their order, so there may be but one.
         let on_threads = options.pool_options.medium.is_none();
         let abandoned = release_other_generation(&segments, layout)?;
@@ -160,8 +170,11 @@ impl IndexLog {
 /// Creates a store whose pool appears in its place when it is whole.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
-    let layout = Layout::new(0, &partitioning);
+    let layout = Layout::new(0, &partitioning, options.change_log);
     let segments = Segments::create(&options.pool, &options.pool_options)?;
+    if let Some(retain) = options.change_log {
+        Layout::write_changes(&segments, retain)?;
+    }
     let on_threads = options.pool_options.medium.is_none();
     IndexLog::make(&segments, layout, &partitioning, on_threads)?;
     layout.write(&segments)?;
@@ -318,6 +331,14 @@ impl Engine for IndexLog {
         Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning))
     }
 
+    fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
+        self.partitions[partition].change_positions()
+    }
+
+    fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
+        self.partitions[partition].changes(partition, from)
+    }
+
     fn sync(&self) -> Result<()> {
         self.partitions.iter().try_for_each(|partition| partition.writer.lock().sync())
     }
@@ -380,6 +401,7 @@ impl Partition {
         stats.collected_bytes_moved += writer.moved_bytes;
         stats.collected_blocks += writer.collected_blocks;
         stats.unsynced_writes += writer.unsynced();
+        stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
     }
 }
 

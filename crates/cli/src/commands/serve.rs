@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::stat::recovery;
-use crate::folder::{check_folder, open_with};
+use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, output, size};
 
 const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
@@ -79,6 +79,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N")]
     partitions: Option<usize>,
 
+    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    change_log: Option<u64>,
+
     /// When a write to an ordinary file is durable: always, interval=<ms> or never
     #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
     sync: SyncPolicy,
@@ -116,6 +120,7 @@ impl Serve {
         let protected = config.requirepass.is_some();
         check_folder(&self.path)?;
         let builder = Database::builder().engine(&self.engine);
+        let builder = with_change_log(builder, self.change_log);
         let builder = match self.max_size {
             Some(bytes) => builder.max_size(bytes),
             None => builder,
