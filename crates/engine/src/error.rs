@@ -114,6 +114,9 @@ pub enum Error {
         /// The position behind the last durable change.
         end: u64,
     },
+    /// The engine takes no snapshots.
+    #[error("this engine takes no snapshots; use the engine `indexlog`")]
+    NoSnapshots,
     /// There is a snapshot of this name.
     #[error("there is a snapshot `{name}` already; drop it, or choose another name")]
     SnapshotExists {

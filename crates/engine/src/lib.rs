@@ -110,7 +110,12 @@ pub trait Engine: Send + Sync {
     /// The store as it is now, in all partitions at once.
     ///
     /// Taking it costs the same however much the store holds.
-    fn snapshot(&self) -> Arc<dyn Snapshot>;
+    ///
+    /// # Errors
+    /// [`Error::NoSnapshots`] if this engine takes none; [`Error::Damaged`].
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Err(Error::NoSnapshots)
+    }
 
     /// The positions of a partition's change log that can be read from, up to the durable end.
     ///

@@ -132,8 +132,8 @@ impl Engine for Model {
         Ok(Box::new(pairs.into_iter()))
     }
 
-    fn snapshot(&self) -> Arc<dyn Snapshot> {
-        Arc::new(Copied(self.clone()))
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(Copied(self.clone())))
     }
 
     fn sync(&self) -> Result<()> {

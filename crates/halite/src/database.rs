@@ -91,9 +91,11 @@ impl Database {
     }
 
     /// The database as it is now, all key spaces at once. Taking it costs the same however much there is.
-    #[must_use]
-    pub fn take_snapshot(&self) -> Snapshot {
-        Snapshot::new(self.engine.snapshot())
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
+    pub fn take_snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.engine.snapshot()?))
     }
 
     /// [`Database::take_snapshot`], under a name that all clones of this database know it by.
@@ -102,7 +104,7 @@ impl Database {
     /// until [`Database::drop_snapshot`], space that they may read is not reused.
     ///
     /// # Errors
-    /// [`crate::Error::SnapshotExists`].
+    /// [`crate::Error::SnapshotExists`]; as [`Database::take_snapshot`].
     pub fn create_snapshot(&self, name: &str) -> Result<Snapshot> {
         self.snapshots.create(name, || self.take_snapshot())
     }

@@ -147,10 +147,14 @@ impl NamedSnapshots {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn create(&self, name: &str, take: impl FnOnce() -> Snapshot) -> Result<Snapshot> {
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        take: impl FnOnce() -> Result<Snapshot>,
+    ) -> Result<Snapshot> {
         match self.all().entry(name.to_owned()) {
             Entry::Occupied(_) => Err(Error::SnapshotExists { name: name.to_owned() }),
-            Entry::Vacant(vacant) => Ok(vacant.insert(take()).clone()),
+            Entry::Vacant(vacant) => Ok(vacant.insert(take()?).clone()),
         }
     }
 

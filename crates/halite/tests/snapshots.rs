@@ -25,7 +25,7 @@ fn named_snapshots_keep_their_time_until_they_are_dropped_or_the_store_closes() 
     });
     let expected = [("pear", "green"), ("apple", "red")];
     assert!(pairs.eq(expected.map(|(key, value)| (key.into(), value.into()))));
-    assert!(db.take_snapshot().find_key_space("fruit").is_none());
+    assert!(db.take_snapshot().unwrap().find_key_space("fruit").is_none());
 
     assert!(matches!(db.create_snapshot("before"), Err(Error::SnapshotExists { .. })));
     db.drop_snapshot("before").unwrap();

@@ -327,8 +327,8 @@ impl Engine for IndexLog {
         Ok(join(scans?, &self.partitioning, direction))
     }
 
-    fn snapshot(&self) -> Arc<dyn Snapshot> {
-        Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning))
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning)?))
     }
 
     fn change_positions(&self, partition: usize) -> Result<Range<u64>> {

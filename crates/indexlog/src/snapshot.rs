@@ -32,20 +32,22 @@ struct Part {
 
 impl StoreSnapshot {
     /// The present of all partitions.
-    pub(crate) fn take(partitions: &[Arc<Partition>], partitioning: &Partitioning) -> Self {
+    pub(crate) fn take(partitions: &[Arc<Partition>], partitioning: &Partitioning) -> Result<Self> {
         let parts = batch::views(partitions, |partition, view| {
             let mut spaces = view.spaces.clone();
-            // A key space is dropped when its name is gone; it leaves the views one after the other.
-            let is_first = Arc::ptr_eq(partition, &partitions[0]);
-            if let Some(catalogue) = view.spaces.get(&CATALOGUE).filter(|_| is_first) {
-                spaces.retain(|id, space| {
-                    let named = catalogue.tree.get(space.name.as_bytes(), &view.blocks);
-                    is_internal(*id) || !matches!(named, Ok(None))
-                });
+            // A key space is dropped when its name is gone; it leaves the views one after the other. The
+            // first partition has the names.
+            if Arc::ptr_eq(partition, &partitions[0]) {
+                for (id, space) in view.spaces.iter().filter(|(id, _)| !is_internal(**id)) {
+                    if view.live(CATALOGUE, space.name.as_bytes())?.is_none() {
+                        spaces.remove(id);
+                    }
+                }
             }
-            Part { moment: Moment::of(partition, view), spaces }
+            Ok(Part { moment: Moment::of(partition, view), spaces })
         });
-        Self { partitioning: partitioning.clone(), parts }
+        let parts = parts.into_iter().collect::<Result<_>>()?;
+        Ok(Self { partitioning: partitioning.clone(), parts })
     }
 
     /// A key space in a part. The first part knows which there were.

@@ -114,7 +114,7 @@ impl<'a> Pair<'a> {
                 self.dropped.iter().try_for_each(|&space| is_gone(engine, space))?;
             }
             Step::TakeSnapshot => {
-                let snapshot = (self.store.engine().snapshot(), self.model.clone());
+                let snapshot = (self.store.engine().snapshot()?, self.model.clone());
                 self.snapshots.push(snapshot);
             }
             Step::LookAtSnapshot(nth) => {

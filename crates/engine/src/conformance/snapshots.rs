@@ -33,7 +33,7 @@ pub fn a_snapshot_stays_while_everything_is_overwritten(factory: &dyn Factory) -
                 engine.write(&[op], Durability::Deferred)?;
             }
         }
-        snapshots.push((engine.snapshot(), model.clone()));
+        snapshots.push((engine.snapshot()?, model.clone()));
         for engine in [engine, &model as &dyn Engine] {
             let space = engine.key_space(&format!("space {}", round % 3))?;
             let end = key(KEYS / 9);
@@ -82,7 +82,7 @@ pub fn a_snapshot_has_the_key_spaces_of_its_time(factory: &dyn Factory) -> Check
     let engine = store.engine();
     let dropped = engine.key_space("dropped")?;
     engine.write(&[Op::Put { space: dropped, key: b"a", value: b"1" }], Durability::Deferred)?;
-    let snapshot = engine.snapshot();
+    let snapshot = engine.snapshot()?;
     engine.drop_key_space(dropped)?;
     let made = engine.key_space("made")?;
     engine.write(&[Op::Put { space: made, key: b"a", value: b"2" }], Durability::Deferred)?;
@@ -122,7 +122,7 @@ pub fn snapshots_under_load_are_one_state(factory: &dyn Factory) -> Check {
         let mut kept: Vec<(Arc<dyn Snapshot>, Vec<u8>)> = Vec::new();
         loop {
             let last = done.load(Ordering::Acquire);
-            let snapshot = engine.snapshot();
+            let snapshot = engine.snapshot()?;
             let one = snapshot.get(space, &key(3))?.map_or(Vec::new(), |bytes| bytes.to_vec());
             kept.push((snapshot, one));
             let first = if kept.len() > 8 { Some(kept.remove(0)) } else { None };
@@ -169,7 +169,7 @@ pub fn a_store_full_by_a_snapshot_says_so(factory: &dyn Factory) -> Check {
         put(engine, 0, number)?;
         put(&model, 0, number)?;
     }
-    let snapshot = engine.snapshot();
+    let snapshot = engine.snapshot()?;
     let mut full = None;
     'rounds: for round in 1..=2 * POOL / (KEYS * LEN as u64) {
         for number in 0..KEYS {

@@ -202,9 +202,9 @@ impl Engine for BrokenModel {
         }
     }
 
-    fn snapshot(&self) -> Arc<dyn Snapshot> {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         match self.fault {
-            Fault::SnapshotsThePresent => Arc::new(Present(Arc::clone(&self.model))),
+            Fault::SnapshotsThePresent => Ok(Arc::new(Present(Arc::clone(&self.model)))),
             _ => self.model.snapshot(),
         }
     }

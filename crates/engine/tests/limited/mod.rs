@@ -128,7 +128,7 @@ impl Engine for LimitedModel {
         self.model.scan(space, range, direction)
     }
 
-    fn snapshot(&self) -> Arc<dyn Snapshot> {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         self.model.snapshot()
     }
 
