@@ -91,6 +91,10 @@ pub struct EngineOptions {
     pub partitioning: Option<Partitioning>,
     /// The index of the keys.
     pub index: IndexKind,
+    /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store
+    /// that is created gets such a log; the bytes of one that has it may change. `None`: as it is, or
+    /// no change log.
+    pub change_log: Option<u64>,
 }
 
 impl EngineOptions {
@@ -104,6 +108,7 @@ impl EngineOptions {
             create: true,
             partitioning: None,
             index: IndexKind::default(),
+            change_log: None,
         }
     }
 }

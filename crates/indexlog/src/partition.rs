@@ -9,8 +9,10 @@ use halite_engine::{
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
+use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
+use crate::index::Index;
 use crate::read::View;
 use crate::scan::Scans;
 use crate::write::Writer;
@@ -24,6 +26,8 @@ pub(crate) struct Partition {
     pub(crate) salt: u64,
     pub(crate) view: RwLock<View>,
     pub(crate) scans: Scans,
+    /// What readers see of the change log, if there is one.
+    pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
     /// Its number, if the store has several.
@@ -44,6 +48,7 @@ impl Partition {
             salt: writer.salt,
             view: RwLock::new(view),
             scans: Scans::default(),
+            changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
             number,
             closing,
@@ -97,6 +102,19 @@ impl Partition {
             view.pin(Entry::from_bits(entry))?
         };
         pinned.value_of(key, self.salt)
+    }
+
+    /// The value of a key in an index that a snapshot keeps.
+    pub(crate) fn get_in(&self, index: &Index, key: &[u8]) -> Result<Option<Bytes>> {
+        let find = || {
+            let pinned = {
+                let view = self.view.read();
+                let Some(entry) = index.get_candidate(key, &view.blocks)? else { return Ok(None) };
+                view.pin(Entry::from_bits(entry))?
+            };
+            pinned.value_of(key, self.salt)
+        };
+        self.named(find())
     }
 
     /// The pair of an entry, its value without a copy if it is in one piece.

@@ -26,6 +26,7 @@ pub(crate) struct View {
 }
 
 /// A key space.
+#[derive(Clone)]
 pub(crate) struct Space {
     pub(crate) name: Arc<str>,
     pub(crate) index: Index,

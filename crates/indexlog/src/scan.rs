@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::vec;
 
-use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Result};
+use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Partitioning, Result, Scan};
 use halite_index::{FullKeys, HashIndex, PartialKeyCursor};
 use halite_pmem::locks::Mutex;
 
 use crate::entry::Entry;
 use crate::index::Index;
+use crate::merge::Merge;
 use crate::partition::Partition;
-use crate::read::View;
+use crate::read::{ReadableBlocks, View};
 
 /// Records behind the one that is copied that are asked for.
 const AHEAD: usize = 4;
@@ -21,7 +22,7 @@ const AHEAD: usize = 4;
 /// Keys that a scan of a table reads before it lets writers in.
 const SORTED_AT_ONCE: usize = 256;
 
-/// The scans that are under way, by the epoch of the view in which each began.
+/// The scans and snapshots that are under way, by the epoch of the view in which each began.
 #[derive(Default)]
 pub(crate) struct Scans {
     epochs: Mutex<BTreeMap<u64, usize>>,
@@ -48,13 +49,44 @@ impl Scans {
     }
 }
 
+/// A moment of a partition. What went out of sight later is kept while it lives.
+pub(crate) struct Moment {
+    partition: Arc<Partition>,
+    epoch: u64,
+}
+
+impl Moment {
+    /// The present of a partition whose view, `view`, is locked.
+    pub(crate) fn of(partition: &Arc<Partition>, view: &View) -> Self {
+        // Under the view's lock: nothing goes out of sight between the snapshot and this.
+        partition.scans.begin(view.epoch);
+        Self { partition: Arc::clone(partition), epoch: view.epoch }
+    }
+
+    pub(crate) fn partition(&self) -> &Partition {
+        &self.partition
+    }
+}
+
+impl Clone for Moment {
+    fn clone(&self) -> Self {
+        self.partition.scans.begin(self.epoch);
+        Self { partition: Arc::clone(&self.partition), epoch: self.epoch }
+    }
+}
+
+impl Drop for Moment {
+    fn drop(&mut self) {
+        self.partition.scans.end(self.epoch);
+    }
+}
+
 /// A scan of one key space of one partition.
 pub(crate) struct RangeScan {
-    partition: Arc<Partition>,
+    moment: Moment,
     cursor: Cursor,
     /// Entries that the cursor is past: their records are on their way.
     ahead: VecDeque<u64>,
-    epoch: u64,
 }
 
 /// What is to come of a scan.
@@ -76,24 +108,51 @@ impl RangeScan {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<Self> {
-        let cursor = match &view.user_space(space)?.index {
+        let index = &view.user_space(space)?.index;
+        Self::of(Moment::of(partition, view), index, &view.blocks, range, direction)
+    }
+
+    /// Begins a scan of an index as it was at a moment, with the keys of its entries.
+    pub(crate) fn of(
+        moment: Moment,
+        index: &Index,
+        keys: &ReadableBlocks,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Self> {
+        let cursor = match index {
             Index::Ordered(tree) => {
                 let (start, end) = (range.start(), range.end());
                 // An empty range is not a tree's concern.
                 let end = if range.is_empty() { Some(start) } else { end };
                 Cursor::Ordered(match direction {
-                    Direction::Forward => tree.range(start, end, &view.blocks)?,
-                    Direction::Reverse => tree.range_rev(start, end, &view.blocks)?,
+                    Direction::Forward => tree.range(start, end, keys)?,
+                    Direction::Reverse => tree.range_rev(start, end, keys)?,
                 })
             }
             Index::Hash(table) => {
                 Cursor::Unsorted { table: table.clone(), range: range.clone(), direction }
             }
         };
-        let epoch = view.epoch;
-        // Under the view's lock: nothing goes out of sight between the snapshot and this.
-        partition.scans.begin(epoch);
-        Ok(Self { partition: Arc::clone(partition), cursor, ahead: VecDeque::new(), epoch })
+        Ok(Self { moment, cursor, ahead: VecDeque::new() })
+    }
+}
+
+/// The scans of all partitions as one, in the order of keys.
+pub(crate) fn join(
+    mut scans: Vec<RangeScan>,
+    partitioning: &Partitioning,
+    direction: Direction,
+) -> Scan {
+    match (scans.len(), partitioning) {
+        (1, _) => Box::new(scans.swap_remove(0)),
+        (_, Partitioning::Hash(_)) => Box::new(Merge::new(scans, direction)),
+        (_, Partitioning::Ranges(_)) => {
+            if direction == Direction::Reverse {
+                scans.reverse();
+            }
+            Box::new(scans.into_iter().flatten())
+        }
     }
 }
 
@@ -140,7 +199,8 @@ impl Iterator for RangeScan {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Self { partition, cursor, ahead, .. } = self;
+        let Self { moment, cursor, ahead } = self;
+        let partition = moment.partition();
         if let Cursor::Unsorted { table, range, direction } = cursor {
             *cursor = Cursor::Sorted(sorted(partition, table, range, *direction));
         }
@@ -155,11 +215,5 @@ impl Iterator for RangeScan {
             view.pin(Entry::from_bits(ahead.pop_front()?))
         };
         Some(partition.named(pinned.and_then(|pinned| pinned.pair(partition.salt))))
-    }
-}
-
-impl Drop for RangeScan {
-    fn drop(&mut self) {
-        self.partition.scans.end(self.epoch);
     }
 }

@@ -10,8 +10,8 @@ use halite_engine::{Engine, EngineOptions, IndexKind, Partitioning, Result};
 use halite_indexlog::IndexLog;
 use halite_pmem::PoolOptions;
 
-/// Stores with such partitions and such an index.
-struct IndexLogs(fn() -> Partitioning, IndexKind);
+/// Partitions, an index, and the bytes of the change log to retain.
+struct IndexLogs(fn() -> Partitioning, IndexKind, Option<u64>);
 
 thread_local! {
     /// The pool that was opened last.
@@ -25,8 +25,14 @@ impl Factory for IndexLogs {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = pool_bytes_max;
         let partitioning = Some(self.0());
-        let options =
-            EngineOptions { pool_options, partitioning, index: self.1, ..EngineOptions::new(pool) };
+        let (index, change_log) = (self.1, self.2);
+        let options = EngineOptions {
+            pool_options,
+            partitioning,
+            index,
+            change_log,
+            ..EngineOptions::new(pool)
+        };
         Ok(Arc::new(IndexLog::open(&options)?))
     }
 
@@ -44,25 +50,56 @@ impl Factory for IndexLogs {
 const ORDERED: IndexKind = IndexKind::Ordered { key_bytes: 8 };
 
 mod one_partition {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1), super::ORDERED));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(1),
+        super::ORDERED,
+        None
+    ));
 }
 
 mod by_hash {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3), super::ORDERED));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(3),
+        super::ORDERED,
+        None
+    ));
+}
+
+/// Stores without a file.
+struct InMemory;
+
+impl Factory for InMemory {
+    fn open(&self, _: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>> {
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = pool_bytes_max;
+        pool_options.in_memory = true;
+        let partitioning = Some(Partitioning::Hash(2));
+        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new("memory") };
+        Ok(Arc::new(IndexLog::open(&options)?))
+    }
+}
+
+mod in_memory {
+    halite_engine::conformance!(super::InMemory; contract, space);
 }
 
 mod by_range {
     // Bounds among the keys that the suite uses most.
     halite_engine::conformance!(super::IndexLogs(
         || super::Partitioning::Ranges([&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()),
-        super::ORDERED
+        super::ORDERED,
+        None
     ));
 }
 
 mod with_a_hash_index {
     use super::IndexKind;
 
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(2), IndexKind::Hash));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(2),
+        IndexKind::Hash,
+        None
+    ));
 }
 
 mod with_two_bytes_of_a_key {
@@ -70,6 +107,23 @@ mod with_two_bytes_of_a_key {
 
     halite_engine::conformance!(super::IndexLogs(
         || super::Partitioning::Hash(1),
-        IndexKind::Ordered { key_bytes: 2 }
+        IndexKind::Ordered { key_bytes: 2 },
+        None
     ); contract);
+}
+
+mod with_change_log {
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(1),
+        super::ORDERED,
+        Some(1 << 20)
+    ));
+}
+
+mod partitions_with_change_log {
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(2),
+        super::ORDERED,
+        Some(0)
+    ));
 }
