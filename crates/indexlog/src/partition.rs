@@ -32,7 +32,8 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    pub(crate) fn new(writer: Writer, view: View, closing: Arc<Closing>) -> Self {
+    pub(crate) fn new(writer: Writer, mut view: View, closing: Arc<Closing>) -> Self {
+        view.position = writer.next_seq;
         Self {
             pool: writer.pool.clone(),
             salt: writer.salt,

@@ -18,6 +18,8 @@ use crate::write::{CATALOGUE, INTERNAL};
 pub(crate) struct View {
     pub(crate) spaces: BTreeMap<u32, Space>,
     pub(crate) blocks: ReadableBlocks,
+    /// The number behind the last operation that shows.
+    pub(crate) position: u64,
     /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
     pub(crate) epoch: u64,
 }

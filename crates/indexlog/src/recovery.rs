@@ -427,7 +427,8 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
     let mut named = Vec::new();
     for (number, (writer, view)) in partitions.iter_mut().enumerate() {
         if number == 0 {
-            named = read_catalogue(writer, view)?;
+            view.spaces.entry(CATALOGUE).or_default();
+            named = read_catalogue(view, writer.salt)?;
         }
         for (id, name) in &named {
             view.spaces.entry(*id).or_default().name = Arc::clone(name);
@@ -449,12 +450,11 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
 }
 
 /// The key spaces in the catalogue, with their names.
-fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>)>> {
-    let catalogue = view.spaces.entry(CATALOGUE).or_default();
-    let entries: Vec<_> = catalogue.tree.iter().map(Entry::from_bits).collect();
+pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
+    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
     let mut named = Vec::new();
-    for entry in entries {
-        let (name, value) = view.pin(entry)?.pair(writer.salt)?;
+    for entry in catalogue.tree.iter().map(Entry::from_bits) {
+        let (name, value) = view.pin(entry)?.pair(salt)?;
         let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
         let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
         let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
