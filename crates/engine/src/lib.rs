@@ -30,7 +30,7 @@ mod stats;
 mod verify;
 
 pub use bytes::Bytes;
-pub use change::{Change, ChangeOp, Changes};
+pub use change::{Change, ChangeOp, Changes, Positions};
 pub use error::{Error, Result};
 pub use index_kind::IndexKind;
 pub use limits::{
@@ -119,6 +119,11 @@ pub trait Engine: Send + Sync {
         Err(Error::NoSnapshots)
     }
 
+    /// Bytes of its change log that the store retains; `None` if it has none.
+    fn change_log(&self) -> Option<u64> {
+        None
+    }
+
     /// The positions of a partition's change log that can be read from, up to the durable end.
     ///
     /// # Errors
@@ -149,6 +154,11 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// What the pool reports; the writes are then not durable.
     fn sync(&self) -> Result<()>;
+
+    /// How keys are spread over partitions.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::Hash(1)
+    }
 
     /// The number of partitions; they are named by their numbers, from zero.
     fn partitions(&self) -> usize {

@@ -17,7 +17,7 @@ use crate::{
 /// An open database. Cloning it is cheap; the store closes with the last clone.
 #[derive(Clone)]
 pub struct Database {
-    engine: Arc<dyn Engine>,
+    pub(crate) engine: Arc<dyn Engine>,
     snapshots: Arc<NamedSnapshots>,
     path: PathBuf,
 }
@@ -114,7 +114,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
     pub fn take_snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::new(self.engine.snapshot()?))
+        Snapshot::take(&self.engine)
     }
 
     /// [`Database::take_snapshot`], under a name that all clones of this database know it by.

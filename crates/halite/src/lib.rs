@@ -32,6 +32,7 @@
 //! (`halite-indexlog`), and reaches the medium at one place: the pool of `halite-pmem`.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod batch;
 mod builder;
 mod database;
@@ -39,6 +40,7 @@ mod engines;
 mod key_space;
 mod snapshot;
 
+pub use backup::{BackupError, BackupId, BackupInfo, BackupReader, BackupReport, RestoreReport};
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::Database;

@@ -44,6 +44,10 @@ pub struct IndexLog {
     partitioning: Partitioning,
     batches: Numbers,
     recovery: Recovery,
+    /// Bytes of the change log that are retained, if there is one.
+    change_log: Option<u64>,
+    /// What the positions of the change log mean something in.
+    history: Option<u128>,
     pub(crate) closing: Arc<Closing>,
 }
 
@@ -124,6 +128,8 @@ impl IndexLog {
             partitioning,
             batches: Numbers::after(batch),
             recovery: report,
+            change_log: layout.changes,
+            history: layout.history(segments),
             closing,
         })
     }
@@ -337,7 +343,11 @@ impl Engine for IndexLog {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning)?))
+        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning, self.history)?))
+    }
+
+    fn change_log(&self) -> Option<u64> {
+        self.change_log
     }
 
     fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
@@ -350,6 +360,10 @@ impl Engine for IndexLog {
 
     fn sync(&self) -> Result<()> {
         self.partitions.iter().try_for_each(|partition| partition.writer.lock().sync())
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.partitioning.clone()
     }
 
     fn partitions(&self) -> usize {
@@ -415,6 +429,6 @@ impl Partition {
 }
 
 /// Whether a key space is one that callers do not see.
-pub(crate) fn is_internal(space: u32) -> bool {
+fn is_internal(space: u32) -> bool {
     space == CATALOGUE || space == INTERNAL
 }

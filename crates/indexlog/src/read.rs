@@ -21,6 +21,8 @@ pub(crate) struct View {
     pub(crate) blocks: ReadableBlocks,
     /// How indexes are made.
     pub(crate) form: Form,
+    /// The number behind the last operation that shows.
+    pub(crate) position: u64,
     /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
     pub(crate) epoch: u64,
 }

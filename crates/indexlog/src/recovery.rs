@@ -445,7 +445,8 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
     let mut named = Vec::new();
     for (number, (writer, view)) in partitions.iter_mut().enumerate() {
         if number == 0 {
-            named = read_catalogue(writer, view)?;
+            view.space_mut(CATALOGUE);
+            named = read_catalogue(view, writer.salt)?;
         }
         for (id, name) in &named {
             view.space_mut(*id).name = Arc::clone(name);
@@ -467,12 +468,11 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
 }
 
 /// The key spaces in the catalogue, with their names.
-fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>)>> {
-    let catalogue = view.space_mut(CATALOGUE);
-    let entries: Vec<_> = catalogue.index.iter().map(Entry::from_bits).collect();
+pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
+    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
     let mut named = Vec::new();
-    for entry in entries {
-        let (name, value) = view.pin(entry)?.pair(writer.salt)?;
+    for entry in catalogue.index.iter().map(Entry::from_bits) {
+        let (name, value) = view.pin(entry)?.pair(salt)?;
         let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
         let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
         let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {

@@ -711,6 +711,7 @@ impl Writer {
                 }
             }
         }
+        view.position = self.next_seq;
         Ok(())
     }
 
