@@ -204,10 +204,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::output::Spares;
 
     fn left(output: &mut Output, out: &mut Vec<u8>) {
         while output.unsent() > 0 {
-            output.write_to(out).unwrap();
+            output.write_to(out, &mut Spares::default()).unwrap();
         }
     }
 
