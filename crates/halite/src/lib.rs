@@ -47,6 +47,7 @@ pub use halite_engine::{
     Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, KEY_LEN_MAX, KeyRange,
     KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX, VerifyReport,
 };
+pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};
