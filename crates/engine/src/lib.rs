@@ -201,6 +201,19 @@ pub trait Engine: Send + Sync {
     /// What the store holds and has done.
     fn stats(&self) -> Stats;
 
+    /// [`Engine::stats`] of one partition; what is about the whole pool is zero.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn partition_stats(&self, _partition: usize) -> Stats {
+        self.stats()
+    }
+
+    /// Bytes of the pool that a record with a key and a value of these lengths takes.
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        (key_len + value_len) as u64
+    }
+
     /// Reads everything that has a checksum and reports what is damaged.
     ///
     /// `progress` is called now and then; when it breaks, the report so far is returned, marked

@@ -211,6 +211,21 @@ impl Database {
         self.engine.stats()
     }
 
+    /// What one partition holds and has done; what is about the whole pool is zero.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    #[must_use]
+    pub fn partition_stats(&self, partition: usize) -> Stats {
+        self.engine.partition_stats(partition)
+    }
+
+    /// Bytes of the pool that a record with a key and a value of these lengths takes.
+    #[must_use]
+    pub fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        self.engine.space_of(key_len, value_len)
+    }
+
     /// What durable means on this database's medium.
     #[must_use]
     pub fn domain(&self) -> Domain {

@@ -50,6 +50,7 @@ pub use halite_engine::{
     KeyRange, KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX,
     VerifyReport,
 };
+pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};

@@ -23,6 +23,7 @@ use crate::index::Form;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::partition::Partition;
 use crate::read::View;
+use crate::record;
 use crate::recovery::{Recovered, open_map, recover};
 use crate::repartition::{release_other_generation, repartition};
 use crate::scan::{RangeScan, join};
@@ -401,6 +402,16 @@ impl Engine for IndexLog {
         };
         self.partitions.iter().for_each(|partition| partition.add_stats(&mut stats));
         stats
+    }
+
+    fn partition_stats(&self, partition: usize) -> Stats {
+        let mut stats = Stats { domain: self.pool.domain(), ..Stats::default() };
+        self.partitions[partition].add_stats(&mut stats);
+        stats
+    }
+
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        record::space(key_len, value_len)
     }
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {

@@ -610,9 +610,10 @@ impl Writer {
     /// the last of it is in the log's current block.
     #[track_caller]
     pub(crate) fn flush_pending(&mut self, flushed: &mut Vec<Flushed>) -> bool {
-        let pending = std::mem::take(&mut self.pending);
-        flushed.extend(pending.iter().map(Pending::flush));
-        !pending.is_empty()
+        let waits = !self.pending.is_empty();
+        flushed.extend(self.pending.iter().map(Pending::flush));
+        self.pending.clear();
+        waits
     }
 
     /// Notes that everything is durable. `last` is the proof of the last bytes that were appended, if
