@@ -89,13 +89,13 @@ pub struct Blocks {
 }
 
 /// What every subcommand takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct Common {
     /// Where pools and stores are made, and removed again
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
 
-    /// How often everything is measured [default: 5, or 3 if quick]
+    /// How often everything is measured [default: 5, or 3 if quick; rstore: 3, or 2 if quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
 
@@ -173,6 +173,11 @@ impl Command {
 }
 
 impl Common {
+    /// With so many repeats if nobody says another number.
+    fn with_repeats(&self, repeats: u32) -> Self {
+        Self { repeats: self.repeats.or(Some(repeats)), ..self.clone() }
+    }
+
     fn options(&self) -> RunOptions {
         let repeats = if self.quick { REPEATS_QUICK } else { REPEATS };
         RunOptions {

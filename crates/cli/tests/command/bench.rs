@@ -145,7 +145,7 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("kv --json nowhere/rows.json", 1, "nowhere/rows.json: cannot open it to write JSON"),
         ("kv --report file", 1, "file: cannot write a report into this folder"),
         ("device --profile warp", 2, "optane"),
-        ("rstore --only lag", 2, "there is no experiment `lag`; there is messages, throughput"),
+        ("rstore --only lag", 2, "there is no experiment `lag`; there is messages, prefetch"),
         ("rstore --subject mysql", 2, "there is no server `mysql`; there is halite, redis-always"),
         ("rstore --profile optane", 2, "--profile: a profile slows down"),
         ("rstore --connections 0", 2, "--connections: 0 is not between"),
