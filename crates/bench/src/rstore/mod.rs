@@ -19,7 +19,7 @@ pub mod ranges;
 mod recovery;
 mod scaling;
 mod scans;
-mod server;
+pub(crate) mod server;
 mod tail;
 mod throughput;
 

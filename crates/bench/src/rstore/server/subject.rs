@@ -147,6 +147,10 @@ impl Subject {
         NAMES[KINDS.iter().position(|kind| *kind == self.kind).unwrap_or(0)]
     }
 
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Where a store has its data, in its server's folder.
     pub(super) fn data(folder: &Path) -> PathBuf {
         folder.join("data")
