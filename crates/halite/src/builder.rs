@@ -22,6 +22,7 @@ pub struct Builder {
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
     pub(crate) partitioning: Option<Partitioning>,
+    pub(crate) change_log: Option<u64>,
 }
 
 impl Default for Builder {
@@ -31,6 +32,7 @@ impl Default for Builder {
             pool: PoolOptions::default(),
             create: true,
             partitioning: None,
+            change_log: None,
         }
     }
 }
@@ -74,6 +76,28 @@ impl Builder {
     #[must_use]
     pub fn partitioning(mut self, partitioning: Partitioning) -> Self {
         self.partitioning = Some(partitioning);
+        self
+    }
+
+    /// Makes the database with a change log, and retains so many bytes of it for
+    /// [`Database::changes`](crate::Database::changes).
+    ///
+    /// A durable put then waits for its entry in the change log only, and its record follows by the
+    /// cache. A database that was made without one cannot be given one; the bytes may change.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{ChangeOp, Database};
+    /// let db = Database::builder().change_log(16 << 20).open(&path)?;
+    /// db.key_space("fruit")?.put("apple", "green")?;
+    /// let changes = db.changes(0, 0)?.collect::<Result<Vec<_>, _>>()?;
+    /// assert!(matches!(&changes[1].ops[..], [ChangeOp::Put { key, .. }] if key == b"apple"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn change_log(mut self, retain_bytes: u64) -> Self {
+        self.change_log = Some(retain_bytes);
         self
     }
 
@@ -132,6 +156,7 @@ impl Builder {
             pool_options: self.pool.clone(),
             create: self.create,
             partitioning: self.partitioning.clone(),
+            change_log: self.change_log,
         }
     }
 }

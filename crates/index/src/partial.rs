@@ -51,7 +51,7 @@ pub use cursor::PartialKeyCursor;
 use crate::FullKeys;
 use crate::node_ref::NodeRef;
 use inner::{Child, Inner};
-use leaf::Leaf;
+pub(crate) use leaf::Leaf;
 
 /// How many bytes of a key an entry keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

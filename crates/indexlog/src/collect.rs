@@ -17,6 +17,7 @@ use halite_engine::Result;
 use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
 
+use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::entry::Entry;
 use crate::read::{Readable, ReadableBlocks, View};
@@ -58,10 +59,24 @@ impl Writer {
         self.limbo.iter().any(|limbo| matches!(limbo.what, What::Block(_)))
     }
 
+    /// Bytes of blocks that wait in limbo only for scans and snapshots to end.
+    pub(crate) fn held_in_limbo(&self, oldest_scan: Option<u64>) -> u64 {
+        let is_seen = |limbo: &&Limbo| oldest_scan.is_some_and(|oldest| oldest <= limbo.epoch);
+        let blocks = |limbo: &Limbo| match limbo.what {
+            What::Block(_) => 1,
+            What::Piece { count, .. } => u64::from(count),
+        };
+        self.limbo.iter().filter(is_seen).map(blocks).sum::<u64>() * BLOCK
+    }
+
     /// Moves the live records out of `victim`, a sealed block, and sends it to limbo.
     pub(crate) fn collect(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
         // What a write made obsolete is needed until that write is durable.
-        self.sync()?;
+        self.sync_records()?;
+        if self.changes.is_some() {
+            // The newest record may be dead, and go: what is in the change log must not be replayed then.
+            self.map.set_durable(self.durable_seq);
+        }
         let collected = self.move_live_records(view, victim);
         self.poison_by(collected)?;
         self.blocks.condemn(victim);

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::stat::recovery;
-use crate::folder::{check_folder, open_with};
+use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, output, size};
 
 const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
@@ -86,6 +86,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N")]
     partitions: Option<usize>,
 
+    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    change_log: Option<u64>,
+
     /// When a write to an ordinary file is durable: always, interval=<ms> or never [default: always]
     #[arg(long, value_name = "POLICY", value_parser = parse_sync)]
     sync: Option<SyncPolicy>,
@@ -148,7 +152,7 @@ impl Serve {
 
     fn open(&self) -> Result<Database> {
         self.check_promises()?;
-        let builder = Database::builder().engine(&self.engine);
+        let builder = with_change_log(Database::builder().engine(&self.engine), self.change_log);
         let builder = match self.max_size.or(self.in_memory) {
             Some(bytes) => builder.max_size(bytes),
             None => builder,
@@ -171,7 +175,8 @@ impl Serve {
         let path = self.path.as_ref().map(|path| format!("the folder `{}`", path.display()));
         let sync = self.sync.map(|sync| format!("--sync {sync}"));
         let size = self.max_size.map(|_| "--max-size".to_owned());
-        match [path, sync, size].into_iter().flatten().next() {
+        let log = self.change_log.map(|_| "--change-log".to_owned());
+        match [path, sync, size, log].into_iter().flatten().next() {
             Some(promise) if self.in_memory.is_some() => Err(Error::Usage(format!(
                 "--in-memory: nothing that it keeps survives the server, and it says how large that may \
                  become; leave out {promise}, or --in-memory"
