@@ -245,7 +245,10 @@ impl Place {
                 _ => failed("name", &pool)(source),
             })?;
         }
-        let above = self.path.parent().filter(|above| self.is_new && above.as_os_str().len() > 0);
+        let above = self.path.parent().filter(|_| self.is_new);
+        // Of a name alone, the parent is an empty path.
+        let above =
+            above.map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
         for folder in [Some(&*self.path), above].into_iter().flatten() {
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(failed("sync", folder))?;
