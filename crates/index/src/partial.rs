@@ -30,7 +30,8 @@
 //! | `get_candidate` | the leaf, its lines at once, and inner nodes that are not cached | 0.05; 0.16 |
 //! | `get`, `modify`, `insert` of a key that is there | the same, and those of the key | 1.05; 1.16 |
 //! | `insert` of a new key | the same; one in 15 has those of its neighbours | 0.02; 1.4 |
-//! | `remove` | the same; below half full, one in 4 has those of its neighbours | 1.05; 1.16 |
+//! | `find_entry`, `modify_entry` | those of `get_candidate` | none |
+//! | `remove` | that of `get`; below half full, one in 4 has those of its neighbours | 1.05; 1.16 |
 //! | `remove_range` | as `range` | as `get` for each bound |
 //! | `range` | two walks; then one leaf in `c f` entries | as `get` for each bound, then none |
 //!
@@ -249,6 +250,29 @@ impl PartialKeyTree {
         change(&mut entry);
         leaf.make_mut().set_entry(at, entry);
         Ok(true)
+    }
+
+    /// The entry that `is` accepts, of those that may be of `key`. Reads no full key: for a caller who
+    /// knows an entry when he sees it.
+    pub fn find_entry(&self, key: &[u8], is: impl Fn(u64) -> bool) -> Option<u64> {
+        let leaf = self.find(key);
+        leaf.candidates(key).map(|at| leaf.entry(at)).find(|&entry| is(entry))
+    }
+
+    /// Changes the entry of `key` that [`Self::find_entry`] finds; whether there is one. Reads no full
+    /// key. The key must stay that of the changed entry.
+    pub fn modify_entry(
+        &mut self,
+        key: &[u8],
+        is: impl Fn(u64) -> bool,
+        change: impl FnOnce(&mut u64),
+    ) -> bool {
+        let leaf = self.find_mut(key);
+        let Some(at) = leaf.candidates(key).find(|&at| is(leaf.entry(at))) else { return false };
+        let mut entry = leaf.entry(at);
+        change(&mut entry);
+        leaf.make_mut().set_entry(at, entry);
+        true
     }
 
     /// Removes `key` and returns its entry.

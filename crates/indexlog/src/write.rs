@@ -14,8 +14,9 @@ use halite_pmem::{Fenced, Flushed, Pool, planted};
 
 use crate::block_map::{BlockMap, FIRSTS, Life, State};
 use crate::blocks::Blocks;
-use crate::collect::Limbo;
+use crate::collect::{COLLECT_BEFORE_GROWING, Collection, WORTHWHILE};
 use crate::entry::Entry;
+use crate::limbo::Limbo;
 use crate::log::{Closed, Pending, Tail};
 use crate::overflow::{self, Unfenced};
 use crate::read::View;
@@ -31,11 +32,6 @@ const BATCH_LEN_MAX: u64 = 256 << 20;
 /// apart.
 const UNSEALED_MAX: usize = 64;
 
-/// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
-/// Under random overwrites a block moves a third of a record for each that is written, and the pool
-/// settles at 1.85 times what is alive (the mean of the blocks' live share, falling from 1 to 1/4).
-const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
-
 /// The key space that holds the names of the others: name → id. Only the first partition's has any.
 pub(crate) const CATALOGUE: u32 = 0;
 
@@ -44,10 +40,10 @@ pub(crate) const INTERNAL: u32 = u32::MAX;
 
 /// Blocks that stay free for collection: one for what it moves, and spare ones, because a crash that
 /// interrupts it leaves a block and its copy.
-const RESERVE_COLLECT: u32 = 3;
+pub(crate) const RESERVE_COLLECT: u32 = 3;
 
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
-const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
+pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
 /// The one writer: what only the holder of its lock changes.
 pub(crate) struct Writer {
@@ -58,6 +54,8 @@ pub(crate) struct Writer {
     pub(crate) blocks: Blocks,
     pub(crate) log: Tail,
     pub(crate) collector: Tail,
+    /// The collection that is under way.
+    pub(crate) collection: Option<Collection>,
     pub(crate) tombstones: Tombstones,
     /// The number of the next record.
     pub(crate) next_seq: u64,
@@ -91,6 +89,7 @@ impl Writer {
             blocks: Blocks::new(segments.pool().random()?),
             log: Tail::default(),
             collector: Tail::default(),
+            collection: None,
             tombstones: Tombstones::default(),
             next_seq: 1,
             durable_seq: 0,
@@ -294,7 +293,8 @@ impl Writer {
         }
         let reserve = if only_deletes { RESERVE_COLLECT } else { RESERVE_DELETE };
         // A delete is worth more effort: it is what makes room.
-        let worthwhile = if only_deletes { 1 } else { BLOCK / 32 };
+        let worthwhile = if only_deletes { 1 } else { WORTHWHILE };
+        let taken = total + (needed * BLOCK).saturating_sub(BLOCK);
         let needed = needed + u64::from(reserve);
         while u64::from(self.blocks.free_count()) < needed {
             if self.release_limbo(view, oldest_scan())? {
@@ -303,10 +303,14 @@ impl Writer {
             // While readers hold what was collected, collecting more only takes blocks.
             let spare = if self.has_block_in_limbo() { RESERVE_COLLECT } else { 0 };
             let can_collect = self.blocks.free_count() > spare;
+            if can_collect && self.collection.is_some() {
+                self.finish_collection(view)?;
+                continue;
+            }
             let victim = self.blocks.victim().filter(|_| can_collect);
             let (block, bytes) = victim.unwrap_or_default();
             if bytes >= COLLECT_BEFORE_GROWING {
-                self.collect(view, block)?;
+                self.begin_collection(view, block, bytes)?;
                 continue;
             }
             if self.add_segment()? {
@@ -315,16 +319,16 @@ impl Writer {
             if self.unsynced() > 0 && !(self.limbo.is_empty() && self.unsealed.is_empty()) {
                 self.sync()?;
             } else if bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK {
-                self.collect(view, block)?;
+                self.begin_collection(view, block, bytes)?;
             } else {
                 return Err(self.full());
             }
         }
-        Ok(())
+        self.pace(view, taken, oldest_scan)
     }
 
     /// Adds a segment to the data device, if the pool has one.
-    fn add_segment(&mut self) -> Result<bool> {
+    pub(crate) fn add_segment(&mut self) -> Result<bool> {
         let segment = self.blocks.absent_segment();
         let blocks = segment * BLOCKS_PER_SEGMENT..(segment + 1) * BLOCKS_PER_SEGMENT;
         if u64::from(blocks.end) > Entry::BLOCKS_MAX {
@@ -631,12 +635,6 @@ impl Writer {
         if dead.stale() > 0 {
             self.blocks.died(dead.block(), dead.footprint());
         }
-    }
-
-    pub(crate) fn send_to_limbo(&mut self, view: &mut View, mut limbo: Limbo) {
-        limbo.epoch = view.epoch;
-        view.epoch += 1;
-        self.limbo.push(limbo);
     }
 }
 
