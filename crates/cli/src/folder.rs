@@ -20,8 +20,21 @@ pub(crate) fn open(path: &Path) -> Result<Database> {
 
 /// Opens the database in `path`, or creates it.
 pub(crate) fn open_or_create(path: &Path) -> Result<Database> {
+    open_or_create_with(Database::builder(), path)
+}
+
+/// Opens the database in `path`, or creates it, as `builder` says.
+pub(crate) fn open_or_create_with(builder: Builder, path: &Path) -> Result<Database> {
     check_folder(path)?;
-    open_with(Database::builder(), path)
+    open_with(builder, path)
+}
+
+/// `builder`, with a change log that retains so many bytes if they are given.
+pub(crate) fn with_change_log(builder: Builder, bytes: Option<u64>) -> Builder {
+    match bytes {
+        Some(bytes) => builder.change_log(bytes),
+        None => builder,
+    }
 }
 
 /// Opens the database in `path` as `builder` says.

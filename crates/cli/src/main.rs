@@ -23,7 +23,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Scan, Serve, Stat};
+use commands::{
+    Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Scan, Serve, Stat, Tail,
+};
 use error::{Error, Result};
 
 const EXAMPLES: &str = "\
@@ -35,6 +37,7 @@ Examples:
   halite load ./data people.jsonl --key id
   halite load ./docs --dir /usr/share/doc
   halite dump ./data backup.tsv          everything, for `halite load ./other backup.tsv`
+  halite tail ./data                     what was changed, in order, if there is a change log
   halite check ./data                    verify every checksum
   halite lab crash                       look for a power cut that the store does not survive
 
@@ -68,6 +71,7 @@ enum Command {
     Load(Load),
     Dump(Dump),
     Stat(Stat),
+    Tail(Tail),
     Check(Check),
     Bench(Bench),
     Lab(Lab),
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         Command::Load(load) => load.run(),
         Command::Dump(dump) => dump.run(),
         Command::Stat(stat) => stat.run(),
+        Command::Tail(tail) => tail.run(),
         Command::Check(check) => check.run(),
         Command::Bench(bench) => bench.run(),
         Command::Lab(lab) => lab.run(),

@@ -11,14 +11,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// There is no room for a write, and nothing left to collect.
     #[error(
-        "the store is full: {used} of at most {limit} bytes hold live data; \
-         delete something, raise the size limit, or free space on the device"
+        "the store is full: {used} of at most {limit} bytes hold live data{}; \
+         delete something, raise the size limit, or free space on the device", held_by_snapshots(*.held)
     )]
     Full {
         /// Bytes that cannot be reclaimed.
         used: u64,
         /// Bytes that the store may take.
         limit: u64,
+        /// Bytes that could be reclaimed if no snapshot or scan read them any more.
+        held: u64,
     },
 
     /// A key is longer than [`KEY_LEN_MAX`].
@@ -75,6 +77,58 @@ pub enum Error {
         /// What there was no room for.
         reason: Box<Error>,
     },
+    /// The store has no change log.
+    #[error(
+        "the store was made without a change log; make one with it, and copy this one's data there"
+    )]
+    NoChangeLog,
+    /// A store that exists cannot be given a change log.
+    #[error(
+        "the store was made without a change log, which only a new store can be given; \
+         open it without the option, or copy its data to a new store"
+    )]
+    ChangeLogAtCreation,
+    /// A position's changes are not kept any more.
+    #[error(
+        "position {position} of partition {partition} was released: the oldest that is kept is {oldest}; \
+         begin with a snapshot or a full backup, or let the change log retain more"
+    )]
+    ChangesReleased {
+        /// The partition.
+        partition: usize,
+        /// The position asked for.
+        position: u64,
+        /// The oldest position that can be read from.
+        oldest: u64,
+    },
+    /// Nothing can be read from a position: it lies behind the end, or within a batch.
+    #[error(
+        "position {position} is none of partition {partition}, whose changes end at {end}; \
+         take one that reading returned"
+    )]
+    NoChangePosition {
+        /// The partition.
+        partition: usize,
+        /// The position asked for.
+        position: u64,
+        /// The position behind the last durable change.
+        end: u64,
+    },
+    /// The engine takes no snapshots.
+    #[error("this engine takes no snapshots; use the engine `indexlog`")]
+    NoSnapshots,
+    /// There is a snapshot of this name.
+    #[error("there is a snapshot `{name}` already; drop it, or choose another name")]
+    SnapshotExists {
+        /// The name.
+        name: String,
+    },
+    /// There is no snapshot of this name.
+    #[error("there is no snapshot `{name}`: it was dropped, or the store was closed since")]
+    NoSuchSnapshot {
+        /// The name.
+        name: String,
+    },
     /// A key space was dropped, or never existed.
     #[error("there is no such key space: it was dropped, or belongs to another store")]
     NoSuchKeySpace,
@@ -122,6 +176,14 @@ pub enum Error {
     /// An error of the pool.
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),
+}
+
+/// What keeps bytes of a full store that nothing else needs.
+fn held_by_snapshots(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        _ => format!(", and {bytes} only what old snapshots or scans may still read: drop those"),
+    }
 }
 
 impl Error {

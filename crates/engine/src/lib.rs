@@ -11,7 +11,11 @@
 //! itself by one line.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
+use std::sync::Arc;
+
 mod bytes;
+mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
@@ -20,10 +24,12 @@ mod model;
 mod op;
 mod options;
 mod range;
+mod snapshot;
 mod stats;
 mod verify;
 
 pub use bytes::Bytes;
+pub use change::{Change, ChangeOp, Changes};
 pub use error::{Error, Result};
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
@@ -33,6 +39,7 @@ pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
 pub use options::{EngineOptions, Partitioning};
 pub use range::{Direction, KeyRange};
+pub use snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
 pub use verify::{Damage, Progress, VerifyReport};
 
@@ -99,6 +106,41 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`Error::NoSuchKeySpace`]; the scan itself yields [`Error::Damaged`].
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan>;
+
+    /// The store as it is now, in all partitions at once.
+    ///
+    /// Taking it costs the same however much the store holds.
+    ///
+    /// # Errors
+    /// [`Error::NoSnapshots`] if this engine takes none; [`Error::Damaged`].
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Err(Error::NoSnapshots)
+    }
+
+    /// The positions of a partition's change log that can be read from, up to the durable end.
+    ///
+    /// # Errors
+    /// [`Error::NoChangeLog`] if the store was made without one.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn change_positions(&self, _partition: usize) -> Result<Range<u64>> {
+        Err(Error::NoChangeLog)
+    }
+
+    /// The changes of a partition from a position on: 0, the position of a change that was read, or one
+    /// of the bounds of [`Engine::change_positions`]. Positions mean the same after the store was opened
+    /// again, but not after its partitions were changed.
+    ///
+    /// # Errors
+    /// [`Error::NoChangeLog`]; [`Error::ChangesReleased`], also while reading;
+    /// [`Error::NoChangePosition`]; [`Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn changes(&self, _partition: usize, _from: u64) -> Result<Changes> {
+        Err(Error::NoChangeLog)
+    }
 
     /// Makes every write that has returned durable in the pool's domain.
     ///

@@ -1,11 +1,11 @@
 //! The contract in its shortest form.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::{
     Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Op, Progress, Result, Scan,
-    Stats, VerifyReport, check_key_space_name,
+    Snapshot, Stats, VerifyReport, check_key_space_name,
 };
 
 /// An engine that keeps ordered maps in memory and persists nothing: what the conformance suite
@@ -132,6 +132,10 @@ impl Engine for Model {
         Ok(Box::new(pairs.into_iter()))
     }
 
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(Copied(self.clone())))
+    }
+
     fn sync(&self) -> Result<()> {
         Ok(())
     }
@@ -148,5 +152,26 @@ impl Engine for Model {
             complete: true,
             ..VerifyReport::default()
         })
+    }
+}
+
+/// What a model held.
+struct Copied(Model);
+
+impl Snapshot for Copied {
+    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
+        self.0.key_spaces()
+    }
+
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.0.get(space, key)
+    }
+
+    fn len(&self, space: KeySpaceId) -> Result<u64> {
+        self.0.len(space)
+    }
+
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        self.0.scan(space, range, direction)
     }
 }

@@ -89,6 +89,10 @@ pub struct EngineOptions {
     /// How keys are to be spread over partitions, where an engine has some. A store that is otherwise
     /// is changed when it opens. `None`: as it is, or one partition.
     pub partitioning: Option<Partitioning>,
+    /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store
+    /// that is created gets such a log; the bytes of one that has it may change. `None`: as it is, or
+    /// no change log.
+    pub change_log: Option<u64>,
 }
 
 impl EngineOptions {
@@ -96,7 +100,7 @@ impl EngineOptions {
     #[must_use]
     pub fn new(pool: impl Into<PathBuf>) -> Self {
         let pool_options = PoolOptions::default();
-        Self { pool: pool.into(), pool_options, create: true, partitioning: None }
+        Self { pool: pool.into(), pool_options, create: true, partitioning: None, change_log: None }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Stats {
     pub dead_bytes: u64,
     /// Bytes of the pool that are free for records without collection or growth.
     pub free_bytes: u64,
+    /// Bytes of the pool that the change log takes.
+    pub change_log_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
     /// Bytes of keys and values that writes brought.
@@ -44,6 +46,8 @@ pub struct Recovery {
     pub clean: bool,
     /// Records read, dead ones included.
     pub records_read: u64,
+    /// Operations of the change log that were replayed because their records were not there.
+    pub records_replayed: u64,
     /// Records of unacknowledged writes that were cut from the log's tail.
     pub records_cut: u64,
     /// Segments that were allocated but belonged to nothing, and were reclaimed.

@@ -66,6 +66,12 @@ faults! {
         ScansEnds fails scans::ranges_and_prefixes_hold_exactly_their_keys,
     a_scan_of_the_present_is_seen:
         ScansThePresent fails scans::a_scan_sees_one_state_while_everything_is_rewritten,
+    a_snapshot_of_the_present_is_seen:
+        SnapshotsThePresent fails snapshots::a_snapshot_stays_while_everything_is_overwritten,
+    a_snapshot_without_what_was_dropped_is_seen:
+        SnapshotsThePresent fails snapshots::a_snapshot_has_the_key_spaces_of_its_time,
+    a_snapshot_that_goes_on_under_load_is_seen:
+        SnapshotsThePresent fails snapshots::snapshots_under_load_are_one_state,
     one_sample_for_all_is_seen:
         SamplesTheFirst fails samples::samples_reach_most_keys_about_equally,
     a_visible_half_of_a_batch_is_seen:

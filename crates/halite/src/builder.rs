@@ -22,6 +22,7 @@ pub struct Builder {
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
     pub(crate) partitioning: Option<Partitioning>,
+    pub(crate) change_log: Option<u64>,
 }
 
 impl Default for Builder {
@@ -31,6 +32,7 @@ impl Default for Builder {
             pool: PoolOptions::default(),
             create: true,
             partitioning: None,
+            change_log: None,
         }
     }
 }
@@ -77,6 +79,28 @@ impl Builder {
         self
     }
 
+    /// Makes the database with a change log, and retains so many bytes of it for
+    /// [`Database::changes`](crate::Database::changes).
+    ///
+    /// A durable put then waits for its entry in the change log only, and its record follows by the
+    /// cache. A database that was made without one cannot be given one; the bytes may change.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{ChangeOp, Database};
+    /// let db = Database::builder().change_log(16 << 20).open(&path)?;
+    /// db.key_space("fruit")?.put("apple", "green")?;
+    /// let changes = db.changes(0, 0)?.collect::<Result<Vec<_>, _>>()?;
+    /// assert!(matches!(&changes[1].ops[..], [ChangeOp::Put { key, .. }] if key == b"apple"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn change_log(mut self, retain_bytes: u64) -> Self {
+        self.change_log = Some(retain_bytes);
+        self
+    }
+
     /// For measurements only: makes the database as slow as another medium.
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
@@ -101,12 +125,38 @@ impl Builder {
         Database::open_with(self, path.as_ref())
     }
 
+    /// Opens a new, empty database without a folder ([`Database::in_memory`]): [`Domain::Volatile`].
+    ///
+    /// Give it a [`Builder::max_size`] that the machine has: the kernel promises more, and then ends
+    /// processes when it is used.
+    ///
+    /// ```
+    /// use halite::{Database, Domain};
+    /// let db = Database::builder().max_size(64 << 20).in_memory()?;
+    /// assert_eq!(db.domain(), Domain::Volatile);
+    /// # Ok::<(), halite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are no addresses or no memory for it; of partitions, as [`Builder::open`];
+    /// [`crate::Error::UnknownEngine`].
+    pub fn in_memory(mut self) -> Result<Database> {
+        self.pool.in_memory = true;
+        self.create = true;
+        Database::open_with(self, Path::new("in memory"))
+    }
+
     pub(crate) fn engine_options(&self, path: &Path) -> EngineOptions {
         EngineOptions {
-            pool: path.join(Database::POOL_FILE),
+            pool: if self.pool.in_memory {
+                path.to_owned()
+            } else {
+                path.join(Database::POOL_FILE)
+            },
             pool_options: self.pool.clone(),
             create: self.create,
             partitioning: self.partitioning.clone(),
+            change_log: self.change_log,
         }
     }
 }

@@ -2,17 +2,23 @@
 
 use std::fmt;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::Engine;
 
-use crate::{Batch, Builder, Domain, KeySpace, Progress, Result, Stats, VerifyReport, open_engine};
+use crate::snapshot::NamedSnapshots;
+use crate::{
+    Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
+    open_engine,
+};
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<dyn Engine>,
+    snapshots: Arc<NamedSnapshots>,
     path: PathBuf,
 }
 
@@ -28,6 +34,25 @@ impl Database {
         Self::builder().open(path)
     }
 
+    /// A new, empty database without a folder: its records are memory of this process, and gone with the
+    /// last clone.
+    ///
+    /// ```
+    /// use halite::Database;
+    /// let db = Database::in_memory()?;
+    /// let fruit = db.key_space("fruit")?;
+    /// fruit.put("apple", "green")?;
+    /// assert_eq!(fruit.len()?, 1);
+    /// assert!(!db.domain().survives_power_cut());
+    /// # Ok::<(), halite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Self> {
+        Self::builder().in_memory()
+    }
+
     /// Options to open a database with.
     #[must_use]
     pub fn builder() -> Builder {
@@ -37,16 +62,16 @@ impl Database {
     /// A database over an engine that this crate does not know, such as another store behind the same
     /// server; `path` is what [`Database::path`] tells.
     pub fn with_engine(engine: Arc<dyn Engine>, path: impl Into<PathBuf>) -> Self {
-        Self { engine, path: path.into() }
+        Self { engine, snapshots: Arc::default(), path: path.into() }
     }
 
     pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
-        if options.create {
+        if options.create && !options.pool.in_memory {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
         let engine = open_engine(&options.engine, &engine_options)?;
-        Ok(Self { engine, path: path.to_owned() })
+        Ok(Self { engine, snapshots: Arc::default(), path: path.to_owned() })
     }
 
     /// The key space called `name`, created durably if there is none.
@@ -82,6 +107,71 @@ impl Database {
     /// An empty batch.
     pub fn batch(&self) -> Batch {
         Batch::new(Arc::clone(&self.engine))
+    }
+
+    /// The database as it is now, all key spaces at once. Taking it costs the same however much there is.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
+    pub fn take_snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.engine.snapshot()?))
+    }
+
+    /// [`Database::take_snapshot`], under a name that all clones of this database know it by.
+    ///
+    /// Named snapshots are volatile: they are gone when the last clone of the database is. Until then, or
+    /// until [`Database::drop_snapshot`], space that they may read is not reused.
+    ///
+    /// # Errors
+    /// [`crate::Error::SnapshotExists`]; as [`Database::take_snapshot`].
+    pub fn create_snapshot(&self, name: &str) -> Result<Snapshot> {
+        self.snapshots.create(name, || self.take_snapshot())
+    }
+
+    /// The snapshot called `name`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchSnapshot`].
+    pub fn snapshot(&self, name: &str) -> Result<Snapshot> {
+        self.snapshots.get(name)
+    }
+
+    /// The names of the snapshots that there are.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<String> {
+        self.snapshots.names()
+    }
+
+    /// Forgets the snapshot called `name`; who still holds it may read it.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchSnapshot`].
+    pub fn drop_snapshot(&self, name: &str) -> Result<()> {
+        self.snapshots.remove(name)
+    }
+
+    /// The positions of a partition's changes that can be read from, up to the durable end.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoChangeLog`] if the database was made without [`Builder::change_log`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
+        self.engine.change_positions(partition)
+    }
+
+    /// The changes of a partition, in order, from a position on: 0, or one that reading returned. The
+    /// iterator ends at the durable end, and goes on when it is asked again and there is more.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoChangeLog`]; [`crate::Error::ChangesReleased`], also while reading;
+    /// [`crate::Error::NoChangePosition`]; [`crate::Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
+        self.engine.changes(partition, from)
     }
 
     /// Makes every write so far durable: what [`crate::Durability::Deferred`] put off.
@@ -133,7 +223,7 @@ impl Database {
         self.engine.name()
     }
 
-    /// The database's folder.
+    /// The database's folder; `in memory` where it has none.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -27,6 +27,12 @@ impl KeySpace {
         &self.name
     }
 
+    /// The number by which [`crate::ChangeOp`] names it.
+    #[must_use]
+    pub fn id(&self) -> KeySpaceId {
+        self.id
+    }
+
     /// The value of `key`, or `None`.
     ///
     /// # Errors
@@ -188,7 +194,7 @@ impl KeySpace {
     }
 
     fn scan(&self, range: KeyRange, direction: Direction) -> Result<Iter> {
-        Ok(Iter { scan: self.engine.scan(self.id, range, direction)? })
+        Ok(Iter::new(self.engine.scan(self.id, range, direction)?))
     }
 }
 
@@ -203,6 +209,12 @@ impl fmt::Debug for KeySpace {
 /// Space that it may still visit is not reused while it lives: finish or drop it.
 pub struct Iter {
     scan: Scan,
+}
+
+impl Iter {
+    pub(crate) fn new(scan: Scan) -> Self {
+        Self { scan }
+    }
 }
 
 impl Iterator for Iter {

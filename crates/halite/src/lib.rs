@@ -37,14 +37,16 @@ mod builder;
 mod database;
 mod engines;
 mod key_space;
+mod snapshot;
 
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::Database;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
-    Bytes, Damage, Durability, Engine, Error, KEY_LEN_MAX, KeyRange, Partitioning, Progress,
-    Recovery, Result, Stats, VALUE_LEN_MAX, VerifyReport,
+    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, KEY_LEN_MAX, KeyRange,
+    KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX, VerifyReport,
 };
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
+pub use snapshot::{Snapshot, SnapshotSpace};

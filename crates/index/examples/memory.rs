@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use halite_index::{BPlusTree, FullKeys, HashIndex, PartialKeyTree, PartialLen};
+use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen};
 
 const KEY_LEN: usize = 24;
 
@@ -68,24 +68,6 @@ trait Index {
     fn find(&self, key: &[u8], keys: &Keys) -> Option<u64>;
     fn heap_len(&self) -> usize;
     fn walk(&self) -> u64;
-}
-
-impl Index for BPlusTree {
-    fn insert(&mut self, key: &[u8], entry: u64, _: &Keys) {
-        self.insert(key, entry);
-    }
-
-    fn find(&self, key: &[u8], _: &Keys) -> Option<u64> {
-        self.get_candidate(key)
-    }
-
-    fn heap_len(&self) -> usize {
-        self.heap_len()
-    }
-
-    fn walk(&self) -> u64 {
-        self.range(b"", None).fold(0, u64::wrapping_add)
-    }
 }
 
 impl Index for PartialKeyTree {
@@ -207,8 +189,7 @@ fn main() {
 
 fn compare(keys: &Keys, rounds: usize) {
     type Contender = (&'static str, fn(&Keys) -> Measured);
-    let contenders: [Contender; 6] = [
-        ("full keys", |keys| measure(BPlusTree::new(), keys)),
+    let contenders: [Contender; 5] = [
         ("partial keys, 0 B", |keys| measure(PartialKeyTree::new(PartialLen::Zero), keys)),
         ("partial keys, 2 B", |keys| measure(PartialKeyTree::new(PartialLen::Two), keys)),
         ("partial keys, 4 B", |keys| measure(PartialKeyTree::new(PartialLen::Four), keys)),

@@ -114,19 +114,6 @@ impl Keys {
         }
     }
 
-    /// The place of the only key that may be `key`: the one with its head. The rest of the key, a
-    /// cache miss away, is compared only if there are more.
-    #[inline]
-    pub(crate) fn candidate(&self, key: &[u8]) -> Option<usize> {
-        let (head, _) = head_of(self.behind_prefix(key));
-        let first = self.first_not_below(head);
-        match self.heads[..self.len].get(first..)? {
-            [found, next, ..] if *found == head && *next == head => self.search(key).ok(),
-            [found, ..] if *found == head => Some(first),
-            _ => None,
-        }
-    }
-
     /// The first key whose head is not less than `head`.
     #[inline]
     fn first_not_below(&self, head: u64) -> usize {
@@ -208,11 +195,6 @@ impl Keys {
             self.insert(self.len, &key);
         }
         self.tails.shrink_to_fit();
-    }
-
-    /// The bytes behind the heads.
-    pub(crate) fn tails(&self) -> &[u8] {
-        &self.tails
     }
 
     /// Bytes on the heap.

@@ -4,12 +4,11 @@
 //! |---|---|---|---|---|
 //! | [`PartialKeyTree`] | yes | 0, 2, 4 or 8 bytes | 10, 13, 16 or 21 | if those do not decide, and to be sure |
 //! | [`HashIndex`] | no | 16 bits of its hash | 13 | to be sure |
-//! | [`BPlusTree`] | yes | all | 45 | never |
 //!
 //! The bytes are all in, at random keys of 24 bytes; `cargo run --release -p halite-index --example
-//! memory` measures them. The first two are those of Lersch §5.6.2: entries of a fixed length, and a
-//! full key is read through its entry, by the caller's [`FullKeys`], from the record in persistent
-//! memory. Who asks for a *candidate* reads none: they compare the record, which they read anyway.
+//! memory` measures them. Both are those of Lersch §5.6.2: entries of a fixed length, and a full key is
+//! read through its entry, by the caller's [`FullKeys`], from the record in persistent memory. Who asks
+//! for a *candidate* reads none: they compare the record, which they read anyway.
 //!
 //! A clone of an index is a snapshot, made in constant time: the two share all nodes, and a write
 //! copies the nodes on its path that are shared. A write to an index without snapshots changes its
@@ -18,26 +17,20 @@
 //! A lookup in a tree walks one node a level, where sorted keys lie as fixed-size heads behind the
 //! prefix that they share: prefix truncation and poor man's normalized keys (Graefe and Larson, cited
 //! by Lersch). The modules `partial` and `hash` open with how theirs go and what they cost.
-mod build;
-mod cursor;
 mod full_keys;
 mod hash;
 mod keys;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod node;
 mod node_ref;
 mod partial;
 mod prefetch;
 mod slabs;
 mod sync;
-mod tree;
 
-pub use cursor::Cursor;
 pub use full_keys::FullKeys;
 pub use hash::{HashCursor, HashIndex};
 pub use partial::{PartialKeyCursor, PartialKeyTree, PartialLen};
-pub use tree::BPlusTree;
 
 /// Threads may share indexes, and walk in snapshots of others' indexes.
 const _: () = {

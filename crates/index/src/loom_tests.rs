@@ -5,17 +5,17 @@
 use loom::model;
 use loom::thread::spawn;
 
-use crate::node::Node;
 use crate::node_ref::NodeRef;
-use crate::{BPlusTree, FullKeys, PartialKeyTree, PartialLen};
+use crate::partial::Leaf;
+use crate::{FullKeys, PartialKeyTree, PartialLen};
 
-fn leaf() -> NodeRef {
-    NodeRef::new(Node::empty_leaf([].into(), None))
+fn leaf() -> NodeRef<Leaf> {
+    NodeRef::new(Leaf::new(PartialLen::Eight, &[], 0))
 }
 
-fn add_key(node: &mut NodeRef, key: &[u8]) {
-    let keys = &mut node.make_mut().keys;
-    keys.insert(keys.len(), key);
+fn add_entry(leaf: &mut NodeRef<Leaf>, key: &[u8], entry: u64) {
+    let leaf = leaf.make_mut();
+    leaf.insert(leaf.len(), key, entry);
 }
 
 #[test]
@@ -23,9 +23,9 @@ fn a_node_is_changed_in_place_after_others_have_read_it() {
     model(|| {
         let mut node = leaf();
         let readers = [node.clone(), node.clone()];
-        let readers = readers.map(|node| spawn(move || assert_eq!(node.keys.len(), 0)));
-        add_key(&mut node, b"key");
-        assert_eq!(node.keys.len(), 1);
+        let readers = readers.map(|node| spawn(move || assert_eq!(node.len(), 0)));
+        add_entry(&mut node, b"key", 1);
+        assert_eq!(node.len(), 1);
         for reader in readers {
             reader.join().unwrap();
         }
@@ -37,8 +37,8 @@ fn a_node_goes_after_others_have_read_it() {
     model(|| {
         let node = leaf();
         let reader = node.clone();
-        let reader = spawn(move || assert_eq!(reader.keys.len(), 0));
-        assert_eq!(node.keys.len(), 0);
+        let reader = spawn(move || assert_eq!(reader.len(), 0));
+        assert_eq!(node.len(), 0);
         drop(node);
         reader.join().unwrap();
     });
@@ -51,12 +51,12 @@ fn no_reference_is_lost_when_holders_clone_at_once() {
         let mut others = node.clone();
         let other = spawn(move || {
             let copy = others.clone();
-            add_key(&mut others, b"other");
-            assert_eq!((others.keys.len(), copy.keys.len()), (1, 0));
+            add_entry(&mut others, b"other", 2);
+            assert_eq!((others.len(), copy.len()), (1, 0));
         });
         let copy = node.clone();
-        add_key(&mut node, b"key");
-        assert_eq!((node.keys.len(), copy.keys.len()), (1, 0));
+        add_entry(&mut node, b"key", 1);
+        assert_eq!((node.len(), copy.len()), (1, 0));
         other.join().unwrap();
     });
 }
@@ -67,33 +67,14 @@ fn holders_that_change_a_node_at_once_each_get_their_own() {
         let mut node = leaf();
         let mut others = node.clone();
         let other = spawn(move || {
-            add_key(&mut others, b"other");
-            assert_eq!(others.keys.search(b"other"), Ok(0));
-            assert_eq!(others.keys.len(), 1);
+            add_entry(&mut others, b"other", 2);
+            assert_eq!(others.entry(0), 2);
+            assert_eq!(others.len(), 1);
         });
-        add_key(&mut node, b"key");
-        assert_eq!(node.keys.search(b"key"), Ok(0));
-        assert_eq!(node.keys.len(), 1);
+        add_entry(&mut node, b"key", 1);
+        assert_eq!(node.entry(0), 1);
+        assert_eq!(node.len(), 1);
         other.join().unwrap();
-    });
-}
-
-#[test]
-fn a_snapshot_stays_as_it_was_while_the_tree_is_written() {
-    let key = |number: u64| number.to_be_bytes();
-    model(move || {
-        // Two leaves below an inner node.
-        let mut tree = BPlusTree::from_sorted((0..64).map(|number| (key(number), number)));
-        let snapshot = tree.clone();
-        let reader = spawn(move || {
-            assert_eq!(snapshot.get(&key(1)), Some(1));
-            assert_eq!(snapshot.get(&key(64)), None);
-            assert_eq!(snapshot.len(), 64);
-        });
-        assert!(tree.modify(&key(1), |value| *value = 2));
-        tree.insert(&key(64), 64);
-        assert_eq!((tree.get(&key(1)), tree.get(&key(64))), (Some(2), Some(64)));
-        reader.join().unwrap();
     });
 }
 
@@ -109,7 +90,7 @@ impl FullKeys for Numbers {
 }
 
 #[test]
-fn a_snapshot_of_partial_keys_stays_as_it_was_while_the_tree_is_written() {
+fn a_snapshot_stays_as_it_was_while_the_tree_is_written() {
     let key = |number: u64| number.to_be_bytes();
     model(move || {
         // Two leaves below an inner node.

@@ -7,7 +7,6 @@
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
-use crate::node::Node;
 use crate::prefetch;
 use crate::slabs::Slabs;
 use crate::sync::{AtomicUsize, Guarded, Ordering, fence};
@@ -19,7 +18,7 @@ pub(crate) trait Pooled: Clone + 'static {
 }
 
 /// A counted reference to a node.
-pub(crate) struct NodeRef<T: Pooled = Node>(NonNull<Counted<T>>);
+pub(crate) struct NodeRef<T: Pooled>(NonNull<Counted<T>>);
 
 /// A node behind its number of references, which shares the line that a search reads first.
 #[repr(C, align(64))]
@@ -110,39 +109,42 @@ impl<T: Pooled> Drop for NodeRef<T> {
 mod tests {
     use super::*;
 
-    fn leaf() -> NodeRef {
-        NodeRef::new(Node::empty_leaf([].into(), None))
+    use crate::PartialLen;
+    use crate::partial::Leaf;
+
+    fn leaf() -> NodeRef<Leaf> {
+        NodeRef::new(Leaf::new(PartialLen::Eight, &[], 0))
     }
 
     #[test]
     fn a_shared_node_is_copied_before_it_is_changed() {
         let mut first = leaf();
         let second = first.clone();
-        first.make_mut().keys.insert(0, b"key");
-        assert_eq!((first.keys.len(), second.keys.len()), (1, 0));
+        first.make_mut().insert(0, b"key", 1);
+        assert_eq!((first.len(), second.len()), (1, 0));
         let place = first.0;
         drop(second);
-        first.make_mut().keys.insert(1, b"keys");
+        first.make_mut().insert(1, b"keys", 2);
         assert_eq!(first.0, place, "what is not shared is changed in place");
     }
 
     #[test]
     fn threads_may_share_nodes_and_let_them_go() {
         let mut node = leaf();
-        node.make_mut().keys.insert(0, b"key");
+        node.make_mut().insert(0, b"key", 1);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let mut mine = node.clone();
                 scope.spawn(move || {
                     for _ in 0..500 {
                         let copy = mine.clone();
-                        mine.make_mut().keys.insert(1, b"more");
-                        assert_eq!((mine.keys.len(), copy.keys.len()), (2, 1));
+                        mine.make_mut().insert(1, b"more", 2);
+                        assert_eq!((mine.len(), copy.len()), (2, 1));
                         mine = copy;
                     }
                 });
             }
         });
-        assert_eq!(node.keys.len(), 1);
+        assert_eq!(node.len(), 1);
     }
 }

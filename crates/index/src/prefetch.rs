@@ -1,25 +1,5 @@
 //! Bringing a node into the cache before it is searched.
 
-use crate::keys::Keys;
-use crate::node::Node;
-
-/// Asks for the lines of a node that a search reads, all at once, where a search by itself would
-/// wait for one after the other.
-#[inline]
-pub(crate) fn to_search(node: &Node) {
-    let start = std::ptr::from_ref(node).cast();
-    lines(start, Keys::SEARCHED_LEN);
-    lines(std::ptr::from_ref(&node.body).cast(), size_of_val(&node.body));
-}
-
-/// Asks for all that an insert into a leaf moves.
-#[inline]
-pub(crate) fn to_insert(node: &Node) {
-    lines(std::ptr::from_ref(node).cast(), size_of::<Node>());
-    let tails = node.keys.tails();
-    lines(tails.as_ptr(), tails.len().min(512));
-}
-
 /// Asks for the lines of a range.
 #[inline]
 pub(crate) fn lines(start: *const u8, len: usize) {

@@ -230,15 +230,23 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
     let mut flushed = Vec::new();
     let mut waiting = Vec::new();
     for part in parts.iter_mut() {
-        let waits = part.writer.flush_pending(&mut flushed);
-        waiting.push((flushed.len(), waits));
+        let with_records = part.writer.waits_for_records();
+        let waits = with_records && part.writer.flush_pending(&mut flushed);
+        waiting.push((flushed.len(), waits, with_records));
+        if let Some(changes) = &mut part.writer.changes {
+            changes.flush_pending(&mut flushed);
+        }
         part.writer.map.flush(&mut flushed);
     }
     let pool = parts[0].partition.pool.clone();
     let proofs = pool.fence_all(&flushed)?;
-    for (part, (end, waits)) in parts.iter_mut().zip(waiting) {
+    for (part, (end, waits, with_records)) in parts.iter_mut().zip(waiting) {
         let last = end.checked_sub(1).and_then(|last| proofs.get(last)).filter(|_| waits);
-        part.writer.end_sync(last, waits);
+        if with_records {
+            part.writer.end_sync(last, waits);
+        } else {
+            part.writer.end_changes_sync();
+        }
     }
     Ok(())
 }

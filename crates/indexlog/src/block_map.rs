@@ -15,7 +15,7 @@
 //! durable before it was sealed.
 //!
 //! Before the words of the blocks, the first segment has 256 bytes for the partition itself: a record number
-//! not far from the newest.
+//! not far from the newest, and one up to which all records were durable.
 
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_engine::{Error, Result};
@@ -32,6 +32,10 @@ const HEAD: u32 = 32;
 
 /// Where the record number is, in bytes.
 const NEAR_AT: u64 = 0;
+
+/// Where the number is up to which all records were durable when a block of them was collected last, in a
+/// partition with a change log.
+const DURABLE_AT: u64 = NEAR_AT + 8;
 
 /// The record number is kept without so many of its last bits: 1 Mi.
 const NEAR_BITS: u32 = 20;
@@ -71,6 +75,8 @@ pub(crate) struct BlockMap {
     salt: u64,
     segments: Vec<Words>,
     dirty: Vec<u32>,
+    /// Whether the number of what was durable waits for a fence.
+    head_is_dirty: bool,
 }
 
 impl BlockMap {
@@ -81,6 +87,7 @@ impl BlockMap {
             salt,
             segments: Vec::new(),
             dirty: Vec::new(),
+            head_is_dirty: false,
             device,
         };
         for (expected, logical) in map.device.logical_segments().into_iter().enumerate() {
@@ -145,6 +152,30 @@ impl BlockMap {
         let word = seq >> NEAR_BITS << 16;
         // No number, no check: so it is when the map is made.
         if word == 0 { 0 } else { word | xxh3_64_with_seed(&word.to_le_bytes(), self.salt) >> 48 }
+    }
+
+    /// The number up to which all records were durable when it was set last.
+    pub(crate) fn durable(&self) -> Result<u64> {
+        let word = self.segments[0].load(DURABLE_AT);
+        if word != self.encode_durable(word >> 16) {
+            return Err(Error::Damaged {
+                what: "block map, the number of what was durable".into(),
+                why: format!("the word {word:#018x} does not have its check"),
+            });
+        }
+        Ok(word >> 16)
+    }
+
+    /// Stores such a number, to be durable with the next fence over [`BlockMap::flush`].
+    pub(crate) fn set_durable(&mut self, seq: u64) {
+        self.segments[0].store(DURABLE_AT, self.encode_durable(seq));
+        self.head_is_dirty = true;
+    }
+
+    fn encode_durable(&self, seq: u64) -> u64 {
+        let word = seq << 16;
+        let seed = self.salt.wrapping_add(DURABLE_AT);
+        if word == 0 { 0 } else { word | xxh3_64_with_seed(&word.to_le_bytes(), seed) >> 48 }
     }
 
     /// Makes room for the words of `blocks` blocks. A new segment costs a fence, and one
@@ -223,13 +254,16 @@ impl BlockMap {
 
     /// Whether words wait for a fence.
     pub(crate) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() || self.head_is_dirty
     }
 
     /// Starts the write-back of all words that wait, each line once; the caller fences them.
     #[track_caller]
     pub(crate) fn flush(&mut self, flushed: &mut Vec<Flushed>) {
         const LINE_WORDS: u32 = halite_pmem::LINE as u32 / 8;
+        if std::mem::take(&mut self.head_is_dirty) {
+            flushed.push(self.segments[0].flush(NEAR_AT..NEAR_AT + halite_pmem::LINE));
+        }
         self.dirty.sort_unstable();
         self.dirty.dedup_by_key(|block| *block / LINE_WORDS);
         for block in std::mem::take(&mut self.dirty) {

@@ -29,13 +29,13 @@ use std::sync::Arc;
 use halite_blocks::log::frame;
 use halite_engine::{Error, Result};
 use halite_pmem::locks::RwLock;
-use halite_pmem::{LINE, Published, planted};
+use halite_pmem::{Published, planted};
 
 use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::entry::Entry;
 use crate::limbo::Limbo;
-use crate::obituary::{find_put, is_at};
+use crate::obituary::{find_puts, is_at};
 use crate::read::{Readable, View};
 use crate::record::{self, ALIGN, Kind, Record};
 use crate::write::{RESERVE_DELETE, Writer};
@@ -155,9 +155,14 @@ impl Writer {
             return Ok(());
         }
         self.cover_collector_block();
+        // What a write made obsolete is needed until that write is durable.
+        self.sync_records()?;
+        if self.changes.is_some() {
+            // The newest record may be dead, and go: what is in the change log must not be replayed then.
+            self.map.set_durable(self.durable_seq);
+        }
         self.blocks.condemn(collection.victim);
         self.collected_blocks += 1;
-        // What made a record of it obsolete may not be durable yet.
         let limbo = Limbo::block(collection.victim, self.next_seq - 1);
         self.send_to_limbo(&mut view.write(), limbo);
         Ok(())
@@ -176,37 +181,32 @@ impl Writer {
         {
             let mut view = view.write();
             let end = (begin + bytes).min(published.len());
+            let all = published.bytes();
             while collection.at < end {
-                let (all, at) = (published.bytes(), collection.at);
+                let at = collection.at;
                 let (record, next) = record_at(all, collection.seed, victim, at)?;
-                view.prepare(record.header.space.get(), record.key);
-                records.push((at, record, None));
+                records.push((at, record));
                 collection.at = next;
             }
             collection.credit = collection.credit.saturating_sub(collection.at - begin);
-            for (at, record, entry) in &mut records {
-                if record.kind == Kind::Put {
-                    *entry = find_put(&view, (victim, *at), record);
-                    if entry.is_none() {
-                        view.prepare_compare(record.header.space.get(), record.key);
-                    }
+            let entries = find_puts(&view, victim, &records);
+            for ((_, record), entry) in records.iter().zip(&entries) {
+                if entry.is_none() {
+                    view.prepare_compare(record.header.space.get(), record.key);
                 }
             }
-            for (at, record, entry) in &records {
+            for ((at, record), entry) in records.iter().zip(entries) {
                 let alive = match (record.kind, entry) {
+                    (Kind::Put, Some(entry)) => Some(entry),
                     (Kind::Put, None) => {
                         self.take_off(&mut view, record)?;
                         None
                     }
-                    (Kind::Put, entry) => *entry,
                     _ => self.find_tombstone(&mut view, (victim, *at), record)?,
                 };
                 live.extend(alive.map(|entry| (*record, entry)));
             }
         }
-        // What the next step reads.
-        let ahead = collection.at..(collection.at + bytes).min(published.len());
-        ahead.step_by(LINE as usize).for_each(|at| published.prefetch(at));
         let mut rest = &live[..];
         while !rest.is_empty() {
             let mut remaining = self.collector.remaining();

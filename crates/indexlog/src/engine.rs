@@ -3,25 +3,28 @@
 //! A call goes to the partition that has its key. What concerns several is put together here: batches
 //! (`batch`), scans (`merge`), statistics.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use halite_alloc::Segments;
 use halite_engine::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
-    Partitioning, Progress, Recovery, Result, Scan, Stats, VerifyReport, check_key_space_name,
+    Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
+    Partitioning, Progress, Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
+    check_key_space_name,
 };
 use halite_pmem::Pool;
 
 use crate::batch::{self, Numbers};
+use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
-use crate::merge::Merge;
 use crate::partition::Partition;
 use crate::read::{Space, View};
 use crate::recovery::{Recovered, open_map, recover};
 use crate::repartition::{release_other_generation, repartition};
-use crate::scan::RangeScan;
+use crate::scan::{RangeScan, join};
+use crate::snapshot::StoreSnapshot;
 use crate::verify::verify;
 use crate::write::{CATALOGUE, INTERNAL};
 use crate::{BLOCK, PARTITIONS_MAX};
@@ -64,7 +67,15 @@ impl IndexLog {
             create(options)?
         };
         check_version(&segments, options)?;
-        let layout = Layout::read(&segments)?;
+        let mut layout = Layout::read(&segments)?;
+        match (options.change_log, layout.changes) {
+            (Some(_), None) => return Err(Error::ChangeLogAtCreation),
+            (Some(wanted), Some(retained)) if wanted != retained => {
+                Layout::write_changes(&segments, wanted)?;
+                layout.changes = Some(wanted);
+            }
+            _ => {}
+        }
         // The crash lab's medium notes events in their order, so there may be but one.
         let on_threads = options.pool_options.medium.is_none();
         let abandoned = release_other_generation(&segments, layout)?;
@@ -159,8 +170,11 @@ impl IndexLog {
 /// Creates a store whose pool appears in its place when it is whole.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
-    let layout = Layout::new(0, &partitioning);
+    let layout = Layout::new(0, &partitioning, options.change_log);
     let segments = Segments::create(&options.pool, &options.pool_options)?;
+    if let Some(retain) = options.change_log {
+        Layout::write_changes(&segments, retain)?;
+    }
     let on_threads = options.pool_options.medium.is_none();
     IndexLog::make(&segments, layout, &partitioning, on_threads)?;
     layout.write(&segments)?;
@@ -310,17 +324,19 @@ impl Engine for IndexLog {
             RangeScan::begin(partition, view, space, &range, direction)
         };
         let scans: Result<Vec<_>> = batch::views(&self.partitions, begin).into_iter().collect();
-        let mut scans = scans?;
-        Ok(match (scans.len(), &self.partitioning) {
-            (1, _) => Box::new(scans.swap_remove(0)),
-            (_, Partitioning::Hash(_)) => Box::new(Merge::new(scans, direction)),
-            (_, Partitioning::Ranges(_)) => {
-                if direction == Direction::Reverse {
-                    scans.reverse();
-                }
-                Box::new(scans.into_iter().flatten())
-            }
-        })
+        Ok(join(scans?, &self.partitioning, direction))
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning)?))
+    }
+
+    fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
+        self.partitions[partition].change_positions()
+    }
+
+    fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
+        self.partitions[partition].changes(partition, from)
     }
 
     fn sync(&self) -> Result<()> {
@@ -385,10 +401,11 @@ impl Partition {
         stats.collected_bytes_moved += writer.moved_bytes;
         stats.collected_blocks += writer.collected_blocks;
         stats.unsynced_writes += writer.unsynced();
+        stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
     }
 }
 
 /// Whether a key space is one that callers do not see.
-fn is_internal(space: u32) -> bool {
+pub(crate) fn is_internal(space: u32) -> bool {
     space == CATALOGUE || space == INTERNAL
 }

@@ -8,6 +8,8 @@
 //!      generation   by range(1)   partitions
 //! ```
 //!
+//! Another root says how many bytes of a change log are retained, plus one; none if there is no such log.
+//!
 //! Bounds of ranges are a value in the first partition.
 
 use halite_alloc::Segments;
@@ -18,6 +20,9 @@ use crate::PARTITIONS_MAX;
 /// The root of the layout.
 const ROOT: &str = "indexlog:partitions";
 
+/// The root of the change log.
+const CHANGES_ROOT: &str = "indexlog:changes";
+
 const BY_RANGE: u64 = 1 << 16;
 
 /// What the root says.
@@ -26,12 +31,14 @@ pub(crate) struct Layout {
     pub(crate) generation: u32,
     pub(crate) partitions: usize,
     pub(crate) by_range: bool,
+    /// Bytes of the change log to retain, if there is one.
+    pub(crate) changes: Option<u64>,
 }
 
 impl Layout {
-    pub(crate) fn new(generation: u32, partitioning: &Partitioning) -> Self {
+    pub(crate) fn new(generation: u32, partitioning: &Partitioning, changes: Option<u64>) -> Self {
         let by_range = matches!(partitioning, Partitioning::Ranges(_));
-        Self { generation, partitions: partitioning.count(), by_range }
+        Self { generation, partitions: partitioning.count(), by_range, changes }
     }
 
     /// Reads the layout of a store.
@@ -41,6 +48,7 @@ impl Layout {
             generation: (word >> 32) as u32,
             partitions: usize::from(word as u16),
             by_range: word & BY_RANGE != 0,
+            changes: segments.root(CHANGES_ROOT).and_then(|word| word.checked_sub(1)),
         };
         let known = 1..=PARTITIONS_MAX;
         if !known.contains(&layout.partitions) || layout.encode() != word {
@@ -55,6 +63,11 @@ impl Layout {
     /// Makes this the layout of the store, durably and failure-atomically.
     pub(crate) fn write(self, segments: &Segments) -> Result<()> {
         Ok(segments.set_root(ROOT, self.encode())?)
+    }
+
+    /// Notes, durably, how many bytes of a change log are retained.
+    pub(crate) fn write_changes(segments: &Segments, retain: u64) -> Result<()> {
+        Ok(segments.set_root(CHANGES_ROOT, retain.saturating_add(1))?)
     }
 
     fn encode(self) -> u64 {

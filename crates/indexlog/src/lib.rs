@@ -28,6 +28,9 @@
 //! left at the log's end, sorts what it found and builds the index from it; all partitions at once
 //! (`parallel`). If other partitions are asked for, what is alive is copied into new ones (`repartition`).
 //!
+//! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then
+//! written through the cache only, and what a crash takes of them is replayed (`change_replay`).
+//!
 //! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block that
 //! has the fewest, which is free once no scan can see it.
 //!
@@ -45,6 +48,10 @@
 mod batch;
 mod block_map;
 mod blocks;
+mod change_entry;
+mod change_log;
+mod change_reader;
+mod change_replay;
 mod closing;
 mod collect;
 mod engine;
@@ -63,6 +70,7 @@ mod record;
 mod recovery;
 mod repartition;
 mod scan;
+mod snapshot;
 mod tombstones;
 mod verify;
 mod write;
@@ -90,7 +98,12 @@ fn data_device(generation: u32, partition: usize) -> u16 {
     device(generation, partition, 1)
 }
 
-/// Devices of a partition. Two are in use, two are for what partitions may have later.
+/// The logical device of a partition's change log.
+fn change_device(generation: u32, partition: usize) -> u16 {
+    device(generation, partition, 2)
+}
+
+/// Devices of a partition. Three are in use, one is for what partitions may have later.
 const DEVICES: u16 = 4;
 
 /// Partitions of odd generations have other devices than those of even ones, so that one can be made

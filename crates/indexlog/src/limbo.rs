@@ -8,6 +8,7 @@ use halite_engine::Result;
 use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
 
+use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::read::{Readable, View};
 use crate::record::Piece;
@@ -43,6 +44,16 @@ impl Writer {
     /// Whether scans or readers keep a collected block from being freed.
     pub(crate) fn has_block_in_limbo(&self) -> bool {
         self.limbo.iter().any(|limbo| matches!(limbo.what, What::Block(_)))
+    }
+
+    /// Bytes of blocks that wait in limbo only for scans and snapshots to end.
+    pub(crate) fn held_in_limbo(&self, oldest_scan: Option<u64>) -> u64 {
+        let is_seen = |limbo: &&Limbo| oldest_scan.is_some_and(|oldest| oldest <= limbo.epoch);
+        let blocks = |limbo: &Limbo| match limbo.what {
+            What::Block(_) => 1,
+            What::Piece { count, .. } => u64::from(count),
+        };
+        self.limbo.iter().filter(is_seen).map(blocks).sum::<u64>() * BLOCK
     }
 
     pub(crate) fn send_to_limbo(&mut self, view: &mut View, mut limbo: Limbo) {

@@ -37,6 +37,10 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    pub(crate) fn new(published: Arc<Published>, range: std::ops::Range<u64>) -> Self {
+        Self { published, start: range.start, end: range.end }
+    }
+
     pub(crate) fn flush(&self) -> Flushed {
         self.published.flush(self.start..self.end)
     }

@@ -17,6 +17,7 @@ use halite_pmem::{Fenced, Fresh, planted};
 use crate::BLOCK;
 use crate::batch::Batch;
 use crate::block_map::{FIRSTS, Life, State};
+use crate::change_replay::FoundLog;
 use crate::log::claim;
 use crate::read::{Readable, View};
 use crate::record::{self, BATCH_ALIGN, Record};
@@ -165,6 +166,10 @@ pub(crate) struct Cut {
     /// The highest number that is proved durable.
     durable: u64,
     sealed_batch: Option<(u64, Batch)>,
+    /// The number of the last sealed record.
+    sealed_last: u64,
+    /// The change log, if there is one.
+    pub(crate) log: Option<FoundLog>,
 }
 
 impl Cut {
@@ -225,12 +230,69 @@ impl Cut {
             damage.why = format!("{why}, though number {missing} of the log was durable");
             return Err(damage.into());
         }
-        Ok(Self { blocks: open, records_cut, durable, sealed_batch })
+        let sealed_last = last(&mut sealed.iter().copied()).unwrap_or_default();
+        Ok(Self { blocks: open, records_cut, durable, sealed_batch, sealed_last, log: None })
+    }
+
+    /// The number of the last record that is kept.
+    fn last(&self) -> u64 {
+        let of_block = |open: &OpenBlock| Some(open.seqs?.0 + open.records.len() as u64 - 1);
+        let kept = self.blocks.iter().filter(|open| !open.records.is_empty());
+        kept.filter_map(of_block).fold(self.sealed_last, u64::max)
+    }
+
+    /// The number of the first record of the last batch that is kept.
+    pub(crate) fn last_batch(&self) -> u64 {
+        let records = self.blocks.iter().flat_map(|open| &open.records).rev();
+        let before = records.skip(1).take_while(|record| record.remaining > 0).count() as u64;
+        self.last() - before.min(self.last())
+    }
+
+    /// Takes the change log, and cuts off the records that it does not have: they were never
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if one of them was durable.
+    pub(crate) fn compare(&mut self, log: FoundLog, partition: usize) -> Result<()> {
+        let durable = self.durable.max(self.sealed_last);
+        if durable > log.last && !planted!(RecordsBehindChanges) {
+            return Err(Error::Damaged {
+                what: format!("change log of partition {partition}"),
+                why: format!("it ends with number {}, though {durable} was durable", log.last),
+            });
+        }
+        if !planted!(RecordsBehindChanges) {
+            self.cut_behind(log.last);
+        }
+        self.log = Some(log);
+        Ok(())
+    }
+
+    /// Cuts off the records behind a number.
+    fn cut_behind(&mut self, last: u64) {
+        for open in &mut self.blocks {
+            let Some((first, _)) = open.seqs else { continue };
+            let kept = (last + 1).saturating_sub(first) as usize;
+            self.records_cut += open.records.len().saturating_sub(kept) as u64;
+            open.records.truncate(kept);
+        }
     }
 
     /// The newest batch on several partitions in what is kept, and whether it is the last of the log's
     /// open blocks.
     fn batch(&self) -> Option<(Batch, bool)> {
+        if let Some((newest, is_last)) =
+            self.log.as_ref().and_then(|log| log.newest_note(self.last()))
+        {
+            return match newest {
+                Some(batch) => Some((batch, is_last)),
+                None => self.batch_of_records().map(|(batch, _)| (batch, false)),
+            };
+        }
+        self.batch_of_records()
+    }
+
+    fn batch_of_records(&self) -> Option<(Batch, bool)> {
         let kept = || self.blocks.iter().flat_map(|open| &open.records).rev();
         let last = kept().next().and_then(|last| last.batch);
         let in_open = kept().find_map(|record| record.batch);
@@ -242,6 +304,12 @@ impl Cut {
 
     /// Cuts off the last batch. Returns whether nothing proves it durable.
     fn drop_last_batch(&mut self) -> bool {
+        if let Some(log) = &mut self.log {
+            let undecided = log.drop_last_batch();
+            let last = log.last;
+            self.cut_behind(last);
+            return undecided && self.durable.max(self.sealed_last) <= last;
+        }
         let last = self.blocks.iter().rev().find(|open| !open.records.is_empty());
         let last = last.and_then(|open| Some(open.seqs?.0 + open.records.len() as u64 - 1));
         let mut ends = true;
@@ -262,7 +330,13 @@ impl Cut {
 
     /// Makes durable what of the cut goes, and then what stays, so that a crash in between finds
     /// either the same gap again or none.
-    pub(crate) fn drop_and_flush(self, writer: &mut Writer) -> Result<Kept> {
+    pub(crate) fn drop_and_flush(mut self, writer: &mut Writer) -> Result<Kept> {
+        if let Some(log) = &mut self.log {
+            let erased = log.erase_behind_end();
+            if !erased.is_empty() {
+                writer.pool.fence_all(&erased)?;
+            }
+        }
         let (kept, mut dropped): (Vec<_>, Vec<_>) =
             self.blocks.into_iter().partition(|open| !open.records.is_empty());
         // The newest first, so that what is left has no hole before it.
@@ -274,9 +348,16 @@ impl Cut {
         drop_blocks(dropped, writer)?;
         // The process may have died where the power did not: what was read may not be durable yet.
         let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
-        let flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
+        let mut flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
+        if let Some(log) = &self.log {
+            log.flush(&mut flushed);
+        }
         let proofs = writer.pool.fence_found(&flushed)?;
-        Ok(Kept { blocks: kept.into_iter().zip(proofs).collect(), late: late.unwrap_or_default() })
+        Ok(Kept {
+            log: self.log,
+            blocks: kept.into_iter().zip(proofs).collect(),
+            late: late.unwrap_or_default(),
+        })
     }
 }
 
@@ -321,6 +402,8 @@ pub(crate) struct Kept {
     blocks: Vec<(OpenBlock, Fenced)>,
     /// Blocks behind the cut that are freed too late.
     late: Vec<OpenBlock>,
+    /// The change log, durable.
+    pub(crate) log: Option<FoundLog>,
 }
 
 impl Kept {

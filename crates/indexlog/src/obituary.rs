@@ -11,11 +11,27 @@ use crate::read::{ReadableBlocks, View};
 use crate::record::{Kind, Record};
 use crate::write::Writer;
 
-/// The entry of a put, in its block and at its offset, if it is current. Reads no other record.
-pub(crate) fn find_put(view: &View, place: (u32, u64), record: &Record<'_>) -> Option<Entry> {
-    let space = view.spaces.get(&record.header.space.get())?;
-    let here = |bits: u64| is_at(Entry::from_bits(bits), place);
-    space.tree.find_entry(record.key, here).map(Entry::from_bits)
+/// The entries of those of `records`, each with its offset in `block`, that are puts and current. Reads no
+/// other record.
+pub(crate) fn find_puts(
+    view: &View,
+    block: u32,
+    records: &[(u64, Record<'_>)],
+) -> Vec<Option<Entry>> {
+    let mut found = Vec::with_capacity(records.len());
+    let space_of = |record: &Record<'_>| record.header.space.get();
+    for of_space in records.chunk_by(|(_, a), (_, b)| space_of(a) == space_of(b)) {
+        match view.spaces.get(&space_of(&of_space[0].1)) {
+            Some(space) => {
+                let keys: Vec<_> = of_space.iter().map(|(_, record)| record.key).collect();
+                let here = |at: usize, bits| is_at(Entry::from_bits(bits), (block, of_space[at].0));
+                let entries = space.tree.find_entries(&keys, here);
+                found.extend(entries.into_iter().map(|bits| bits.map(Entry::from_bits)));
+            }
+            None => found.resize(found.len() + of_space.len(), None),
+        }
+    }
+    found
 }
 
 /// Whether an entry leads to a block and an offset.

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
-use halite_index::FullKeys;
+use halite_index::{FullKeys, PartialKeyTree};
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
+use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::read::View;
@@ -23,6 +24,8 @@ pub(crate) struct Partition {
     pub(crate) salt: u64,
     pub(crate) view: RwLock<View>,
     pub(crate) scans: Scans,
+    /// What readers see of the change log, if there is one.
+    pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
     closing: Arc<Closing>,
@@ -35,6 +38,7 @@ impl Partition {
             salt: writer.salt,
             view: RwLock::new(view),
             scans: Scans::default(),
+            changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
             closing,
         }
@@ -66,6 +70,16 @@ impl Partition {
         let pinned = {
             let view = self.view.read();
             let tree = &view.user_space(space)?.tree;
+            let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
+            view.pin(Entry::from_bits(entry))?
+        };
+        pinned.value_of(key, self.salt)
+    }
+
+    /// The value of a key in an index that a snapshot keeps.
+    pub(crate) fn get_in(&self, tree: &PartialKeyTree, key: &[u8]) -> Result<Option<Bytes>> {
+        let pinned = {
+            let view = self.view.read();
             let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
             view.pin(Entry::from_bits(entry))?
         };

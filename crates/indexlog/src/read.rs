@@ -23,6 +23,7 @@ pub(crate) struct View {
 }
 
 /// A key space.
+#[derive(Clone)]
 pub(crate) struct Space {
     pub(crate) name: Arc<str>,
     pub(crate) tree: PartialKeyTree,

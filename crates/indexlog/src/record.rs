@@ -159,9 +159,21 @@ impl Draft<'_> {
         (FIXED + self.key.len() + body) as u64
     }
 
+    /// The length of the payload in bytes.
+    pub(crate) fn payload_len(&self) -> u64 {
+        self.len() - frame::HEADER_LEN as u64
+    }
+
     /// Appends the record to `out`, without padding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>, seed: u64) {
         let start = out.len();
+        out.extend_from_slice(&[0; frame::HEADER_LEN]);
+        self.encode_payload(out);
+        frame::seal(&mut out[start..], seed);
+    }
+
+    /// Appends the payload of the record's frame to `out`.
+    pub(crate) fn encode_payload(&self, out: &mut Vec<u8>) {
         let value = self.value.unwrap_or_default();
         let open_end = self.kind == Kind::DeleteRange && self.value.is_none();
         let overflow = !self.pieces.is_empty();
@@ -178,7 +190,6 @@ impl Draft<'_> {
             key_len: (self.key.len() as u32).into(),
             remaining: self.remaining.into(),
         };
-        out.extend_from_slice(&[0; frame::HEADER_LEN]);
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(self.key);
         if overflow {
@@ -187,16 +198,21 @@ impl Draft<'_> {
         } else {
             out.extend_from_slice(value);
         }
-        frame::seal(&mut out[start..], seed);
     }
 }
 
 /// Appends a copy of a record, moved to a block with another seed, to `out`.
 pub(crate) fn relocate(record: &Record<'_>, remaining: u32, out: &mut Vec<u8>, seed: u64) {
-    let start = out.len();
     let mut header = record.header;
     header.flags |= RELOCATED;
     header.remaining = remaining.into();
+    copy(&Record { header, ..*record }, out, seed);
+}
+
+/// Appends a copy of a record to `out`, which says nothing of what is durable.
+pub(crate) fn copy(record: &Record<'_>, out: &mut Vec<u8>, seed: u64) {
+    let start = out.len();
+    let mut header = record.header;
     header.lag = LAG_UNKNOWN.into();
     out.extend_from_slice(&[0; frame::HEADER_LEN]);
     out.extend_from_slice(header.as_bytes());
@@ -233,6 +249,24 @@ impl<'a> Record<'a> {
             Torn::Length => "its length reaches beyond the block",
             Torn::Sum => "it does not have its checksum",
         })?;
+        Self::parse(payload, kind)
+    }
+
+    /// Reads the record whose payload, which has its sum, is `payload`.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(crate) fn of_payload(payload: &'a [u8]) -> Result<Self, &'static str> {
+        let kind = match payload.get(KIND_AT - frame::HEADER_LEN) {
+            Some(1) => Kind::Put,
+            Some(2) => Kind::Delete,
+            Some(3) => Kind::DeleteRange,
+            _ => return Err("it is of an unknown kind"),
+        };
+        Self::parse(payload, kind)
+    }
+
+    fn parse(payload: &'a [u8], kind: Kind) -> Result<Self, &'static str> {
         let contradicts = "it contradicts itself";
         let (header, rest) = Header::read_from_prefix(payload).map_err(|_| contradicts)?;
         let key_len = header.key_len.get() as usize;

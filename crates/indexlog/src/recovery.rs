@@ -6,6 +6,8 @@
 //! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
 //!    so in all partitions, it is sealed. A crash here is met again by the same rules.
 //! 4. Sort what was found by key, and build the index, the tombstones and the accounts from it.
+//! 5. Take the blocks of large values, and replay what a change log has beyond the last record
+//!    (`change_replay`).
 //!
 //! All partitions take each step at the same time, on threads of their own.
 
@@ -20,6 +22,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::batch::Batch;
 use crate::block_map::{BlockMap, Life, State};
 use crate::blocks::Use;
+use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::collect::each_record;
 use crate::entry::Entry;
@@ -31,7 +34,7 @@ use crate::read::{PARTIAL_LEN, Readable, Space, View, piece_damage};
 use crate::record::{Kind, Record};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones};
 use crate::write::{CATALOGUE, INTERNAL, Writer};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, data_device, map_device};
+use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
 
 /// What seeds the sums of a partition: its own, so that a segment that was another's before has
 /// nothing that it could take for its own.
@@ -70,9 +73,7 @@ pub(crate) fn recover(
     on_threads: bool,
 ) -> Result<Recovered> {
     let numbers: Vec<_> = (0..layout.partitions).collect();
-    let found = each(numbers, on_threads, |_, number| {
-        Recovering::find(segments, layout.generation, number)
-    })?;
+    let found = each(numbers, on_threads, |_, number| Recovering::find(segments, layout, number))?;
     let mut report = Recovery::default();
     let (mut recovering, mut cuts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     // A store that was closed is as it was then.
@@ -100,14 +101,15 @@ pub(crate) fn recover(
     let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
     let built = each(kept, on_threads, |_, (partition, kept)| partition.build(kept))?;
 
+    report.records_read = built.iter().map(|partition| partition.records_read).sum();
+    let replayed = each(built, on_threads, |_, partition| partition.replay(layout.changes))?;
     let mut partitions = Vec::new();
-    for (writer, view, records_read) in built {
-        report.records_read += records_read;
+    for (writer, view, replayed) in replayed {
+        report.records_replayed += replayed;
         partitions.push((writer, view));
     }
     name_spaces(&mut partitions)?;
-    let taken = each(partitions.iter_mut().collect(), on_threads, |_, (writer, view)| {
-        take_values(writer, view)?;
+    let taken = each(partitions.iter_mut().collect(), on_threads, |_, (writer, _)| {
         if layout.partitions > 1 {
             writer.share_pool()?;
         }
@@ -130,7 +132,8 @@ struct Recovering {
 
 impl Recovering {
     /// Reads everything, and finds the log's end.
-    fn find(segments: &Arc<Segments>, generation: u32, number: usize) -> Result<(Self, Cut)> {
+    fn find(segments: &Arc<Segments>, layout: Layout, number: usize) -> Result<(Self, Cut)> {
+        let generation = layout.generation;
         let map = open_map(segments, generation, number)?;
         if map.len() == 0 {
             return Err(Error::Damaged {
@@ -149,13 +152,22 @@ impl Recovering {
         let in_open = open.iter().filter_map(OpenBlock::newest_batch);
         let in_sealed = sealed.batch.map(|(_, batch)| batch);
         let batch = in_open.chain(in_sealed).max_by_key(|batch| batch.number);
-        let cut = Cut::find(&writer, sealed, open)?;
+        let mut cut = Cut::find(&writer, sealed, open)?;
+        let mut in_log = None;
+        if layout.changes.is_some() {
+            let device = segments.device(change_device(generation, number));
+            let log = FoundLog::read(device, writer.salt, writer.map.durable()?, cut.last_batch())?;
+            in_log = log.newest_note(0).and_then(|(batch, _)| batch);
+            cut.compare(log, number)?;
+        }
+        let batch = batch.into_iter().chain(in_log).max_by_key(|batch| batch.number);
         Ok((Self { writer, view, found, digest, batch }, cut))
     }
 
     /// Builds the index, the tombstones and the accounts.
-    fn build(self, kept: Kept) -> Result<(Writer, View, u64)> {
+    fn build(self, mut kept: Kept) -> Result<Built> {
         let Self { mut writer, mut view, mut found, .. } = self;
+        let log = kept.log.take();
         for block in kept.seal(&mut writer, &mut view)? {
             found.read_block(&view, block, |_, _| {})?;
         }
@@ -164,7 +176,31 @@ impl Recovering {
         writer.durable_seq = found.seq_max;
         found.records.sort_unstable_by(|a, b| a.cmp(b, &view));
         build(found, &mut writer, &mut view);
-        Ok((writer, view, records_read))
+        Ok(Built { writer, view, log, records_read })
+    }
+}
+
+/// A partition whose index is built.
+struct Built {
+    writer: Writer,
+    view: View,
+    log: Option<FoundLog>,
+    records_read: u64,
+}
+
+impl Built {
+    /// Takes the values of the records, and replays what the change log has beyond these. Returns how
+    /// many operations.
+    fn replay(self, retain: Option<u64>) -> Result<(Writer, View, u64)> {
+        let Self { mut writer, mut view, log, .. } = self;
+        take_values(&mut writer, &mut view)?;
+        let mut replayed = 0;
+        if let (Some(log), Some(retain)) = (log, retain) {
+            replayed = log.replay(&mut writer, &mut view)?;
+            let opening = writer.pool.random()? as u32;
+            writer.changes = Some(log.into_writer(writer.next_seq, retain, opening)?);
+        }
+        Ok((writer, view, replayed))
     }
 }
 
@@ -439,19 +475,24 @@ fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {
         let pinned = view.pin_record(entry)?;
-        let record = pinned.read()?;
-        for piece in record.pieces() {
-            let (block, len) = (piece.block.get(), u64::from(piece.len.get()));
-            let same_segment =
-                u64::from(block % BLOCKS_PER_SEGMENT) * BLOCK + len <= halite_alloc::SEGMENT;
-            if len == 0 || !same_segment {
-                return Err(piece_damage(&record, piece));
-            }
-            writer.blocks.take_overflow(block, piece.block_count())?;
-            writer.blocks.born(block, len);
-            let fresh = claim(&writer.device, block, len)?;
-            take(view, block, fresh, len, None);
+        take_pieces(writer, view, &pinned.read()?)?;
+    }
+    Ok(())
+}
+
+/// Takes the blocks of a large value.
+pub(crate) fn take_pieces(writer: &mut Writer, view: &mut View, record: &Record<'_>) -> Result<()> {
+    for piece in record.pieces() {
+        let (block, len) = (piece.block.get(), u64::from(piece.len.get()));
+        let same_segment =
+            u64::from(block % BLOCKS_PER_SEGMENT) * BLOCK + len <= halite_alloc::SEGMENT;
+        if len == 0 || !same_segment {
+            return Err(piece_damage(record, piece));
         }
+        writer.blocks.take_overflow(block, piece.block_count())?;
+        writer.blocks.born(block, len);
+        let fresh = claim(&writer.device, block, len)?;
+        take(view, block, fresh, len, None);
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub(crate) fn repartition(
     wanted: &Partitioning,
     on_threads: bool,
 ) -> Result<IndexLog> {
-    let new_layout = Layout::new(layout.generation.wrapping_add(1), wanted);
+    let new_layout = Layout::new(layout.generation.wrapping_add(1), wanted, layout.changes);
     let made = IndexLog::make(segments, new_layout, wanted, on_threads)
         .and_then(|()| IndexLog::open_partitions(segments, new_layout, on_threads))
         .and_then(|made| match copy(&store, &made) {

@@ -14,13 +14,15 @@ use halite_pmem::{Fenced, Flushed, Pool, planted};
 
 use crate::block_map::{BlockMap, FIRSTS, Life, State};
 use crate::blocks::Blocks;
+use crate::change_log::ChangeLog;
+use crate::change_replay::op_of;
 use crate::collect::{COLLECT_BEFORE_GROWING, Collection, WORTHWHILE};
 use crate::entry::Entry;
 use crate::limbo::Limbo;
 use crate::log::{Closed, Pending, Tail};
 use crate::overflow::{self, Unfenced};
 use crate::read::View;
-use crate::record::{self, ALIGN, Draft, Kind, PIECES_MAX, Piece};
+use crate::record::{self, ALIGN, Draft, Kind, PIECES_MAX, Piece, Record};
 use crate::tombstones::{RangeTombstone, Stale, Tombstones};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -53,6 +55,8 @@ pub(crate) struct Writer {
     pub(crate) map: BlockMap,
     pub(crate) blocks: Blocks,
     pub(crate) log: Tail,
+    /// None while what it has is replayed, too.
+    pub(crate) changes: Option<ChangeLog>,
     pub(crate) collector: Tail,
     /// The collection that is under way.
     pub(crate) collection: Option<Collection>,
@@ -88,6 +92,7 @@ impl Writer {
             map,
             blocks: Blocks::new(segments.pool().random()?),
             log: Tail::default(),
+            changes: None,
             collector: Tail::default(),
             collection: None,
             tombstones: Tombstones::default(),
@@ -180,7 +185,7 @@ impl Writer {
                     Ok(written) => drop(values.pieces.insert(at, written)),
                     Err(error) => {
                         self.discard(values);
-                        return Err(error.unwrap_or_else(|| self.full()));
+                        return Err(error.unwrap_or_else(|| self.full(None)));
                     }
                 }
             }
@@ -212,17 +217,53 @@ impl Writer {
         )
     }
 
-    /// Makes every write so far durable. One fence, if there is anything to wait for.
+    /// Makes every write so far durable: in the change log, if there is one. One fence, if there is
+    /// anything to wait for.
     pub(crate) fn sync(&mut self) -> Result<()> {
+        self.check_health()?;
+        let synced = if self.waits_for_records() {
+            self.sync_pending(Vec::new()).map(drop)
+        } else {
+            self.sync_changes()
+        };
+        self.poison_by(synced)
+    }
+
+    /// Makes the records of every write so far durable. One fence, if there is anything to wait for.
+    pub(crate) fn sync_records(&mut self) -> Result<()> {
         self.check_health()?;
         let synced = self.sync_pending(Vec::new()).map(drop);
         self.poison_by(synced)
     }
 
+    /// Whether a write is durable only with its record: there is no change log, or a block was left.
+    pub(crate) fn waits_for_records(&self) -> bool {
+        self.changes.is_none() || !self.unsealed.is_empty()
+    }
+
+    /// Makes what waits in the change log durable.
+    fn sync_changes(&mut self) -> Result<()> {
+        let mut flushed = Vec::new();
+        if let Some(changes) = &mut self.changes {
+            changes.flush_pending(&mut flushed);
+        }
+        if !flushed.is_empty() {
+            self.fence_with_map(flushed)?;
+        }
+        self.end_changes_sync();
+        Ok(())
+    }
+
+    pub(crate) fn end_changes_sync(&self) {
+        if let Some(changes) = &self.changes {
+            changes.end_sync(self.next_seq - 1);
+        }
+    }
+
     /// Ends the log's current block, durably, so that the next open finds a clean end. Returns the digest
     /// of the map.
     pub(crate) fn close(&mut self) -> Result<u64> {
-        self.sync()?;
+        self.sync_records()?;
         self.leave_block();
         // Sealing what was just fenced takes a second fence, this one.
         let closed = self.sync_pending(Vec::new());
@@ -230,8 +271,10 @@ impl Writer {
         Ok(self.map.digest())
     }
 
+    /// Writes that are not durable.
     pub(crate) fn unsynced(&self) -> u64 {
-        self.next_seq - 1 - self.durable_seq
+        let durable = self.changes.as_ref().map_or(self.durable_seq, ChangeLog::durable);
+        self.next_seq - 1 - durable
     }
 
     /// Refuses if nobody knows what of an earlier write is durable: one of this partition, or, where the
@@ -263,9 +306,10 @@ impl Writer {
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
         if self.unsealed.len() > UNSEALED_MAX {
-            self.sync()?;
+            self.sync_records()?;
         }
         let (mut needed, mut total, mut remaining) = (0, 0, self.log.remaining());
+        let mut logged = 0;
         let mut only_deletes = true;
         for op in ops {
             let draft = draft(op, 0, 0, 0);
@@ -280,6 +324,7 @@ impl Writer {
                     len = len - value.len() as u64 + 16 * blocks.min(PIECES_MAX as u64);
                 }
             }
+            logged += len;
             let len = len.next_multiple_of(ALIGN);
             total += len;
             if len > remaining {
@@ -291,10 +336,40 @@ impl Writer {
         if total > BATCH_LEN_MAX {
             return Err(Error::BatchTooLarge { len: total, limit: BATCH_LEN_MAX });
         }
+        self.make_room_in_changes(logged)?;
+        // Whole blocks of values, and what goes behind the log's tail.
+        let appended = total + needed.saturating_sub(1) * BLOCK;
+        self.find_room(view, needed, appended, only_deletes, oldest_scan)
+    }
+
+    /// Makes sure that the change log has room for operations of so many bytes.
+    fn make_room_in_changes(&mut self, len: u64) -> Result<()> {
+        let Some(changes) = &mut self.changes else { return Ok(()) };
+        let made = changes.make_room(len, self.durable_seq);
+        let mut has_room = self.poison_by(made)?;
+        if !has_room && self.durable_seq + 1 < self.next_seq {
+            // The oldest segment may go when the records of its entries are durable.
+            self.sync_records()?;
+            if let Some(changes) = &mut self.changes {
+                let made = changes.make_room(len, self.durable_seq);
+                has_room = self.poison_by(made)?;
+            }
+        }
+        if has_room { Ok(()) } else { Err(self.full(None)) }
+    }
+
+    /// Makes sure that so many blocks are free, besides the reserves, and pays for what is appended.
+    fn find_room(
+        &mut self,
+        view: &RwLock<View>,
+        needed: u64,
+        appended: u64,
+        only_deletes: bool,
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<()> {
         let reserve = if only_deletes { RESERVE_COLLECT } else { RESERVE_DELETE };
         // A delete is worth more effort: it is what makes room.
         let worthwhile = if only_deletes { 1 } else { WORTHWHILE };
-        let taken = total + (needed * BLOCK).saturating_sub(BLOCK);
         let needed = needed + u64::from(reserve);
         while u64::from(self.blocks.free_count()) < needed {
             if self.release_limbo(view, oldest_scan())? {
@@ -316,15 +391,22 @@ impl Writer {
             if self.add_segment()? {
                 continue;
             }
-            if self.unsynced() > 0 && !(self.limbo.is_empty() && self.unsealed.is_empty()) {
-                self.sync()?;
+            if let Some(changes) = &self.changes {
+                let released = changes.release_old(self.durable_seq);
+                if self.poison_by(released)? {
+                    continue;
+                }
+            }
+            let has_waiting = self.durable_seq + 1 < self.next_seq;
+            if has_waiting && !(self.limbo.is_empty() && self.unsealed.is_empty()) {
+                self.sync_records()?;
             } else if bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK {
                 self.begin_collection(view, block, bytes)?;
             } else {
-                return Err(self.full());
+                return Err(self.full(oldest_scan()));
             }
         }
-        self.pace(view, taken, oldest_scan)
+        self.pace(view, appended, oldest_scan)
     }
 
     /// Adds a segment to the data device, if the pool has one.
@@ -371,20 +453,11 @@ impl Writer {
             let seq = self.next_seq + at as u64;
             let remaining = (ops.len() - 1 - at) as u32;
             let draft = Draft { pieces, ..draft(op, seq, seq - 1 - self.durable_seq, remaining) };
-            if draft.len().next_multiple_of(ALIGN) > self.log.remaining() {
-                if let Some(pending) = self.log.write() {
-                    self.add_pending(pending);
-                }
-                if self.map.is_dirty() && !planted!(OpenBlocksUnknown) {
-                    // Of the blocks that wait to be sealed the map must know all but the newest, or a
-                    // power cut could lose one in their middle.
-                    self.fence_with_map(Vec::new())?;
-                }
-                self.leave_block();
-                self.enter_block(view, seq)?;
+            if let Some(changes) = &mut self.changes {
+                changes.push(&draft, self.next_seq, self.durable_seq)?;
             }
-            let entry = self.log.push(!pieces.is_empty(), |out, seed| draft.encode(out, seed));
-            self.entries.push(entry);
+            let encode = |out: &mut Vec<u8>, seed| draft.encode(out, seed);
+            self.place(view, seq, draft.len(), !pieces.is_empty(), encode)?;
         }
         if let Some(last) = self.entries.last_mut() {
             *last = self.log.end_batch(*last);
@@ -394,6 +467,9 @@ impl Writer {
             self.durable_seq = self.next_seq - 1;
         }
         let waits = planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate);
+        if self.changes.is_some() {
+            return self.append_changes(view, ops, waits);
+        }
         if waits && self.pending.is_empty() {
             return self.append_durably(view, ops);
         }
@@ -404,6 +480,95 @@ impl Writer {
             self.sync_pending(Vec::new())?;
         }
         Ok(())
+    }
+
+    /// Puts a record behind the log's tail, and its place into `self.entries`.
+    fn place(
+        &mut self,
+        view: &RwLock<View>,
+        seq: u64,
+        len: u64,
+        overflow: bool,
+        encode: impl FnOnce(&mut Vec<u8>, u64),
+    ) -> Result<()> {
+        if len.next_multiple_of(ALIGN) > self.log.remaining() {
+            if let Some(pending) = self.log.write() {
+                self.add_pending(pending);
+            }
+            if self.map.is_dirty() && !planted!(OpenBlocksUnknown) {
+                // Of the blocks that wait to be sealed the map must know all but the newest, or a
+                // power cut could lose one in their middle.
+                self.fence_with_map(Vec::new())?;
+            }
+            self.leave_block();
+            self.enter_block(view, seq)?;
+        }
+        let entry = self.log.push(overflow, encode);
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Writes the records through the cache, and the entry behind the change log's end: durably, if that
+    /// is waited for. One fence then.
+    fn append_changes(&mut self, view: &RwLock<View>, ops: &[Op<'_>], waits: bool) -> Result<()> {
+        if let Some(pending) = self.log.write() {
+            self.add_pending(pending);
+        }
+        let is_first = !self.waits_for_records();
+        let Some(changes) = &mut self.changes else { return Ok(()) };
+        if planted!(ChangeBeforeFence) {
+            changes.write();
+            self.end_changes_sync();
+        } else if waits && is_first && !changes.is_pending() && !self.map.is_dirty() {
+            let flushed = changes.stream();
+            if let [Op::Put { space, key, .. }] = *ops {
+                // While the lines drain, the index's come into the cache.
+                view.read().prepare_update(space.0, key);
+            }
+            let [proof] = self.pool.fence([flushed])?;
+            changes.publish(&proof);
+            self.end_changes_sync();
+        } else {
+            changes.write();
+            if waits && is_first {
+                self.sync_changes()?;
+            } else if waits {
+                self.sync_pending(Vec::new())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the records of a batch that the change log has, and applies it.
+    pub(crate) fn replay(&mut self, view: &RwLock<View>, records: &[Record<'_>]) -> Result<()> {
+        let Some(first) = records.first() else { return Ok(()) };
+        if self.unsealed.len() > UNSEALED_MAX {
+            self.sync_records()?;
+        }
+        let len: u64 = records.iter().map(|record| record.len().next_multiple_of(ALIGN)).sum();
+        // The rest of a block may be too short for the record that is next.
+        let needed = 1 + len / (BLOCK / 4);
+        let needed = if len <= self.log.remaining() { 0 } else { needed };
+        self.find_room(view, needed, len, true, &|| None)?;
+        self.next_seq = first.seq();
+        self.entries.clear();
+        for record in records {
+            let encode = |out: &mut Vec<u8>, seed| record::copy(record, out, seed);
+            self.place(view, record.seq(), record.len(), record.has_overflow(), encode)?;
+        }
+        if let Some(last) = self.entries.last_mut() {
+            *last = self.log.end_batch(*last);
+        }
+        self.next_seq += records.len() as u64;
+        if let Some(pending) = self.log.write() {
+            self.add_pending(pending);
+        }
+        let ops: Vec<_> = records.iter().map(op_of).collect();
+        let mut view = view.write();
+        for op in &ops {
+            view.spaces.entry(op.space().0).or_default();
+        }
+        self.apply(&mut view, &ops)
     }
 
     /// Streams the chunk and waits for it: the one fence of a put.
@@ -436,6 +601,9 @@ impl Writer {
         let given = flushed.len();
         let waits_in_log = self.flush_pending(&mut flushed);
         let appended = flushed.len();
+        if let Some(changes) = &mut self.changes {
+            changes.flush_pending(&mut flushed);
+        }
         let proofs = self.fence_with_map(flushed)?;
         // All that was ever appended is durable now, so every proof of appended bytes will do.
         let last = appended.checked_sub(1).and_then(|last| proofs.get(last));
@@ -457,6 +625,7 @@ impl Writer {
     /// any were; in the log's current block, if they waited there.
     pub(crate) fn end_sync(&mut self, last: Option<&Fenced>, waits_in_log: bool) {
         self.durable_seq = self.next_seq - 1;
+        self.end_changes_sync();
         let Some(proof) = last else { return };
         for (block, used) in std::mem::take(&mut self.unsealed) {
             self.seal(block, used, proof);
@@ -512,11 +681,13 @@ impl Writer {
     }
 
     pub(crate) fn take_block(&mut self) -> Result<u32> {
-        self.blocks.take().ok_or_else(|| self.full())
+        self.blocks.take().ok_or_else(|| self.full(None))
     }
 
-    fn full(&self) -> Error {
-        Error::Full { used: self.blocks.live(), limit: self.pool.len_max() }
+    /// That there is no room; what the scans from the oldest on keep may be why.
+    fn full(&self, oldest_scan: Option<u64>) -> Error {
+        let held = self.held_in_limbo(oldest_scan);
+        Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held }
     }
 
     /// Applies operations whose records are written to the view.

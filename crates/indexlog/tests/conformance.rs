@@ -10,7 +10,8 @@ use halite_engine::{Engine, EngineOptions, Partitioning, Result};
 use halite_indexlog::IndexLog;
 use halite_pmem::PoolOptions;
 
-struct IndexLogs(fn() -> Partitioning);
+/// Partitions, and the bytes of the change log to retain.
+struct IndexLogs(fn() -> Partitioning, Option<u64>);
 
 thread_local! {
     /// The pool that was opened last.
@@ -24,7 +25,9 @@ impl Factory for IndexLogs {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = pool_bytes_max;
         let partitioning = Some(self.0());
-        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new(pool) };
+        let change_log = self.1;
+        let options =
+            EngineOptions { pool_options, partitioning, change_log, ..EngineOptions::new(pool) };
         Ok(Arc::new(IndexLog::open(&options)?))
     }
 
@@ -40,16 +43,43 @@ impl Factory for IndexLogs {
 }
 
 mod one_partition {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1)));
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1), None));
 }
 
 mod by_hash {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3)));
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3), None));
+}
+
+/// Stores without a file.
+struct InMemory;
+
+impl Factory for InMemory {
+    fn open(&self, _: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>> {
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = pool_bytes_max;
+        pool_options.in_memory = true;
+        let partitioning = Some(Partitioning::Hash(2));
+        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new("memory") };
+        Ok(Arc::new(IndexLog::open(&options)?))
+    }
+}
+
+mod in_memory {
+    halite_engine::conformance!(super::InMemory; contract, space);
 }
 
 mod by_range {
     // Bounds among the keys that the suite uses most.
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Ranges(
-        [&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()
-    )));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Ranges([&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()),
+        None
+    ));
+}
+
+mod with_change_log {
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1), Some(1 << 20)));
+}
+
+mod partitions_with_change_log {
+    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(2), Some(0)));
 }

@@ -20,6 +20,8 @@ pub struct Store<F> {
     partitioning: Partitioning,
     /// Whether it is made with one partition, and changed when it opens again.
     repartitions: bool,
+    /// Bytes of the change log to retain, if there is one.
+    change_log: Option<u64>,
 }
 
 /// A kind of history.
@@ -138,6 +140,7 @@ where
             kinds: &[],
             partitioning: Partitioning::Hash(1),
             repartitions: false,
+            change_log: None,
         }
     }
 
@@ -152,6 +155,13 @@ where
     #[must_use]
     pub fn with_partitioning(mut self, partitioning: Partitioning) -> Self {
         self.partitioning = partitioning;
+        self
+    }
+
+    /// With a change log that retains so many bytes.
+    #[must_use]
+    pub fn with_change_log(mut self, retain: u64) -> Self {
+        self.change_log = Some(retain);
         self
     }
 
@@ -355,6 +365,7 @@ where
         pool_options.size_max = self.capacity();
         pool_options.medium = Some(medium.clone());
         let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+        options.change_log = self.change_log;
         let is_new = !Pool::exists(&options.pool, &options.pool_options);
         options.partitioning = Some(match self.repartitions && is_new {
             true => Partitioning::Hash(1),

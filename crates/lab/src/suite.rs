@@ -24,6 +24,9 @@ const THREADS_SHARE: u64 = 2;
 /// The part of the time that is for stores with partitions.
 const PARTITIONS_SHARE: u64 = 3;
 
+/// The part of the time that is for stores with a change log, with one partition and with several.
+const CHANGES_SHARE: u64 = 4;
+
 /// The part of the time that is for the manager of segments.
 const SPACE_SHARE: u64 = 2;
 
@@ -47,6 +50,17 @@ where
     for &rules in rules {
         let subject = partitioned(engine, &open).with_kinds(&[Kind::Few, Kind::Mixed]);
         jobs.push(Box::new(Exploration::new(subject, rules, PARTITIONS_SHARE * weight(rules))));
+    }
+    for &rules in rules {
+        // It retains nothing, so that segments are released as soon as they may be.
+        let subjects = [
+            Store::new(&format!("{engine}-changes"), open.clone()),
+            partitioned(&format!("{engine}-changes"), &open).with_kinds(&[Kind::Few, Kind::Mixed]),
+        ];
+        for subject in subjects {
+            let (subject, share) = (subject.with_change_log(0), CHANGES_SHARE * weight(rules));
+            jobs.push(Box::new(Exploration::new(subject, rules, share)));
+        }
     }
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
         let subject = Store::new(&format!("{engine}-threads"), open.clone());

@@ -24,6 +24,8 @@ enum Histories {
     Store(Kind),
     /// Stores with three partitions.
     Partitions,
+    /// Stores with a change log.
+    Changes(Kind),
 }
 
 /// Where a bug is, and what it must be found with.
@@ -37,7 +39,7 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Pages, Partitions, Space, Store};
+    use Histories::{Changes, Pages, Partitions, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
@@ -69,6 +71,12 @@ fn plan(bug: Bug) -> Plan {
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
+        Bug::ChangeBeforeFence => ("indexlog/src/write.rs", Changes(Few), Memory, 10),
+        Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
+        Bug::ChangesReleasedBeforeRecords => {
+            ("indexlog/src/change_log.rs", Changes(Collecting), Memory, 120)
+        }
+        Bug::RecordsBehindChanges => ("indexlog/src/log_end.rs", Changes(Few), Memory, 60),
         Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
         Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 200),
@@ -91,6 +99,7 @@ impl Histories {
             Self::Pages => "pages, copied on write".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
             Self::Partitions => "indexlog, 3 partitions".to_owned(),
+            Self::Changes(kind) => format!("indexlog with a change log, {kind:?}"),
         }
     }
 
@@ -108,13 +117,19 @@ impl Histories {
                 let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
                 return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);
             }
-            Self::Store(Kind::Few) => &[Kind::Few],
-            Self::Store(Kind::Mixed) => &[Kind::Mixed],
-            Self::Store(Kind::Blocks) => &[Kind::Blocks],
-            Self::Store(Kind::Large) => &[Kind::Large],
-            Self::Store(Kind::Collecting) => &[Kind::Collecting],
+            Self::Store(kind) | Self::Changes(kind) => match kind {
+                Kind::Few => &[Kind::Few],
+                Kind::Mixed => &[Kind::Mixed],
+                Kind::Blocks => &[Kind::Blocks],
+                Kind::Large => &[Kind::Large],
+                Kind::Collecting => &[Kind::Collecting],
+            },
         };
-        explore(&Store::new("indexlog", open).with_kinds(kinds), rules, count)
+        let subject = Store::new("indexlog", open).with_kinds(kinds);
+        match self {
+            Self::Changes(_) => explore(&subject.with_change_log(0), rules, count),
+            _ => explore(&subject, rules, count),
+        }
     }
 }
 

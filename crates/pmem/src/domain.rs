@@ -22,10 +22,13 @@ pub enum Domain {
     /// fences run as for [`Domain::Memory`], so that what is measured here is what memory costs.
     #[default]
     Process,
+    /// Memory of the process ([`crate::PoolOptions::in_memory`]): nothing survives its end. Write-backs and
+    /// fences do nothing.
+    Volatile,
 }
 
 impl Domain {
-    /// The name: `platform`, `memory`, `page-cache` or `process`.
+    /// The name: `platform`, `memory`, `page-cache`, `process` or `volatile`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,6 +36,7 @@ impl Domain {
             Self::Memory => "memory",
             Self::PageCache => "page-cache",
             Self::Process => "process",
+            Self::Volatile => "volatile",
         }
     }
 
@@ -54,13 +58,16 @@ impl Domain {
                 "volatile memory (tmpfs): an acknowledged write survives a crash of the process, \
                  not a power cut or a reboot"
             }
+            Self::Volatile => {
+                "memory of the process: nothing survives its end, whatever was acknowledged"
+            }
         }
     }
 
     /// Whether fenced bytes survive a power cut.
     #[must_use]
     pub fn survives_power_cut(self) -> bool {
-        self != Self::Process
+        !matches!(self, Self::Process | Self::Volatile)
     }
 
     /// The domain of a file, given whether it maps with `MAP_SYNC`.

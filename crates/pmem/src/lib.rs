@@ -1,6 +1,7 @@
 //! Memory that persists.
 //!
-//! A [`Pool`] is one mapped file: on persistent memory (DAX), on tmpfs or on an ordinary file. What
+//! A [`Pool`] is one mapped file: on persistent memory (DAX), on tmpfs or on an ordinary file; or memory
+//! without a file, which nothing survives. What
 //! a fence guarantees on it is its [`Domain`], detected when the pool is opened. Offsets are
 //! stable, addresses are not.
 //!
@@ -50,6 +51,7 @@ mod frontier;
 pub mod locks;
 mod map;
 mod medium;
+mod memory;
 mod options;
 #[doc(hidden)]
 pub mod planted;

@@ -1,4 +1,4 @@
-//! The mapping of a file into an address range that is reserved once.
+//! The mapping of a file, or of memory, into an address range that is reserved once.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::mm::{
 
 use crate::UNIT;
 
-/// A reserved address range, aligned to [`UNIT`], whose beginning maps a file.
+/// A reserved address range, aligned to [`UNIT`], whose beginning maps a file or memory.
 pub(crate) struct Mapping {
     reserved: NonNull<u8>,
     reserved_len: usize,
@@ -68,23 +68,24 @@ impl Mapping {
         self.sync
     }
 
-    /// Maps memory without a file, all zero, to the first `len` bytes.
-    pub(crate) fn map_memory(&self, len: u64) -> io::Result<()> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+    /// Maps memory without a file, all zero, to `start..end` of the reserved range.
+    pub(crate) fn map_memory(&self, start: u64, end: u64) -> io::Result<()> {
+        self.check_whole()?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the range is inside the reserved one, where nothing is mapped.
-        let mapped =
-            unsafe { mmap_anonymous(self.base.as_ptr().cast(), len as usize, access, flags) };
+        let len = (end - start) as usize;
+        let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: `start..end` is inside the reserved range, which is whole, and nothing was mapped
+        // there before.
+        let mapped = unsafe { mmap_anonymous(address.cast(), len, access, flags) };
         self.holed.store(mapped.is_err(), Ordering::Release);
         mapped?;
+        self.advise_large_pages(start, end);
         Ok(())
     }
 
     /// Maps `start..end` of `file`, which has these bytes, at `start` of the reserved range.
     pub(crate) fn map(&self, file: &File, start: u64, end: u64) -> io::Result<()> {
-        if self.holed.load(Ordering::Acquire) {
-            return Err(io::Error::other("an earlier attempt to map it failed"));
-        }
+        self.check_whole()?;
         let flags =
             if self.sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
         let len = (end - start) as usize;
@@ -97,11 +98,24 @@ impl Mapping {
             self.holed.store(true, Ordering::Release);
             return Err(errno.into());
         }
+        self.advise_large_pages(start, end);
+        Ok(())
+    }
+
+    fn check_whole(&self) -> io::Result<()> {
+        if self.holed.load(Ordering::Acquire) {
+            return Err(io::Error::other("an earlier attempt to map it failed"));
+        }
+        Ok(())
+    }
+
+    /// Asks for large pages in `start..end`, which is mapped.
+    fn advise_large_pages(&self, start: u64, end: u64) {
+        let (address, len) = (self.address(start), (end - start) as usize);
         // SAFETY: the range is mapped. Where there are no large pages, this changes nothing.
         unsafe {
             let _ = madvise(address.cast(), len, Advice::LinuxHugepage);
         }
-        Ok(())
     }
 
     /// Makes the pages of `start..end` present, so that the first stores to them do not fault.

@@ -75,7 +75,7 @@ impl Medium {
     pub fn new(domain: Domain, capacity: u64) -> io::Result<Self> {
         let capacity = capacity.next_multiple_of(UNIT);
         let memory = Mapping::reserve(capacity)?;
-        memory.map_memory(capacity)?;
+        memory.map_memory(0, capacity)?;
         let state = State {
             in_use: false,
             file: ModelFile::default(),

@@ -11,6 +11,9 @@ pub struct PoolOptions {
     /// Bytes that the pool may grow to, rounded down to [`UNIT`]; as much address space is reserved.
     /// A pool that is already larger opens, but does not grow.
     pub size_max: u64,
+    /// Whether the pool has no file: its bytes are memory of this process and go away with the pool
+    /// ([`Domain::Volatile`]). Its path is a name for messages alone.
+    pub in_memory: bool,
     /// For tests only: the domain to take for granted instead of the detected one.
     pub assume_domain: Option<Domain>,
     /// For tests only: the modelled medium that takes the place of the file.
@@ -19,8 +22,8 @@ pub struct PoolOptions {
     ///
     /// On tmpfs ([`Domain::Process`]) write-backs and fences then are emulated alone, and stores go
     /// through the cache: the instructions guard nothing there, and would add what they cost on this
-    /// machine. Elsewhere they run as well. A modelled medium has no time; there a profile changes
-    /// nothing.
+    /// machine. Elsewhere they run as well. A modelled medium has no time, and a pool in memory is not to
+    /// be slow; there a profile changes nothing.
     pub profile: Option<Profile>,
 }
 
@@ -42,6 +45,7 @@ impl Default for PoolOptions {
         Self {
             size_initial: UNIT,
             size_max: 1 << 40,
+            in_memory: false,
             assume_domain: None,
             medium: None,
             profile: None,

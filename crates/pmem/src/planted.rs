@@ -84,6 +84,10 @@ bugs! {
     CutKeptBeforeDropped: "Recovery seals what stays before it frees what goes.";
     BlockLifeLivedTwice: "A life of a block that the map missed is lived again.";
     AcknowledgedBeforeFence: "A write is acknowledged before it is fenced.";
+    ChangeBeforeFence: "A write is acknowledged before its entry in the change log is fenced.";
+    ReplaySkipsLast: "Replay of the change log skips the last operation of a batch.";
+    ChangesReleasedBeforeRecords: "A segment of the change log is released before its records are durable.";
+    RecordsBehindChanges: "Recovery keeps records that the change log does not have.";
     DeferredTakenForDurable: "Deferred writes count as durable before they are synced.";
     SealedBeforeRecords: "A block's word says that it is sealed before its records are fenced.";
     OpenBlocksUnknown: "The log goes on in a block before the map knows the one before.";

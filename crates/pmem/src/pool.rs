@@ -14,6 +14,7 @@ use crate::file::{self, PoolFile, Span};
 use crate::locks;
 use crate::map::Base;
 use crate::medium::Medium;
+use crate::memory::Memory;
 use crate::region::Region;
 use crate::stream::Stream;
 use crate::syncs::Syncs;
@@ -25,7 +26,7 @@ use crate::{
     planted, prefetch,
 };
 
-/// One mapped file, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
+/// One mapped file, memory without one, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
 /// last one.
 ///
 /// While a pool is open, its file is locked against other processes that ask for the lock. A
@@ -54,6 +55,7 @@ struct Inner {
 /// What keeps a pool's bytes.
 enum Backing {
     File(PoolFile),
+    Memory(Memory),
     Medium(Medium),
 }
 
@@ -69,6 +71,9 @@ impl Pool {
         options.check()?;
         let len = options.size_initial.clamp(UNIT, options.len_max()).next_multiple_of(UNIT);
         let backing = match &options.medium {
+            None if options.in_memory => {
+                Backing::Memory(Memory::create(path, len, options.len_max())?)
+            }
             None => Backing::File(PoolFile::create(path, len, options)?),
             Some(medium) => {
                 medium.create(path, len)?;
@@ -85,6 +90,7 @@ impl Pool {
     pub fn install(&self) -> Result<()> {
         match &self.0.backing {
             Backing::File(file) => file.install(),
+            Backing::Memory(_) => Ok(()),
             Backing::Medium(medium) => {
                 let path = self.path();
                 let named_early = planted!(FileNamedBeforeSynced, medium.link(path).is_ok(), false);
@@ -110,6 +116,7 @@ impl Pool {
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Self> {
         options.check()?;
         let (backing, len) = match &options.medium {
+            None if options.in_memory => return Err(Error::Missing { path: path.to_owned() }),
             None => {
                 let (file, len) = PoolFile::open(path, options)?;
                 (Backing::File(file), len)
@@ -122,11 +129,11 @@ impl Pool {
         Ok(Self::with_backing(backing, path, len, options))
     }
 
-    /// Whether there is something where the options and `path` say.
+    /// Whether there is something where the options and `path` say; never in memory.
     #[must_use]
     pub fn exists(path: &Path, options: &PoolOptions) -> bool {
         match &options.medium {
-            None => std::fs::symlink_metadata(path).is_ok(),
+            None => !options.in_memory && std::fs::symlink_metadata(path).is_ok(),
             Some(medium) => medium.file().named,
         }
     }
@@ -134,11 +141,11 @@ impl Pool {
     /// Reads bytes of a file before it is opened as a pool, to tell what it is; nothing changes.
     ///
     /// # Errors
-    /// What reading the file reports; a modelled medium is never read so.
+    /// What reading the file reports; memory and a modelled medium are never read so.
     pub fn peek(path: &Path, options: &PoolOptions, at: u64, to: &mut [u8]) -> io::Result<()> {
         match &options.medium {
-            None => file::peek(path, at, to),
-            Some(_) => Err(io::ErrorKind::Unsupported.into()),
+            None if !options.in_memory => file::peek(path, at, to),
+            _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -146,6 +153,7 @@ impl Pool {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let (base, detected, len_max) = match &backing {
             Backing::File(file) => (file.base(), file.domain(), options.len_max()),
+            Backing::Memory(memory) => (memory.base(), Domain::Volatile, options.len_max()),
             Backing::Medium(medium) => {
                 let len_max = options.len_max().min(medium.capacity());
                 (medium.base(), medium.domain(), len_max)
@@ -158,11 +166,12 @@ impl Pool {
             }
             detected => detected,
         });
-        let profile = options.profile.as_ref().filter(|_| options.medium.is_none());
+        let is_file = matches!(backing, Backing::File(_));
+        let profile = options.profile.as_ref().filter(|_| is_file);
         let (write_back, stream) = match domain {
             _ if options.medium.is_some() => (WriteBack::None, Stream::Cached),
             Domain::Platform => (WriteBack::None, Stream::detect()),
-            Domain::PageCache => (WriteBack::None, Stream::Cached),
+            Domain::PageCache | Domain::Volatile => (WriteBack::None, Stream::Cached),
             Domain::Process if profile.is_some() => (WriteBack::None, Stream::Cached),
             Domain::Memory | Domain::Process => (WriteBack::detect(), Stream::detect()),
         };
@@ -185,7 +194,7 @@ impl Pool {
         }))
     }
 
-    /// The file.
+    /// The file; in memory, the name that the pool was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -198,7 +207,7 @@ impl Pool {
     /// [`Error::Io`].
     pub fn random(&self) -> Result<u64> {
         match &self.0.backing {
-            Backing::File(_) => random(&self.0.path),
+            Backing::File(_) | Backing::Memory(_) => random(&self.0.path),
             Backing::Medium(medium) => Ok(medium.random()),
         }
     }
@@ -209,6 +218,7 @@ impl Pool {
     pub fn unsafe_shutdowns(&self) -> Option<u64> {
         match &self.0.backing {
             Backing::File(file) => file.unsafe_shutdowns(),
+            Backing::Memory(_) => None,
             Backing::Medium(medium) => medium.file().unsafe_shutdowns,
         }
     }
@@ -223,6 +233,7 @@ impl Pool {
         let site = Location::caller();
         self.0.syncs.sync(self.path(), || match &self.0.backing {
             Backing::File(file) => file.sync_all(),
+            Backing::Memory(_) => Ok(()),
             Backing::Medium(medium) => medium.sync(self.path(), What::SyncFile, site),
         })
     }
@@ -266,10 +277,17 @@ impl Pool {
         self.0.len_max
     }
 
-    /// What went through the pool's door since it was opened.
+    /// What went through the pool's door since it was opened. In [`Domain::Volatile`] nothing is written
+    /// back and no fence waits, so none is counted.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.0.counters.total()
+        let all = self.0.counters.total();
+        match self.0.domain {
+            Domain::Volatile => {
+                Traffic { loads: all.loads, stores: all.stores, ..Traffic::default() }
+            }
+            _ => all,
+        }
     }
 
     /// Grows the pool by `bytes`, rounded up to [`UNIT`]. The new bytes are zero, and the device has
@@ -292,6 +310,7 @@ impl Pool {
             .ok_or_else(|| Error::SizeLimit { path: path.to_owned(), limit: self.0.len_max })?;
         match &self.0.backing {
             Backing::File(file) => file.grow(old, new, self.domain(), &self.0.syncs)?,
+            Backing::Memory(memory) => memory.grow(path, old, new)?,
             Backing::Medium(medium) => {
                 medium.set_len(path, new)?;
                 let site = Location::caller();
@@ -381,6 +400,7 @@ impl Pool {
             for found in flushed.iter().map(|flushed| flushed.proves) {
                 match &self.0.backing {
                     Backing::File(file) => file.rewrite(found)?,
+                    Backing::Memory(_) => {}
                     Backing::Medium(medium) => medium.rewrite(&found, Location::caller()),
                 }
             }
@@ -430,6 +450,8 @@ impl Pool {
                 writeback::fence();
                 emulation.fence();
             }
+            // Nothing is streamed, and no write-back has begun.
+            None if self.0.domain == Domain::Volatile => {}
             None => writeback::fence(),
         }
     }
@@ -442,6 +464,7 @@ impl Pool {
             Backing::File(file) => {
                 self.0.syncs.sync(self.path(), || file.sync_pages(ranges.clone()))
             }
+            Backing::Memory(_) => Ok(()),
             Backing::Medium(medium) if self.0.domain != Domain::PageCache => {
                 medium.fence(self.path(), ranges, site)
             }
@@ -492,7 +515,7 @@ impl Pool {
             return None;
         }
         match &self.0.backing {
-            Backing::File(_) => None,
+            Backing::File(_) | Backing::Memory(_) => None,
             Backing::Medium(medium) => Some(medium),
         }
     }

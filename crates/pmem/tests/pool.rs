@@ -525,3 +525,34 @@ proptest! {
         prop_assert!(seen[0] == seen[1]);
     }
 }
+
+#[test]
+fn a_pool_in_memory_grows_and_leaves_nothing() {
+    let (folder, path) = folder();
+    let mut options = options();
+    options.in_memory = true;
+    assert!(!Pool::exists(&path, &options));
+    let pool = new_pool(&path, &options);
+    // It has no place, so nobody else is in its way.
+    let other = new_pool(&path, &options);
+    assert_eq!(pool.domain(), Domain::Volatile);
+    let mut first = pool.claim(0, UNIT).unwrap();
+    let flushed = first.write_stream(100, &[7; 1000]);
+    pool.fence([flushed, first.flush(0..100)]).unwrap();
+    pool.grow(UNIT).unwrap();
+    pool.sync_file().unwrap();
+    let mut second = pool.claim(UNIT, UNIT).unwrap();
+    assert!(second.bytes().iter().all(|&byte| byte == 0));
+    second.persist_stream(|stream| stream.write(0, &[8; 200])).unwrap();
+    assert_eq!(first.bytes()[100..1100], [7; 1000]);
+    assert_eq!(second.bytes()[..200], [8; 200]);
+    assert_eq!(other.claim(0, UNIT).unwrap().bytes()[100], 0);
+    let limit = pool.grow(64 << 20).unwrap_err();
+    assert!(matches!(limit, Error::SizeLimit { limit, .. } if limit == 64 << 20), "{limit}");
+    assert_eq!(pool.len(), 2 * UNIT);
+    let expected = Traffic { loads: 3, stores: 2, ..Traffic::default() };
+    assert_eq!(pool.traffic(), expected);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    drop((first, second, pool));
+    assert!(matches!(Pool::open(&path, &options), Err(Error::Missing { .. })));
+}

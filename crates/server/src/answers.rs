@@ -5,38 +5,62 @@
 
 use std::collections::VecDeque;
 
+use crate::debts::SMALL;
+use crate::output::Output;
+
 /// The replies that have not reached the connection's output.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Answers {
     places: VecDeque<Place>,
     /// The ticket of the first place.
     first: u64,
-    /// Replies that came before their turn, in any order.
+    /// Small replies that came before their turn, in any order.
     held: Vec<u8>,
     /// Bytes of `held` that some place refers to.
     live: usize,
-    /// Requests that may be on their way at once.
-    window: usize,
+    /// Bytes of large replies that came before their turn.
+    apart: usize,
+    /// Bytes of requests that are on their way.
+    asked: usize,
+    /// By thread whose large replies have reached the output: bytes for which it has not been told that
+    /// there is room.
+    owed: Vec<(usize, usize)>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Place {
-    /// The reply has not come.
-    Open,
-    /// The reply lies in `held`.
-    Held { start: usize, len: usize },
+    /// The reply to a request of so many bytes has not come.
+    Open { request_len: usize },
+    /// The reply lies in `held`; the thread that has made it, if it is another one.
+    Held { start: usize, len: usize, from: Option<usize> },
+    /// The reply has a buffer of its own.
+    Apart { bytes: Vec<u8>, from: Option<usize> },
 }
 
-/// Requests on their way, at first and at most: nobody knows how large their replies will be.
-const WINDOW: usize = 16;
-/// Bytes of replies that requests on their way may bring, as far as the last one tells.
-const BYTES_EXPECTED: usize = 1 << 20;
+/// A reply that has come.
+#[derive(Debug)]
+pub(crate) enum Answer<'a> {
+    /// It is in somebody's buffer.
+    Shared(&'a [u8]),
+    /// It has a buffer of its own.
+    Own(Vec<u8>),
+}
+
+/// Requests that may be on their way, or wait for those that are.
+const PLACES_MAX: usize = 1024;
+/// Bytes of requests on their way above which the next one waits.
+const ASKED_MAX: usize = 1 << 20;
+/// Bytes of replies above which the next request waits.
+const HELD_MAX: usize = 1 << 20;
 /// Bytes that are held no more, and not given back.
 const IDLE_MAX: usize = 64 << 10;
 
-impl Default for Answers {
-    fn default() -> Self {
-        Self { places: VecDeque::new(), first: 0, held: Vec::new(), live: 0, window: WINDOW }
+impl Answer<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Shared(bytes) => bytes.len(),
+            Self::Own(bytes) => bytes.len(),
+        }
     }
 }
 
@@ -49,41 +73,64 @@ impl Answers {
 
     /// Whether the next request has to wait for replies.
     pub(crate) fn is_full(&self) -> bool {
-        self.places.len() >= self.window || self.live >= BYTES_EXPECTED
+        self.places.len() >= PLACES_MAX || self.asked >= ASKED_MAX || self.byte_len() >= HELD_MAX
     }
 
-    /// Bytes that wait.
+    /// Bytes of replies that wait.
     pub(crate) fn byte_len(&self) -> usize {
-        self.live
+        self.live + self.apart
     }
 
-    /// Takes a place for a request that travels, and returns its ticket.
-    pub(crate) fn open(&mut self) -> u64 {
-        self.places.push_back(Place::Open);
+    /// Takes a place for a request of `request_len` bytes that travels, and returns its ticket.
+    pub(crate) fn open(&mut self, request_len: usize) -> u64 {
+        self.asked += request_len;
+        self.places.push_back(Place::Open { request_len });
         self.first + self.places.len() as u64 - 1
     }
 
-    /// Adds a reply behind those that have not come.
-    pub(crate) fn push(&mut self, reply: &[u8]) {
-        let place = self.hold(reply);
+    /// Adds a reply of this thread behind those that have not come.
+    pub(crate) fn push(&mut self, answer: Answer<'_>) {
+        let place = self.hold(answer, None);
         self.places.push_back(place);
     }
 
-    /// Takes the reply to the request with this ticket, and moves to `out` what is complete.
-    pub(crate) fn fill(&mut self, ticket: u64, reply: &[u8], out: &mut Vec<u8>) {
-        let fits = BYTES_EXPECTED / reply.len().max(1);
-        self.window = fits.clamp(1, WINDOW).min(2 * self.window);
+    /// Takes the reply of thread `from` to the request with this ticket, and moves to `output` what is
+    /// complete.
+    pub(crate) fn fill(
+        &mut self,
+        ticket: u64,
+        from: usize,
+        answer: Answer<'_>,
+        output: &mut Output,
+    ) {
         let index = (ticket - self.first) as usize;
+        if let Place::Open { request_len } = self.places[index] {
+            self.asked -= request_len;
+        }
         if index > 0 {
-            self.places[index] = self.hold(reply);
+            self.places[index] = self.hold(answer, Some(from));
             return;
         }
-        out.extend_from_slice(reply);
-        self.next();
-        while let Some(&Place::Held { start, len }) = self.places.front() {
-            out.extend_from_slice(&self.held[start..start + len]);
-            self.live -= len;
-            self.next();
+        self.owe(Some(from), answer.len());
+        output.push(answer);
+        self.places.pop_front();
+        self.first += 1;
+        let has_come = |place: &mut Place| !matches!(place, Place::Open { .. });
+        while let Some(place) = self.places.pop_front_if(has_come) {
+            self.first += 1;
+            match place {
+                Place::Held { start, len, from } => {
+                    output.push(Answer::Shared(&self.held[start..start + len]));
+                    self.live -= len;
+                    self.owe(from, len);
+                }
+                Place::Apart { bytes, from } => {
+                    self.apart -= bytes.len();
+                    self.owe(from, bytes.len());
+                    output.push(Answer::Own(bytes));
+                }
+                Place::Open { .. } => {}
+            }
         }
         if self.live == 0 {
             self.held.clear();
@@ -91,26 +138,58 @@ impl Answers {
         }
     }
 
-    fn next(&mut self) {
-        self.places.pop_front();
-        self.first += 1;
+    /// The threads that have to be told of room for at least `bytes_min` bytes: the output has it.
+    pub(crate) fn take_owed(&mut self, bytes_min: usize) -> impl Iterator<Item = (usize, usize)> {
+        self.owed.extract_if(.., move |(_, bytes)| *bytes >= bytes_min)
     }
 
-    fn hold(&mut self, reply: &[u8]) -> Place {
+    /// Whether some thread may have to be told of room.
+    #[inline]
+    pub(crate) fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Drops the replies that have not reached the output: nobody wants them.
+    pub(crate) fn abandon(&mut self) {
+        for place in std::mem::take(&mut self.places) {
+            match place {
+                Place::Held { len, from, .. } => self.owe(from, len),
+                Place::Apart { bytes, from } => self.owe(from, bytes.len()),
+                Place::Open { .. } => {}
+            }
+        }
+    }
+
+    fn owe(&mut self, thread: Option<usize>, len: usize) {
+        let Some(thread) = thread.filter(|_| len > SMALL) else { return };
+        match self.owed.iter_mut().find(|(to, _)| *to == thread) {
+            Some((_, bytes)) => *bytes += len,
+            None => self.owed.push((thread, len)),
+        }
+    }
+
+    fn hold(&mut self, answer: Answer<'_>, from: Option<usize>) -> Place {
+        let reply = match answer {
+            Answer::Own(bytes) => {
+                self.apart += bytes.len();
+                return Place::Apart { bytes, from };
+            }
+            Answer::Shared(bytes) => bytes,
+        };
         if self.held.len() > 2 * self.live + IDLE_MAX {
             self.compact();
         }
         let start = self.held.len();
         self.held.extend_from_slice(reply);
         self.live += reply.len();
-        Place::Held { start, len: reply.len() }
+        Place::Held { start, len: reply.len(), from }
     }
 
     /// Drops what no place refers to.
     fn compact(&mut self) {
         let mut kept = Vec::with_capacity(self.live);
         for place in &mut self.places {
-            if let Place::Held { start, len } = place {
+            if let Place::Held { start, len, .. } = place {
                 let moved = kept.len();
                 kept.extend_from_slice(&self.held[*start..*start + *len]);
                 *start = moved;
@@ -126,50 +205,60 @@ mod tests {
 
     use super::*;
 
+    fn left(output: &mut Output, out: &mut Vec<u8>) {
+        while output.unsent() > 0 {
+            output.write_to(out).unwrap();
+        }
+    }
+
+    fn answer(own: bool, reply: &[u8]) -> Answer<'_> {
+        if own { Answer::Own(reply.to_vec()) } else { Answer::Shared(reply) }
+    }
+
     proptest! {
         #[test]
         fn replies_leave_in_the_order_of_their_requests(
-            steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>(), 0..50_000usize), 1..60),
+            steps in prop::collection::vec((any::<bool>(), any::<bool>(), any::<prop::sample::Index>(), 0..50_000usize), 1..60),
         ) {
-            let (mut answers, mut out) = (Answers::default(), Vec::new());
-            let (mut expected, mut open) = (Vec::new(), Vec::new());
-            for (number, (travels, which, len)) in steps.into_iter().enumerate() {
+            let (mut answers, mut output, mut out) = (Answers::default(), Output::default(), Vec::new());
+            let (mut expected, mut open, mut lent) = (Vec::new(), Vec::new(), 0);
+            for (number, (travels, own, which, len)) in steps.into_iter().enumerate() {
                 let reply = vec![number as u8; len];
                 expected.extend_from_slice(&reply);
                 if travels {
-                    open.push((answers.open(), reply));
+                    lent += if len > SMALL { len } else { 0 };
+                    open.push((answers.open(len), own, reply));
                 } else if answers.is_empty() {
-                    out.extend_from_slice(&reply);
+                    output.buffer().extend_from_slice(&reply);
                 } else {
-                    answers.push(&reply);
+                    answers.push(answer(own, &reply));
                 }
                 if which.index(2) == 0 && !open.is_empty() {
-                    let (ticket, reply) = open.remove(which.index(open.len()));
-                    answers.fill(ticket, &reply, &mut out);
+                    let (ticket, own, reply) = open.remove(which.index(open.len()));
+                    answers.fill(ticket, 1, answer(own, &reply), &mut output);
                 }
+                left(&mut output, &mut out);
                 prop_assert!(expected.starts_with(&out));
             }
-            for (ticket, reply) in open {
-                answers.fill(ticket, &reply, &mut out);
+            for (ticket, own, reply) in open {
+                answers.fill(ticket, 1, answer(own, &reply), &mut output);
             }
-            prop_assert!(answers.is_empty() && answers.byte_len() == 0);
+            left(&mut output, &mut out);
+            prop_assert!(answers.is_empty() && answers.byte_len() == 0 && answers.asked == 0);
             prop_assert_eq!(out, expected);
+            prop_assert_eq!(answers.take_owed(0).map(|(_, bytes)| bytes).sum::<usize>(), lent);
         }
     }
 
     #[test]
-    fn large_replies_let_fewer_requests_be_on_their_way() {
-        let (mut answers, mut out) = (Answers::default(), Vec::new());
-        let fill = |answers: &mut Answers| {
-            let mut tickets = Vec::new();
+    fn requests_on_their_way_are_bounded_in_number_and_in_bytes() {
+        for (request_len, expected) in [(30, PLACES_MAX), (ASKED_MAX / 4, 4), (2 * ASKED_MAX, 1)] {
+            let (mut answers, mut count) = (Answers::default(), 0);
             while !answers.is_full() {
-                tickets.push(answers.open());
+                answers.open(request_len);
+                count += 1;
             }
-            tickets
-        };
-        let first = fill(&mut answers);
-        assert_eq!(first.len(), WINDOW);
-        first.into_iter().for_each(|ticket| answers.fill(ticket, &[0; 300_000], &mut out));
-        assert_eq!(fill(&mut answers).len(), 3);
+            assert_eq!(count, expected);
+        }
     }
 }

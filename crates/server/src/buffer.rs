@@ -40,6 +40,23 @@ impl Buffer {
         debug_assert!(self.start <= self.end, "only what has arrived is consumed");
     }
 
+    /// Whether the first `len` bytes are at least as many as those behind them.
+    #[inline]
+    pub(crate) fn is_mostly_front(&self, len: usize) -> bool {
+        self.unread().len() <= 2 * len
+    }
+
+    /// Consumes the first `len` bytes by giving their memory away: they lie in what is returned, from
+    /// the offset on that is returned with it. What is behind them is copied.
+    pub(crate) fn take_front(&mut self, len: usize) -> (Vec<u8>, usize) {
+        let base = self.start;
+        let rest = self.bytes[base + len..self.end].to_vec();
+        let mut bytes = std::mem::replace(&mut self.bytes, rest);
+        bytes.truncate(base + len);
+        (self.start, self.end) = (0, self.bytes.len());
+        (bytes, base)
+    }
+
     /// Moves what is not consumed to the front.
     pub(crate) fn compact(&mut self) {
         if self.start > 0 {
@@ -98,6 +115,18 @@ mod tests {
         buffer.consume(1 << 20);
         buffer.shrink();
         assert_eq!(buffer.bytes.capacity(), 0);
+    }
+
+    #[test]
+    fn what_is_given_away_is_consumed() {
+        let mut buffer = Buffer::default();
+        buffer.read(&mut &b"abcdefgh"[..], 1).unwrap();
+        buffer.consume(2);
+        assert!(buffer.is_mostly_front(3) && !buffer.is_mostly_front(2));
+        let (bytes, base) = buffer.take_front(4);
+        assert_eq!((&bytes[base..], buffer.unread()), (&b"cdef"[..], &b"gh"[..]));
+        buffer.read(&mut &b"ij"[..], 1).unwrap();
+        assert_eq!(buffer.unread(), b"ghij");
     }
 
     #[test]

@@ -71,6 +71,9 @@ pub(crate) struct Buffers {
 }
 
 impl Client {
+    /// The id of the one that stands for the clients of other threads.
+    pub(crate) const GUEST: u64 = 0;
+
     pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
         Self {
             id,

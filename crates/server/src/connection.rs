@@ -1,13 +1,15 @@
 //! A client's socket and its buffers.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::time::Instant;
 
 use mio::net::TcpStream;
 
 use crate::answers::Answers;
 use crate::buffer::Buffer;
+use crate::debts::CREDIT;
 use crate::dispatch::Dispatched;
+use crate::output::Output;
 use crate::resp::Parser;
 
 /// A connection: bytes in, bytes out. What they mean is not known here.
@@ -15,9 +17,7 @@ pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) input: Buffer,
     pub(crate) parser: Parser,
-    /// Replies; those in front of `sent` have left.
-    pub(crate) output: Vec<u8>,
-    sent: usize,
+    pub(crate) output: Output,
     /// There may be bytes to read.
     pub(crate) readable: bool,
     /// The socket takes bytes.
@@ -46,8 +46,7 @@ impl Connection {
             socket,
             input: Buffer::default(),
             parser: Parser::new(),
-            output: Vec::new(),
-            sent: 0,
+            output: Output::default(),
             readable: false,
             writable: true,
             ending: false,
@@ -82,35 +81,39 @@ impl Connection {
         }
     }
 
-    /// Bytes of replies that have not left.
-    #[inline]
-    pub(crate) fn unsent(&self) -> usize {
-        self.output.len() - self.sent
-    }
-
     /// Bytes of replies that have not left, those included that wait for others before them.
     #[inline]
     pub(crate) fn backlog(&self) -> usize {
-        self.unsent() + self.answers.byte_len()
+        self.output.unsent() + self.answers.byte_len()
+    }
+
+    /// Whether the client must read before anything more is done for it.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.backlog() >= UNREAD_MAX
+    }
+
+    /// Whether replies are to come for which nobody waits but the server.
+    pub(crate) fn waits(&self) -> bool {
+        let waits = self.waits_for != Dispatched::Done || !self.answers.is_empty();
+        waits && !self.is_behind()
+    }
+
+    /// The threads that have to be told of room for their replies, and how much.
+    pub(crate) fn room(&mut self) -> impl Iterator<Item = (usize, usize)> {
+        // Not for each reply a message. What waits for other replies has room only once they have come.
+        let has_room = self.output.unsent() < UNREAD_MAX;
+        self.answers.take_owed(if has_room { CREDIT / 4 } else { usize::MAX })
     }
 
     /// Writes once, if the socket takes bytes. Returns the number of bytes that left.
     pub(crate) fn send(&mut self) -> io::Result<usize> {
-        if !self.writable || self.unsent() == 0 {
+        if !self.writable || self.output.unsent() == 0 {
             return Ok(0);
         }
-        match self.socket.write(&self.output[self.sent..]) {
+        match self.output.write_to(&mut self.socket) {
             Ok(len) => {
-                self.sent += len;
-                if self.sent == self.output.len() {
-                    self.output.clear();
-                    self.sent = 0;
-                    if self.output.capacity() > OUTPUT_KEPT {
-                        self.output = Vec::new();
-                    }
-                } else {
-                    self.writable = false;
-                }
+                self.writable = self.output.unsent() == 0;
                 Ok(len)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -134,5 +137,5 @@ impl Connection {
     }
 }
 
-/// The most memory for replies that an idle connection keeps, in bytes.
-const OUTPUT_KEPT: usize = 64 << 10;
+/// Bytes of replies that a client has not read above which its next request waits.
+const UNREAD_MAX: usize = 1 << 20;

@@ -1,5 +1,6 @@
 //! The requests in a connection's input, one after the other.
 
+use crate::answers::Answer;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dispatch::{Dispatched, dispatch, find};
@@ -8,9 +9,6 @@ use crate::reply::Reply;
 use crate::resp::Step;
 use crate::route::{Lane, route};
 use crate::service::Service;
-
-/// Bytes of unsent replies above which a client's next request waits.
-pub(crate) const UNSENT_MAX: usize = 1 << 20;
 
 /// Executes the requests in a connection's input, until they end, or too many replies wait, or one
 /// has to wait. The connection is the one at `place`.
@@ -32,7 +30,7 @@ pub(crate) fn execute(
     }
     service.begin_lap();
     while !client.closing && !client.killed {
-        if connection.backlog() >= UNSENT_MAX {
+        if connection.is_behind() {
             connection.has_requests = true;
             break;
         }
@@ -45,11 +43,14 @@ pub(crate) fn execute(
                 let args = connection.parser.args(input);
                 dispatched = match &mut peers {
                     None if args.is_empty() => Dispatched::Done,
-                    None => dispatch(service, client, find(args), args, &mut connection.output),
+                    None => dispatch(service, client, find(args), args, connection.output.buffer()),
                     Some(peers) => {
                         let lane = Lane {
                             place,
-                            out: &mut connection.output,
+                            request_len: len,
+                            owns_input: connection.input.is_mostly_front(len)
+                                && !connection.parser.is_inline(),
+                            out: connection.output.buffer(),
                             answers: &mut connection.answers,
                             errand: &mut connection.errand,
                         };
@@ -61,8 +62,13 @@ pub(crate) fn execute(
                     break;
                 }
                 connection.parser.reset();
-                connection.input.consume(len);
-                if connection.unsent() > service.settings.limits.output_buffer_len_max {
+                match &mut peers {
+                    Some(peers) if peers.wants_words.is_some() => {
+                        peers.bring_words(connection.input.take_front(len));
+                    }
+                    _ => connection.input.consume(len),
+                }
+                if connection.output.unsent() > service.settings.limits.output_buffer_len_max {
                     service.counters.output_limit_disconnections += 1;
                     client.killed = true;
                 }
@@ -73,9 +79,9 @@ pub(crate) fn execute(
                 let mut reply = Reply { out: &mut out, protocol: client.protocol };
                 reply.error(&format!("ERR {error}"));
                 if connection.answers.is_empty() {
-                    connection.output.extend_from_slice(&out);
+                    connection.output.push(Answer::Shared(&out));
                 } else {
-                    connection.answers.push(&out);
+                    connection.answers.push(Answer::Shared(&out));
                 }
                 service.counters.errors += 1;
                 client.closing = true;

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_full_store_is_what_redis_calls_out_of_memory() {
-        let failure = Failure::from(halite::Error::Full { used: 1, limit: 1 });
+        let failure = Failure::from(halite::Error::Full { used: 1, limit: 1, held: 0 });
         assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum Message {
     Requests(Box<Packet>),
     /// The same packet, with the replies.
     Replies(Box<Packet>),
+    /// A client of the sender has room for so many bytes of replies more.
+    Room { client_id: u64, bytes: usize },
     /// The sender wants to borrow parts, for its errand of this number.
     Ask { errand: u64, parts: PartitionSet },
     /// The receiver has borrowed these parts.

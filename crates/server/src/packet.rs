@@ -4,14 +4,19 @@
 //! connections. The owner of the keys executes them in their order and sends the same packet back.
 //! The sender keeps the packet for later, so requests that travel allocate nothing once its
 //! buffers have grown.
+//!
+//! The words of a large request, and a large reply, travel in the buffer that they were received in
+//! or written to: to copy them would cost more than to allocate a buffer.
 
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use crate::answers::Answer;
 use crate::commands::Command;
 use crate::partition_set::PartitionSet;
 use crate::reply::Protocol;
 use crate::resp::Args;
+use crate::slowlog;
 
 /// Bytes of words above which a packet is full.
 const BYTES_MAX: usize = 256 << 10;
@@ -19,6 +24,8 @@ const BYTES_MAX: usize = 256 << 10;
 const ITEMS_MAX: usize = 4096;
 /// Capacity of a buffer that is kept for the next use, in bytes.
 const KEPT: usize = 2 * BYTES_MAX;
+/// Bytes of a request, or of a reply, from which on it has a buffer of its own.
+pub(crate) const LARGE: usize = 16 << 10;
 
 /// Requests for one thread.
 #[derive(Default)]
@@ -26,10 +33,18 @@ pub(crate) struct Packet {
     words: Vec<u8>,
     ranges: Vec<Range<usize>>,
     items: Vec<Item>,
+    /// Bytes of words that are not in `words`.
+    apart: usize,
     /// The replies, one behind the other.
-    pub(crate) replies: Vec<u8>,
+    replies: Vec<u8>,
+    /// The reply that is being written.
+    reply: Vec<u8>,
     /// How many requests have been executed.
-    pub(crate) done: usize,
+    done: usize,
+    /// Those of them that were slow; their clients' names are to be filled in.
+    pub(crate) slow: Vec<(Asker, slowlog::Entry)>,
+    /// Whether these are requests out of other packets.
+    pub(crate) is_piece: bool,
 }
 
 /// One request.
@@ -40,12 +55,25 @@ pub(crate) struct Item {
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
     /// The client wants no reply.
-    pub(crate) silent: bool,
+    silent: bool,
     pub(crate) from: Asker,
     /// Its words: a range of the packet's ranges.
     args: Range<usize>,
-    /// Where its reply ends, once it has been executed.
-    reply_end: usize,
+    state: State,
+}
+
+/// Where a request's words are, and then its reply.
+enum State {
+    /// The words are among the packet's.
+    Asked,
+    /// The words have a buffer of their own.
+    AskedApart(Vec<u8>),
+    /// The reply is among the packet's.
+    Replied(Range<usize>),
+    /// The reply has a buffer of its own.
+    RepliedApart(Vec<u8>),
+    /// The request is in another packet now.
+    Moved,
 }
 
 /// Whom a reply is for.
@@ -73,7 +101,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Packet {
-    /// Adds a request.
+    /// Adds a request, and copies its words.
     pub(crate) fn push(&mut self, request: &Request<'_>) {
         let first = self.ranges.len();
         for word in request.args {
@@ -81,6 +109,17 @@ impl Packet {
             self.words.extend_from_slice(word);
             self.ranges.push(start..self.words.len());
         }
+        self.push_item(request, first);
+    }
+
+    /// Adds a request whose words come later: [`Packet::bring_words`].
+    pub(crate) fn push_without_words(&mut self, request: &Request<'_>) {
+        let first = self.ranges.len();
+        self.ranges.extend_from_slice(request.args.ranges());
+        self.push_item(request, first);
+    }
+
+    fn push_item(&mut self, request: &Request<'_>, first: usize) {
         self.items.push(Item {
             command: request.command,
             partitions: request.partitions,
@@ -89,8 +128,18 @@ impl Packet {
             silent: request.silent,
             from: request.from,
             args: first..self.ranges.len(),
-            reply_end: 0,
+            state: State::Asked,
         });
+    }
+
+    /// Gives the last request its words: `bytes` is what they were found in, from `base` on.
+    pub(crate) fn bring_words(&mut self, bytes: Vec<u8>, base: usize) {
+        let Some(item) = self.items.last_mut() else { return };
+        for range in &mut self.ranges[item.args.clone()] {
+            *range = base + range.start..base + range.end;
+        }
+        self.apart += bytes.len();
+        item.state = State::AskedApart(bytes);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -104,40 +153,103 @@ impl Packet {
 
     /// Whether the next request has to wait for another packet.
     pub(crate) fn is_full(&self) -> bool {
-        self.words.len() >= BYTES_MAX || self.items.len() >= ITEMS_MAX
+        self.words.len() + self.apart >= BYTES_MAX || self.items.len() >= ITEMS_MAX
     }
 
     /// The next request to execute.
+    #[inline]
     pub(crate) fn next(&self) -> Option<&Item> {
         self.items.get(self.done)
     }
 
-    /// Executes the next request: `execute` writes its reply.
-    pub(crate) fn execute(&mut self, execute: impl FnOnce(&Item, Args<'_>, &mut Vec<u8>)) {
+    /// Executes the next request: `execute` writes its reply. Returns the reply's length.
+    pub(crate) fn execute(&mut self, execute: impl FnOnce(&Item, Args<'_>, &mut Vec<u8>)) -> usize {
         let item = &mut self.items[self.done];
-        let start = self.replies.len();
-        let args = Args::new(&self.words, &self.ranges[item.args.clone()]);
-        execute(item, args, &mut self.replies);
+        let words = match &item.state {
+            State::AskedApart(bytes) => bytes,
+            _ => &self.words,
+        };
+        self.reply.clear();
+        let args = Args::new(words, &self.ranges[item.args.clone()]);
+        execute(item, args, &mut self.reply);
         if item.silent {
-            self.replies.truncate(start);
+            self.reply.clear();
         }
-        item.reply_end = self.replies.len();
+        let len = self.reply.len();
+        item.state = if len >= LARGE {
+            State::RepliedApart(std::mem::take(&mut self.reply))
+        } else {
+            let start = self.replies.len();
+            self.replies.extend_from_slice(&self.reply);
+            State::Replied(start..start + len)
+        };
+        self.done += 1;
+        len
+    }
+
+    /// Moves the next request, with its words, to the end of `other`.
+    pub(crate) fn move_next_to(&mut self, other: &mut Self) {
+        let item = &mut self.items[self.done];
+        let state = std::mem::replace(&mut item.state, State::Moved);
+        let args = Args::new(&self.words, &self.ranges[item.args.clone()]);
+        let request = Request {
+            command: item.command,
+            args,
+            partitions: item.partitions,
+            db: item.db,
+            protocol: item.protocol,
+            silent: item.silent,
+            from: item.from,
+        };
+        match state {
+            State::AskedApart(bytes) => {
+                other.push_without_words(&request);
+                other.bring_words(bytes, 0);
+            }
+            _ => other.push(&request),
+        }
         self.done += 1;
     }
 
-    /// The replies, and whom each is for.
-    pub(crate) fn answers(&self) -> impl Iterator<Item = (Asker, &[u8])> {
-        let starts = std::iter::once(0).chain(self.items.iter().map(|item| item.reply_end));
-        let items = self.items.iter().zip(starts);
-        items.map(|(item, start)| (item.from, &self.replies[start..item.reply_end]))
+    /// Takes the requests that have been executed, for their replies; the others stay.
+    pub(crate) fn split_done(&mut self) -> Option<Self> {
+        if self.done == 0 {
+            return None;
+        }
+        let piece = Self {
+            items: self.items.drain(..self.done).collect(),
+            replies: std::mem::take(&mut self.replies),
+            slow: std::mem::take(&mut self.slow),
+            done: self.done,
+            is_piece: true,
+            ..Self::default()
+        };
+        self.done = 0;
+        if self.items.is_empty() {
+            self.clear();
+        }
+        Some(piece)
+    }
+
+    /// Hands out the replies, and whom each is for.
+    pub(crate) fn take_answers(&mut self, mut take: impl FnMut(Asker, Answer<'_>)) {
+        for item in &mut self.items {
+            match std::mem::replace(&mut item.state, State::Moved) {
+                State::Replied(range) => take(item.from, Answer::Shared(&self.replies[range])),
+                State::RepliedApart(bytes) => take(item.from, Answer::Own(bytes)),
+                State::Asked | State::AskedApart(_) | State::Moved => {}
+            }
+        }
     }
 
     /// Empties the packet for its next use.
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
         self.items.clear();
+        self.apart = 0;
         self.done = 0;
-        for buffer in [&mut self.words, &mut self.replies] {
+        self.slow.clear();
+        for buffer in [&mut self.words, &mut self.replies, &mut self.reply] {
             buffer.clear();
             buffer.shrink_to(KEPT);
         }
@@ -149,33 +261,99 @@ mod tests {
     use super::*;
     use crate::commands::find;
 
-    #[test]
-    fn each_reply_comes_back_to_its_asker() {
+    fn request<'a>(args: Args<'a>, ticket: u64) -> Request<'a> {
+        Request {
+            command: find(b"get").unwrap(),
+            args,
+            partitions: PartitionSet::only(1),
+            db: 0,
+            protocol: Protocol::Resp2,
+            silent: ticket == 1,
+            from: Asker { place: 7, client_id: 8, addr: ([0; 4], 0).into(), ticket },
+        }
+    }
+
+    /// A packet of `GET key0`, `GET key1` ..., whose `apart` has a buffer of its own.
+    fn packet(count: u64, apart: u64) -> Packet {
         let mut packet = Packet::default();
-        for ticket in 0..3 {
+        for ticket in 0..count {
             let words = format!("GETkey{ticket}");
             let ranges = [0..3, 3..words.len()];
-            packet.push(&Request {
-                command: find(b"get").unwrap(),
-                args: Args::new(words.as_bytes(), &ranges),
-                partitions: PartitionSet::only(1),
-                db: 0,
-                protocol: Protocol::Resp2,
-                silent: ticket == 1,
-                from: Asker { place: 7, client_id: 8, addr: ([0; 4], 0).into(), ticket },
-            });
-        }
-        for _ in 0..2 {
-            while packet.next().is_some() {
-                packet.execute(|_, args, out| out.extend_from_slice(&args[1]));
+            let args = Args::new(words.as_bytes(), &ranges);
+            if ticket == apart {
+                packet.push_without_words(&request(args, ticket));
+                packet.bring_words([&b"xyz"[..], words.as_bytes()].concat(), 3);
+            } else {
+                packet.push(&request(args, ticket));
             }
-            let answers = packet.answers().map(|(to, bytes)| (to.ticket, bytes.to_vec()));
-            let expected = [(0, b"key0".to_vec()), (1, Vec::new()), (2, b"key2".to_vec())];
-            assert_eq!(answers.collect::<Vec<_>>(), expected);
-            packet.done = 0;
-            packet.replies.clear();
         }
+        packet
+    }
+
+    fn echo(packet: &mut Packet) -> usize {
+        packet.execute(|_, args, out| out.extend_from_slice(&args[1]))
+    }
+
+    fn answers(packet: &mut Packet) -> Vec<(u64, String)> {
+        let mut answers = Vec::new();
+        packet.take_answers(|to, answer| {
+            let bytes = match answer {
+                Answer::Shared(bytes) => bytes.to_vec(),
+                Answer::Own(bytes) => bytes,
+            };
+            answers.push((to.ticket, String::from_utf8(bytes).unwrap()));
+        });
+        answers
+    }
+
+    #[test]
+    fn each_reply_comes_back_to_its_asker() {
+        let mut packet = packet(3, 2);
+        while packet.next().is_some() {
+            echo(&mut packet);
+        }
+        let expected = [(0, "key0".into()), (1, String::new()), (2, "key2".into())];
+        assert_eq!(answers(&mut packet), expected);
         packet.clear();
         assert!(packet.is_empty() && packet.next().is_none());
+    }
+
+    #[test]
+    fn a_large_reply_has_a_buffer_of_its_own() {
+        let mut packet = packet(1, 0);
+        let mut written = std::ptr::null();
+        let len = packet.execute(|_, _, out| {
+            out.resize(LARGE, b'v');
+            written = out.as_ptr();
+        });
+        assert_eq!(len, LARGE);
+        packet.take_answers(|_, answer| {
+            assert!(matches!(answer, Answer::Own(bytes) if bytes.as_ptr() == written));
+        });
+    }
+
+    #[test]
+    fn requests_that_move_are_answered_in_pieces() {
+        let mut packet = packet(6, 4);
+        let mut aside = Packet::default();
+        while packet.next().is_some() {
+            match packet.done % 2 {
+                0 => packet.move_next_to(&mut aside),
+                _ => drop(echo(&mut packet)),
+            }
+        }
+        assert_eq!(aside.len(), 3);
+        assert!(aside.split_done().is_none());
+        echo(&mut aside);
+        let mut first = aside.split_done().unwrap();
+        while aside.next().is_some() {
+            echo(&mut aside);
+        }
+        let mut rest = aside.split_done().unwrap();
+        assert!(aside.is_empty() && first.is_piece);
+        assert_eq!(answers(&mut first), [(0, "key0".into())]);
+        assert_eq!(answers(&mut rest), [(2, "key2".into()), (4, "key4".into())]);
+        let expected = [(1, String::new()), (3, "key3".into()), (5, "key5".into())];
+        assert_eq!(answers(&mut packet), expected);
     }
 }

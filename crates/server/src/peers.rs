@@ -1,5 +1,7 @@
 //! The other threads, as one thread sees them: the requests that it sends them, those that it
 //! executes for them, and what it borrows and lends.
+//!
+//! Requests of a client that does not read its replies wait with who would execute them, see `debts`.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use crate::borrow::Lender;
 use crate::call::Call;
 use crate::client::Client;
+use crate::debts::Debts;
 use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::message::Message;
@@ -27,6 +30,8 @@ pub(crate) struct Peers {
     guest: Client,
     /// A reply that must wait for others.
     pub(crate) late: Vec<u8>,
+    /// The thread whose packet ends with a request that lacks its words.
+    pub(crate) wants_words: Option<usize>,
 }
 
 /// Requests between this thread and another one.
@@ -42,15 +47,17 @@ struct Lane {
     inbound: VecDeque<Box<Packet>>,
     /// Packets of the other thread that have been executed.
     executed: VecDeque<Box<Packet>>,
+    /// The room that its clients have for replies.
+    debts: Debts,
 }
 
 impl Peers {
     pub(crate) fn new(mailbox: Mailbox, lender: Lender, service: &Service) -> Self {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let mut guest = Client::new(0, nowhere, nowhere, -1, service.now);
+        let mut guest = Client::new(Client::GUEST, nowhere, nowhere, -1, service.now);
         guest.authenticated = true;
         let lanes = (0..mailbox.threads()).map(|_| Lane::default()).collect();
-        Self { mailbox, lender, lanes, guest, late: Vec::new() }
+        Self { mailbox, lender, lanes, guest, late: Vec::new(), wants_words: None }
     }
 
     /// Whether a request can be sent to a thread in this turn.
@@ -59,9 +66,23 @@ impl Peers {
         lane.under_way < PACKETS_MAX && !lane.filling.is_full() && !self.mailbox.is_full(to)
     }
 
-    /// Lets a request travel with this turn's packet.
-    pub(crate) fn forward(&mut self, to: usize, request: &Request<'_>) {
-        self.lanes[to].filling.push(request);
+    /// Lets a request travel with this turn's packet. If it has its words `apart`, the caller brings
+    /// them next, with [`Peers::bring_words`].
+    pub(crate) fn forward(&mut self, to: usize, apart: bool, request: &Request<'_>) {
+        let packet = &mut self.lanes[to].filling;
+        if apart {
+            packet.push_without_words(request);
+            self.wants_words = Some(to);
+        } else {
+            packet.push(request);
+        }
+    }
+
+    /// Gives the request that wants it the memory in which its words are, from an offset on.
+    pub(crate) fn bring_words(&mut self, (bytes, base): (Vec<u8>, usize)) {
+        if let Some(to) = self.wants_words.take() {
+            self.lanes[to].filling.bring_words(bytes, base);
+        }
     }
 
     /// Sends this turn's packets. Returns whether there was one.
@@ -86,13 +107,21 @@ impl Peers {
         self.lanes[from].inbound.push_back(packet);
     }
 
+    /// A client of another thread has room for replies.
+    pub(crate) fn make_room(&mut self, from: usize, client_id: u64, bytes: usize) {
+        self.lanes[from].debts.repay(client_id, bytes);
+    }
+
     /// Whether requests of other threads wait for parts.
     pub(crate) fn has_inbound(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.inbound.is_empty())
+        self.lanes.iter().any(|lane| !lane.inbound.is_empty() || lane.debts.has_ready())
     }
 
     /// Keeps a packet that has come back, for its next use.
     pub(crate) fn keep(&mut self, from: usize, mut packet: Box<Packet>) {
+        if packet.is_piece {
+            return;
+        }
         let lane = &mut self.lanes[from];
         lane.under_way -= 1;
         packet.clear();
@@ -101,23 +130,29 @@ impl Peers {
 
     /// Executes the requests of other threads, up to the first of each whose parts are not here.
     pub(crate) fn execute(&mut self, service: &mut Service) {
+        let free = self.lender.free();
+        let guest = &mut self.guest;
         for lane in &mut self.lanes {
+            if lane.debts.has_ready() {
+                service.begin_lap();
+                let pieces = lane.debts.resume(|packet| {
+                    let is_here = packet.next()?.partitions.is_within(free);
+                    is_here.then(|| execute_next(service, guest, packet))
+                });
+                lane.executed.extend(pieces.into_iter().map(Box::new));
+            }
             while let Some(packet) = lane.inbound.front_mut() {
                 service.begin_lap();
                 while let Some(item) = packet.next() {
-                    if !item.partitions.is_within(self.lender.free()) {
+                    let client_id = item.from.client_id;
+                    if lane.debts.must_wait(client_id) {
+                        lane.debts.defer(client_id, packet);
+                    } else if item.partitions.is_within(free) {
+                        let len = execute_next(service, guest, packet);
+                        lane.debts.lend(client_id, len);
+                    } else {
                         break;
                     }
-                    packet.execute(|item, args, out| {
-                        let client = &mut self.guest;
-                        (client.db, client.protocol) = (item.db, item.protocol);
-                        client.addr = item.from.addr;
-                        let mut call = Call { service, client, args, out };
-                        if let Err(failure) = dispatch::perform(&mut call, item.command) {
-                            service.counters.errors += 1;
-                            Reply { out, protocol: item.protocol }.error(&failure.text());
-                        }
-                    });
                 }
                 if packet.next().is_some() {
                     break;
@@ -135,4 +170,22 @@ impl Peers {
             }
         }
     }
+}
+
+/// Executes the next request of a packet, and returns the length of its reply.
+fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) -> usize {
+    let mut asker = None;
+    let len = packet.execute(|item, args, out| {
+        (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
+        let mut call = Call { service, client: guest, args, out };
+        if let Err(failure) = dispatch::perform(&mut call, item.command) {
+            service.counters.errors += 1;
+            Reply { out, protocol: item.protocol }.error(&failure.text());
+        }
+        asker = service.slow_guest.is_some().then_some(item.from);
+    });
+    if let Some(asker) = asker {
+        packet.slow.extend(service.slow_guest.take().map(|entry| (asker, entry)));
+    }
+    len
 }

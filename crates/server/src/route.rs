@@ -5,12 +5,12 @@
 //! command is about all of them, it is an errand: it waits until the replies before it have come,
 //! borrows the parts, and is executed here.
 
-use crate::answers::Answers;
+use crate::answers::{Answer, Answers};
 use crate::borrow::Needs;
 use crate::client::{Client, Replies};
 use crate::commands::{Command, Group, flags};
 use crate::dispatch::{Dispatched, check_admission, dispatch, find, is_paused};
-use crate::packet::{Asker, Request};
+use crate::packet::{Asker, LARGE, Request};
 use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::resp::Args;
@@ -20,6 +20,10 @@ use crate::service::Service;
 pub(crate) struct Lane<'a> {
     /// The connection's place.
     pub(crate) place: usize,
+    /// Bytes of the request.
+    pub(crate) request_len: usize,
+    /// The words may travel in the memory in which they arrived.
+    pub(crate) owns_input: bool,
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) answers: &'a mut Answers,
     /// The errand that the request at the front has begun.
@@ -60,7 +64,10 @@ pub(crate) fn route(
         }
         peers.late.clear();
         let dispatched = dispatch(service, client, found, args, &mut peers.late);
-        lane.answers.push(&peers.late);
+        lane.answers.push(match peers.late.len() {
+            LARGE.. => Answer::Own(std::mem::take(&mut peers.late)),
+            _ => Answer::Shared(&peers.late),
+        });
         return dispatched;
     }
     let me = peers.mailbox.me();
@@ -119,9 +126,10 @@ fn forward(
     client.last_command = command.full_name;
     let silent = client.replies != Replies::All;
     client.replies = client.replies.after_request();
-    let ticket = lane.answers.open();
+    let ticket = lane.answers.open(lane.request_len);
     peers.forward(
         home,
+        lane.owns_input && lane.request_len >= LARGE,
         &Request {
             command,
             args,

@@ -6,6 +6,7 @@ use std::panic;
 use std::sync::Arc;
 use std::thread;
 
+use halite::Domain;
 use mio::{Poll, Waker};
 
 use crate::borrow::Lender;
@@ -81,6 +82,7 @@ impl Server {
         let mut settings = Settings::new(&config, addrs[0].port());
         settings.client_count_max = listener::clients_possible(config.client_count_max);
         let domain = db.domain();
+        settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
         let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
         let mut polls = Vec::new();

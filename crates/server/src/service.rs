@@ -50,6 +50,8 @@ pub(crate) struct Service {
     lap: Instant,
     /// How long a command takes that is noted.
     slow: Option<Duration>,
+    /// The last command was a slow one, of another thread's client.
+    pub(crate) slow_guest: Option<slowlog::Entry>,
     /// How often the counters were set to zero.
     resets: u64,
     /// Some client is [`crate::client::Client::killed`].
@@ -147,6 +149,7 @@ impl Service {
             forgotten: Vec::new(),
             to_kill: Vec::new(),
             lap: Instant::now(),
+            slow_guest: None,
             resets: 0,
             some_killed: false,
             run_id: run_id.to_owned(),
@@ -244,10 +247,18 @@ impl Service {
                 addr: client.addr,
                 name: client.name.clone(),
             };
-            lock(&self.shared.slowlog).push(entry, self.settings.slowlog_len_max);
+            match client.id {
+                Client::GUEST => self.slow_guest = Some(entry),
+                _ => self.log_slow(entry),
+            }
         }
         let event = if command.is(flags::FAST) { "fast-command" } else { "command" };
         self.note_latency(event, took);
+    }
+
+    /// Adds an entry to the slowlog.
+    pub(crate) fn log_slow(&self, entry: slowlog::Entry) {
+        lock(&self.shared.slowlog).push(entry, self.settings.slowlog_len_max);
     }
 
     /// Notes an event, if it took long.

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) databases: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
+    /// Whether the databases lie in memory alone, where nothing is kept.
+    pub(crate) in_memory: bool,
     /// When Redis would write a snapshot. Here every change is in the store: any value holds.
     pub(crate) save: String,
 }
@@ -51,6 +53,7 @@ impl Settings {
             databases: config.databases as usize,
             bind: bind.join(" "),
             port,
+            in_memory: false,
             save: String::new(),
         }
     }

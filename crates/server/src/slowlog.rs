@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     /// The words, shortened.
     pub(crate) words: Vec<Vec<u8>>,
     pub(crate) addr: SocketAddr,
-    /// The client's name, if it is one of the thread that executed the command.
+    /// The client's name; empty for one that has left while another thread executed its command.
     pub(crate) name: String,
 }
 

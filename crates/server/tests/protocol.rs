@@ -16,6 +16,8 @@ on_threads! {
     requests_arrive_in_any_pieces
     a_pipeline_is_answered_in_order
     a_client_that_does_not_read_is_not_read_from_and_others_go_on
+    clients_that_leave_before_they_have_read_leave_nothing_behind
+    large_values_among_small_ones_come_and_go_in_order
     a_client_with_too_many_unread_replies_is_dropped
     a_client_with_too_large_a_request_is_dropped
     a_smaller_limit_of_words_holds_for_requests_and_values
@@ -130,22 +132,86 @@ fn a_client_that_does_not_read_is_not_read_from_and_others_go_on() {
     let server = Running::start();
     let mut client = server.client();
     let value = vec![b'v'; 1 << 20];
-    client.call(&[b"SET", &b"big"[..], &value]);
-    // 500 MiB of replies wait, of which the server makes no more than it may keep.
-    client.send(&b"GET big\r\n".repeat(500));
-    let mut other = server.client();
-    for _ in 0..100 {
-        other.check(&[("PING", "+PONG")]);
+    let reply_len = value.len() + 12;
+    // One key; and keys of all partitions, whose replies come from all threads.
+    for keys in [1, 7] {
+        for number in 0..keys {
+            assert_eq!(client.call(&[b"SET", format!("big{number}").as_bytes(), &value]), "+OK");
+        }
+        // 500 MiB of replies wait, of which the server makes no more than it may keep: 1 MiB, and
+        // one reply for each thread.
+        for number in 0..500 {
+            client.send(format!("GET big{}\r\n", number % keys).as_bytes());
+        }
+        let limit = (1 << 20) + common::threads() * reply_len;
+        let mut other = server.client();
+        for number in 0..100 {
+            other.check(&[("PING", "+PONG"), (&format!("SET small{number} v"), "+OK")]);
+            let list = other.ask("CLIENT LIST ID 1");
+            let waiting = list.split_once(" obl=").unwrap().1.split(' ').next().unwrap();
+            assert!(waiting.parse::<usize>().unwrap() <= limit, "{list}");
+        }
+        let mut reply = vec![0; reply_len];
+        for _ in 0..500 {
+            client.socket.read_exact(&mut reply).unwrap();
+            assert!(reply.starts_with(b"$1048576\r\nvvv") && reply.ends_with(b"v\r\n"));
+        }
+        client.check(&[("PING", "+PONG")]);
     }
-    let list = other.ask("CLIENT LIST ID 1");
-    let waiting = list.split_once(" obl=").unwrap().1.split(' ').next().unwrap();
-    assert!(waiting.parse::<usize>().unwrap() < 4 << 20, "{list}");
-    let mut reply = vec![0; value.len() + 12];
-    for _ in 0..500 {
-        client.socket.read_exact(&mut reply).unwrap();
-        assert!(reply.starts_with(b"$1048576\r\nvvv") && reply.ends_with(b"v\r\n"));
+}
+
+fn clients_that_leave_before_they_have_read_leave_nothing_behind() {
+    let server = Running::start();
+    let mut client = server.client();
+    let value = vec![b'v'; 100 << 10];
+    for number in 0..8 {
+        client.call(&[b"SET", format!("big{number}").as_bytes(), &value]);
     }
-    client.check(&[("PING", "+PONG")]);
+    for round in 0..20 {
+        let mut leaving = server.client();
+        for number in 0..400 {
+            leaving.send(format!("GET big{}\r\n", number % (1 + round % 8)).as_bytes());
+        }
+        if round % 2 == 0 {
+            assert_eq!(leaving.reply().len(), value.len() + 2);
+        }
+    }
+    common::eventually("the end of the other connections", || {
+        client.ask("CLIENT LIST").matches("id=").count() == 1
+    });
+    for number in 0..8 {
+        let key = format!("big{number}");
+        assert_eq!(client.call(&["STRLEN", &key]), format!(":{}", value.len()));
+        assert_eq!(client.call(&["DEL", &key]), ":1");
+    }
+}
+
+fn large_values_among_small_ones_come_and_go_in_order() {
+    let server = Running::start();
+    let mut client = server.client();
+    let lens = [0, 1, 1000, 16 << 10, (16 << 10) + 1, 40_000, 300_000, 3, 70_000, 2 << 20];
+    let (mut requests, mut expected) = (Vec::new(), Vec::new());
+    for round in 0..60 {
+        let len = lens[round * 7 % lens.len()];
+        let (key, text) = (format!("key{}", round % 11), vec![b'a' + (round % 26) as u8; len]);
+        requests.extend(request(&[b"SET", key.as_bytes(), &text]));
+        expected.push(b"+OK\r\n".to_vec());
+        requests.extend(request(&[b"GETSET", key.as_bytes(), &text]));
+        let bulk = [format!("${len}\r\n").as_bytes(), &text, b"\r\n"].concat();
+        expected.push(bulk.clone());
+        requests.extend(request(&[b"STRLEN", key.as_bytes()]));
+        expected.push(format!(":{len}\r\n").into_bytes());
+        requests.extend(request(&[b"GET", key.as_bytes()]));
+        expected.push(bulk);
+    }
+    let mut writer = client.socket.get_ref().try_clone().unwrap();
+    let sender = std::thread::spawn(move || writer.write_all(&requests).unwrap());
+    for (index, reply) in expected.iter().enumerate() {
+        let mut got = vec![0; reply.len()];
+        client.socket.read_exact(&mut got).unwrap();
+        assert!(got == *reply, "reply {index}");
+    }
+    sender.join().unwrap();
 }
 
 fn a_client_with_too_many_unread_replies_is_dropped() {

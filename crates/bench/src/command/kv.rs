@@ -14,6 +14,9 @@ use crate::kv::{
 };
 use crate::{Error, Result, peers};
 
+/// Bytes that the change log retains for readers who are not there.
+const CHANGES_RETAINED: u64 = 16 << 20;
+
 /// Records and operations of a quick run.
 const QUICK: u64 = 10_000;
 
@@ -28,6 +31,10 @@ pub struct Kv {
     /// Engines of Halite [default: the database's default]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     engine: Vec<String>,
+
+    /// Measure Halite with a change log beside it, too
+    #[arg(long)]
+    change_log: bool,
 
     /// Peers to measure beside Halite [default: all that are built in]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
@@ -162,6 +169,11 @@ impl Kv {
         if stores.is_empty() {
             let store = HaliteStore::default().with_profile(self.common.profile.clone());
             stores.push(Box::new(store));
+        }
+        if self.change_log {
+            let store = HaliteStore::with_engine("halite-change-log", ENGINES[0]);
+            let store = store.with_change_log(CHANGES_RETAINED);
+            stores.push(Box::new(store.with_profile(self.common.profile.clone())));
         }
         stores.extend(peers.iter().filter_map(|name| program.peers.store(name)));
         Ok(stores)

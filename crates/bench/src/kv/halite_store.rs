@@ -15,6 +15,7 @@ pub struct HaliteStore {
     open: Option<(Database, KeySpace)>,
     domain: halite::Domain,
     profile: Option<Profile>,
+    change_log: Option<u64>,
 }
 
 impl Default for HaliteStore {
@@ -29,7 +30,21 @@ impl HaliteStore {
     #[must_use]
     pub fn with_engine(name: impl Into<String>, engine: impl Into<String>) -> Self {
         let domain = halite::Domain::default();
-        Self { name: name.into(), engine: engine.into(), open: None, domain, profile: None }
+        Self {
+            name: name.into(),
+            engine: engine.into(),
+            open: None,
+            domain,
+            profile: None,
+            change_log: None,
+        }
+    }
+
+    /// With a change log that retains so many bytes.
+    #[must_use]
+    pub fn with_change_log(mut self, retain: u64) -> Self {
+        self.change_log = Some(retain);
+        self
     }
 
     /// As slow as the medium of a profile.
@@ -53,6 +68,9 @@ impl Store for HaliteStore {
         let mut builder = Database::builder().engine(&self.engine);
         if let Some(profile) = &self.profile {
             builder = builder.profile(profile.clone());
+        }
+        if let Some(retain) = self.change_log {
+            builder = builder.change_log(retain);
         }
         let db = builder.open(folder)?;
         self.domain = db.domain();

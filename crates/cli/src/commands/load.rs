@@ -12,7 +12,7 @@ use halite::Database;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::folder::{check_folder, open_or_create};
+use crate::folder::{check_folder, open_or_create_with, with_change_log};
 use crate::formats::{Format, Record};
 use crate::loader::Loader;
 use crate::place::Place;
@@ -68,6 +68,10 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FIELD", conflicts_with = "dir")]
     key: Option<String>,
 
+    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    change_log: Option<u64>,
+
     /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
@@ -116,7 +120,8 @@ impl Load {
     ) -> Result<()> {
         let interrupted = Arc::default();
         interrupt::raise(&interrupted)?;
-        let db = open_or_create(&self.place.path)?;
+        let builder = with_change_log(Database::builder(), self.change_log);
+        let db = open_or_create_with(builder, &self.place.path)?;
         let started = Instant::now();
         let mut loader = Loader::new(&db, &self.place.space);
         let mut added = Ok(());

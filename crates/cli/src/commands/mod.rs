@@ -12,6 +12,7 @@ mod put;
 mod scan;
 mod serve;
 mod stat;
+mod tail;
 
 pub(crate) use bench::Bench;
 pub(crate) use check::Check;
@@ -25,3 +26,4 @@ pub(crate) use put::Put;
 pub(crate) use scan::Scan;
 pub(crate) use serve::Serve;
 pub(crate) use stat::Stat;
+pub(crate) use tail::Tail;

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::stat::recovery;
-use crate::folder::{check_folder, open_with};
+use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, output, size};
 
 const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
@@ -30,6 +30,7 @@ Examples:
   halite serve ./data --bind 0.0.0.0 --requirepass-file secret
   HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
   halite serve ./data --sync interval=1000        a power cut takes a second's writes at most
+  halite serve --in-memory 2GiB                   a cache: nothing survives the end of the server
 
 A write is acknowledged when it is durable on the medium that the start banner names. --sync
 weakens that for ordinary files only, where durable means a call of the kernel's sync:
@@ -46,7 +47,13 @@ arrived, sync, and end with exit code 0.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
     /// The database's folder
-    path: PathBuf,
+    #[arg(required_unless_present = "in_memory")]
+    path: Option<PathBuf>,
+
+    /// Keep everything in memory of the server, of up to SIZE bytes, such as 64MiB or 2GiB, and nothing on a
+    /// medium: whatever is acknowledged is gone when the server ends. Not with a PATH, --max-size or --sync
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    in_memory: Option<u64>,
 
     /// The addresses to listen on
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', default_value = "127.0.0.1")]
@@ -79,9 +86,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N")]
     partitions: Option<usize>,
 
-    /// When a write to an ordinary file is durable: always, interval=<ms> or never
-    #[arg(long, value_name = "POLICY", default_value = "always", value_parser = parse_sync)]
-    sync: SyncPolicy,
+    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    change_log: Option<u64>,
+
+    /// When a write to an ordinary file is durable: always, interval=<ms> or never [default: always]
+    #[arg(long, value_name = "POLICY", value_parser = parse_sync)]
+    sync: Option<SyncPolicy>,
 
     /// The password that clients must give; the process list shows it, but not what comes from the
     /// environment variable HALITE_REQUIREPASS or from --requirepass-file
@@ -114,17 +125,7 @@ impl Serve {
     pub(crate) fn run(&self) -> Result<()> {
         let config = self.configure(Config::default())?;
         let protected = config.requirepass.is_some();
-        check_folder(&self.path)?;
-        let builder = Database::builder().engine(&self.engine);
-        let builder = match self.max_size {
-            Some(bytes) => builder.max_size(bytes),
-            None => builder,
-        };
-        let builder = match self.partitioning() {
-            Some(partitioning) => builder.partitioning(partitioning),
-            None => builder,
-        };
-        let db = open_with(builder, &self.path)?;
+        let db = self.open()?;
         let banner = self.banner(&db);
         let server = Server::bind(db, config)?;
         let metrics = server.metrics_addr();
@@ -149,9 +150,45 @@ impl Serve {
         Ok(())
     }
 
+    fn open(&self) -> Result<Database> {
+        self.check_promises()?;
+        let builder = with_change_log(Database::builder().engine(&self.engine), self.change_log);
+        let builder = match self.max_size.or(self.in_memory) {
+            Some(bytes) => builder.max_size(bytes),
+            None => builder,
+        };
+        let builder = match self.partitioning() {
+            Some(partitioning) => builder.partitioning(partitioning),
+            None => builder,
+        };
+        match &self.path {
+            Some(path) => {
+                check_folder(path)?;
+                open_with(builder, path)
+            }
+            None => builder.in_memory().map_err(|error| Error::input("--in-memory", error)),
+        }
+    }
+
+    /// Refuses options that promise what memory does not keep, or say its size twice.
+    fn check_promises(&self) -> Result<()> {
+        let path = self.path.as_ref().map(|path| format!("the folder `{}`", path.display()));
+        let sync = self.sync.map(|sync| format!("--sync {sync}"));
+        let size = self.max_size.map(|_| "--max-size".to_owned());
+        let log = self.change_log.map(|_| "--change-log".to_owned());
+        match [path, sync, size, log].into_iter().flatten().next() {
+            Some(promise) if self.in_memory.is_some() => Err(Error::Usage(format!(
+                "--in-memory: nothing that it keeps survives the server, and it says how large that may \
+                 become; leave out {promise}, or --in-memory"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// How keys are to be spread over partitions; none: as they are.
     fn partitioning(&self) -> Option<Partitioning> {
-        let exists = self.path.join(Database::POOL_FILE).exists();
+        let exists = |path: &PathBuf| path.join(Database::POOL_FILE).exists();
+        let exists = self.path.as_ref().is_some_and(exists);
         let partitions = match (self.partitions, self.threads) {
             (Some(partitions), _) => partitions,
             (None, _) if exists => return None,
@@ -166,12 +203,16 @@ impl Serve {
         config.port = self.port;
         config.threads = self.threads.map(|threads| threads as usize);
         config.requirepass = self.password()?;
-        config.sync = self.sync;
+        config.sync = self.sync();
         config.metrics = self.metrics;
         config.databases = self.databases;
         config.client_count_max = self.maxclients as usize;
         config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
         Ok(config)
+    }
+
+    fn sync(&self) -> SyncPolicy {
+        self.sync.unwrap_or_default()
     }
 
     fn password(&self) -> Result<Option<String>> {
@@ -199,6 +240,10 @@ impl Serve {
 
     fn banner(&self, db: &Database) -> String {
         let stats = db.stats();
+        let sync = match self.in_memory {
+            Some(_) => "none: there is no medium to write to".to_owned(),
+            None => self.sync().to_string(),
+        };
         format!(
             "version {}\n  \
                database  {}, engine {}\n  \
@@ -208,11 +253,11 @@ impl Serve {
                threads   {} for {} partitions\n  \
                recovery  {}",
             env!("CARGO_PKG_VERSION"),
-            self.path.display(),
+            db.path().display(),
             db.engine_name(),
             stats.domain,
             stats.domain.guarantee(),
-            self.sync,
+            sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
             self.threads.map_or(db.partitions(), |threads| db.partitions().min(threads as usize)),

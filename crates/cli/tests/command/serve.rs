@@ -98,3 +98,46 @@ fn a_port_that_is_taken_is_named() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains(&address.to_string()), "{}", ended.err);
 }
+
+#[test]
+fn a_server_in_memory_says_that_nothing_survives_it() {
+    let home = Home::new();
+    let args = ["serve", "--in-memory", "64MiB", "--port", "0", "--threads", "2"];
+    let mut command = home.command(&args);
+    let served = Served::spawn(command.stderr(Stdio::piped()).spawn().unwrap());
+    for said in ["in memory", "volatile: memory of the process: nothing survives", "64.0 MiB"] {
+        assert!(served.banner.contains(said), "{said}: {}", served.banner);
+    }
+    let mut connection = served.connect();
+    served.expect(
+        &mut connection,
+        "MSETNX a 1 b 2\r\nMGET a b\r\n",
+        ":1\r\n*2\r\n$1\r\n1\r\n$1\r\n2",
+    );
+    let mut connection = served.connect();
+    let info = served.info(&mut connection);
+    for line in ["domain:volatile", "durability:memory of the process: nothing", "aof_enabled:0"] {
+        assert!(info.contains(line), "{line}: {info}");
+    }
+    assert!(info.contains("traffic_fences:0\r\n"), "{info}");
+    let (code, said) = served.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(std::fs::read_dir(home.path("")).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn what_promises_durability_does_not_go_with_memory() {
+    let home = Home::new();
+    for (args, named) in [
+        (&["data"][..], "leave out the folder `data`"),
+        (&["--sync", "always"][..], "leave out --sync always"),
+        (&["--max-size", "1GiB"][..], "leave out --max-size"),
+    ] {
+        let args = [&["serve", "--in-memory", "64MiB", "--port", "0"], args].concat();
+        let refused = home.run(&args);
+        assert!(refused.err.contains(named), "{}", refused.err);
+        refused.failed(2, "--in-memory: nothing that it keeps survives the server");
+    }
+    assert!(!home.path("data").exists());
+    assert_eq!(home.run(&["serve", "--port", "0"]).code, Some(2), "neither a folder nor memory");
+}

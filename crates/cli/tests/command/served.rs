@@ -43,6 +43,18 @@ impl Served {
         assert_eq!(String::from_utf8_lossy(&got), reply, "{request}");
     }
 
+    /// What `INFO` says.
+    pub(crate) fn info(&self, connection: &mut TcpStream) -> String {
+        connection.write_all(b"INFO\r\n").unwrap();
+        let mut replies = BufReader::new(connection);
+        let mut head = String::new();
+        replies.read_line(&mut head).unwrap();
+        let len: usize = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
+        let mut text = vec![0; len + 2];
+        replies.read_exact(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).unwrap()
     }

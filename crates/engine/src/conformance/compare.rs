@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::data::{Random, show};
 use super::{Check, ensure};
-use crate::{Bytes, Direction, Engine, KeyRange, KeySpaceId, Scan};
+use crate::{Bytes, Direction, Engine, KeyRange, KeySpaceId, Scan, Snapshot};
 
 /// Compares all that two engines hold in all their key spaces.
 ///
@@ -53,6 +53,49 @@ pub fn key_space(
                 "sample found {}, which is not there",
                 show(&key)
             ),
+        }
+    }
+    Ok(())
+}
+
+/// Compares all that a snapshot holds with a model in the state of that time.
+///
+/// # Errors
+/// The first difference.
+pub fn snapshot(snapshot: &dyn Snapshot, model: &dyn Engine) -> Check {
+    let found: BTreeMap<_, _> = snapshot.key_spaces().into_iter().collect();
+    let expected: BTreeMap<_, _> = model.key_spaces().into_iter().collect();
+    ensure!(
+        found.keys().eq(expected.keys()),
+        "the snapshot's key spaces are {:?}, should be {:?}",
+        found.keys(),
+        expected.keys(),
+    );
+    for (name, model_space) in expected {
+        let space = found[&name];
+        let (len, expected_len) = (snapshot.len(space)?, model.len(model_space)?);
+        ensure!(len == expected_len, "{name}: len is {len}, should be {expected_len}");
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let found = snapshot.scan(space, KeyRange::all(), direction)?;
+            let expected = model.scan(model_space, KeyRange::all(), direction)?;
+            let place = |why: super::Failure| {
+                why.inside(format!("{name}, {direction:?} scan of a snapshot"))
+            };
+            scans(found, expected).map_err(place)?;
+        }
+        for pair in model.scan(model_space, KeyRange::all(), Direction::Forward)? {
+            let (key, value) = pair?;
+            let found = snapshot.get(space, &key)?;
+            ensure!(
+                found.as_ref() == Some(&value),
+                "{name}: in the snapshot {} is {}, should be {}",
+                show(&key),
+                found.as_deref().map_or("nothing".to_owned(), show),
+                show(&value),
+            );
+            let above = [&key[..], b"\0"].concat();
+            let (found, expected) = (snapshot.get(space, &above)?, model.get(model_space, &above)?);
+            ensure!(found == expected, "{name}: the snapshot has {}", show(&above));
         }
     }
     Ok(())

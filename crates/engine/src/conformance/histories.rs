@@ -1,11 +1,15 @@
 //! Random histories.
 
+use std::sync::Arc;
+
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner, contextualize_config};
 
 use super::step::{History, Step, steps};
 use super::{AMPLE, Check, Factory, Failure, Store, compare, ensure, ensure_err};
-use crate::{Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Model, Op, WriteBatch};
+use crate::{
+    Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Model, Op, Snapshot, WriteBatch,
+};
 
 /// Whatever is written, scanned, dropped and created in whatever order, the engine is as the model.
 ///
@@ -44,6 +48,9 @@ fn follow(factory: &dyn Factory, history: &[Step]) -> Check {
     for (nth, step) in history.iter().enumerate() {
         pair = pair.step(step).map_err(|why| why.inside(format!("at step {nth}")))?;
     }
+    for (snapshot, model) in &pair.snapshots {
+        compare::snapshot(&**snapshot, model).map_err(|why| why.inside("at the end"))?;
+    }
     compare::engines(pair.store.engine(), &pair.model).map_err(|why| why.inside("at the end"))
 }
 
@@ -56,13 +63,20 @@ struct Pair<'a> {
     crash_states: Vec<Model>,
     /// Ids of key spaces dropped since the store was opened.
     dropped: Vec<KeySpaceId>,
+    /// With the model as it was.
+    snapshots: Vec<(Arc<dyn Snapshot>, Model)>,
 }
 
 impl<'a> Pair<'a> {
     fn new(factory: &'a dyn Factory) -> Check<Self> {
         let model = Model::new();
-        let crash_states = vec![model.clone()];
-        Ok(Self { store: Store::new(factory, AMPLE)?, model, crash_states, dropped: Vec::new() })
+        Ok(Self {
+            store: Store::new(factory, AMPLE)?,
+            crash_states: vec![model.clone()],
+            model,
+            dropped: Vec::new(),
+            snapshots: Vec::new(),
+        })
     }
 
     fn step(mut self, step: &Step) -> Check<Self> {
@@ -99,13 +113,30 @@ impl<'a> Pair<'a> {
                 compare::engines(engine, &self.model)?;
                 self.dropped.iter().try_for_each(|&space| is_gone(engine, space))?;
             }
+            Step::TakeSnapshot => {
+                let snapshot = (self.store.engine().snapshot()?, self.model.clone());
+                self.snapshots.push(snapshot);
+            }
+            Step::LookAtSnapshot(nth) => {
+                if let Some(nth) = nth.checked_rem(self.snapshots.len()) {
+                    let (snapshot, model) = &self.snapshots[nth];
+                    compare::snapshot(&**snapshot, model)?;
+                }
+            }
+            Step::DropSnapshot(nth) => {
+                if let Some(nth) = nth.checked_rem(self.snapshots.len()) {
+                    drop(self.snapshots.swap_remove(nth));
+                }
+            }
             Step::Reopen => {
+                self.snapshots.clear();
                 self.store = self.store.reopen()?;
                 self.dropped.clear();
                 compare::engines(self.store.engine(), &self.model)?;
                 self.wrote(Durability::Immediate);
             }
             Step::Crash => {
+                self.snapshots.clear();
                 self.store = self.store.crash()?;
                 self.dropped.clear();
                 self.find_crash_state()?;

@@ -49,6 +49,7 @@ pub mod overwriting;
 pub mod reopening;
 pub mod samples;
 pub mod scans;
+pub mod snapshots;
 pub mod statistics;
 mod step;
 pub mod threads;
@@ -62,6 +63,10 @@ pub type Check<T = ()> = std::result::Result<T, Failure>;
 pub struct Failure(String);
 
 impl Failure {
+    fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
     /// The failure within a larger thing: the place, then the reason.
     fn inside(self, place: impl fmt::Display) -> Self {
         Self(format!("{place}: {}", self.0))
@@ -223,6 +228,9 @@ macro_rules! conformance {
             key_spaces::a_dropped_key_space_is_gone,
             scans::ranges_and_prefixes_hold_exactly_their_keys,
             scans::a_scan_sees_one_state_while_everything_is_rewritten,
+            snapshots::a_snapshot_stays_while_everything_is_overwritten,
+            snapshots::a_snapshot_has_the_key_spaces_of_its_time,
+            snapshots::snapshots_under_load_are_one_state,
             samples::samples_reach_most_keys_about_equally,
             threads::readers_see_whole_batches_only,
             threads::writers_in_parallel_lose_nothing,
@@ -236,6 +244,7 @@ macro_rules! conformance {
             reopening::a_dropped_key_space_stays_dropped,
             reopening::parallel_writes_survive_reopening,
             reopening::a_clean_close_is_seen_as_one,
+            full::a_full_store_keeps_everything_when_it_is_opened_again,
         }
     };
     (@space $factory:expr) => {
@@ -243,8 +252,8 @@ macro_rules! conformance {
             overwriting::overwriting_small_values_forever_does_not_fill_the_pool,
             overwriting::overwriting_large_values_forever_does_not_fill_the_pool,
             overwriting::writing_and_deleting_forever_does_not_fill_the_pool,
+            snapshots::a_store_full_by_a_snapshot_says_so,
             full::a_full_store_reads_and_deletes_and_then_writes_again,
-            full::a_full_store_keeps_everything_when_it_is_opened_again,
             statistics::statistics_add_up,
             statistics::a_sync_leaves_no_write_behind,
         }

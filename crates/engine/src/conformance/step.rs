@@ -23,6 +23,10 @@ pub(super) enum Step {
     Look(usize, Span),
     /// Compares everything with the model.
     LookAtAll,
+    TakeSnapshot,
+    /// Compares a snapshot, chosen by a number, with the model as it was.
+    LookAtSnapshot(usize),
+    DropSnapshot(usize),
     Reopen,
     Crash,
 }
@@ -147,6 +151,9 @@ pub(super) fn steps(reopening: bool) -> impl Strategy<Value = Vec<Step>> {
         (2, Just(Step::Sync).boxed()),
         (8, (0..SPACES, span()).prop_map(|(space, span)| Step::Look(space, span)).boxed()),
         (4, Just(Step::LookAtAll).boxed()),
+        (3, Just(Step::TakeSnapshot).boxed()),
+        (2, (0..8_usize).prop_map(Step::LookAtSnapshot).boxed()),
+        (1, (0..8_usize).prop_map(Step::DropSnapshot).boxed()),
     ];
     if reopening {
         choices.push((2, Just(Step::Reopen).boxed()));
@@ -179,6 +186,9 @@ impl fmt::Debug for Step {
             Self::Sync => f.write_str("sync"),
             Self::Look(space, span) => write!(f, "scan {space}: {span:?}"),
             Self::LookAtAll => f.write_str("compare everything"),
+            Self::TakeSnapshot => f.write_str("take a snapshot"),
+            Self::LookAtSnapshot(nth) => write!(f, "compare snapshot {nth}"),
+            Self::DropSnapshot(nth) => write!(f, "drop snapshot {nth}"),
             Self::Reopen => f.write_str("close and open"),
             Self::Crash => f.write_str("crash and open"),
         }

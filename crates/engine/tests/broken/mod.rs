@@ -8,7 +8,7 @@ use std::time::Duration;
 use halite_engine::conformance::Factory;
 use halite_engine::{
     Bytes, Damage, Direction, Durability, Engine, KeyRange, KeySpaceId, Model, Op, Progress,
-    Result, Scan, Stats, VerifyReport,
+    Result, Scan, Snapshot, Stats, VerifyReport,
 };
 
 /// What is wrong with a [`Broken`] model.
@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     ScansEnds,
     /// A scan reads values when it gets to them.
     ScansThePresent,
+    /// A snapshot shows the present.
+    SnapshotsThePresent,
     /// Every sample is the first key.
     SamplesTheFirst,
     /// Verification reports damage that is not there.
@@ -200,6 +202,13 @@ impl Engine for BrokenModel {
         }
     }
 
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        match self.fault {
+            Fault::SnapshotsThePresent => Ok(Arc::new(Present(Arc::clone(&self.model)))),
+            _ => self.model.snapshot(),
+        }
+    }
+
     fn sync(&self) -> Result<()> {
         self.model.sync()
     }
@@ -214,5 +223,26 @@ impl Engine for BrokenModel {
             report.damage.push(Damage { what: "nothing".into(), why: "at all".into() });
         }
         Ok(report)
+    }
+}
+
+/// A snapshot that shows the present.
+struct Present(Arc<Model>);
+
+impl Snapshot for Present {
+    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
+        Engine::key_spaces(&*self.0)
+    }
+
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        Engine::get(&*self.0, space, key)
+    }
+
+    fn len(&self, space: KeySpaceId) -> Result<u64> {
+        Engine::len(&*self.0, space)
+    }
+
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        Engine::scan(&*self.0, space, range, direction)
     }
 }

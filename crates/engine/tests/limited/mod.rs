@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use halite_engine::conformance::Factory;
 use halite_engine::{
     Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Model, Op, Progress,
-    Recovery, Result, Scan, Stats, VerifyReport,
+    Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
 };
 
 /// Opens limited models.
@@ -103,7 +103,7 @@ impl Engine for LimitedModel {
         let mut counts = self.counts.lock().unwrap();
         let brought: u64 = ops.iter().map(|op| self.sizes(op).map_or(0, |(_, new)| new)).sum();
         if brought > 0 && counts.used + brought > self.limit {
-            return Err(Error::Full { used: counts.used, limit: self.limit });
+            return Err(Error::Full { used: counts.used, limit: self.limit, held: 0 });
         }
         let used = if let [op] = ops {
             let (old, new) = self.sizes(op)?;
@@ -126,6 +126,10 @@ impl Engine for LimitedModel {
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.model.scan(space, range, direction)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.model.snapshot()
     }
 
     fn sync(&self) -> Result<()> {

@@ -41,13 +41,14 @@ static PARAMETERS: &[Parameter] = &[
         };
         name.to_owned()
     }),
-    // Every write is kept, as with Redis' append-only file; it cannot be switched off.
+    // Every write is kept, as with Redis' append-only file, or in memory none; that cannot be switched.
     settable(
         "appendonly",
-        |_| "yes".to_owned(),
-        |_, value| match value {
-            b"yes" => Ok(()),
-            b"no" => Err("every write is kept in the store".to_owned()),
+        |service| if service.settings.in_memory { "no" } else { "yes" }.to_owned(),
+        |settings, value| match (value, settings.in_memory) {
+            (b"yes", false) | (b"no", true) => Ok(()),
+            (b"no", false) => Err("every write is kept in the store".to_owned()),
+            (b"yes", true) => Err("the server was started in memory, without a medium".to_owned()),
             _ => Err("argument must be 'yes' or 'no'".to_owned()),
         },
     ),

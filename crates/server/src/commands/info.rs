@@ -110,7 +110,7 @@ fn persistence(service: &Service, report: &Report, text: &mut String) {
         "rdb_bgsave_in_progress": 0,
         "rdb_last_save_time": report.synced_ms / 1000,
         "rdb_last_bgsave_status": "ok",
-        "aof_enabled": 1,
+        "aof_enabled": u8::from(!service.settings.in_memory),
         "aof_rewrite_in_progress": 0,
         "aof_last_write_status": "ok",
     );

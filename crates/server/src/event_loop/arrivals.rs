@@ -91,14 +91,22 @@ impl EventLoop {
     }
 
     pub(super) fn close(&mut self, place: usize) {
-        if let Some(mut client) = self.service.clients.remove(place) {
+        let client = self.service.clients.remove(place);
+        let client_id = client.as_ref().map_or(0, |client| client.id);
+        if let Some(mut client) = client {
             transactions::leave(&mut self.service, &mut client);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(mut connection) = self.connections[place].take() {
-            if let (Some(number), Some(peers)) = (connection.errand, &mut self.peers) {
-                // If it is under way, it ends once it has what it asked for.
-                peers.lender.finish(number, place);
+            if let Some(peers) = &mut self.peers {
+                connection.answers.abandon();
+                for (thread, bytes) in connection.answers.take_owed(0) {
+                    peers.mailbox.send(thread, Message::Room { client_id, bytes });
+                }
+                if let Some(number) = connection.errand {
+                    // If it is under way, it ends once it has what it asked for.
+                    peers.lender.finish(number, place);
+                }
             }
             // Closing the socket removes it from the poll too; this only says so.
             let _ = self.poll.registry().deregister(&mut connection.socket);

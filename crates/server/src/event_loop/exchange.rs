@@ -1,8 +1,11 @@
 //! The messages of a turn.
 
 use super::EventLoop;
+use crate::answers::Answer;
+use crate::debts::SMALL;
 use crate::dispatch::Dispatched;
 use crate::message::Message;
+use crate::packet::Asker;
 use crate::peers::Peers;
 
 impl EventLoop {
@@ -26,39 +29,58 @@ impl EventLoop {
     }
 
     fn take(&mut self, peers: &mut Peers, from: usize, message: Message) {
-        let Peers { mailbox, lender, .. } = peers;
         match message {
             Message::Requests(packet) => peers.accept(from, packet),
-            Message::Replies(packet) => {
-                for (asker, reply) in packet.answers() {
-                    let client = self.service.clients.get_mut(asker.place);
-                    let Some(client) = client.filter(|client| client.id == asker.client_id) else {
-                        continue;
-                    };
-                    let Some(connection) = &mut self.connections[asker.place] else { continue };
-                    connection.answers.fill(asker.ticket, reply, &mut connection.output);
-                    let len_max = self.service.settings.limits.output_buffer_len_max;
-                    if connection.unsent() > len_max && !client.killed {
-                        self.service.counters.output_limit_disconnections += 1;
-                        client.killed = true;
-                        self.service.some_killed = true;
+            Message::Replies(mut packet) => {
+                packet.take_answers(|asker, answer| self.take_answer(peers, from, asker, answer));
+                for (asker, mut entry) in packet.slow.drain(..) {
+                    let client = self.service.clients.get(asker.place);
+                    if let Some(client) = client.filter(|client| client.id == asker.client_id) {
+                        entry.name.clone_from(&client.name);
                     }
-                    self.resume(asker.place, Dispatched::Unanswered);
-                    self.list(asker.place);
+                    self.service.log_slow(entry);
                 }
                 peers.keep(from, packet);
             }
-            Message::Ask { errand, parts } => lender.ask(from, errand, parts),
+            Message::Room { client_id, bytes } => peers.make_room(from, client_id, bytes),
+            Message::Ask { errand, parts } => peers.lender.ask(from, errand, parts),
             Message::Lend { errand, parts } => {
+                let Peers { mailbox, lender, .. } = peers;
                 lender.lent(mailbox, &mut self.service.store, errand, parts);
             }
-            Message::Return(parts) => lender.returned(&mut self.service.store, parts),
-            Message::Inquire { errand, clients } => lender.inquire(from, errand, clients),
-            Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
+            Message::Return(parts) => peers.lender.returned(&mut self.service.store, parts),
+            Message::Inquire { errand, clients } => peers.lender.inquire(from, errand, clients),
+            Message::Tell { errand, report } => {
+                peers.lender.told(&mut peers.mailbox, errand, *report);
+            }
             Message::Kill(ids) => self.service.kill(&ids),
             Message::Forget(watches) => self.service.forgotten.extend(watches),
             Message::Welcome(arrival) => self.adopt(arrival),
         }
+    }
+
+    /// Takes a reply that another thread has sent.
+    fn take_answer(&mut self, peers: &mut Peers, from: usize, asker: Asker, answer: Answer<'_>) {
+        let len = answer.len();
+        let client = self.service.clients.get_mut(asker.place);
+        let client = client.filter(|client| client.id == asker.client_id);
+        let (Some(client), Some(connection)) = (client, &mut self.connections[asker.place]) else {
+            // Nobody is there who could fail to read.
+            if len > SMALL {
+                let room = Message::Room { client_id: asker.client_id, bytes: len };
+                peers.mailbox.send(from, room);
+            }
+            return;
+        };
+        connection.answers.fill(asker.ticket, from, answer, &mut connection.output);
+        let len_max = self.service.settings.limits.output_buffer_len_max;
+        if connection.output.unsent() > len_max && !client.killed {
+            self.service.counters.output_limit_disconnections += 1;
+            client.killed = true;
+            self.service.some_killed = true;
+        }
+        self.resume(asker.place, Dispatched::Unanswered);
+        self.list(asker.place);
     }
 
     /// Sends to other threads what waited for the fence.

@@ -29,7 +29,8 @@ use mio::{Events, Interest, Poll, Token};
 use crate::board::Note;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
-use crate::execution::{UNSENT_MAX, execute};
+use crate::execution::execute;
+use crate::message::Message;
 use crate::peers::Peers;
 use crate::service::Service;
 use crate::shared::Shared;
@@ -156,7 +157,7 @@ impl EventLoop {
         self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
         let deadline = Instant::now() + FAREWELL;
-        while self.connections.iter().flatten().any(|connection| connection.unsent() > 0) {
+        while self.connections.iter().flatten().any(|connection| connection.output.unsent() > 0) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -177,10 +178,8 @@ impl EventLoop {
     fn finish_with_peers(&mut self, events: &mut Events) -> Result<(), Error> {
         let mut finished = false;
         while !self.shared.all_finished() {
-            let waits = |connection: &Connection| {
-                !connection.answers.is_empty() || connection.waits_for != Dispatched::Done
-            };
-            if !finished && !self.connections.iter().flatten().any(|connection| waits(connection)) {
+            if !finished && !self.connections.iter().flatten().any(|connection| connection.waits())
+            {
                 finished = true;
                 self.shared.finish();
                 continue;
@@ -235,7 +234,7 @@ impl EventLoop {
                 event.is_readable() || event.is_read_closed() || event.is_error();
             connection.writable |= event.is_writable();
             connection.ending |= event.is_read_closed();
-            if connection.readable || connection.unsent() > 0 {
+            if connection.readable || connection.output.unsent() > 0 {
                 self.list(place);
             }
         }
@@ -278,6 +277,9 @@ impl EventLoop {
         for &place in &served {
             self.answer(place);
         }
+        if let Some(peers) = &mut self.peers {
+            peers.mailbox.flush();
+        }
         if self.listed.is_empty() {
             // Keep the memory.
             self.listed = served;
@@ -312,7 +314,7 @@ impl EventLoop {
             && !client.killed
             && !connection.has_requests
             && !self.finishing
-            && connection.backlog() < UNSENT_MAX;
+            && !connection.is_behind();
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
@@ -369,18 +371,25 @@ impl EventLoop {
             Ok(len) => self.service.counters.output_bytes += len as u64,
             Err(_) => client.killed = true,
         }
-        client.buffers.output_len = connection.unsent();
-        let is_answered = connection.unsent() == 0 && connection.answers.is_empty();
+        client.buffers.output_len = connection.backlog();
+        let is_answered = connection.output.unsent() == 0 && connection.answers.is_empty();
         if client.killed || client.closing && is_answered {
             connection.drain();
             self.close(place);
             return;
         }
-        let can_send = connection.unsent() > 0 && connection.writable;
-        let can_execute = connection.backlog() < UNSENT_MAX
+        let can_send = connection.output.unsent() > 0 && connection.writable;
+        let can_execute = !connection.is_behind()
             && !client.closing
             && (connection.has_requests || connection.readable && !self.finishing)
             && connection.waits_for == Dispatched::Done;
+        if let Some(peers) = &mut self.peers
+            && connection.answers.owes()
+        {
+            for (thread, bytes) in connection.room() {
+                peers.mailbox.send(thread, Message::Room { client_id: client.id, bytes });
+            }
+        }
         if can_send || can_execute {
             self.list(place);
         }
@@ -441,8 +450,7 @@ impl EventLoop {
                 client.buffers.output_capacity = connection.output.capacity();
             }
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
-            let waits = connection.waits_for != Dispatched::Done || !connection.answers.is_empty();
-            if idle && !waits || is_late(&self.service, place, connection) {
+            if idle && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }

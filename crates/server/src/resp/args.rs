@@ -49,6 +49,11 @@ impl<'a> Args<'a> {
         ArgsIter { bytes: self.bytes, ranges: self.ranges.iter() }
     }
 
+    /// Where the words lie in the bytes that they arrived in.
+    pub(crate) fn ranges(&self) -> &'a [Range<usize>] {
+        self.ranges
+    }
+
     /// Bytes of all words together.
     #[must_use]
     pub fn byte_len(&self) -> usize {

@@ -126,6 +126,11 @@ impl Parser {
         Args::new(bytes, &self.ranges)
     }
 
+    /// Whether the request that [`Parser::parse`] found is a line: its words are not in the input.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.state == State::DoneInline
+    }
+
     /// Forgets the request, to read the next one. Memory for up to a thousand words is kept.
     #[inline]
     pub fn reset(&mut self) {

@@ -1,0 +1,34 @@
+//! One point in time of a store.
+
+use crate::{Bytes, Direction, KeyRange, KeySpaceId, Result, Scan};
+
+/// All key spaces of a store as they were at one point in time, across all partitions: a batch is in it
+/// whole or not at all.
+///
+/// Writes and collection go on meanwhile. Space that it may read is not reused while it lives, nor while
+/// a scan of it does; a store that fills up because of that says so ([`crate::Error::Full`]).
+///
+/// It is as volatile as a scan: it goes with the process.
+pub trait Snapshot: Send + Sync {
+    /// The key spaces that there were, by name.
+    fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
+
+    /// The value that `key` had, or `None`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchKeySpace`] if there was none then; [`crate::Error::Damaged`] if the record
+    /// fails its checksum.
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// The number of keys that a key space had.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchKeySpace`].
+    fn len(&self, space: KeySpaceId) -> Result<u64>;
+
+    /// The pairs of `range` that there were, in `direction`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchKeySpace`]; the scan itself yields [`crate::Error::Damaged`].
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan>;
+}

@@ -1,0 +1,214 @@
+//! The change log, read as a stream.
+
+use std::path::Path;
+
+use halite_engine::{
+    Change, ChangeOp, Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning,
+    WriteBatch,
+};
+use halite_indexlog::IndexLog;
+use halite_pmem::PoolOptions;
+
+const RETAIN: u64 = 64 << 20;
+
+fn options(folder: &Path, change_log: Option<u64>) -> EngineOptions {
+    let mut pool_options = PoolOptions::default();
+    pool_options.size_max = 256 << 20;
+    EngineOptions { pool_options, change_log, ..EngineOptions::new(folder.join("pool")) }
+}
+
+fn open(folder: &Path) -> IndexLog {
+    IndexLog::open(&options(folder, Some(RETAIN))).unwrap()
+}
+
+fn read(engine: &IndexLog, partition: usize, from: u64) -> Vec<Change> {
+    engine.changes(partition, from).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+fn put(engine: &IndexLog, space: KeySpaceId, key: &[u8], value: &[u8]) {
+    engine.write(&[Op::Put { space, key, value }], Durability::Immediate).unwrap();
+}
+
+#[test]
+fn changes_come_in_order_and_positions_survive_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let space = engine.key_space("one").unwrap();
+    put(&engine, space, b"a", b"1");
+    let mut batch = WriteBatch::new();
+    batch.put(space, b"b", b"2");
+    batch.delete(space, b"a");
+    batch.delete_prefix(space, b"b");
+    engine.write(&batch.ops(), Durability::Immediate).unwrap();
+
+    let (a, b) = (b"a".to_vec(), b"b".to_vec());
+    let made = ChangeOp::CreateKeySpace { space, name: "one".to_owned() };
+    let expected = vec![
+        Change { position: 2, ops: vec![made] },
+        Change {
+            position: 3,
+            ops: vec![ChangeOp::Put { space, key: a.clone(), value: b"1".to_vec() }],
+        },
+        Change {
+            position: 6,
+            ops: vec![
+                ChangeOp::Put { space, key: b.clone(), value: b"2".to_vec() },
+                ChangeOp::Delete { space, key: a },
+                ChangeOp::DeleteRange { space, start: b, end: Some(b"c".to_vec()) },
+            ],
+        },
+    ];
+    assert_eq!(read(&engine, 0, 0), expected);
+    assert_eq!(read(&engine, 0, 3), expected[2..]);
+    assert_eq!(engine.change_positions(0).unwrap(), 1..6);
+    assert!(matches!(
+        engine.changes(0, 7).map(drop),
+        Err(Error::NoChangePosition { position: 7, end: 6, .. })
+    ));
+    let inside = engine.changes(0, 4).unwrap().next();
+    assert!(matches!(inside, Some(Err(Error::NoChangePosition { position: 4, .. }))));
+
+    // What is not durable yet does not show; then the same reader goes on.
+    let mut reader = engine.changes(0, 6).unwrap();
+    assert!(reader.next().is_none());
+    engine.write(&[Op::Put { space, key: b"c", value: b"3" }], Durability::Deferred).unwrap();
+    assert!(reader.next().is_none());
+    engine.sync().unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().position, 7);
+    assert!(reader.next().is_none());
+
+    drop((reader, engine));
+    for _ in 0..3 {
+        let engine = open(folder.path());
+        assert_eq!(read(&engine, 0, 0)[..3], expected);
+        let end = engine.change_positions(0).unwrap().end;
+        put(&engine, space, b"d", b"4");
+        assert_eq!(read(&engine, 0, end).len(), 1, "the log goes on where it ended");
+    }
+    engine_verifies(&open(folder.path()));
+}
+
+fn engine_verifies(engine: &IndexLog) {
+    let report = engine.verify(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    assert!(report.damage.is_empty() && report.complete, "{report:?}");
+}
+
+#[test]
+fn a_batch_longer_than_a_segment_is_one_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let space = engine.key_space("one").unwrap();
+    let value = |nth: u32| vec![nth as u8; 20_000];
+    let mut batch = WriteBatch::new();
+    (0..400_u32).for_each(|nth| batch.put(space, &nth.to_be_bytes(), &value(nth)));
+    for durability in [Durability::Immediate, Durability::Deferred] {
+        engine.write(&batch.ops(), durability).unwrap();
+    }
+    engine.sync().unwrap();
+    let check = |engine: &IndexLog| {
+        let changes = read(engine, 0, 2);
+        assert_eq!(changes.len(), 2);
+        for change in &changes {
+            assert_eq!(change.ops.len(), 400);
+            for (nth, op) in (0_u32..).zip(&change.ops) {
+                let expected =
+                    ChangeOp::Put { space, key: nth.to_be_bytes().to_vec(), value: value(nth) };
+                assert!(*op == expected, "operation {nth}");
+            }
+        }
+    };
+    check(&engine);
+    drop(engine);
+    check(&open(folder.path()));
+}
+
+#[test]
+fn a_large_value_is_read_while_it_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let space = engine.key_space("one").unwrap();
+    let large = vec![7; 3 << 20];
+    put(&engine, space, b"a", &large);
+    let log = engine.stats().change_log_bytes;
+    assert!(log <= 4 << 20, "the value is in the log, which takes {log} bytes");
+    let expected = ChangeOp::Put { space, key: b"a".to_vec(), value: large };
+    assert!(read(&engine, 0, 2)[0].ops == [expected]);
+    put(&engine, space, b"a", b"small");
+    // Until the blocks are used for something else.
+    for nth in 0..120_u8 {
+        put(&engine, space, b"b", &vec![nth; 3 << 20]);
+    }
+    let gone = ChangeOp::Superseded { space, key: b"a".to_vec() };
+    assert!(read(&engine, 0, 2)[0].ops == [gone]);
+}
+
+#[test]
+fn released_positions_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let retaining = |bytes| IndexLog::open(&options(folder.path(), Some(bytes))).unwrap();
+    let engine = retaining(4 << 20);
+    let space = engine.key_space("one").unwrap();
+    for nth in 0..2_000_u32 {
+        put(&engine, space, &nth.to_be_bytes(), &[1; 10_000]);
+    }
+    let oldest = engine.change_positions(0).unwrap().start;
+    assert!((1_000..1_700).contains(&oldest), "the oldest of 2000 that is kept is {oldest}");
+    let released = engine.changes(0, 1).map(drop);
+    assert!(
+        matches!(released, Err(Error::ChangesReleased { position: 1, oldest: o, .. }) if o == oldest)
+    );
+    assert_eq!(read(&engine, 0, oldest).len() as u64, 2_002 - oldest);
+    // A reader that is overtaken is told, too.
+    let mut reader = engine.changes(0, oldest).unwrap();
+    reader.next().unwrap().unwrap();
+    for nth in 0..2_000_u32 {
+        put(&engine, space, &nth.to_be_bytes(), &[2; 10_000]);
+    }
+    assert!(matches!(reader.next(), Some(Err(Error::ChangesReleased { .. }))));
+    drop((reader, engine));
+    // Another number of bytes counts from then on.
+    let engine = retaining(0);
+    (0..500_u32).for_each(|nth| put(&engine, space, &nth.to_be_bytes(), &[3; 10_000]));
+    assert!(engine.stats().change_log_bytes <= 6 << 20);
+}
+
+#[test]
+fn only_a_new_store_is_given_a_change_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = IndexLog::open(&options(folder.path(), None)).unwrap();
+    assert!(matches!(engine.changes(0, 0).map(drop), Err(Error::NoChangeLog)));
+    assert!(matches!(engine.change_positions(0), Err(Error::NoChangeLog)));
+    drop(engine);
+    let given = IndexLog::open(&options(folder.path(), Some(0)));
+    assert!(matches!(given.map(drop), Err(Error::ChangeLogAtCreation)));
+
+    let other = tempfile::tempdir().unwrap();
+    drop(open(other.path()));
+    let engine = IndexLog::open(&options(other.path(), None)).unwrap();
+    assert!(engine.changes(0, 0).is_ok(), "it has one without being asked");
+}
+
+#[test]
+fn every_partition_has_its_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), Some(RETAIN));
+    options.partitioning = Some(Partitioning::Hash(3));
+    let engine = IndexLog::open(&options).unwrap();
+    let space = engine.key_space("one").unwrap();
+    let mut batch = WriteBatch::new();
+    (0..90_u8).for_each(|nth| batch.put(space, &[nth], &[nth]));
+    engine.write(&batch.ops(), Durability::Immediate).unwrap();
+    let mut seen = Vec::new();
+    for partition in 0..3 {
+        for change in read(&engine, partition, 0) {
+            for op in change.ops {
+                if let ChangeOp::Put { key, .. } = op {
+                    assert_eq!(engine.partition_of(&key), partition);
+                    seen.push(key[0]);
+                }
+            }
+        }
+    }
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..90));
+}

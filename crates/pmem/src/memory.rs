@@ -1,0 +1,43 @@
+//! Memory without a file: a pool that nothing survives.
+//!
+//! RStore(IM) of Lersch (§5.8.3) is the same store without persistent memory. A pool on [`Memory`] is
+//! that: its bytes belong to the process, there is no file, folder or lock, and nothing to write back or
+//! to wait for. So it also shows what durability costs the others.
+
+use std::io;
+use std::path::Path;
+
+use crate::map::{Base, Mapping};
+use crate::{Error, Result, file};
+
+/// Anonymous memory that grows in a reserved range, in large pages where the kernel has some.
+pub(crate) struct Memory {
+    mapping: Mapping,
+}
+
+impl Memory {
+    /// Memory of `len` bytes, all zero, that may grow to `capacity`.
+    pub(crate) fn create(path: &Path, len: u64, capacity: u64) -> Result<Self> {
+        let mapping = Mapping::reserve(capacity)
+            .map_err(|source| file::io_error(path, "reserve addresses for the pool", source))?;
+        let memory = Self { mapping };
+        memory.grow(path, 0, len)?;
+        Ok(memory)
+    }
+
+    pub(crate) fn base(&self) -> Base {
+        self.mapping.base()
+    }
+
+    /// Makes the memory longer, by zeros. The kernel may promise more than it has: it then ends
+    /// processes when that is written to, and nothing here can tell.
+    pub(crate) fn grow(&self, path: &Path, old: u64, new: u64) -> Result<()> {
+        let mapped = self.mapping.map_memory(old, new);
+        mapped.map_err(|source| match source.kind() {
+            io::ErrorKind::OutOfMemory => {
+                Error::NoSpace { path: path.to_owned(), bytes: new - old }
+            }
+            _ => file::io_error(path, "map memory for the pool", source),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! The replies of a connection that have not left, in the order in which they leave.
+//!
+//! Commands write their replies one behind the other into one buffer. A large reply that another
+//! thread has made comes as a buffer of its own, and leaves as that.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+
+use crate::answers::Answer;
+
+/// The most memory for replies that an idle connection keeps, in bytes.
+const KEPT: usize = 64 << 10;
+/// Buffers that leave with one call.
+const SLICES_MAX: usize = 16;
+
+/// Replies that have not left.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// What leaves before `last`.
+    before: VecDeque<Vec<u8>>,
+    /// Bytes in `before`.
+    before_len: usize,
+    /// Where replies are written to.
+    last: Vec<u8>,
+    /// Bytes of the first buffer that have left.
+    sent: usize,
+}
+
+impl Output {
+    /// Where the next reply is written to, behind what it holds.
+    #[inline]
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.last
+    }
+
+    /// Adds a reply.
+    pub(crate) fn push(&mut self, answer: Answer<'_>) {
+        match answer {
+            Answer::Shared(bytes) => self.last.extend_from_slice(bytes),
+            Answer::Own(bytes) => {
+                if !self.last.is_empty() {
+                    self.before_len += self.last.len();
+                    self.before.push_back(std::mem::take(&mut self.last));
+                }
+                self.before_len += bytes.len();
+                self.before.push_back(bytes);
+            }
+        }
+    }
+
+    /// Bytes that have not left.
+    #[inline]
+    pub(crate) fn unsent(&self) -> usize {
+        self.before_len + self.last.len() - self.sent
+    }
+
+    /// Bytes of memory, as far as they are not those of other threads' replies.
+    pub(crate) fn capacity(&self) -> usize {
+        self.before_len + self.last.capacity()
+    }
+
+    /// Writes once. Returns the number of bytes that left.
+    pub(crate) fn write_to(&mut self, socket: &mut impl Write) -> io::Result<usize> {
+        let len = if self.before.is_empty() {
+            socket.write(&self.last[self.sent..])?
+        } else {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let buffers = self.before.iter().chain([&self.last]);
+            let mut skipped = self.sent;
+            let mut count = 0;
+            for (slice, buffer) in slices.iter_mut().zip(buffers) {
+                *slice = IoSlice::new(&buffer[std::mem::take(&mut skipped)..]);
+                count += 1;
+            }
+            socket.write_vectored(&slices[..count])?
+        };
+        self.sent += len;
+        while let Some(first) = self.before.pop_front_if(|first| first.len() <= self.sent) {
+            self.sent -= first.len();
+            self.before_len -= first.len();
+        }
+        if self.unsent() == 0 {
+            self.last.clear();
+            self.sent = 0;
+            if self.last.capacity() > KEPT {
+                self.last = Vec::new();
+            }
+        }
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Takes so many bytes at a time.
+    struct Narrow(usize, Vec<u8>);
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let len = bytes.len().min(self.0);
+            self.1.extend_from_slice(&bytes[..len]);
+            Ok(len)
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let before = self.1.len();
+            for slice in slices {
+                let room = self.0 - (self.1.len() - before);
+                self.1.extend_from_slice(&slice[..slice.len().min(room)]);
+            }
+            Ok(self.1.len() - before)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_and_what_is_taken_over_leaves_in_order(
+            steps in prop::collection::vec((0..3u8, 0..2000usize), 1..80),
+            width in 1..5000usize,
+        ) {
+            let (mut output, mut socket) = (Output::default(), Narrow(width, Vec::new()));
+            let mut expected = Vec::new();
+            for (number, (kind, len)) in steps.into_iter().enumerate() {
+                let reply = vec![number as u8; len];
+                match kind {
+                    0 => output.buffer().extend_from_slice(&reply),
+                    1 => output.push(Answer::Own(reply.clone())),
+                    _ => {
+                        output.write_to(&mut socket).unwrap();
+                        continue;
+                    }
+                }
+                expected.extend_from_slice(&reply);
+                prop_assert_eq!(output.unsent(), expected.len() - socket.1.len());
+            }
+            while output.unsent() > 0 {
+                output.write_to(&mut socket).unwrap();
+            }
+            prop_assert_eq!(socket.1, expected);
+        }
+    }
+}
