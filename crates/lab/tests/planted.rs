@@ -81,12 +81,12 @@ fn plan(bug: Bug) -> Plan {
         Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
         Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 200),
         Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
-        Bug::VictimFreedBeforeCovered => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
-        Bug::BlockReusedBeforeFreed => ("indexlog/src/collect.rs", Store(Collecting), Memory, 120),
-        Bug::TombstoneForgotten => ("indexlog/src/collect.rs", Store(Collecting), Memory, 60),
+        Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
+        Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
+        Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
         Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
         Bug::ValueFreedBeforeReplaced => {
-            ("indexlog/src/collect.rs", Store(Collecting), Memory, 120)
+            ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120)
         }
     };
     Plan { place, histories, rules, budget }
