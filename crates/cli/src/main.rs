@@ -11,6 +11,7 @@ mod error;
 mod escape;
 mod folder;
 mod formats;
+mod index;
 mod interrupt;
 mod loader;
 mod output;

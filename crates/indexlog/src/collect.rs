@@ -44,8 +44,8 @@ use crate::write::{RESERVE_DELETE, Writer};
 const STEP: u64 = 4 << 10;
 
 /// Free blocks below which collection begins before the last moment, and below which it hurries.
-const PACE_BELOW: u32 = RESERVE_DELETE + 6;
-const HURRY_BELOW: u32 = RESERVE_DELETE + 3;
+const PACE_BELOW: u32 = RESERVE_DELETE + 4;
+const HURRY_BELOW: u32 = RESERVE_DELETE + 2;
 
 /// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
 /// Under random overwrites a block moves a third of a record for each that is written, and the pool
@@ -189,7 +189,7 @@ impl Writer {
                 collection.at = next;
             }
             collection.credit = collection.credit.saturating_sub(collection.at - begin);
-            let entries = find_puts(&view, victim, &records);
+            let entries = find_puts(&view, victim, &records)?;
             for ((_, record), entry) in records.iter().zip(&entries) {
                 if entry.is_none() {
                     view.prepare_compare(record.header.space.get(), record.key);
@@ -262,7 +262,8 @@ impl Writer {
                         *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
                     };
                     if let Some(space) = spaces.get_mut(&space) {
-                        let moved = space.tree.modify_entry(record.key, is_old, move_entry);
+                        let moved =
+                            space.index.modify_entry(record.key, is_old, move_entry, blocks)?;
                         debug_assert!(moved, "nothing came between");
                     }
                 }

@@ -2,8 +2,8 @@
 //!
 //! A store has partitions (`partition`), by hash or by ranges of keys (`layout`), which share nothing but
 //! the pool that they take segments from. In each, records are appended to a log in persistent memory and
-//! found through an ordered index in DRAM, which keeps a few bytes of each key (`halite-index`) and reads
-//! the others from the records.
+//! found through an index in DRAM (`index`): ordered, which keeps a few bytes of each key
+//! (`halite-index`) and reads the others from the records, or by hash.
 //!
 //! ```text
 //!             DRAM                                persistent memory
@@ -56,6 +56,7 @@ mod closing;
 mod collect;
 mod engine;
 mod entry;
+mod index;
 mod layout;
 mod limbo;
 mod log;

@@ -17,7 +17,7 @@ pub(crate) fn find_puts(
     view: &View,
     block: u32,
     records: &[(u64, Record<'_>)],
-) -> Vec<Option<Entry>> {
+) -> Result<Vec<Option<Entry>>> {
     let mut found = Vec::with_capacity(records.len());
     let space_of = |record: &Record<'_>| record.header.space.get();
     for of_space in records.chunk_by(|(_, a), (_, b)| space_of(a) == space_of(b)) {
@@ -25,13 +25,13 @@ pub(crate) fn find_puts(
             Some(space) => {
                 let keys: Vec<_> = of_space.iter().map(|(_, record)| record.key).collect();
                 let here = |at: usize, bits| is_at(Entry::from_bits(bits), (block, of_space[at].0));
-                let entries = space.tree.find_entries(&keys, here);
+                let entries = space.index.find_entries(&keys, here, &view.blocks)?;
                 found.extend(entries.into_iter().map(|bits| bits.map(Entry::from_bits)));
             }
             None => found.resize(found.len() + of_space.len(), None),
         }
     }
-    found
+    Ok(found)
 }
 
 /// Whether an entry leads to a block and an offset.
@@ -47,7 +47,7 @@ impl Writer {
         let killed = self.tombstones.killer(space, key, seq).is_some();
         let less = |bits: &mut u64| *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
         let is_counted = match spaces.get_mut(&space) {
-            Some(space) if !killed => space.tree.modify(key, less, blocks)?,
+            Some(space) if !killed => space.index.modify(key, less, blocks)?,
             _ => false,
         };
         if is_counted { Ok(()) } else { self.forget(blocks, space, key, seq) }

@@ -26,13 +26,15 @@ use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::collect::each_record;
 use crate::entry::Entry;
+use crate::index::Form;
 use crate::layout::Layout;
 use crate::log::claim;
 use crate::log_end::{Cut, Kept, OpenBlock, Sealed, cut_undecided, take, take_sealed_blocks};
 use crate::parallel::each;
-use crate::read::{PARTIAL_LEN, Readable, Space, View, piece_damage};
+use crate::partition::in_partition;
+use crate::read::{Readable, Space, View, piece_damage};
 use crate::record::{Kind, Record};
-use crate::tombstones::{RangeTombstone, Stale, Tombstones};
+use crate::tombstones::{PARTIAL_LEN, RangeTombstone, Stale, Tombstones};
 use crate::write::{CATALOGUE, INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
 
@@ -70,10 +72,14 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(
     segments: &Arc<Segments>,
     layout: Layout,
+    form: Form,
     on_threads: bool,
 ) -> Result<Recovered> {
     let numbers: Vec<_> = (0..layout.partitions).collect();
-    let found = each(numbers, on_threads, |_, number| Recovering::find(segments, layout, number))?;
+    let found = each(numbers, on_threads, |_, number| {
+        let found = Recovering::find(segments, layout, number, form);
+        found.map_err(|error| in_partition(layout.is_named(number), error))
+    })?;
     let mut report = Recovery::default();
     let (mut recovering, mut cuts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     // A store that was closed is as it was then.
@@ -99,10 +105,16 @@ pub(crate) fn recover(
         cut.drop_and_flush(&mut partition.writer)
     })?;
     let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
-    let built = each(kept, on_threads, |_, (partition, kept)| partition.build(kept))?;
+    let built = each(kept, on_threads, |number, (partition, kept)| {
+        let built = partition.build(kept);
+        built.map_err(|error| in_partition(layout.is_named(number), error))
+    })?;
 
     report.records_read = built.iter().map(|partition| partition.records_read).sum();
-    let replayed = each(built, on_threads, |_, partition| partition.replay(layout.changes))?;
+    let replayed = each(built, on_threads, |number, partition| {
+        let replayed = partition.replay(layout.changes);
+        replayed.map_err(|error| in_partition(layout.is_named(number), error))
+    })?;
     let mut partitions = Vec::new();
     for (writer, view, replayed) in replayed {
         report.records_replayed += replayed;
@@ -132,19 +144,24 @@ struct Recovering {
 
 impl Recovering {
     /// Reads everything, and finds the log's end.
-    fn find(segments: &Arc<Segments>, layout: Layout, number: usize) -> Result<(Self, Cut)> {
+    fn find(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        number: usize,
+        form: Form,
+    ) -> Result<(Self, Cut)> {
         let generation = layout.generation;
         let map = open_map(segments, generation, number)?;
         if map.len() == 0 {
             return Err(Error::Damaged {
-                what: format!("block map of partition {number}"),
+                what: "block map".into(),
                 why: "the allocation table does not have it".into(),
             });
         }
         let device = segments.device(data_device(generation, number));
         let digest = map.digest();
         let mut writer = Writer::new(segments, device, map)?;
-        let mut view = View::default();
+        let mut view = View::new(form);
         let lives = read_map(&mut writer, segments)?;
         let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
         let mut found = FoundAll::default();
@@ -175,7 +192,7 @@ impl Recovering {
         writer.next_seq = found.seq_max + 1;
         writer.durable_seq = found.seq_max;
         found.records.sort_unstable_by(|a, b| a.cmp(b, &view));
-        build(found, &mut writer, &mut view);
+        build(found, &mut writer, &mut view)?;
         Ok(Built { writer, view, log, records_read })
     }
 }
@@ -375,7 +392,7 @@ impl FoundAll {
 }
 
 /// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View) {
+fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
     // Of one and its copy the copy, as for other records.
@@ -405,21 +422,22 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) {
             }
             if newest.is_put { &mut live } else { &mut dead }.push((key, entry.bits()));
         }
-        let tree = PartialKeyTree::from_sorted(PARTIAL_LEN, live);
+        let index = view.form.build(live, &view.blocks)?;
         tombstones.set_points(space, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
-        view.spaces.insert(space, Space { name: "".into(), tree });
+        view.spaces.insert(space, Space { name: "".into(), index });
     }
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
     }
     writer.tombstones = tombstones;
-    view.spaces.entry(INTERNAL).or_default();
+    view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
             // What the block has behind its records can only be had by collecting it.
             writer.blocks.seal(block, BLOCK);
         }
     }
+    Ok(())
 }
 
 /// Gives the key spaces of all partitions the names that the first one's catalogue has for them.
@@ -427,15 +445,16 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
     let mut named = Vec::new();
     for (number, (writer, view)) in partitions.iter_mut().enumerate() {
         if number == 0 {
-            named = read_catalogue(writer, view)?;
+            view.space_mut(CATALOGUE);
+            named = read_catalogue(view, writer.salt)?;
         }
         for (id, name) in &named {
-            view.spaces.entry(*id).or_default().name = Arc::clone(name);
+            view.space_mut(*id).name = Arc::clone(name);
             writer.next_space = writer.next_space.max(id.saturating_add(1));
         }
         let is_internal = |id: u32| id == CATALOGUE || id == INTERNAL;
         let unnamed = |(id, space): (&u32, &Space)| {
-            (!is_internal(*id) && space.name.is_empty() && !space.tree.is_empty()).then_some(*id)
+            (!is_internal(*id) && space.name.is_empty() && !space.index.is_empty()).then_some(*id)
         };
         if let Some(id) = view.spaces.iter().find_map(unnamed) {
             return Err(Error::Damaged {
@@ -449,12 +468,11 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
 }
 
 /// The key spaces in the catalogue, with their names.
-fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>)>> {
-    let catalogue = view.spaces.entry(CATALOGUE).or_default();
-    let entries: Vec<_> = catalogue.tree.iter().map(Entry::from_bits).collect();
+pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
+    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
     let mut named = Vec::new();
-    for entry in entries {
-        let (name, value) = view.pin(entry)?.pair(writer.salt)?;
+    for entry in catalogue.index.iter().map(Entry::from_bits) {
+        let (name, value) = view.pin(entry)?.pair(salt)?;
         let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
         let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
         let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
@@ -470,7 +488,7 @@ fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>
 
 /// Takes the blocks of large values that live records refer to.
 fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
-    let with_values = view.spaces.values().flat_map(|space| space.tree.iter());
+    let with_values = view.spaces.values().flat_map(|space| space.index.iter());
     let entries: Vec<_> =
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use halite_alloc::{Device, SEGMENT, Segments};
-use halite_engine::{Durability, Error, KeySpaceId, Op, Result};
+use halite_engine::{Durability, Error, Op, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Fenced, Flushed, Pool, planted};
 
@@ -566,7 +566,7 @@ impl Writer {
         let ops: Vec<_> = records.iter().map(op_of).collect();
         let mut view = view.write();
         for op in &ops {
-            view.spaces.entry(op.space().0).or_default();
+            view.space_mut(op.space().0);
         }
         self.apply(&mut view, &ops)
     }
@@ -616,9 +616,10 @@ impl Writer {
     /// the last of it is in the log's current block.
     #[track_caller]
     pub(crate) fn flush_pending(&mut self, flushed: &mut Vec<Flushed>) -> bool {
-        let pending = std::mem::take(&mut self.pending);
-        flushed.extend(pending.iter().map(Pending::flush));
-        !pending.is_empty()
+        let waits = !self.pending.is_empty();
+        flushed.extend(self.pending.iter().map(Pending::flush));
+        self.pending.clear();
+        waits
     }
 
     /// Notes that everything is durable. `last` is the proof of the last bytes that were appended, if
@@ -717,22 +718,25 @@ impl Writer {
                 }
             }
         }
+        view.position = self.next_seq;
         Ok(())
     }
 
     fn apply_put(&mut self, view: &mut View, space: u32, key: &[u8], entry: Entry) -> Result<()> {
         let View { spaces, blocks, .. } = view;
-        let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) else { return Ok(()) };
+        let Some(index) = spaces.get_mut(&space).map(|space| &mut space.index) else {
+            return Ok(());
+        };
         let with_stale = |old: Option<u64>| {
             let stale = old.map_or(0, |old| Entry::from_bits(old).stale() + 1);
             entry.with_stale(stale).bits()
         };
-        let old = tree.insert_with(key, with_stale, blocks)?;
+        let old = index.insert_with(key, with_stale, blocks)?;
         if let Some(old) = old {
             self.bury(view, Entry::from_bits(old));
         } else if let Some(tombstone) = self.tombstones.remove(space, key, blocks)? {
             self.bury_tombstone(tombstone);
-            tree.insert(key, entry.with_stale(tombstone.stale() + 1).bits(), blocks)?;
+            index.insert(key, entry.with_stale(tombstone.stale() + 1).bits(), blocks)?;
         }
         Ok(())
     }
@@ -745,9 +749,11 @@ impl Writer {
         entry: Entry,
     ) -> Result<()> {
         let View { spaces, blocks, .. } = view;
-        let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) else { return Ok(()) };
+        let Some(index) = spaces.get_mut(&space).map(|space| &mut space.index) else {
+            return Ok(());
+        };
         let mut stale = 0;
-        if let Some(old) = tree.remove(key, blocks)?.map(Entry::from_bits) {
+        if let Some(old) = index.remove(key, blocks)?.map(Entry::from_bits) {
             stale = old.stale() + 1;
             self.bury(view, old);
         } else if let Some(tombstone) = self.tombstones.get(space, key, blocks)? {
@@ -768,9 +774,11 @@ impl Writer {
         mut tombstone: RangeTombstone,
     ) -> Result<()> {
         let View { spaces, blocks, .. } = view;
-        let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) else { return Ok(()) };
+        let Some(index) = spaces.get_mut(&space).map(|space| &mut space.index) else {
+            return Ok(());
+        };
         let (start, end) = (&tombstone.start, tombstone.end.as_deref());
-        let live = tree.remove_range(start, end, blocks)?;
+        let live = index.remove_range(start, end, blocks)?;
         let dead = self.tombstones.remove_range(space, start, end, blocks)?;
         for old in live.into_iter().map(Entry::from_bits) {
             tombstone.stale.take_over(old);
@@ -811,11 +819,10 @@ impl Writer {
 
 /// Whether the only operation deletes what is not there.
 fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
-    let tree = |space: KeySpaceId| view.spaces.get(&space.0).map(|space| &space.tree);
     Ok(match *ops {
         [Op::Delete { space, key }] => view.live(space.0, key)?.is_none(),
-        [Op::DeleteRange { space, start, end }] => match tree(space) {
-            Some(tree) => tree.range(start, end, &view.blocks)?.next().is_none(),
+        [Op::DeleteRange { space, start, end }] => match view.spaces.get(&space.0) {
+            Some(space) => !space.index.has_any(start, end, &view.blocks)?,
             None => true,
         },
         _ => false,

@@ -85,9 +85,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
         Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
         Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
-        Bug::ValueFreedBeforeReplaced => {
-            ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120)
-        }
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
     };
     Plan { place, histories, rules, budget }
 }

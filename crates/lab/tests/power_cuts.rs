@@ -67,6 +67,24 @@ fn partitions_survive_together() {
     survives(&partitioned(&[Kind::Blocks, Kind::Large]), Rules::Memory, 16);
 }
 
+fn with_change_log(kinds: &'static [Kind], partitions: usize) -> impl Subject {
+    Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(kinds)
+        .with_partitioning(Partitioning::Hash(partitions))
+        .with_change_log(0)
+}
+
+#[test]
+fn change_logs_survive() {
+    for partitions in [1, 2] {
+        for (rules, fixed) in [(Rules::Memory, 40), (Rules::PageCache, 20), (Rules::Platform, 8)] {
+            survives(&with_change_log(&[Kind::Few, Kind::Mixed], partitions), rules, fixed);
+        }
+        survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 2);
+    }
+    survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 2);
+}
+
 #[test]
 fn stores_survive_while_their_partitions_change() {
     let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);

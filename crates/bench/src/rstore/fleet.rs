@@ -27,10 +27,11 @@ const PROBE_BYTES: u64 = 1 << 20;
 const SPACE_FACTOR: u64 = 3;
 
 /// Counters of `INFO`, and what they are called in rows, per operation.
-const COUNTERS: [(&str, &str); 4] = [
+const COUNTERS: [(&str, &str); 5] = [
     ("traffic_fences", "fences"),
     ("traffic_lines", "lines"),
-    ("messages", "messages"),
+    ("messages_sent", "messages"),
+    ("requests_forwarded", "forwarded"),
     ("total_syncs", "syncs"),
 ];
 
@@ -82,7 +83,7 @@ impl Fleet {
     /// How a server is started that is to hold so many records.
     pub(super) fn launch(&self, records: u64, value_len: usize) -> Launch {
         let data_bytes = records.saturating_mul(KEY_LEN + value_len as u64);
-        Launch { threads: self.options.server_threads, size_max: None, data_bytes }
+        Launch { threads: self.options.server_threads, size_max: None, data_bytes, index: None }
     }
 
     pub(super) fn clients(&self, pipeline: usize) -> Clients {

@@ -46,6 +46,7 @@ pub mod histories;
 pub mod key_spaces;
 pub mod limits;
 pub mod overwriting;
+pub mod partitions;
 pub mod reopening;
 pub mod samples;
 pub mod scans;
@@ -228,6 +229,7 @@ macro_rules! conformance {
             key_spaces::a_dropped_key_space_is_gone,
             scans::ranges_and_prefixes_hold_exactly_their_keys,
             scans::a_scan_sees_one_state_while_everything_is_rewritten,
+            partitions::scans_of_partitions_make_up_that_of_the_store,
             snapshots::a_snapshot_stays_while_everything_is_overwritten,
             snapshots::a_snapshot_has_the_key_spaces_of_its_time,
             snapshots::snapshots_under_load_are_one_state,
@@ -256,6 +258,7 @@ macro_rules! conformance {
             full::a_full_store_reads_and_deletes_and_then_writes_again,
             statistics::statistics_add_up,
             statistics::a_sync_leaves_no_write_behind,
+            partitions::a_sync_of_a_partition_makes_its_writes_durable,
         }
     };
     ($factory:expr) => {
