@@ -38,7 +38,8 @@ use crate::limbo::Limbo;
 use crate::obituary::{find_puts, is_at};
 use crate::read::{Readable, View};
 use crate::record::{self, ALIGN, Kind, Record};
-use crate::write::{RESERVE_DELETE, Writer};
+use crate::space::RESERVE_DELETE;
+use crate::write::Writer;
 
 /// Bytes that are looked through at once: what a write waits for at least if it waits at all.
 const STEP: u64 = 4 << 10;

@@ -45,6 +45,8 @@
 //! | collection of a block | 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
+mod append;
+mod apply;
 mod batch;
 mod block_map;
 mod blocks;
@@ -72,6 +74,7 @@ mod recovery;
 mod repartition;
 mod scan;
 mod snapshot;
+mod space;
 mod tombstones;
 mod verify;
 mod write;
