@@ -45,6 +45,8 @@
 //! | collection of a block | 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
+mod append;
+mod apply;
 mod batch;
 mod block_map;
 mod blocks;
@@ -58,9 +60,11 @@ mod engine;
 mod entry;
 mod index;
 mod layout;
+mod limbo;
 mod log;
 mod log_end;
 mod merge;
+mod obituary;
 mod overflow;
 mod parallel;
 mod partition;
@@ -70,6 +74,7 @@ mod recovery;
 mod repartition;
 mod scan;
 mod snapshot;
+mod space;
 mod tombstones;
 mod verify;
 mod write;

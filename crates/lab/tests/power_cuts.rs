@@ -64,7 +64,7 @@ fn partitions_survive_together() {
     for (rules, fixed) in [(Rules::Memory, 160), (Rules::PageCache, 80), (Rules::Platform, 30)] {
         survives(&partitioned(&[Kind::Few, Kind::Mixed]), rules, fixed);
     }
-    survives(&partitioned(&[Kind::Blocks]), Rules::Memory, 8);
+    survives(&partitioned(&[Kind::Blocks, Kind::Large]), Rules::Memory, 16);
 }
 
 fn with_change_log(kinds: &'static [Kind], partitions: usize) -> impl Subject {
@@ -133,6 +133,7 @@ fn values_that_fill_blocks_survive() {
 fn collection_survives() {
     survives(&engine(&[Kind::Collecting]), Rules::Memory, 24);
     survives(&engine(&[Kind::Collecting]), Rules::PageCache, 8);
+    survives(&partitioned(&[Kind::Collecting]), Rules::Memory, 12);
 }
 
 #[test]
