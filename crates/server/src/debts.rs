@@ -100,3 +100,86 @@ impl Debt {
         self.bytes >= CREDIT || !self.waiting.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::Answer;
+    use crate::commands::find;
+    use crate::packet::{Asker, Request};
+    use crate::partition_set::PartitionSet;
+    use crate::reply::Protocol;
+    use crate::resp::Args;
+
+    /// A packet of so many requests of each of two clients, in turns.
+    fn packet(count: u64) -> Packet {
+        let mut packet = Packet::default();
+        for number in 0..2 * count {
+            packet.push(&Request {
+                command: find(b"get").unwrap(),
+                args: Args::new(b"getk", &[0..3, 3..4]),
+                partitions: PartitionSet::only(0),
+                db: 0,
+                protocol: Protocol::Resp2,
+                silent: false,
+                from: Asker {
+                    place: 0,
+                    client_id: 1 + number % 2,
+                    addr: ([0; 4], 0).into(),
+                    ticket: number / 2,
+                },
+            });
+        }
+        packet
+    }
+
+    fn answer(packet: &mut Packet, len: usize) -> usize {
+        packet.execute(|_, _, out| out.resize(len, b'v'))
+    }
+
+    /// The tickets of a client's replies, and the bytes of them.
+    fn got(packet: &mut Packet, client_id: u64) -> (Vec<u64>, usize) {
+        let (mut tickets, mut bytes) = (Vec::new(), 0);
+        packet.take_answers(|to, answer: Answer<'_>| {
+            if to.client_id == client_id {
+                tickets.push(to.ticket);
+                bytes += answer.len();
+            }
+        });
+        (tickets, bytes)
+    }
+
+    #[test]
+    fn a_client_gets_no_more_than_its_credit_and_others_go_on() {
+        const LEN: usize = CREDIT / 4 + 1;
+        let mut debts = Debts::default();
+        let mut packet = packet(20);
+        while let Some(item) = packet.next() {
+            let client_id = item.from.client_id;
+            if debts.must_wait(client_id) {
+                debts.defer(client_id, &mut packet);
+            } else {
+                let len = answer(&mut packet, if client_id == 1 { LEN } else { SMALL });
+                debts.lend(client_id, len);
+            }
+        }
+        assert_eq!(got(&mut packet, 1), (vec![0, 1, 2, 3], 4 * LEN));
+        assert!(debts.must_wait(1) && !debts.must_wait(2) && !debts.has_ready());
+        // Room for one; then for all, as it is used; parts that are away make it wait.
+        let mut next = 4;
+        while debts.must_wait(1) {
+            debts.repay(1, LEN);
+            assert!(debts.has_ready() && debts.resume(|_| None).is_empty());
+            let mut pieces = debts.resume(|packet| Some(answer(packet, LEN)));
+            let (tickets, bytes) = got(&mut pieces[0], 1);
+            assert_eq!((tickets, bytes), (vec![next], LEN));
+            next += 1;
+            if next == 20 {
+                break;
+            }
+        }
+        assert_eq!(next, 20);
+        debts.repay(1, 4 * LEN);
+        assert!(debts.by_client.is_empty(), "who owes nothing is forgotten");
+    }
+}
