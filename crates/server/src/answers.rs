@@ -191,7 +191,7 @@ impl Answers {
     fn compact(&mut self) {
         let mut kept = Vec::with_capacity(self.live);
         for place in &mut self.places {
-            if let Place::Held { start, len, .. } = place {
+            if let Place::Held { start, len: len @ 1.., .. } = place {
                 let moved = kept.len();
                 kept.extend_from_slice(&self.held[*start..*start + *len]);
                 *start = moved;

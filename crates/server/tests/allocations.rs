@@ -1,5 +1,7 @@
-//! A request allocates nothing once the buffers have grown, on one thread and between threads. To make
-//! all writes of a turn durable, the engine takes memory for two lists, and now and then for a new block.
+//! A request allocates nothing once the buffers have grown, on one thread and between threads.
+//!
+//! What remains is the engine's: two lists for each time that it makes writes durable, and lists of what
+//! its collector moves, for which the writes that left it behind pay in steps.
 
 #[allow(unused_macros, reason = "one test for all numbers of threads")]
 mod common;
@@ -91,8 +93,9 @@ fn a_request_allocates_nothing() {
                 println!(
                     "{threads} threads, {name}, pipeline {pipeline}: {count} for {sent}, {synced} syncs"
                 );
-                let more = count.saturating_sub(2 * synced);
-                assert!(more * 20 <= sent as u64, "{count} allocations for {sent} requests");
+                let collected = if name == "SET" { sent as u64 / 2 } else { 0 };
+                let allowed = 2 * synced + collected + sent as u64 / 100;
+                assert!(count <= allowed, "{count} allocations for {sent} requests");
             }
         }
     }
