@@ -42,8 +42,8 @@ fn number(choices: &mut impl Choices) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
-/// The words of a request. In a pattern `k` is a key, `v` a value, `n` a number, `c` a command of a
-/// second pattern, and other words are themselves.
+/// The words of a request. In a pattern `k` is a key, `v` a value, `n` a number, and
+/// other words are themselves.
 fn words(choices: &mut impl Choices) -> Vec<Vec<u8>> {
     let pattern = PATTERNS[choices.below(PATTERNS.len() as u64) as usize];
     let mut words = Vec::new();
@@ -145,7 +145,7 @@ const PATTERNS: &[&str] = &[
     "COMMAND COUNT",
     "v",
     "NOSUCH k v",
-    "CONFIG GET maxclients",
+    "CONFIG NO k",
     "SCAN x",
     "SCAN 0 COUNT 0",
 ];
