@@ -194,7 +194,7 @@ fn check_history(steps: &[Step], from: &Partitioning, to: &Partitioning) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_restored_is_what_the_snapshot_had(

@@ -233,13 +233,17 @@ impl BlockMap {
         self.dirty.push(block);
     }
 
-    /// A sum over all words that the pool can have used. At a clean close it is stored, so that a line
-    /// that goes back to what it held before is found: its words have their checks.
+    /// A sum over all words that the pool can have used, and the number of what was durable. At a clean
+    /// close it is stored, so that a line that goes back to what it held before is found: its words have
+    /// their checks.
     pub(crate) fn digest(&self) -> u64 {
         let end = self.blocks_max().min(self.len().into()) as u32;
-        let sum = (0..end).fold(0_u64, |sum, block| {
+        let of_blocks = (0..end).map(|block| {
             let (words, at) = self.word(block);
-            let word = words.load(at);
+            (block, words.load(at))
+        });
+        let durable = self.segments.first().map(|head| (u32::MAX, head.load(DURABLE_AT)));
+        let sum = of_blocks.chain(durable).fold(0_u64, |sum, (block, word)| {
             if word == 0 {
                 // Never written: it does not matter how many of these there are.
                 return sum;

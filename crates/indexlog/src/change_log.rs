@@ -134,13 +134,14 @@ impl ChangeLog {
         let entry = (HEAD_LEN + len).next_multiple_of(BATCH_ALIGN);
         // The rest of a segment may be too short for the operation that is next.
         let per_segment = SEGMENT - 2 * BLOCK;
-        let fits = entry <= self.appender.remaining();
-        let needed = if fits { 0 } else { 1 + entry / per_segment };
-        if !fits {
-            self.release_old(durable)?;
+        if entry <= self.appender.remaining() {
+            return Ok(true);
         }
+        let needed = 1 + entry / per_segment;
+        self.release_old(durable)?;
         while u64::from(self.spare) < needed {
-            if !self.add_spare()? && !self.reuse_oldest(durable)? {
+            let reused = self.is_oldest_unwanted() && self.reuse_oldest(durable)?;
+            if !reused && !self.add_spare()? && !self.reuse_oldest(durable)? {
                 return Ok(false);
             }
         }
@@ -166,18 +167,18 @@ impl ChangeLog {
     /// there were any.
     pub(crate) fn release_old(&self, durable: u64) -> Result<bool> {
         let mut released = false;
-        let retained = |segments: &VecDeque<Segment>| {
-            segments.iter().skip(1).map(|segment| segment.published.len()).sum::<u64>()
-        };
-        let is_spare = |segments: &VecDeque<Segment>| segments.len() + self.spare as usize > 2;
-        let may_go = || {
-            let all = self.segments.all.read();
-            is_spare(&all) && retained(&all) >= self.retain
-        };
-        while may_go() && self.release_oldest(durable)? {
+        let is_one_of_more = || self.segments.all.read().len() + self.spare as usize > 2;
+        while is_one_of_more() && self.is_oldest_unwanted() && self.release_oldest(durable)? {
             released = true;
         }
         Ok(released)
+    }
+
+    /// Whether the newer segments have the bytes to retain.
+    fn is_oldest_unwanted(&self) -> bool {
+        let all = self.segments.all.read();
+        let newer = all.iter().skip(1).map(|segment| segment.published.len());
+        newer.sum::<u64>() >= self.retain
     }
 
     /// Releases the oldest segment, if its records are durable and nobody is reading it.

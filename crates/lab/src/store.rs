@@ -318,6 +318,19 @@ where
                 actions.push(Action::Step(Step::Write { ops: vec![op], deferred: false }));
             }
         }
+        if kind == Kind::Collecting && self.change_log.is_some() {
+            // What fills segments of a change log: the first is used again when the third is entered.
+            for _ in 0..random.below(4) {
+                let ops = 40 + random.below(30);
+                let put = |random: &mut Random| {
+                    let len = 26_000 + random.below(6_000) as u32;
+                    let (key, fill) = (random.below(kind.keys()) as u8, random.next() as u8);
+                    Change::Put { space: 0, key, len, fill }
+                };
+                let ops = (0..ops).map(|_| put(random)).collect();
+                actions.push(Action::Step(Step::Write { ops, deferred: random.percent(30) }));
+            }
+        }
         if kind == Kind::Collecting {
             // In batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {

@@ -96,6 +96,8 @@ where
         let subject = Store::new(&format!("{engine}-{kind}"), open.clone()).with_kinds(kinds);
         jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, share)));
     }
+    let subject = Store::new(&format!("{engine}-changes"), open).with_change_log(0);
+    jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, CHANGES_SHARE)));
     jobs
 }
 

@@ -31,6 +31,13 @@ fn the_log_engine_names_damage_or_answers_rightly() {
 }
 
 #[test]
+fn a_change_log_names_damage_or_is_replayed_rightly() {
+    let indexlog = Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let tally = strike(&indexlog.with_change_log(0), Unseen::BY_ENGINES, 0..80);
+    assert!(tally.strikes.named_errors() > 0 && tally.strikes.right > 0);
+}
+
+#[test]
 fn the_manager_of_segments_names_damage_or_answers_rightly() {
     assert_seen(&strike(&Space, Unseen::BY_SPACE, 0..1000));
 }

@@ -58,7 +58,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::GoodSuperblockWrittenFirst => ("alloc/src/superblock.rs", Space, Memory, 10),
         Bug::GrowthAnnouncedBeforeLength => ("alloc/src/segments.rs", Space, Memory, 10),
         Bug::FlushBeforeStore => ("alloc/src/table.rs", Space, Memory, 10),
-        Bug::SegmentReusedBeforeReleased => ("alloc/src/table.rs", Space, Memory, 10),
+        Bug::SegmentReusedBeforeReleased => ("alloc/src/table.rs", Space, Memory, 30),
         Bug::ChecksumOverHeader => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
         Bug::ChecksumWithoutLife => ("indexlog/src/record.rs", Store(Few), Memory, 20),
         Bug::SixteenBytesAtOnce => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
@@ -74,7 +74,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::ChangeBeforeFence => ("indexlog/src/append.rs", Changes(Few), Memory, 10),
         Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
         Bug::ChangesReleasedBeforeRecords => {
-            ("indexlog/src/change_log.rs", Changes(Collecting), Memory, 120)
+            ("indexlog/src/change_log.rs", Changes(Collecting), Memory, 30)
         }
         Bug::RecordsBehindChanges => ("indexlog/src/log_end.rs", Changes(Few), Memory, 60),
         Bug::DeferredTakenForDurable => ("indexlog/src/append.rs", Store(Few), Memory, 10),

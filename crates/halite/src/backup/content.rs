@@ -63,8 +63,8 @@ impl BackupInfo {
     }
 
     /// Reads a header; `None` if it is none.
-    pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
-        let from = &mut bytes;
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let from = &mut &bytes[..];
         let (id, parent) = (u128::from_le_bytes(take(from)?), u128::from_le_bytes(take(from)?));
         let created = u64::from_le_bytes(take(from)?);
         let change_log = u64::from_le_bytes(take(from)?);
@@ -98,7 +98,7 @@ impl BackupInfo {
             change_log: change_log.checked_sub(1),
             positions: (count > 0).then_some(Positions { history, partitions }),
         };
-        bytes.is_empty().then_some(info)
+        (info.encode() == bytes).then_some(info)
     }
 }
 
@@ -320,5 +320,110 @@ impl<R: Read> ContentReader<R> {
             }
         }
         Ok(self.available() > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{BackupReader, Database};
+
+    fn header(partitioning: Partitioning, positions: Option<Positions>) -> BackupInfo {
+        let (id, parent, created, change_log) = (7, Some(5), 9, Some(0));
+        BackupInfo { id, parent, created, partitioning, change_log, positions }
+    }
+
+    #[test]
+    fn a_header_reads_back_and_no_part_of_it_does() {
+        let positions = Positions { history: 3, partitions: vec![1, u64::MAX] };
+        let ranges = Partitioning::Ranges(vec![b"m".to_vec()]);
+        for info in [
+            header(Partitioning::Hash(2), Some(positions.clone())),
+            header(ranges, Some(positions)),
+            BackupInfo { parent: None, change_log: None, ..header(Partitioning::Hash(9), None) },
+        ] {
+            let bytes = info.encode();
+            assert_eq!(BackupInfo::decode(&bytes), Some(info));
+            for len in 0..bytes.len() {
+                assert_eq!(BackupInfo::decode(&bytes[..len]), None, "{len} of {}", bytes.len());
+            }
+            assert_eq!(BackupInfo::decode(&[&bytes[..], &[0]].concat()), None);
+        }
+    }
+
+    /// Parts of operations, right ones and others.
+    fn part() -> impl Strategy<Value = Vec<u8>> {
+        let len = prop_oneof![0..9_u32, Just(u32::MAX)];
+        prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..9),
+            (0..10_u8, 0..4_u32)
+                .prop_map(|(tag, number)| { [&[tag][..], &number.to_le_bytes()].concat() }),
+            len.prop_map(|len| len.to_le_bytes().to_vec()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_is_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(info) = BackupInfo::decode(&bytes) {
+                prop_assert_eq!(info.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn any_contents_are_restored_or_refused(parts in prop::collection::vec(part(), 0..60)) {
+            let info = BackupInfo { parent: None, ..header(Partitioning::Hash(2), None) };
+            let mut out = Vec::new();
+            let mut chunks = ChunkWriter::begin(&mut out, info.id, &info.encode()).unwrap();
+            chunks.add(&parts.concat()).unwrap();
+            chunks.finish(&[0; 16]).unwrap();
+            let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+            let reader = BackupReader::new(&out[..]).unwrap();
+            let builder = Database::builder().max_size(32 << 20);
+            let restored = builder.restore(folder.path().join("data"), vec![reader], false);
+            prop_assert_eq!(restored.is_ok(), folder.path().join("data").exists());
+        }
+
+        #[test]
+        fn operations_read_back(
+            ops in prop::collection::vec((0..4_u32, prop::collection::vec(any::<u8>(), 0..90)), 0..40),
+            large in prop::option::of(200_000..900_000_usize),
+        ) {
+            let info = header(Partitioning::Hash(1), None);
+            let mut out = Vec::new();
+            let mut writer = ContentWriter::begin(&mut out, &info).unwrap();
+            let space = KeySpaceId(1);
+            let mut expected = Vec::new();
+            for (number, bytes) in ops {
+                let op = match number {
+                    0 => ChangeOp::Put { space, key: bytes.clone(), value: bytes },
+                    1 => ChangeOp::Delete { space, key: bytes },
+                    2 => ChangeOp::DeleteRange { space, start: bytes, end: None },
+                    _ => ChangeOp::DeleteRange { space, start: bytes.clone(), end: Some(bytes) },
+                };
+                expected.push(Item::Op(op));
+            }
+            let value = large.map(|len| vec![1; len]);
+            expected.extend(value.map(|value| {
+                Item::Op(ChangeOp::Put { space, key: b"large".to_vec(), value })
+            }));
+            writer.partition(3).unwrap();
+            for item in &expected {
+                let Item::Op(op) = item else { continue };
+                writer.change(op).unwrap();
+            }
+            writer.change(&ChangeOp::Superseded { space, key: vec![] }).unwrap();
+            let (operations, len) = writer.finish().unwrap();
+            prop_assert_eq!((operations, len), (expected.len() as u64, out.len() as u64));
+            let (mut reader, read) = ContentReader::begin(&out[..]).unwrap();
+            prop_assert_eq!(read, info);
+            prop_assert_eq!(reader.next().unwrap(), Some(Item::Partition(3)));
+            for item in expected {
+                prop_assert_eq!(reader.next().unwrap(), Some(item));
+            }
+            prop_assert_eq!(reader.next().unwrap(), None);
+        }
     }
 }
