@@ -48,6 +48,7 @@
 mod batch;
 mod block_map;
 mod blocks;
+mod catalogue;
 mod change_entry;
 mod change_log;
 mod change_reader;
@@ -62,6 +63,7 @@ mod layout;
 mod log;
 mod log_end;
 mod merge;
+mod on_demand;
 mod overflow;
 mod parallel;
 mod partition;
