@@ -77,6 +77,13 @@ pub enum Error {
         first: String,
     },
 
+    /// Something was found in a soak.
+    #[error("soak: {why}")]
+    Soak {
+        /// What, and where it can be looked at.
+        why: String,
+    },
+
     /// There is no place for the stores.
     #[error("{}: cannot create the folder: {source}", path.display())]
     Folder {

@@ -2,7 +2,8 @@
 //!
 //! [`command`] is the command line, which the `halite` command and the program with other people's
 //! stores share. It makes a [`Run`] and hands it to experiments: those of [`device`] and [`blocks`], the
-//! workloads of [`kv`], or those of [`rstore`], which drive servers over sockets. An experiment is a
+//! workloads of [`kv`], or those of [`rstore`], which drive servers over sockets; [`soak`] lets one run long
+//! and ends it again and again. An experiment is a
 //! number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so that what
 //! the machine does meanwhile hits all alike. What comes out are [`Row`]s, which go into a [`table()`]
 //! and into JSON.
@@ -22,6 +23,7 @@ mod row;
 pub mod rstore;
 mod run;
 mod scratch;
+pub mod soak;
 mod summary;
 mod table;
 

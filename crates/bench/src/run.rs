@@ -228,6 +228,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// So many measurements, or what is planned as such, are done.
+    pub(crate) fn done(&mut self, count: u64) {
+        self.steps_done += count;
+    }
+
     /// The rows so far.
     #[must_use]
     pub fn rows(&self) -> &[Row] {

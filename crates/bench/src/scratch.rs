@@ -55,6 +55,11 @@ impl Home {
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
+
+    /// Leaves it where it is.
+    pub(crate) fn keep(self) -> PathBuf {
+        std::mem::ManuallyDrop::new(self).0.clone()
+    }
 }
 
 impl Drop for Home {

@@ -30,7 +30,7 @@ mod stats;
 mod verify;
 
 pub use bytes::Bytes;
-pub use change::{Change, ChangeOp, Changes};
+pub use change::{Change, ChangeOp, Changes, Positions};
 pub use error::{Error, Result};
 pub use index_kind::IndexKind;
 pub use limits::{
@@ -119,6 +119,11 @@ pub trait Engine: Send + Sync {
         Err(Error::NoSnapshots)
     }
 
+    /// Bytes of its change log that the store retains; `None` if it has none.
+    fn change_log(&self) -> Option<u64> {
+        None
+    }
+
     /// The positions of a partition's change log that can be read from, up to the durable end.
     ///
     /// # Errors
@@ -157,6 +162,11 @@ pub trait Engine: Send + Sync {
     /// What a part of the store could not be recovered for; who accesses that part gets it too.
     fn wait_ready(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// How keys are spread over partitions.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::Hash(1)
     }
 
     /// The number of partitions; they are named by their numbers, from zero.
@@ -199,6 +209,19 @@ pub trait Engine: Send + Sync {
 
     /// What the store holds and has done.
     fn stats(&self) -> Stats;
+
+    /// [`Engine::stats`] of one partition; what is about the whole pool is zero.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn partition_stats(&self, _partition: usize) -> Stats {
+        self.stats()
+    }
+
+    /// Bytes of the pool that a record with a key and a value of these lengths takes.
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        (key_len + value_len) as u64
+    }
 
     /// Reads everything that has a checksum and reports what is damaged.
     ///

@@ -291,7 +291,7 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
 /// The views of all partitions at one moment, between batches.
 pub(crate) fn views<R>(
     partitions: &[Arc<Partition>],
-    look: impl Fn(&Arc<Partition>, &View) -> R,
+    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
 ) -> Vec<R> {
     let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
     partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()

@@ -8,28 +8,33 @@ use crate::entry::Entry;
 use crate::read::{Space, View};
 use crate::write::{CATALOGUE, INTERNAL, Writer};
 
+/// The key spaces in the catalogue that the first partition's view shows, with their names.
+pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
+    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
+    let mut named = Vec::new();
+    for entry in catalogue.index.iter().map(Entry::from_bits) {
+        let (name, value) = view.pin(entry)?.pair(salt)?;
+        let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
+        let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
+        let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
+            return Err(Error::Damaged {
+                what: "the catalogue of key spaces".into(),
+                why: "an entry is not a name and a number".into(),
+            });
+        };
+        named.push((id, name.into()));
+    }
+    Ok(named)
+}
+
 /// The key spaces and their names.
 pub(crate) struct Names(Vec<(u32, Arc<str>)>);
 
 impl Names {
-    /// Reads the catalogue of the first partition.
+    /// Those of the first partition's catalogue, which it gets if there is none.
     pub(crate) fn read(writer: &Writer, view: &mut View) -> Result<Self> {
-        let catalogue = view.space_mut(CATALOGUE);
-        let entries: Vec<_> = catalogue.index.iter().map(Entry::from_bits).collect();
-        let mut named = Vec::new();
-        for entry in entries {
-            let (name, value) = view.pin(entry)?.pair(writer.salt)?;
-            let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
-            let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
-            let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
-                return Err(Error::Damaged {
-                    what: "the catalogue of key spaces".into(),
-                    why: "an entry is not a name and a number".into(),
-                });
-            };
-            named.push((id, name.into()));
-        }
-        Ok(Self(named))
+        view.space_mut(CATALOGUE);
+        Ok(Self(read_catalogue(view, writer.salt)?))
     }
 
     /// Gives the key spaces of a partition their names.

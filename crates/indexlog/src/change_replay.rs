@@ -329,10 +329,10 @@ impl FoundLog {
             before: self.opening,
             last: self.last,
         };
+        let is_new = end.older.is_empty() && spare == 0;
         let mut log = ChangeLog::new(self.device, self.salt, retain, opening, end);
-        if spare == 0 {
-            // A full pool gets one when it can.
-            log.add_spare()?;
+        if is_new {
+            log.allocate_spare()?;
         }
         Ok(log)
     }

@@ -23,6 +23,7 @@ use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
 use crate::partition::Partition;
 use crate::read::View;
+use crate::record;
 use crate::recovery::{find_ends, open_map};
 use crate::repartition::{release_other_generation, repartition};
 use crate::scan::{RangeScan, join};
@@ -42,6 +43,10 @@ pub struct IndexLog {
     pool: Pool,
     partitions: Partitions,
     partitioning: Partitioning,
+    /// Bytes of the change log that are retained, if there is one.
+    change_log: Option<u64>,
+    /// What the positions of the change log mean something in.
+    history: Option<u128>,
     pub(crate) closing: Arc<Closing>,
 }
 
@@ -116,7 +121,14 @@ impl IndexLog {
         } else {
             Partitioning::Hash(layout.partitions)
         };
-        Ok(Self { pool: segments.pool().clone(), partitions, partitioning, closing })
+        Ok(Self {
+            pool: segments.pool().clone(),
+            partitions,
+            partitioning,
+            change_log: layout.changes,
+            history: layout.history(segments),
+            closing,
+        })
     }
 
     /// Makes empty partitions, durably.
@@ -332,7 +344,12 @@ impl Engine for IndexLog {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(StoreSnapshot::take(self.partitions.all()?, &self.partitioning)?))
+        let all = self.partitions.all()?;
+        Ok(Arc::new(StoreSnapshot::take(all, &self.partitioning, self.history)?))
+    }
+
+    fn change_log(&self) -> Option<u64> {
+        self.change_log
     }
 
     fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
@@ -350,6 +367,10 @@ impl Engine for IndexLog {
 
     fn wait_ready(&self) -> Result<()> {
         self.partitions.all().map(drop)
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.partitioning.clone()
     }
 
     fn partitions(&self) -> usize {
@@ -389,6 +410,18 @@ impl Engine for IndexLog {
         stats
     }
 
+    fn partition_stats(&self, partition: usize) -> Stats {
+        let mut stats = Stats { domain: self.pool.domain(), ..Stats::default() };
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.add_stats(&mut stats);
+        }
+        stats
+    }
+
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        record::space(key_len, value_len)
+    }
+
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
         Ok(verify(self.partitions.all()?, progress))
     }
@@ -415,6 +448,6 @@ impl Partition {
 }
 
 /// Whether a key space is one that callers do not see.
-pub(crate) fn is_internal(space: u32) -> bool {
+fn is_internal(space: u32) -> bool {
     space == CATALOGUE || space == INTERNAL
 }

@@ -146,6 +146,40 @@ impl Index {
         either!(self, index => index.modify(key, change, keys))
     }
 
+    /// For each of `wanted`, the entry of its key, if `is` accepts it, given the place among them. Waits for
+    /// the cache misses of all together.
+    pub(crate) fn find_entries(
+        &self,
+        wanted: &[&[u8]],
+        is: impl Fn(usize, u64) -> bool,
+        keys: &ReadableBlocks,
+    ) -> Result<Vec<Option<u64>>> {
+        match self {
+            Self::Ordered(tree) => Ok(tree.find_entries(wanted, is)),
+            Self::Hash(table) => {
+                wanted.iter().for_each(|key| table.prepare(key));
+                let find = |(at, key): (usize, &&[u8])| {
+                    Ok(table.get_candidate(key, keys)?.filter(|&entry| is(at, entry)))
+                };
+                wanted.iter().enumerate().map(find).collect()
+            }
+        }
+    }
+
+    /// Changes the entry of a key, which `is` accepts; whether it is there.
+    pub(crate) fn modify_entry(
+        &mut self,
+        key: &[u8],
+        is: impl Fn(u64) -> bool,
+        change: impl FnOnce(&mut u64),
+        keys: &ReadableBlocks,
+    ) -> Result<bool> {
+        match self {
+            Self::Ordered(tree) => Ok(tree.modify_entry(key, is, change)),
+            Self::Hash(table) => table.modify(key, change, keys),
+        }
+    }
+
     pub(crate) fn remove(&mut self, key: &[u8], keys: &ReadableBlocks) -> Result<Option<u64>> {
         either!(self, index => index.remove(key, keys))
     }

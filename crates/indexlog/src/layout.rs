@@ -75,6 +75,12 @@ impl Layout {
         Ok(segments.set_root(CHANGES_ROOT, retain.saturating_add(1))?)
     }
 
+    /// What the positions of the change log mean something in: they begin anew where partitions change.
+    pub(crate) fn history(self, segments: &Segments) -> Option<u128> {
+        self.changes?;
+        Some(u128::from_le_bytes(segments.uuid()) ^ u128::from(self.generation))
+    }
+
     fn encode(self) -> u64 {
         let by_range = if self.by_range { BY_RANGE } else { 0 };
         u64::from(self.generation) << 32 | by_range | self.partitions as u64

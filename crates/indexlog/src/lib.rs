@@ -45,6 +45,8 @@
 //! | collection of a block | 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
+mod append;
+mod apply;
 mod batch;
 mod block_map;
 mod blocks;
@@ -60,9 +62,11 @@ mod entry;
 mod found;
 mod index;
 mod layout;
+mod limbo;
 mod log;
 mod log_end;
 mod merge;
+mod obituary;
 mod on_demand;
 mod overflow;
 mod parallel;
@@ -73,6 +77,7 @@ mod recovery;
 mod repartition;
 mod scan;
 mod snapshot;
+mod space;
 mod tombstones;
 mod verify;
 mod write;

@@ -121,9 +121,14 @@ impl Partitions {
         Ok(self.all.get_or_init(|| all))
     }
 
+    /// A partition, if it is there.
+    pub(crate) fn find(&self, number: usize) -> Option<&Arc<Partition>> {
+        self.shared.partitions[number].get()?.as_ref().ok()
+    }
+
     /// The partitions that are there.
     pub(crate) fn ready(&self) -> impl Iterator<Item = &Arc<Partition>> {
-        self.shared.partitions.iter().filter_map(|slot| slot.get()?.as_ref().ok())
+        (0..self.len()).filter_map(|number| self.find(number))
     }
 
     /// The numbers of batches on several partitions; right once all are there.

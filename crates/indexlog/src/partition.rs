@@ -39,10 +39,11 @@ impl Partition {
     /// `number` is that of the partition, if the store has several.
     pub(crate) fn new(
         writer: Writer,
-        view: View,
+        mut view: View,
         number: Option<usize>,
         closing: Arc<Closing>,
     ) -> Self {
+        view.position = writer.next_seq;
         Self {
             pool: writer.pool.clone(),
             salt: writer.salt,

@@ -21,6 +21,8 @@ pub(crate) struct View {
     pub(crate) blocks: ReadableBlocks,
     /// How indexes are made.
     pub(crate) form: Form,
+    /// The number behind the last operation that shows.
+    pub(crate) position: u64,
     /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
     pub(crate) epoch: u64,
 }
@@ -74,8 +76,13 @@ impl View {
 
     /// The same, and the record that has the key by now.
     pub(crate) fn prepare_update(&self, space: u32, key: &[u8]) {
+        self.prepare(space, key);
+        self.prepare_compare(space, key);
+    }
+
+    /// Brings the record that has a key by now into the cache, once the index has been prepared.
+    pub(crate) fn prepare_compare(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
-            space.index.prepare(key);
             space.index.prepare_compare(key, &self.blocks);
         }
     }

@@ -9,6 +9,7 @@ mod kv;
 mod outputs;
 mod progress;
 mod rstore;
+mod soak;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ pub use kv::Kv;
 use outputs::Outputs;
 use progress::Progress;
 pub use rstore::Rstore;
+pub use soak::Soak;
 
 /// How `halite bench` is used; the programs that have this command line show it.
 pub const EXAMPLES: &str = "\
@@ -39,6 +41,7 @@ Examples:
   halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
   halite bench kv --workload a --threads 2 --rate 100000 --seconds 10
   halite bench rstore --only messages         a shared mutex against messages
+  halite bench soak --minutes 30              a server that is killed again and again
 
 docs/BENCH.md describes every experiment, its parameters and its metrics, and the form of the JSON.
 Ctrl-C ends a run early: what was measured is kept and marked, and the exit code is 130.";
@@ -58,6 +61,8 @@ pub enum Command {
     Kv(Box<Kv>),
     /// RStore: what its design rests on, and what its server reaches beside others
     Rstore(Box<Rstore>),
+    /// One server under mixed load for long, killed again and again: nothing acknowledged is lost
+    Soak(Box<Soak>),
 }
 
 /// `bench device`.
@@ -89,13 +94,13 @@ pub struct Blocks {
 }
 
 /// What every subcommand takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct Common {
     /// Where pools and stores are made, and removed again
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
 
-    /// How often everything is measured [default: 5, or 3 if quick]
+    /// How often everything is measured [default: 5, or 3 if quick; rstore: 3, or 2 if quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
 
@@ -140,6 +145,7 @@ impl Command {
             Self::Blocks(blocks) => &blocks.common.folder,
             Self::Kv(kv) => &kv.common.folder,
             Self::Rstore(rstore) => &rstore.common.folder,
+            Self::Soak(soak) => &soak.common.folder,
         }
     }
 
@@ -168,11 +174,17 @@ impl Command {
             }
             Self::Kv(kv) => kv.run(program),
             Self::Rstore(rstore) => rstore.run(program),
+            Self::Soak(soak) => soak.run(program),
         }
     }
 }
 
 impl Common {
+    /// With so many repeats if nobody says another number.
+    fn with_repeats(&self, repeats: u32) -> Self {
+        Self { repeats: self.repeats.or(Some(repeats)), ..self.clone() }
+    }
+
     fn options(&self) -> RunOptions {
         let repeats = if self.quick { REPEATS_QUICK } else { REPEATS };
         RunOptions {

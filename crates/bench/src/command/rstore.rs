@@ -10,15 +10,20 @@ use crate::kv::Distribution;
 use crate::rstore::{RstoreOptions, rstore};
 use crate::{Error, Result};
 
+/// Repeats, unless the command line says how many: servers are many, and each has to be loaded.
+const REPEATS: u32 = 3;
+const REPEATS_QUICK: u32 = 2;
+
 /// `bench rstore`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Rstore {
-    /// Only these experiments: messages, throughput, tail, gc, recovery, memory, scans, scaling
+    /// Only these experiments: messages, prefetch, ranges, throughput, tail, gc, recovery,
+    /// memory, scans, scaling
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
 
-    /// Servers: halite, redis-always, redis-everysec, memcached, rocksdb [default: all that are there]
+    /// Servers: halite, halite-in-memory, redis-always, redis-everysec, memcached, rocksdb [default: all that are there]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     subject: Vec<String>,
 
@@ -26,7 +31,7 @@ pub struct Rstore {
     #[arg(long)]
     records: Option<u64>,
 
-    /// Seconds of each measurement [default: 5, or 0.1 if quick]
+    /// Seconds of each measurement [default: 1, or 0.1 if quick]
     #[arg(long, value_parser = seconds)]
     seconds: Option<Duration>,
 
@@ -97,6 +102,8 @@ impl Rstore {
         };
         options.check()?;
         crate::rstore::check(&self.only)?;
-        self.common.run(program, Vec::new(), |run| rstore(&options, &self.only, run))
+        let repeats = if self.common.quick { REPEATS_QUICK } else { REPEATS };
+        let common = self.common.with_repeats(repeats);
+        common.run(program, Vec::new(), |run| rstore(&options, &self.only, run))
     }
 }

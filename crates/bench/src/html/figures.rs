@@ -87,7 +87,6 @@ pub(crate) fn percentile(metric: &str) -> Option<(&str, &str)> {
 const DEVICE: &str = "The device";
 const BLOCKS: &str = "Building blocks";
 const STORES: &str = "Key-value stores";
-const RSTORE: &str = "RStore";
 
 const fn all(_: &Row) -> bool {
     true
@@ -435,36 +434,6 @@ pub(crate) static TOPICS: &[Topic] = &[
                 x_label: "Percentile",
                 y_label: "Latency",
                 same_scale: false,
-                ..LINES
-            },
-        ],
-    },
-    Topic {
-        part: RSTORE,
-        title: "Shared memory or messages",
-        experiments: &["rstore.messages"],
-        table_open: false,
-        figures: &[
-            Figure {
-                number: "Lersch, Fig. 5.1a",
-                title: "Increments of one counter",
-                caption: "Under a mutex that all threads share, or by messages to the thread that \
-                          owns the counter. The thesis found messages faster on a few cores and \
-                          falling behind on many, where the mutex stayed constant.",
-                x: &["threads"],
-                x_label: "Threads",
-                ..LINES
-            },
-            Figure {
-                number: "Lersch, Fig. 5.1b",
-                title: "What an increment costs",
-                caption: "Time that the processors of all threads together are busy. The thesis \
-                          found it growing with the cores under the mutex, and constant with \
-                          messages.",
-                metric: "cpu",
-                x: &["threads"],
-                x_label: "Threads",
-                y_label: "Processor time",
                 ..LINES
             },
         ],

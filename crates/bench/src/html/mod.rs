@@ -1,6 +1,6 @@
 //! The report for people: one HTML file that needs nothing else.
 //!
-//! [`write()`] sorts the rows into topics (`figures.rs` and `network.rs` have the list), turns each figure's rows into
+//! [`write()`] sorts the rows into topics (`figures.rs`, `design.rs` and `network.rs` have the list), turns each figure's rows into
 //! panels of series (`plot.rs`, `shape.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on axes from
 //! `scale.rs`). Under the figures of a topic stands the table of all its rows (`tables.rs`). There is
 //! no script and nothing to load; colours follow the reader's theme. The row of the experiment `run`
@@ -8,6 +8,7 @@
 
 mod bars;
 mod chart;
+mod design;
 mod figures;
 mod grid;
 mod lines;

@@ -8,6 +8,13 @@ const SERVERS: &str = "Servers over the network";
 pub(crate) static TOPICS: &[Topic] = &[
     Topic {
         part: SERVERS,
+        title: "What is asked, and what was measured",
+        experiments: &["rstore.asked"],
+        table_open: true,
+        figures: &[],
+    },
+    Topic {
+        part: SERVERS,
         title: "Servers",
         experiments: &["rstore.subject"],
         table_open: true,

@@ -27,10 +27,11 @@ const PROBE_BYTES: u64 = 1 << 20;
 const SPACE_FACTOR: u64 = 3;
 
 /// Counters of `INFO`, and what they are called in rows, per operation.
-const COUNTERS: [(&str, &str); 4] = [
+const COUNTERS: [(&str, &str); 5] = [
     ("traffic_fences", "fences"),
     ("traffic_lines", "lines"),
-    ("messages", "messages"),
+    ("messages_sent", "messages"),
+    ("requests_forwarded", "forwarded"),
     ("total_syncs", "syncs"),
 ];
 

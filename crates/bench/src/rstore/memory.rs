@@ -8,7 +8,7 @@
 //! where there are few records. `cost` is that of as many records as Lersch has, at the prices
 //! of the options.
 
-use super::fleet::{Fleet, with};
+use super::fleet::{Fleet, KEY_LEN, with};
 use super::load::{Operations, Workload, insert};
 use super::server::{Launch, Server, Subject};
 use super::throughput::{RECORDS, RECORDS_QUICK, VALUE_LENS};
@@ -92,10 +92,13 @@ fn taken(fleet: &Fleet, server: &Server, workload: &Workload, empty: u64) -> Vec
         Sample::new("dram", "B/record", dram),
         Sample::new("storage", "B/record", storage),
         Sample::new("cost", "$", cost),
+        Sample::new("cost-per-gb", "$", cost / (PAYLOAD_BYTES / 1e9)),
     ];
     // Files grow ahead of what is in them.
     if let Some(live) = server.info().ok().and_then(|info| info.get("live_bytes").copied()) {
+        let data = (KEY_LEN + workload.value_len as u64) as f64;
         samples.push(Sample::new("storage-live", "B/record", live / records));
+        samples.push(Sample::new("storage-overhead", "B/record", live / records - data));
     }
     samples
 }

@@ -3,8 +3,10 @@
 //! Those of [`RSTORE`] are about what its design rests on. Those of `SERVERS` are about servers under load
 //! over the network (§5.8): [`rstore`] looks for the servers' programs (`server`); an experiment starts
 //! them, each in a process of its own, and loads them (`fleet`); then they take turns in
-//! [`Run::compare`], driven by the load generator ([`load`]).
+//! [`Run::compare`], driven by the load generator ([`load`]). At the end `asked` says of what is asked for
+//! whether it was reached.
 
+mod asked;
 mod fleet;
 mod gc;
 mod greedy;
@@ -12,20 +14,26 @@ pub mod load;
 mod memory;
 pub mod messages;
 mod options;
+pub mod prefetch;
+pub mod ranges;
 mod recovery;
 mod scaling;
 mod scans;
-mod server;
+pub(crate) mod server;
 mod tail;
 mod throughput;
 
 use crate::{Experiment, Params, Repeats, Result, Row, Run, Sample, experiment};
+pub(crate) use asked::NAME as ASKED;
 use fleet::Fleet;
 pub use options::RstoreOptions;
 
 /// Those of `halite bench rstore` that need no server.
-pub const RSTORE: &[Experiment] =
-    &[Experiment { name: "messages", plan: messages::plan, run: messages::run }];
+pub const RSTORE: &[Experiment] = &[
+    Experiment { name: "messages", plan: messages::plan, run: messages::run },
+    Experiment { name: "prefetch", plan: prefetch::plan, run: prefetch::run },
+    Experiment { name: "ranges", plan: ranges::plan, run: ranges::run },
+];
 
 /// An experiment with servers.
 struct ServerExperiment {
@@ -65,7 +73,9 @@ pub fn rstore(options: &RstoreOptions, only: &[String], run: &mut Run<'_>) -> Re
     let fleet = Fleet::find(options, run)?;
     let measurements = with_servers.iter().map(|one| (one.plan)(&fleet, run)).sum();
     run.plan(measurements);
-    with_servers.iter().try_for_each(|one| (one.run)(&fleet, run))
+    let outcome = with_servers.iter().try_for_each(|one| (one.run)(&fleet, run));
+    asked::judge(run);
+    outcome
 }
 
 /// Refuses the name of no experiment.

@@ -14,7 +14,7 @@ pub struct RstoreOptions {
     pub subjects: Vec<String>,
     /// Records to load, in place of each experiment's own number.
     pub records: Option<u64>,
-    /// The length of each measurement, in place of 5 s, or 0.1 s if quick.
+    /// The length of each measurement, in place of 1 s, or 0.1 s if quick.
     pub seconds: Option<Duration>,
     /// Connections of all clients together.
     pub connections: usize,
@@ -130,7 +130,7 @@ impl RstoreOptions {
 
     /// The length of a measurement.
     pub(super) fn time(&self, run: &RunOptions) -> Duration {
-        let default = if run.quick { Duration::from_millis(100) } else { Duration::from_secs(5) };
+        let default = if run.quick { Duration::from_millis(100) } else { Duration::from_secs(1) };
         self.seconds.unwrap_or(default)
     }
 

@@ -15,23 +15,28 @@ const CAPACITY: &str = "rstore.capacity";
 
 const PERCENTAGES: [u64; 4] = [20, 40, 60, 80];
 
-/// The mixes and the sizes of values: a quick run has one of each.
-fn parts(quick: bool) -> (&'static [(&'static str, &'static str)], &'static [usize]) {
-    if quick { (&MIXES[1..2], &VALUE_LENS[1..]) } else { (&MIXES, &VALUE_LENS) }
+/// Names and mixes.
+type Mixes = &'static [(&'static str, &'static str)];
+
+/// The sizes of values, each with the mixes that are measured with it: large values with one, and a quick
+/// run has no other.
+fn parts(quick: bool) -> &'static [(usize, Mixes)] {
+    const PARTS: [(usize, Mixes); 2] = [(VALUE_LENS[0], &[MIXES[1]]), (VALUE_LENS[1], &MIXES)];
+    const QUICK: [(usize, Mixes); 1] = [(VALUE_LENS[1], &[MIXES[1]])];
+    if quick { &QUICK } else { &PARTS }
 }
 
 pub(super) fn plan(fleet: &Fleet, run: &Run<'_>) -> u64 {
-    let (mixes, value_lens) = parts(run.options.quick);
-    (mixes.len() * value_lens.len() * (1 + PERCENTAGES.len())) as u64 * fleet.turns(run)
+    let mixes: usize = parts(run.options.quick).iter().map(|(_, mixes)| mixes.len()).sum();
+    (mixes * (1 + PERCENTAGES.len())) as u64 * fleet.turns(run)
 }
 
 pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
     let records = fleet.options.records(&run.options, RECORDS, RECORDS_QUICK);
     let time = fleet.options.time(&run.options);
     let (seed, interrupted) = (run.options.seed, run.interrupted());
-    let (mixes, value_lens) = parts(run.options.quick);
     let clients = fleet.clients(1);
-    for value_len in value_lens.iter().copied() {
+    for (value_len, mixes) in parts(run.options.quick).iter().copied() {
         let workload = fleet.mixed(records, value_len, mixes[0].1, seed)?;
         let servers = fleet.start(&fleet.all(), &workload, NAME, run)?;
         for (name, mix) in mixes.iter().copied() {

@@ -4,6 +4,7 @@ use std::env::{self, VarError};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZero;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -20,6 +21,9 @@ use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, index, output, size};
 
 const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
+
+/// How many partitions a database can have, and so how many threads can serve it.
+const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,14 +81,14 @@ pub(crate) struct Serve {
 
     /// The number of threads, at most one a partition; by default one a core for a new database, and
     /// one a partition for others
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
 
     /// The number of partitions that keys are spread over; a database that has another number is
     /// changed when it opens, and needs room for its data twice then. By default those that it has, and
     /// one a thread for a new one
-    #[arg(long, value_name = "N")]
-    partitions: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
+    partitions: Option<u32>,
 
     /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
     /// ordered:8; hash is for point operations: SCAN, KEYS and ranges visit all keys at each call
@@ -196,7 +200,7 @@ impl Serve {
         let exists = |path: &PathBuf| path.join(Database::POOL_FILE).exists();
         let exists = self.path.as_ref().is_some_and(exists);
         let partitions = match (self.partitions, self.threads) {
-            (Some(partitions), _) => partitions,
+            (Some(partitions), _) => partitions as usize,
             (None, _) if exists => return None,
             (None, Some(threads)) => threads as usize,
             (None, None) => thread::available_parallelism().map_or(1, NonZero::get),

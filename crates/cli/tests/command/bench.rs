@@ -1,6 +1,7 @@
 //! `halite bench`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -145,12 +146,20 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("kv --json nowhere/rows.json", 1, "nowhere/rows.json: cannot open it to write JSON"),
         ("kv --report file", 1, "file: cannot write a report into this folder"),
         ("device --profile warp", 2, "optane"),
-        ("rstore --only lag", 2, "there is no experiment `lag`; there is messages, throughput"),
-        ("rstore --subject mysql", 2, "there is no server `mysql`; there is halite, redis-always"),
+        ("rstore --only lag", 2, "there is no experiment `lag`; there is messages, prefetch"),
+        (
+            "rstore --subject mysql",
+            2,
+            "there is no server `mysql`; there is halite, halite-in-memory",
+        ),
         ("rstore --profile optane", 2, "--profile: a profile slows down"),
         ("rstore --connections 0", 2, "--connections: 0 is not between"),
         ("rstore --seconds 0", 2, "--seconds: 0 s is not between"),
         ("rstore --pmem-price=-1", 2, "--pmem-price: -1 is no price"),
+        ("soak --minutes 0", 2, "--minutes: 0 is not between"),
+        ("soak --clients 0", 2, "--clients: 0 is not between"),
+        ("soak --repeats 2", 2, "--repeats: a soak is one long run"),
+        ("soak --profile cxl", 2, "--profile: a profile slows down"),
         ("rstore --halite-bin nowhere", 2, "--halite-bin: there is no file nowhere"),
     ] {
         let args: Vec<_> = ["bench"].into_iter().chain(args.split(' ')).collect();
@@ -159,4 +168,50 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         assert!(ended.err.contains(named), "{args:?}: {}", ended.err);
         assert!(ended.out.is_empty(), "{args:?}");
     }
+}
+
+/// A longer soak is `HALITE_SOAK_MINUTES=30 cargo test -p halite-cli soak`.
+#[test]
+fn a_soaked_server_loses_nothing() {
+    let home = Home::in_memory();
+    let minutes = std::env::var("HALITE_SOAK_MINUTES").unwrap_or_else(|_| "0.2".to_owned());
+    let args = ["bench", "soak", "--minutes", &minutes, "--folder", ".", "--json", "rows.json"];
+    home.ok(&args);
+    let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
+    let of = |metric: &str| {
+        let row = rows.as_array().unwrap().iter().find(|row| row["metric"] == metric).unwrap();
+        row["value"].as_f64().unwrap()
+    };
+    assert_eq!(of("wrong"), 0.0);
+    for metric in ["acknowledged", "compared", "checks", "kills", "collected-blocks"] {
+        assert!(of(metric) > 0.0, "{metric}");
+    }
+    assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 1, "folders are left");
+}
+
+/// A server that comes back with what it had two lives before.
+#[test]
+fn a_soak_finds_what_is_lost() {
+    let home = Home::in_memory();
+    let forgets = format!(
+        "#!/bin/sh\n\
+         old=\"$2/old\" pool=\"$2/pool.halite\"\n\
+         if [ -f \"$old\" ]; then cp \"$old\" \"$pool\"\n\
+         elif [ -f \"$pool\" ]; then cp \"$pool\" \"$old\"; fi\n\
+         exec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_halite")
+    );
+    let program = home.file("forgets", forgets);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["bench", "soak", "--minutes", "5", "--folder", ".", "--pool-size", "67108864"];
+    let ended = home.run(&[&args[..], &["--halite-bin", "./forgets"]].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert!(ended.err.starts_with("halite: bench: soak: client "), "{}", ended.err);
+    assert!(
+        ended.err.contains("after a restart") && ended.err.contains("is kept"),
+        "{}",
+        ended.err
+    );
+    let table = String::from_utf8(ended.out).unwrap();
+    assert!(table.contains("wrong, bool") && table.contains("yes"), "{table}");
 }

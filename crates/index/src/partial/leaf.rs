@@ -14,11 +14,13 @@
 //! brings here. If `skip` goes beyond that, the bytes between are the *guard*: a search compares
 //! them, and a key that differs in them goes before or behind all entries.
 
+use std::mem::offset_of;
 use std::ops::Range;
 
 use super::PartialLen;
 use crate::keys::common_prefix;
 use crate::node_ref::{NodeRef, Pooled};
+use crate::prefetch;
 use crate::slabs::Slabs;
 use crate::{FullKeys, SortedKey};
 
@@ -96,6 +98,20 @@ impl Leaf {
     /// How many bytes in front of the guard the fences guarantee.
     pub(crate) fn base(&self) -> usize {
         self.skip() - self.guard.len()
+    }
+
+    /// Asks for what [`Self::candidates`] reads, and no more: for many leaves at once.
+    #[inline]
+    pub(crate) fn prefetch_heads(&self) {
+        prefetch::lines(std::ptr::from_ref(self).cast(), offset_of!(Self, bytes) + BYTES / 2);
+    }
+
+    /// Asks for the line of the entry at `at`.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, at: usize) {
+        if let Some(entry) = self.bytes.get(Self::entries_at(self.partial) + 8 * at..) {
+            prefetch::lines(entry.as_ptr(), 1);
+        }
     }
 
     const fn entries_at(partial: PartialLen) -> usize {

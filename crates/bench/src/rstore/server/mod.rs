@@ -10,7 +10,7 @@ mod talk;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,6 +60,21 @@ impl Server {
         let begin = Instant::now();
         (self.process, self.target) = started(&self.subject, &self.launch, self.home.path())?;
         Ok(begin)
+    }
+
+    /// Ends it as it is asked to.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.process.stop()
+    }
+
+    /// Ends it, and keeps its folder, which is returned.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.home.keep()
+    }
+
+    /// The program and the database's folder.
+    pub(crate) fn database(&self) -> (&Path, PathBuf) {
+        (self.subject.program(), Subject::data(self.home.path()))
     }
 
     /// An error if it does not run any more.

@@ -12,8 +12,8 @@ use crate::rstore::RstoreOptions;
 use crate::rstore::load::Protocol;
 
 /// The names of all subjects, in the order of the rows.
-pub(crate) const NAMES: [&str; 5] =
-    ["halite", "redis-always", "redis-everysec", "memcached", "rocksdb"];
+pub(crate) const NAMES: [&str; 6] =
+    ["halite", "halite-in-memory", "redis-always", "redis-everysec", "memcached", "rocksdb"];
 
 /// A server that is there.
 #[derive(Debug, Clone)]
@@ -38,14 +38,21 @@ pub(crate) struct Absent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Halite,
+    HaliteInMemory,
     RedisAlways,
     RedisEverysec,
     Memcached,
     RocksDb,
 }
 
-const KINDS: [Kind; 5] =
-    [Kind::Halite, Kind::RedisAlways, Kind::RedisEverysec, Kind::Memcached, Kind::RocksDb];
+const KINDS: [Kind; 6] = [
+    Kind::Halite,
+    Kind::HaliteInMemory,
+    Kind::RedisAlways,
+    Kind::RedisEverysec,
+    Kind::Memcached,
+    Kind::RocksDb,
+];
 
 /// How a server is started.
 #[derive(Debug, Clone)]
@@ -58,6 +65,14 @@ pub(crate) struct Launch {
     pub(crate) data_bytes: u64,
     /// The index of a store that has several, if not its default.
     pub(crate) index: Option<&'static str>,
+}
+
+impl Launch {
+    /// Memory of those that keep all data there: twice the data, for what they keep beside them and for
+    /// a collector, and never a record that is dropped.
+    fn memory_bytes(&self) -> u64 {
+        2 * self.data_bytes + (256 << 20)
+    }
 }
 
 /// Looks for the program of the subject of that name.
@@ -73,7 +88,9 @@ pub(crate) fn find(
 impl Kind {
     fn find(self, options: &RstoreOptions, domain: Domain) -> Result<Subject, String> {
         let program = match self {
-            Self::Halite => beside("halite", options.halite_bin.as_deref(), "--halite-bin")?,
+            Self::Halite | Self::HaliteInMemory => {
+                beside("halite", options.halite_bin.as_deref(), "--halite-bin")?
+            }
             Self::RocksDb => {
                 beside("halite-bench-peers", options.peers_bin.as_deref(), "--peers-bin")?
             }
@@ -87,6 +104,10 @@ impl Kind {
                 program.display()
             ));
         }
+        let takes_memory = || help.as_ref().is_some_and(|help| help.contains("--in-memory"));
+        if self == Self::HaliteInMemory && !takes_memory() {
+            return Err(format!("{} has no --in-memory", program.display()));
+        }
         let takes_threads = || help.is_some_and(|help| help.contains("--threads"));
         let version = output(&program, &["--version"]);
         let version = version.as_deref().and_then(|text| text.lines().next()).unwrap_or("unknown");
@@ -94,7 +115,7 @@ impl Kind {
             kind: self,
             version: version.trim().to_owned(),
             has_threads: match self {
-                Self::Halite | Self::RocksDb => takes_threads(),
+                Self::Halite | Self::HaliteInMemory | Self::RocksDb => takes_threads(),
                 Self::Memcached => true,
                 Self::RedisAlways | Self::RedisEverysec => false,
             },
@@ -108,6 +129,7 @@ impl Kind {
             Self::Halite => {
                 format!("acknowledged when fenced (--sync always); {}", domain.guarantee())
             }
+            Self::HaliteInMemory => format!("none: {}", Domain::Volatile.guarantee()),
             Self::RedisAlways => "acknowledged after fdatasync of the log of writes \
                                   (appendonly yes, appendfsync always)"
                 .to_owned(),
@@ -127,25 +149,34 @@ impl Subject {
         NAMES[KINDS.iter().position(|kind| *kind == self.kind).unwrap_or(0)]
     }
 
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Where a store has its data, in its server's folder.
+    pub(super) fn data(folder: &Path) -> PathBuf {
+        folder.join("data")
+    }
+
     pub(crate) fn protocol(&self) -> Protocol {
         if self.kind == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
     }
 
     /// Whether it holds what it acknowledged when it is started again.
     pub(crate) fn is_durable(&self) -> bool {
-        self.kind != Kind::Memcached
+        !matches!(self.kind, Kind::Memcached | Kind::HaliteInMemory)
     }
 
     /// The section of `INFO` that has what is of interest.
     pub(super) fn info_section(&self) -> Option<&'static str> {
         match self.kind {
-            Kind::Halite => Some("everything"),
+            Kind::Halite | Kind::HaliteInMemory => Some("everything"),
             Kind::RedisAlways | Kind::RedisEverysec => Some("persistence"),
             Kind::Memcached | Kind::RocksDb => None,
         }
     }
 
-    /// Whether it limits its space and tells how much of that it has filled.
+    /// Whether it limits its space on a medium and tells how much of that it has filled.
     pub(crate) fn has_limit(&self) -> bool {
         self.kind == Kind::Halite
     }
@@ -169,16 +200,19 @@ impl Subject {
         let port = port.to_string();
         match self.kind {
             Kind::Halite | Kind::RocksDb => {
-                command.arg("serve").arg(folder.join("data")).args(["--port", &port]);
+                command.arg("serve").arg(Self::data(folder)).args(["--port", &port]);
                 if let (Kind::Halite, Some(bytes)) = (self.kind, launch.size_max) {
                     command.args(["--max-size", &bytes.to_string()]);
                 }
                 if let (Kind::Halite, Some(index)) = (self.kind, launch.index) {
                     command.args(["--index", index]);
                 }
-                if self.has_threads {
-                    command.args(["--threads", &launch.threads.to_string()]);
-                }
+                self.take_threads(&mut command, launch);
+            }
+            Kind::HaliteInMemory => {
+                let bytes = launch.memory_bytes().to_string();
+                command.args(["serve", "--in-memory", &bytes, "--port", &port]);
+                self.take_threads(&mut command, launch);
             }
             Kind::RedisAlways | Kind::RedisEverysec => {
                 let sync = if self.kind == Kind::RedisAlways { "always" } else { "everysec" };
@@ -188,8 +222,7 @@ impl Subject {
                 command.args(["--auto-aof-rewrite-percentage", "0"]);
             }
             Kind::Memcached => {
-                // Twice the data, for what it keeps beside them, and never an item that is dropped.
-                let mib = (launch.data_bytes >> 19) + 256;
+                let mib = launch.memory_bytes() >> 20;
                 command.args(["-l", "127.0.0.1", "-p", &port, "-U", "0", "-M", "-c", "4096"]);
                 command.args(["-m", &mib.to_string(), "-t", &launch.threads.to_string()]);
                 if rustix::process::geteuid().is_root() {
@@ -198,6 +231,12 @@ impl Subject {
             }
         }
         command
+    }
+
+    fn take_threads(&self, command: &mut Command, launch: &Launch) {
+        if self.has_threads {
+            command.args(["--threads", &launch.threads.to_string()]);
+        }
     }
 }
 
