@@ -1,5 +1,7 @@
 //! What can go wrong in an engine.
 
+use std::sync::Arc;
+
 use crate::{Damage, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
 
 /// A result of an engine.
@@ -168,6 +170,15 @@ pub enum Error {
         known: String,
     },
 
+    /// A partition of a store that opened on demand could not be recovered.
+    #[error("partition {partition} could not be recovered: {reason}")]
+    NotRecovered {
+        /// The partition.
+        partition: usize,
+        /// What it could not be recovered for.
+        reason: Arc<Error>,
+    },
+
     /// An earlier failure left the engine unable to write safely.
     #[error("the store no longer takes writes after an earlier failure ({why}); reopen it")]
     Poisoned {
@@ -208,6 +219,7 @@ impl Error {
             | Self::Alloc(halite_alloc::Error::Pool(
                 out @ halite_pmem::Error::OutOfBounds { .. },
             )) => ("pool".to_owned(), out.to_string()),
+            Self::NotRecovered { reason, .. } => return reason.damage(),
             _ => return None,
         };
         Some(Damage { what, why })

@@ -155,6 +155,15 @@ pub trait Engine: Send + Sync {
     /// What the pool reports; the writes are then not durable.
     fn sync(&self) -> Result<()>;
 
+    /// Waits until everything can be accessed without waiting, where a store may open before
+    /// ([`EngineOptions::on_demand`]).
+    ///
+    /// # Errors
+    /// What a part of the store could not be recovered for; who accesses that part gets it too.
+    fn wait_ready(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// How keys are spread over partitions.
     fn partitioning(&self) -> Partitioning {
         Partitioning::Hash(1)

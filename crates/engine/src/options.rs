@@ -89,6 +89,9 @@ pub struct EngineOptions {
     /// How keys are to be spread over partitions, where an engine has some. A store that is otherwise
     /// is changed when it opens. `None`: as it is, or one partition.
     pub partitioning: Option<Partitioning>,
+    /// Whether opening returns as soon as it is known what the store holds, where an engine can: who
+    /// accesses a part that is not recovered then waits for it, and learns there of damage in it.
+    pub on_demand: bool,
     /// The index of the keys.
     pub index: IndexKind,
     /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store
@@ -107,6 +110,7 @@ impl EngineOptions {
             pool_options,
             create: true,
             partitioning: None,
+            on_demand: false,
             index: IndexKind::default(),
             change_log: None,
         }

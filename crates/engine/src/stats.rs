@@ -52,6 +52,8 @@ pub struct Recovery {
     pub records_cut: u64,
     /// Segments that were allocated but belonged to nothing, and were reclaimed.
     pub segments_reclaimed: u64,
-    /// How long it took.
+    /// Partitions that are recovered.
+    pub partitions_ready: usize,
+    /// How long it took; until the last partition was recovered, so far.
     pub duration: Duration,
 }

@@ -23,6 +23,7 @@ pub struct Builder {
     pub(crate) create: bool,
     pub(crate) partitioning: Option<Partitioning>,
     pub(crate) index: IndexKind,
+    pub(crate) on_demand: bool,
     pub(crate) change_log: Option<u64>,
 }
 
@@ -34,6 +35,7 @@ impl Default for Builder {
             create: true,
             partitioning: None,
             index: IndexKind::default(),
+            on_demand: false,
             change_log: None,
         }
     }
@@ -96,6 +98,15 @@ impl Builder {
     #[must_use]
     pub fn index(mut self, index: IndexKind) -> Self {
         self.index = index;
+        self
+    }
+
+    /// Whether to open the database as soon as it is known what it holds, and to recover its partitions
+    /// behind that. Who accesses one that is not recovered waits for it; damage is then an error of these
+    /// accesses, not of opening. [`Database::wait_ready`] waits for all.
+    #[must_use]
+    pub fn on_demand(mut self, on_demand: bool) -> Self {
+        self.on_demand = on_demand;
         self
     }
 
@@ -177,6 +188,7 @@ impl Builder {
             create: self.create,
             partitioning: self.partitioning.clone(),
             index: self.index,
+            on_demand: self.on_demand,
             change_log: self.change_log,
         }
     }

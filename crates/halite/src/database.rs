@@ -182,6 +182,15 @@ impl Database {
         self.engine.sync()
     }
 
+    /// Waits until all partitions are recovered, of a database that was opened
+    /// [on demand](crate::Builder::on_demand).
+    ///
+    /// # Errors
+    /// What a partition could not be recovered for.
+    pub fn wait_ready(&self) -> Result<()> {
+        self.engine.wait_ready()
+    }
+
     /// The number of partitions that keys are spread over.
     #[must_use]
     pub fn partitions(&self) -> usize {

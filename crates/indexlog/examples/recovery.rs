@@ -19,7 +19,7 @@ fn options(pool: &Path, partitions: usize) -> EngineOptions {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = 64 << 30;
     let partitioning = Some(Partitioning::Hash(partitions));
-    EngineOptions { pool_options, partitioning, ..EngineOptions::new(pool) }
+    EngineOptions { pool_options, partitioning, on_demand: true, ..EngineOptions::new(pool) }
 }
 
 fn mix(number: u64) -> u64 {

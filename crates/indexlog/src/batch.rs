@@ -19,7 +19,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_engine::{Durability, KeySpaceId, Op, Partitioning, Result};
+use halite_engine::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
 use halite_pmem::locks::MutexGuard;
 
 use crate::partition::{Expanded, Partition};
@@ -57,10 +57,38 @@ impl Batch {
         Some(Self { number: u64::from_le_bytes(*number), participants })
     }
 
+    /// The newest batch of which a partition has a part.
+    pub(crate) fn newest(view: &View) -> Result<Option<Self>> {
+        let Some(entry) = view.live(INTERNAL, KEY)? else { return Ok(None) };
+        Ok(Self::of(&view.pin_record(entry)?.read()?))
+    }
+
     /// The partitions that have a part of it.
     pub(crate) fn participants(self) -> impl Iterator<Item = usize> {
         (0..u64::BITS as usize).filter(move |at| self.participants >> at & 1 != 0)
     }
+}
+
+/// Checks that of the newest batch of each partition no participant lacks its part.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(crate) fn check_whole(newest: &[Option<Batch>]) -> Result<()> {
+    for batch in newest.iter().flatten() {
+        let has_part = |at: usize| {
+            newest.get(at).copied().flatten().is_some_and(|newest| newest.number >= batch.number)
+        };
+        if let Some(lacking) = batch.participants().find(|&at| !has_part(at)) {
+            return Err(Error::Damaged {
+                what: format!("log of partition {lacking}"),
+                why: format!(
+                    "its part of batch {} is not there, though it was durable",
+                    batch.number
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The numbers of batches.
@@ -70,6 +98,11 @@ impl Numbers {
     /// Numbers above all that were drawn before.
     pub(crate) fn after(highest: u64) -> Self {
         Self(AtomicU64::new(highest + 1))
+    }
+
+    /// Goes on above a number.
+    pub(crate) fn raise(&self, number: u64) {
+        self.0.fetch_max(number + 1, Ordering::Relaxed);
     }
 
     fn draw(&self) -> u64 {

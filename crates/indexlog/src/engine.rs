@@ -10,21 +10,21 @@ use std::time::Instant;
 use halite_alloc::Segments;
 use halite_engine::{
     Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
-    Partitioning, Progress, Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
-    check_key_space_name,
+    Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
 };
 use halite_pmem::Pool;
 
-use crate::batch::{self, Numbers};
+use crate::batch;
 use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Form;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
+use crate::on_demand::Partitions;
 use crate::partition::Partition;
 use crate::read::View;
 use crate::record;
-use crate::recovery::{Recovered, open_map, recover};
+use crate::recovery::{find_ends, open_map};
 use crate::repartition::{release_other_generation, repartition};
 use crate::scan::{RangeScan, join};
 use crate::snapshot::StoreSnapshot;
@@ -41,10 +41,8 @@ const VERSION: u64 = 4;
 /// An index+log store.
 pub struct IndexLog {
     pool: Pool,
-    partitions: Vec<Arc<Partition>>,
+    partitions: Partitions,
     partitioning: Partitioning,
-    batches: Numbers,
-    recovery: Recovery,
     /// Bytes of the change log that are retained, if there is one.
     change_log: Option<u64>,
     /// What the positions of the change log mean something in.
@@ -89,15 +87,20 @@ impl IndexLog {
         let abandoned = release_other_generation(&segments, layout)?;
         let form = Form::new(options.index, || Ok(segments.pool().random()?))?;
         let mut store = Self::open_partitions(&segments, layout, form, on_threads)?;
-        store.recovery.segments_reclaimed += abandoned;
+        store.partitions.change_report(|report| report.segments_reclaimed += abandoned);
         if let Some(wanted) = &options.partitioning
             && *wanted != store.partitioning
         {
-            let recovery = store.recovery.clone();
+            store.partitions.all()?;
+            let mut recovery = store.partitions.report();
             store = repartition(&segments, store, layout, wanted, form, on_threads)?;
-            store.recovery = recovery;
+            recovery.partitions_ready = wanted.count();
+            recovery.duration = started.elapsed();
+            store.partitions.change_report(|report| *report = recovery);
         }
-        store.recovery.duration = started.elapsed();
+        if !options.on_demand || !on_threads {
+            store.partitions.all()?;
+        }
         Ok(store)
     }
 
@@ -108,18 +111,13 @@ impl IndexLog {
         form: Form,
         on_threads: bool,
     ) -> Result<Self> {
-        let Recovered { partitions, report, batch } = recover(segments, layout, form, on_threads)?;
+        let started = Instant::now();
+        let ended = find_ends(segments, layout, form, on_threads)?;
         let closing = Closing::new(segments, layout.partitions);
-        let partitions: Vec<_> = partitions
-            .into_iter()
-            .enumerate()
-            .map(|(number, (writer, view))| {
-                let number = layout.is_named(number);
-                Arc::new(Partition::new(writer, view, number, Arc::clone(&closing)))
-            })
-            .collect();
+        let partitions =
+            Partitions::begin(ended, layout, Arc::clone(&closing), started, on_threads);
         let partitioning = if layout.by_range {
-            Partitioning::Ranges(read_bounds(&partitions)?)
+            Partitioning::Ranges(read_bounds(partitions.get(0)?, layout.partitions)?)
         } else {
             Partitioning::Hash(layout.partitions)
         };
@@ -127,8 +125,6 @@ impl IndexLog {
             pool: segments.pool().clone(),
             partitions,
             partitioning,
-            batches: Numbers::after(batch),
-            recovery: report,
             change_log: layout.changes,
             history: layout.history(segments),
             closing,
@@ -147,11 +143,12 @@ impl IndexLog {
             open_map(segments, layout.generation, number)?.extend(1)?;
         }
         if let Partitioning::Ranges(bounds) = partitioning {
-            let mut made = recover(segments, layout, Form::default(), on_threads)?.partitions;
-            let (writer, view) = made.swap_remove(0);
+            let started = Instant::now();
+            let ended = find_ends(segments, layout, Form::default(), on_threads)?;
             let closing = Closing::new(segments, layout.partitions);
             closing.forget();
-            let first = Partition::new(writer, view, layout.is_named(0), closing);
+            let made = Partitions::begin(ended, layout, closing, started, on_threads);
+            let first = &made.all()?[0];
             let value = encode_bounds(bounds);
             let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
             first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
@@ -159,14 +156,14 @@ impl IndexLog {
         Ok(())
     }
 
-    fn partition(&self, key: &[u8]) -> &Arc<Partition> {
-        &self.partitions[self.partitioning.partition_of(key)]
+    fn partition(&self, key: &[u8]) -> Result<&Arc<Partition>> {
+        self.partitions.get(self.partitioning.partition_of(key))
     }
 
     /// Writes operations on any key space, the catalogue included.
     fn write_all(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        let mut parts = batch::lock(&self.partitions, &self.partitioning, ops)?;
-        batch::write(&mut parts, &self.batches, durability)
+        let mut parts = batch::lock(self.partitions.all()?, &self.partitioning, ops)?;
+        batch::write(&mut parts, self.partitions.numbers(), durability)
     }
 
     /// The only partition that an operation concerns, if it is so.
@@ -220,12 +217,11 @@ fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
 }
 
 /// The bounds of the partitions' ranges.
-fn read_bounds(partitions: &[Arc<Partition>]) -> Result<Vec<Vec<u8>>> {
-    let first = &partitions[0];
+fn read_bounds(first: &Partition, partitions: usize) -> Result<Vec<Vec<u8>>> {
     let found = first.view.read().live(INTERNAL, BOUNDS_KEY)?;
     let value = found.map(|entry| first.read_pair(entry)).transpose()?.map(|(_, value)| value);
     let bounds = value.and_then(|value| decode_bounds(&value)).filter(|bounds| {
-        bounds.len() + 1 == partitions.len()
+        bounds.len() + 1 == partitions
             && Partitioning::Ranges(bounds.clone()).check(PARTITIONS_MAX).is_ok()
     });
     bounds.ok_or_else(|| Error::Damaged {
@@ -241,7 +237,7 @@ impl Engine for IndexLog {
 
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
-        let first = &self.partitions[0];
+        let first = self.partitions.get(0)?;
         let find = || {
             let view = first.view.read();
             let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
@@ -250,6 +246,7 @@ impl Engine for IndexLog {
         if let Some(found) = find() {
             return Ok(found);
         }
+        let all = self.partitions.all()?;
         let mut writer = first.writer.lock();
         if let Some(found) = find() {
             return Ok(found);
@@ -260,14 +257,15 @@ impl Engine for IndexLog {
         first.write(&mut writer, &[op], Durability::Immediate)?;
         writer.next_space += 1;
         // The first one's last: who finds it there, finds it everywhere.
-        for partition in self.partitions.iter().rev() {
+        for partition in all.iter().rev() {
             partition.view.write().space_mut(id).name = name.into();
         }
         Ok(KeySpaceId(id))
     }
 
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        let view = self.partitions[0].view.read();
+        let Ok(first) = self.partitions.get(0) else { return Vec::new() };
+        let view = first.view.read();
         let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
         let mut all: Vec<_> =
             named.map(|(id, space)| (space.name.to_string(), KeySpaceId(*id))).collect();
@@ -276,33 +274,34 @@ impl Engine for IndexLog {
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
-        let name = Arc::clone(&self.partitions[0].view.read().user_space(space)?.name);
+        let all = self.partitions.all()?;
+        let name = Arc::clone(&all[0].view.read().user_space(space)?.name);
         let ops = [
             Op::DeleteRange { space, start: b"", end: None },
             Op::Delete { space: KeySpaceId(CATALOGUE), key: name.as_bytes() },
         ];
         // Under the writers' locks: nothing is written between the records and the name.
-        let mut parts = batch::lock(&self.partitions, &self.partitioning, &ops)?;
-        batch::write(&mut parts, &self.batches, Durability::Immediate)?;
-        for partition in &self.partitions {
+        let mut parts = batch::lock(all, &self.partitioning, &ops)?;
+        batch::write(&mut parts, self.partitions.numbers(), Durability::Immediate)?;
+        for partition in all {
             partition.view.write().spaces.remove(&space.0);
         }
         Ok(())
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.partition(key).get(space, key)
+        self.partition(key)?.get(space, key)
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
-        batch::views(&self.partitions, len).into_iter().sum()
+        batch::views(self.partitions.all()?, len).into_iter().sum()
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
         let total = self.len(space)?;
         let mut place = random.checked_rem(total).unwrap_or_default();
-        for partition in &self.partitions {
+        for partition in self.partitions.all()? {
             let view = partition.view.read();
             let index = &view.user_space(space)?.index;
             if place < index.len() {
@@ -327,7 +326,7 @@ impl Engine for IndexLog {
         let first = ops.first().and_then(|op| self.only_partition(op));
         match first {
             Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
-                let partition = &self.partitions[at];
+                let partition = self.partitions.get(at)?;
                 partition.write(&mut partition.writer.lock(), ops, durability)
             }
             None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
@@ -339,12 +338,14 @@ impl Engine for IndexLog {
         let begin = |partition: &Arc<Partition>, view: &View| {
             RangeScan::begin(partition, view, space, &range, direction)
         };
-        let scans: Result<Vec<_>> = batch::views(&self.partitions, begin).into_iter().collect();
+        let scans: Result<Vec<_>> =
+            batch::views(self.partitions.all()?, begin).into_iter().collect();
         Ok(join(scans?, &self.partitioning, direction))
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning, self.history)?))
+        let all = self.partitions.all()?;
+        Ok(Arc::new(StoreSnapshot::take(all, &self.partitioning, self.history)?))
     }
 
     fn change_log(&self) -> Option<u64> {
@@ -352,15 +353,20 @@ impl Engine for IndexLog {
     }
 
     fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
-        self.partitions[partition].change_positions()
+        self.partitions.get(partition)?.change_positions()
     }
 
     fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
-        self.partitions[partition].changes(partition, from)
+        self.partitions.get(partition)?.changes(partition, from)
     }
 
     fn sync(&self) -> Result<()> {
-        self.partitions.iter().try_for_each(|partition| partition.writer.lock().sync())
+        // Nothing was written to those that are not there yet.
+        self.partitions.ready().try_for_each(|partition| partition.writer.lock().sync())
+    }
+
+    fn wait_ready(&self) -> Result<()> {
+        self.partitions.all().map(drop)
     }
 
     fn partitioning(&self) -> Partitioning {
@@ -382,13 +388,13 @@ impl Engine for IndexLog {
         range: KeyRange,
         direction: Direction,
     ) -> Result<Scan> {
-        let partition = &self.partitions[partition];
+        let partition = self.partitions.get(partition)?;
         let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
         Ok(Box::new(scan))
     }
 
     fn sync_partition(&self, partition: usize) -> Result<()> {
-        self.partitions[partition].writer.lock().sync()
+        self.partitions.get(partition)?.writer.lock().sync()
     }
 
     fn stats(&self) -> Stats {
@@ -397,16 +403,18 @@ impl Engine for IndexLog {
             pool_bytes: self.pool.len(),
             pool_bytes_max: self.pool.len_max(),
             traffic: self.pool.traffic(),
-            recovery: self.recovery.clone(),
+            recovery: self.partitions.report(),
             ..Stats::default()
         };
-        self.partitions.iter().for_each(|partition| partition.add_stats(&mut stats));
+        self.partitions.ready().for_each(|partition| partition.add_stats(&mut stats));
         stats
     }
 
     fn partition_stats(&self, partition: usize) -> Stats {
         let mut stats = Stats { domain: self.pool.domain(), ..Stats::default() };
-        self.partitions[partition].add_stats(&mut stats);
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.add_stats(&mut stats);
+        }
         stats
     }
 
@@ -415,7 +423,7 @@ impl Engine for IndexLog {
     }
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        Ok(verify(&self.partitions, progress))
+        Ok(verify(self.partitions.all()?, progress))
     }
 }
 

@@ -12,12 +12,10 @@ use halite_engine::Result;
 use halite_index::SortedKey;
 use halite_pmem::Published;
 
-use crate::batch::Batch;
 use crate::collect::each_record;
 use crate::entry::Entry;
-use crate::log_end::Sealed;
 use crate::read::{Readable, View};
-use crate::record::{self, KEY_AT, Kind, Record};
+use crate::record::{self, KEY_AT, Kind};
 use crate::tombstones::{RangeTombstone, Stale};
 
 /// Bytes that keys have in common are looked for up to here: what is left out of one may have to be put
@@ -288,44 +286,14 @@ impl FoundAll {
         (records + self.ranges.len()) as u64
     }
 
-    /// Reads the blocks that are in use, all of them sealed.
-    pub(crate) fn read_sealed(&mut self, view: &View, blocks: u32) -> Result<Sealed> {
-        let mut sealed = Sealed::default();
-        for block in 0..blocks {
-            let mut run: Option<(u64, u64)> = None;
-            self.read_block(view, block, |record, batch| {
-                if let Some(batch) = batch {
-                    let found = (record.seq(), batch);
-                    let newer = sealed.batch.is_none_or(|(seq, _)| seq < found.0);
-                    sealed.batch = if newer { Some(found) } else { sealed.batch };
-                }
-                if !record.is_relocated() {
-                    run = Some((run.map_or(record.seq(), |(first, _)| first), record.seq()));
-                    // The fence that let the block be sealed was behind all of its batches.
-                    let last = record.seq() + u64::from(record.header.remaining.get());
-                    sealed.durable = sealed.durable.max(last);
-                }
-            })?;
-            sealed.runs.extend(run);
-        }
-        sealed.runs.sort_unstable();
-        Ok(sealed)
-    }
-
     /// Adds the records of a block, if it is one of records.
-    pub(crate) fn read_block(
-        &mut self,
-        view: &View,
-        block: u32,
-        mut visit: impl FnMut(&Record<'_>, Option<Batch>),
-    ) -> Result<()> {
+    pub(crate) fn read_block(&mut self, view: &View, block: u32) -> Result<()> {
         let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
             return Ok(());
         };
         // Nearly all records of a block are of one key space.
         let (mut number, mut space) = (None, FoundSpace::default());
         let read = each_record(published.bytes(), *seed, block, |at, record, footprint| {
-            visit(&record, Batch::of(&record));
             self.seq_max = self.seq_max.max(record.seq());
             let entry = Entry::new(block, at, footprint, record.has_overflow());
             let of_space = record.header.space.get();

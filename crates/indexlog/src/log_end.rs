@@ -18,6 +18,7 @@ use crate::BLOCK;
 use crate::batch::Batch;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::change_replay::FoundLog;
+use crate::collect::each_record;
 use crate::log::claim;
 use crate::read::{Readable, View};
 use crate::record::{self, BATCH_ALIGN, Record};
@@ -88,11 +89,6 @@ impl OpenBlock {
         self.seqs.map_or_else(|| first_near(self.number, near), |(first, _)| first)
     }
 
-    /// The newest batch on several partitions of which the block has a part.
-    pub(crate) fn newest_batch(&self) -> Option<Batch> {
-        self.records.iter().rev().find_map(|record| record.batch)
-    }
-
     /// Where the records end.
     fn end(&self) -> u64 {
         self.records.last().map_or(0, |last| last.end)
@@ -151,11 +147,89 @@ pub(crate) fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: O
 #[derive(Default)]
 pub(crate) struct Sealed {
     /// The runs of numbers in blocks of the log: first and last, ascending.
-    pub(crate) runs: Vec<(u64, u64)>,
+    runs: Vec<(u64, u64)>,
     /// The highest number that they prove durable.
-    pub(crate) durable: u64,
+    durable: u64,
     /// The newest batch on several partitions, with its record's number.
-    pub(crate) batch: Option<(u64, Batch)>,
+    batch: Option<(u64, Batch)>,
+}
+
+impl Sealed {
+    /// Reads of `blocks` blocks what tells where the log ends: of each that is sealed the first record, and
+    /// all of those that were opened after the oldest of the open ones, and of the last one before.
+    pub(crate) fn read_end(
+        view: &View,
+        blocks: u32,
+        open: &[OpenBlock],
+        near: u64,
+    ) -> Result<Self> {
+        let mut firsts = Vec::new();
+        for block in 0..blocks {
+            let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
+                continue;
+            };
+            let bytes = published.bytes();
+            if bytes.is_empty() {
+                continue;
+            }
+            let first = Record::read(bytes, frame::place(*seed, 0))
+                .map_err(|why| record::damage(bytes, block, 0, why))?;
+            // A block of the log has only records of the log, and another none.
+            if !first.is_relocated() {
+                firsts.push((first.seq(), block));
+            }
+        }
+        firsts.sort_unstable();
+        let mut sealed = Self::default();
+        while let Some((first, block)) = firsts.pop() {
+            sealed.read_block(view, block)?;
+            let near = sealed.near(open, near);
+            if open.iter().all(|open| first < open.first(near)) {
+                break;
+            }
+        }
+        sealed.runs.sort_unstable();
+        Ok(sealed)
+    }
+
+    fn read_block(&mut self, view: &View, block: u32) -> Result<()> {
+        let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
+            return Ok(());
+        };
+        let mut run: Option<(u64, u64)> = None;
+        each_record(published.bytes(), *seed, block, |_, record, _| {
+            let newest = self.batch.map_or(0, |(seq, _)| seq);
+            let batch = Batch::of(&record).filter(|_| record.seq() > newest);
+            self.batch = batch.map(|batch| (record.seq(), batch)).or(self.batch);
+            if !record.is_relocated() {
+                run = Some((run.map_or(record.seq(), |(first, _)| first), record.seq()));
+                // The fence that let the block be sealed was behind all of its batches.
+                let last = record.seq() + u64::from(record.header.remaining.get());
+                self.durable = self.durable.max(last);
+            }
+        })?;
+        self.runs.extend(run);
+        Ok(())
+    }
+
+    /// The highest number that open blocks and these prove durable.
+    fn durable(&self, open: &[OpenBlock]) -> u64 {
+        open.iter().map(|open| open.durable).fold(self.durable, u64::max)
+    }
+
+    /// The highest number that is known of, which is not far from that of any open block's first record.
+    fn near(&self, open: &[OpenBlock], near: u64) -> u64 {
+        let last = self.runs.iter().map(|(_, last)| *last);
+        let last = last.chain(open.iter().filter_map(|open| Some(open.seqs?.1)));
+        last.fold(near.max(self.durable(open)), u64::max)
+    }
+}
+
+/// The newest batch on several partitions of which sealed blocks have a part, with its record's number.
+pub(crate) fn sealed_batch(view: &View, blocks: u32) -> Result<Option<(u64, Batch)>> {
+    let mut sealed = Sealed::default();
+    (0..blocks).try_for_each(|block| sealed.read_block(view, block))?;
+    Ok(sealed.batch)
 }
 
 /// Where the log ends, and what lies behind.
@@ -165,7 +239,11 @@ pub(crate) struct Cut {
     pub(crate) records_cut: u64,
     /// The highest number that is proved durable.
     durable: u64,
+    /// The newest batch on several partitions in the sealed blocks that were read: what others have is
+    /// older.
     sealed_batch: Option<(u64, Batch)>,
+    /// Whether all sealed blocks were read for it.
+    knows_batch: bool,
     /// The number of the last sealed record.
     sealed_last: u64,
     /// The change log, if there is one.
@@ -175,13 +253,9 @@ pub(crate) struct Cut {
 impl Cut {
     /// Decides how many records of the open blocks to keep.
     pub(crate) fn find(writer: &Writer, sealed: Sealed, mut open: Vec<OpenBlock>) -> Result<Self> {
-        let Sealed { runs: sealed, durable, batch: sealed_batch } = sealed;
-        let durable = open.iter().map(|open| open.durable).fold(durable, u64::max);
-        let last = |runs: &mut dyn Iterator<Item = (u64, u64)>| runs.map(|(_, last)| last).max();
-        let near = durable
-            .max(writer.near)
-            .max(last(&mut sealed.iter().copied()).unwrap_or_default())
-            .max(last(&mut open.iter().filter_map(|open| open.seqs)).unwrap_or_default());
+        let near = sealed.near(&open, writer.near);
+        let durable = sealed.durable(&open);
+        let Sealed { runs: sealed, batch: sealed_batch, .. } = sealed;
         let mut records_cut = 0;
         // The number that must come next, if it is known; and whether something is missing.
         let (mut expected, mut broken) = (None, false);
@@ -230,8 +304,17 @@ impl Cut {
             damage.why = format!("{why}, though number {missing} of the log was durable");
             return Err(damage.into());
         }
-        let sealed_last = last(&mut sealed.iter().copied()).unwrap_or_default();
-        Ok(Self { blocks: open, records_cut, durable, sealed_batch, sealed_last, log: None })
+        let sealed_last = sealed.iter().map(|(_, last)| *last).max().unwrap_or_default();
+        let knows_batch = sealed_batch.is_some();
+        Ok(Self {
+            blocks: open,
+            records_cut,
+            durable,
+            sealed_batch,
+            knows_batch,
+            sealed_last,
+            log: None,
+        })
     }
 
     /// The number of the last record that is kept.
@@ -362,11 +445,15 @@ impl Cut {
 }
 
 /// Cuts off batches that lack a part in one of their partitions: the power was cut within the fence that
-/// all parts wait for.
+/// all parts wait for. `sealed_batch` reads all sealed blocks of a partition for the newest one: of those
+/// that were read it is nearly always known that the partition does not lack anything.
 ///
 /// # Errors
 /// [`Error::Damaged`] if such a batch was durable.
-pub(crate) fn cut_undecided(cuts: &mut [Cut]) -> Result<()> {
+pub(crate) fn cut_undecided(
+    cuts: &mut [Cut],
+    sealed_batch: impl Fn(usize) -> Result<Option<(u64, Batch)>>,
+) -> Result<()> {
     loop {
         let newest: Vec<_> = cuts.iter().map(Cut::batch).collect();
         let lacks = |batch: Batch| {
@@ -382,6 +469,11 @@ pub(crate) fn cut_undecided(cuts: &mut [Cut]) -> Result<()> {
         });
         let Some((at, batch, is_last, lacking)) = undecided else { return Ok(()) };
         let at: usize = at;
+        if let Some(cut) = cuts.get_mut(lacking).filter(|cut| !cut.knows_batch) {
+            cut.sealed_batch = sealed_batch(lacking)?;
+            cut.knows_batch = true;
+            continue;
+        }
         if !is_last || !cuts[at].drop_last_batch() {
             return Err(Error::Damaged {
                 what: format!("log of partition {lacking}"),

@@ -1,17 +1,20 @@
 //! Opening a store: from what a crash left to a writer and a view for each partition.
 //!
-//! 1. Read the map. Take every block that holds records and check every record in it. In a sealed
-//!    block each must be whole; in an open one the records end where they end.
+//! 1. Read the map, and take every block that holds records. Check the records of the open ones, which
+//!    end where they end, and of the sealed ones those that tell where the log ends.
 //! 2. Find the log's end (`log_end`), and decide which batches on several partitions are whole.
 //! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
 //!    so in all partitions, it is sealed. A crash here is met again by the same rules.
-//! 4. Sort what was found by key, and build the index, the tombstones and the accounts from it.
+//! 4. Check every record of every block; sort what was found by key (`found`), and build the index, the
+//!    tombstones and the accounts from it.
 //! 5. Take the blocks of large values, and replay what a change log has beyond the last record
 //!    (`change_replay`).
 //!
-//! All partitions take each step at the same time, on threads of their own.
+//! All partitions take the first three steps at the same time, on threads of their own; then the store is
+//! open, and each is there when it is through the others (`on_demand`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use halite_alloc::Segments;
 use halite_engine::{Error, Recovery, Result};
@@ -19,7 +22,6 @@ use halite_index::PartialKeyTree;
 use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::batch::Batch;
 use crate::block_map::{BlockMap, Life, State};
 use crate::blocks::Use;
 use crate::change_replay::FoundLog;
@@ -29,13 +31,13 @@ use crate::found::{Found, FoundAll, Keys};
 use crate::index::Form;
 use crate::layout::Layout;
 use crate::log::claim;
-use crate::log_end::{Cut, Kept, OpenBlock, cut_undecided, take, take_sealed_blocks};
+use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take, take_sealed_blocks};
 use crate::parallel::each;
 use crate::partition::in_partition;
 use crate::read::{Space, View, piece_damage};
 use crate::record::Record;
 use crate::tombstones::{PARTIAL_LEN, Tombstones};
-use crate::write::{CATALOGUE, INTERNAL, Writer};
+use crate::write::{INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
 
 /// What seeds the sums of a partition: its own, so that a segment that was another's before has
@@ -57,24 +59,23 @@ pub(crate) fn open_map(
     BlockMap::open(segments, segments.device(device), salt_of(segments, device))
 }
 
-/// All partitions of a store, opened.
-pub(crate) struct Recovered {
-    pub(crate) partitions: Vec<(Writer, View)>,
+/// The partitions of a store, whose logs' ends are found and durable.
+pub(crate) struct Ended {
+    pub(crate) unbuilt: Vec<Unbuilt>,
+    /// What is known by now.
     pub(crate) report: Recovery,
-    /// The highest number of a batch on several partitions.
-    pub(crate) batch: u64,
 }
 
-/// Opens the partitions of the store in `segments`.
+/// Finds the ends of all logs of the store in `segments`, and makes them durable.
 ///
 /// # Errors
 /// [`Error::Damaged`]; what the pool reports.
-pub(crate) fn recover(
+pub(crate) fn find_ends(
     segments: &Arc<Segments>,
     layout: Layout,
     form: Form,
     on_threads: bool,
-) -> Result<Recovered> {
+) -> Result<Ended> {
     let numbers: Vec<_> = (0..layout.partitions).collect();
     let found = each(numbers, on_threads, |_, number| {
         let found = Recovering::find(segments, layout, number, form);
@@ -92,10 +93,12 @@ pub(crate) fn recover(
         }
         reopened(segments)?;
     }
-    let batches = recovering.iter().filter_map(|partition| partition.batch);
-    let batch = batches.map(|batch| batch.number).max().unwrap_or_default();
     if !planted!(BatchKeptInParts) {
-        cut_undecided(&mut cuts)?;
+        cut_undecided(&mut cuts, |number| {
+            let Recovering { writer, view, .. } = &recovering[number];
+            let batch = sealed_batch(view, writer.blocks.len());
+            batch.map_err(|error| in_partition(layout.is_named(number), error))
+        })?;
     }
     report.clean = cuts.iter().all(|cut| cut.blocks.is_empty());
     report.records_cut = cuts.iter().map(|cut| cut.records_cut).sum();
@@ -105,45 +108,25 @@ pub(crate) fn recover(
         cut.drop_and_flush(&mut partition.writer)
     })?;
     let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
-    let built = each(kept, on_threads, |number, (partition, kept)| {
-        let built = partition.build(kept);
-        built.map_err(|error| in_partition(layout.is_named(number), error))
+    let unbuilt = each(kept, on_threads, |number, (partition, mut kept)| {
+        let Recovering { mut writer, mut view, .. } = partition;
+        let log = kept.log.take();
+        kept.seal(&mut writer, &mut view)?;
+        Ok(Unbuilt { number, writer, view, log })
     })?;
-
-    report.records_read = built.iter().map(|partition| partition.records_read).sum();
-    let replayed = each(built, on_threads, |number, partition| {
-        let replayed = partition.replay(layout.changes);
-        replayed.map_err(|error| in_partition(layout.is_named(number), error))
-    })?;
-    let mut partitions = Vec::new();
-    for (writer, view, replayed) in replayed {
-        report.records_replayed += replayed;
-        partitions.push((writer, view));
-    }
-    name_spaces(&mut partitions)?;
-    let taken = each(partitions.iter_mut().collect(), on_threads, |_, (writer, _)| {
-        if layout.partitions > 1 {
-            writer.share_pool()?;
-        }
-        writer.release_empty_segments()
-    })?;
-    report.segments_reclaimed = taken.into_iter().sum();
-    Ok(Recovered { partitions, report, batch })
+    Ok(Ended { unbuilt, report })
 }
 
 /// A partition on its way.
 struct Recovering {
     writer: Writer,
     view: View,
-    found: FoundAll,
     /// The digest of the map as it was found.
     digest: u64,
-    /// The newest batch on several partitions of which there is anything.
-    batch: Option<Batch>,
 }
 
 impl Recovering {
-    /// Reads everything, and finds the log's end.
+    /// Finds the log's end.
     fn find(
         segments: &Arc<Segments>,
         layout: Layout,
@@ -164,59 +147,62 @@ impl Recovering {
         let mut view = View::new(form);
         let lives = read_map(&mut writer, segments)?;
         let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
-        let mut found = FoundAll::default();
-        let sealed = found.read_sealed(&view, writer.blocks.len())?;
-        let in_open = open.iter().filter_map(OpenBlock::newest_batch);
-        let in_sealed = sealed.batch.map(|(_, batch)| batch);
-        let batch = in_open.chain(in_sealed).max_by_key(|batch| batch.number);
+        let sealed = Sealed::read_end(&view, writer.blocks.len(), &open, writer.near)?;
         let mut cut = Cut::find(&writer, sealed, open)?;
-        let mut in_log = None;
         if layout.changes.is_some() {
             let device = segments.device(change_device(generation, number));
             let log = FoundLog::read(device, writer.salt, writer.map.durable()?, cut.last_batch())?;
-            in_log = log.newest_note(0).and_then(|(batch, _)| batch);
             cut.compare(log, number)?;
         }
-        let batch = batch.into_iter().chain(in_log).max_by_key(|batch| batch.number);
-        Ok((Self { writer, view, found, digest, batch }, cut))
+        Ok((Self { writer, view, digest }, cut))
+    }
+}
+
+/// A partition whose log's end is durable, and whose blocks are all sealed and unread.
+pub(crate) struct Unbuilt {
+    number: usize,
+    writer: Writer,
+    view: View,
+    log: Option<FoundLog>,
+}
+
+/// A partition whose index is built.
+pub(crate) struct Built {
+    pub(crate) writer: Writer,
+    pub(crate) view: View,
+    pub(crate) records_read: u64,
+    pub(crate) records_replayed: u64,
+}
+
+impl Unbuilt {
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
-    /// Builds the index, the tombstones and the accounts.
-    fn build(self, mut kept: Kept) -> Result<Built> {
-        let Self { mut writer, mut view, mut found, .. } = self;
-        let log = kept.log.take();
-        for block in kept.seal(&mut writer, &mut view)? {
-            found.read_block(&view, block, |_, _| {})?;
+    /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
+    /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
+    /// between two blocks if it is to `stop`.
+    pub(crate) fn build(self, retain: Option<u64>, stop: &AtomicBool) -> Result<Built> {
+        let Self { mut writer, mut view, log, .. } = self;
+        let mut found = FoundAll::default();
+        for block in 0..writer.blocks.len() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
+            }
+            found.read_block(&view, block)?;
         }
         let records_read = found.len();
         writer.next_seq = found.seq_max + 1;
         writer.durable_seq = found.seq_max;
         build(found, &mut writer, &mut view)?;
-        Ok(Built { writer, view, log, records_read })
-    }
-}
-
-/// A partition whose index is built.
-struct Built {
-    writer: Writer,
-    view: View,
-    log: Option<FoundLog>,
-    records_read: u64,
-}
-
-impl Built {
-    /// Takes the values of the records, and replays what the change log has beyond these. Returns how
-    /// many operations.
-    fn replay(self, retain: Option<u64>) -> Result<(Writer, View, u64)> {
-        let Self { mut writer, mut view, log, .. } = self;
         take_values(&mut writer, &mut view)?;
-        let mut replayed = 0;
+        let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
-            replayed = log.replay(&mut writer, &mut view)?;
+            records_replayed = log.replay(&mut writer, &mut view)?;
             let opening = writer.pool.random()? as u32;
             writer.changes = Some(log.into_writer(writer.next_seq, retain, opening)?);
         }
-        Ok((writer, view, replayed))
+        Ok(Built { writer, view, records_read, records_replayed })
     }
 }
 
@@ -337,52 +323,6 @@ fn newest(
         }
     }
     current
-}
-
-/// Gives the key spaces of all partitions the names that the first one's catalogue has for them.
-fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
-    let mut named = Vec::new();
-    for (number, (writer, view)) in partitions.iter_mut().enumerate() {
-        if number == 0 {
-            view.space_mut(CATALOGUE);
-            named = read_catalogue(view, writer.salt)?;
-        }
-        for (id, name) in &named {
-            view.space_mut(*id).name = Arc::clone(name);
-            writer.next_space = writer.next_space.max(id.saturating_add(1));
-        }
-        let is_internal = |id: u32| id == CATALOGUE || id == INTERNAL;
-        let unnamed = |(id, space): (&u32, &Space)| {
-            (!is_internal(*id) && space.name.is_empty() && !space.index.is_empty()).then_some(*id)
-        };
-        if let Some(id) = view.spaces.iter().find_map(unnamed) {
-            return Err(Error::Damaged {
-                what: format!("key space {id}"),
-                why: "it has records and no name".into(),
-            });
-        }
-        view.spaces.retain(|id, space| is_internal(*id) || !space.name.is_empty());
-    }
-    Ok(())
-}
-
-/// The key spaces in the catalogue, with their names.
-pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
-    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
-    let mut named = Vec::new();
-    for entry in catalogue.index.iter().map(Entry::from_bits) {
-        let (name, value) = view.pin(entry)?.pair(salt)?;
-        let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
-        let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
-        let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
-            return Err(Error::Damaged {
-                what: "the catalogue of key spaces".into(),
-                why: "an entry is not a name and a number".into(),
-            });
-        };
-        named.push((id, name.into()));
-    }
-    Ok(named)
 }
 
 /// Takes the blocks of large values that live records refer to.

@@ -15,9 +15,9 @@ use halite_engine::{
 };
 
 use crate::batch;
+use crate::catalogue::read_catalogue;
 use crate::partition::Partition;
 use crate::read::Space;
-use crate::recovery::read_catalogue;
 use crate::scan::{Moment, RangeScan, join};
 
 /// A snapshot of a store.

@@ -139,3 +139,77 @@ proptest! {
         }
     }
 }
+
+/// A store with four partitions, and keys in each; and how it is opened on demand.
+fn filled(folder: &Path) -> (EngineOptions, KeySpaceId) {
+    let partitioning = Some(Partitioning::Hash(4));
+    let options = EngineOptions { partitioning, on_demand: true, ..options(folder) };
+    let store = IndexLog::open(&options).unwrap();
+    let space = store.key_space("space").unwrap();
+    for number in 0..4_000 {
+        let key = name(number);
+        let op = Op::Put { space, key: key.as_bytes(), value: &[7; 500] };
+        store.write(&[op], Durability::Deferred).unwrap();
+    }
+    (options, space)
+}
+
+fn name(number: u32) -> String {
+    format!("key {number:05}")
+}
+
+#[test]
+fn a_partition_is_there_when_it_is_accessed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, space) = filled(folder.path());
+    for number in (0..4_000).step_by(97) {
+        let store = IndexLog::open(&options).unwrap();
+        assert_eq!(store.get(space, name(number).as_bytes()).unwrap().unwrap()[..], [7; 500]);
+        if number % 2 == 0 {
+            // Closed while the others are on their way.
+            continue;
+        }
+        put(&store, space, &name(number + 10_000));
+        assert!(store.get(space, name(number + 10_000).as_bytes()).unwrap().is_some());
+    }
+    let store = IndexLog::open(&options).unwrap();
+    store.wait_ready().unwrap();
+    let stats = store.stats();
+    assert_eq!(stats.recovery.partitions_ready, 4);
+    assert_eq!(
+        stats.records,
+        4_000 + (0..4_000).step_by(97).filter(|at| at % 2 == 1).count() as u64
+    );
+}
+
+#[test]
+fn a_damaged_partition_leaves_the_others_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, space) = filled(folder.path());
+    let lost = name(1_234);
+    let mut pool = std::fs::read(&options.pool).unwrap();
+    let at = pool.windows(lost.len()).position(|bytes| bytes == lost.as_bytes()).unwrap();
+    pool[at + lost.len() + 100] ^= 1;
+    std::fs::write(&options.pool, &pool).unwrap();
+    let store = IndexLog::open(&options).unwrap();
+    let damaged = store.partition_of(lost.as_bytes());
+    for round in 0..2 {
+        for number in 0..4_000 {
+            let key = name(number);
+            let found = store.get(space, key.as_bytes());
+            if store.partition_of(key.as_bytes()) == damaged {
+                let damage = found.unwrap_err().damage().unwrap();
+                assert!(damage.what.contains("key 01234"), "{round}: {damage:?}");
+                assert!(damage.what.contains(&format!("partition {damaged}")), "{damage:?}");
+            } else {
+                assert!(found.unwrap().is_some());
+            }
+        }
+    }
+    assert!(store.wait_ready().unwrap_err().damage().is_some());
+    assert!(store.len(space).unwrap_err().damage().is_some());
+    assert_eq!(store.stats().recovery.partitions_ready, 3);
+    drop(store);
+    let refused = IndexLog::open(&EngineOptions { on_demand: false, ..options });
+    assert!(refused.is_err_and(|error| error.damage().is_some()));
+}

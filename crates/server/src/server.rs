@@ -60,8 +60,8 @@ pub struct Handle {
 }
 
 impl Server {
-    /// Listens on the addresses of `config`, and reads what the databases need in memory. Clients
-    /// that connect wait until [`Server::run`].
+    /// Listens on the addresses of `config`. Clients that connect wait until [`Server::run`], where each
+    /// thread begins when its partitions are recovered and it has read the deadlines of their keys.
     ///
     /// # Errors
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],

@@ -290,6 +290,11 @@ impl Service {
         }
     }
 
+    /// Reads what belongs to the keys of this thread. Waits until its partitions are recovered.
+    pub(crate) fn load(&mut self) -> halite::Result<()> {
+        self.store.load()
+    }
+
     /// Makes all changes durable.
     pub(crate) fn sync(&mut self) -> halite::Result<()> {
         let began = Instant::now();

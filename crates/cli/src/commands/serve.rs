@@ -161,7 +161,7 @@ impl Serve {
 
     fn open(&self) -> Result<Database> {
         self.check_promises()?;
-        let builder = Database::builder().engine(&self.engine).index(self.index);
+        let builder = Database::builder().engine(&self.engine).index(self.index).on_demand(true);
         let builder = with_change_log(builder, self.change_log);
         let builder = match self.max_size.or(self.in_memory) {
             Some(bytes) => builder.max_size(bytes),
@@ -272,7 +272,15 @@ impl Serve {
             size::human(stats.pool_bytes_max),
             self.threads.map_or(db.partitions(), |threads| db.partitions().min(threads as usize)),
             db.partitions(),
-            recovery(&stats),
+            match stats.recovery.partitions_ready {
+                ready if ready < db.partitions() => {
+                    format!(
+                        "{ready} of {} partitions so far; requests for others wait",
+                        db.partitions()
+                    )
+                }
+                _ => recovery(&stats),
+            },
         )
     }
 }

@@ -134,6 +134,7 @@ impl EventLoop {
 
     /// Serves clients until somebody stops the server.
     pub(crate) fn run(mut self) -> Result<(), Error> {
+        self.service.load()?;
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.stop.load(Ordering::Acquire) {
             self.wait(&mut events, self.timeout())?;

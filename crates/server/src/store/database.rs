@@ -19,9 +19,13 @@ impl Database {
         Ok(Self { values, expires })
     }
 
-    /// Reads all deadlines, in milliseconds since 1970.
-    pub(super) fn read_deadlines(&self, mut note: impl FnMut(&[u8], u64)) -> Result<()> {
-        for pair in self.expires.iter()? {
+    /// Reads all deadlines of the keys of a partition, in milliseconds since 1970.
+    pub(super) fn read_deadlines(
+        &self,
+        partition: usize,
+        mut note: impl FnMut(&[u8], u64),
+    ) -> Result<()> {
+        for pair in self.expires.range_of_partition::<&[u8]>(partition, ..)? {
             let (key, record) = pair?;
             let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| halite::Error::Damaged {
                 what: format!(

@@ -74,7 +74,7 @@ struct Spot {
 }
 
 impl Store {
-    /// Opens `count` databases, and reads the deadlines of their keys. All parts are here.
+    /// Opens `count` databases. All parts are here, [yet to be loaded](Self::load).
     pub(crate) fn open(db: halite::Database, count: usize) -> Result<Self> {
         let settings = db.key_space("server")?;
         let order = match settings.get(order::KEY)? {
@@ -83,7 +83,7 @@ impl Store {
         };
         let databases = (0..order.len()).map(|number| Database::open(&db, number));
         let databases: Vec<_> = databases.collect::<Result<_>>()?;
-        let parts = Part::open_all(&db, &databases, &order)?;
+        let parts = Part::open_all(&db, &databases, &order);
         Ok(Self {
             batch: db.batch(),
             db,
@@ -95,6 +95,12 @@ impl Store {
             changes: 0,
             expired: 0,
         })
+    }
+
+    /// Reads the deadlines of the keys whose parts are here. Waits for partitions that are still recovered.
+    pub(crate) fn load(&mut self) -> Result<()> {
+        let mut parts = self.parts.iter_mut().flatten();
+        parts.try_for_each(|part| part.read_deadlines(&self.databases))
     }
 
     /// A store on the same databases, for another thread. No part is there.

@@ -25,15 +25,15 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The parts of all partitions, with the deadlines of their keys.
+    /// The parts of all partitions, without the deadlines of their keys.
     pub(super) fn open_all(
         db: &halite::Database,
         databases: &[Database],
         order: &[usize],
-    ) -> Result<Vec<Option<Self>>> {
+    ) -> Vec<Option<Self>> {
         let mut random = Random::new();
-        let mut parts: Vec<_> = (0..db.partitions())
-            .map(|number| Self {
+        let parts = (0..db.partitions()).map(|number| {
+            Some(Self {
                 number,
                 order: order.to_vec(),
                 deadlines: databases.iter().map(|_| Deadlines::default()).collect(),
@@ -41,13 +41,18 @@ impl Part {
                 cursors: Cursors::new(&mut random),
                 unsynced: false,
             })
-            .collect();
-        for (place, database) in databases.iter().enumerate() {
-            database.read_deadlines(|key, deadline| {
-                parts[db.partition_of(key)].deadlines[place].set(key, Some(deadline));
+        });
+        parts.collect()
+    }
+
+    /// Reads the deadlines of its keys. Waits until the partition is recovered.
+    pub(super) fn read_deadlines(&mut self, databases: &[Database]) -> Result<()> {
+        for (deadlines, database) in self.deadlines.iter_mut().zip(databases) {
+            database.read_deadlines(self.number, |key, deadline| {
+                deadlines.set(key, Some(deadline));
             })?;
         }
-        Ok(parts.into_iter().map(Some).collect())
+        Ok(())
     }
 
     /// The number of the partition.
