@@ -44,7 +44,7 @@
 //! | batch on several partitions | 1 | the same, and one of 64 bytes a partition |
 //! | a block that fills up | 0 more | 2 map words |
 //! | opening, closing | besides the above, 2 each | both copies of the superblock |
-//! | collection of a block | 1 for 4 KiB of it, and 3 | its live records, 3 map words |
+//! | collection of a block | 1 for 4 KiB of it, and 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
 mod append;
