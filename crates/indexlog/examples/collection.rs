@@ -218,7 +218,7 @@ impl Keys {
         match &self.zipfian {
             // The likely ones are all over the records.
             Some(zipfian) => mix(zipfian.item(random)) % records,
-            None => (u128::from(random) * u128::from(records) >> 64) as u64,
+            None => ((u128::from(random) * u128::from(records)) >> 64) as u64,
         }
     }
 }

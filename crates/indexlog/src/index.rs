@@ -4,7 +4,7 @@
 //! over all of its entries: the keys in a range are read from their records.
 
 use halite_engine::{IndexKind, KeyRange, Result};
-use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen};
+use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen, SortedKey};
 
 use crate::read::ReadableBlocks;
 
@@ -47,14 +47,23 @@ impl Form {
         }
     }
 
+    /// Whether an index is built from whole keys.
+    pub(crate) fn reads_keys(self) -> bool {
+        matches!(self, Self::Hash(_))
+    }
+
     /// An index of entries in the ascending order of their keys, without duplicates.
-    pub(crate) fn build(self, sorted: Vec<(&[u8], u64)>, keys: &ReadableBlocks) -> Result<Index> {
+    pub(crate) fn build<K: SortedKey>(
+        self,
+        sorted: impl Iterator<Item = (K, u64)>,
+        keys: &ReadableBlocks,
+    ) -> Result<Index> {
         Ok(match self {
             Self::Ordered(partial) => Index::Ordered(PartialKeyTree::from_sorted(partial, sorted)),
             Self::Hash(seed) => {
                 let mut table = HashIndex::new(seed);
                 for (key, entry) in sorted {
-                    table.insert(key, entry, keys)?;
+                    table.insert(key.whole(), entry, keys)?;
                 }
                 Index::Hash(table)
             }

@@ -60,6 +60,7 @@ mod closing;
 mod collect;
 mod engine;
 mod entry;
+mod found;
 mod index;
 mod layout;
 mod limbo;

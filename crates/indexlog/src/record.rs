@@ -60,6 +60,9 @@ pub(crate) struct Header {
     pub(crate) remaining: U32,
 }
 
+/// Where the key of a record begins, in bytes.
+pub(crate) const KEY_AT: u64 = FIXED as u64;
+
 /// Where the kind of a record is.
 const KIND_AT: usize = frame::HEADER_LEN + size_of::<U64>();
 
@@ -358,6 +361,13 @@ impl<'a> Record<'a> {
             lag => self.seq().saturating_sub(1 + u64::from(lag)),
         }
     }
+}
+
+/// The key of the record at the start of `bytes`, which was checked before.
+#[inline]
+pub(crate) fn key_of(bytes: &[u8]) -> Option<&[u8]> {
+    let (header, rest) = Header::ref_from_prefix(bytes.get(frame::HEADER_LEN..)?).ok()?;
+    rest.get(..header.key_len.get() as usize)
 }
 
 /// Names a damaged record, whose bytes are the first of `bytes`, with its key if that can still be

@@ -142,6 +142,11 @@ impl Tombstones {
         ranges.push(tombstone);
     }
 
+    /// Whether ranges of a key space were deleted.
+    pub(crate) fn has_ranges(&self, space: u32) -> bool {
+        self.ranges.contains_key(&space)
+    }
+
     /// All range tombstones.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = &RangeTombstone> {
         self.ranges.values().flatten()

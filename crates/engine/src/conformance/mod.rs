@@ -246,6 +246,7 @@ macro_rules! conformance {
             reopening::a_dropped_key_space_stays_dropped,
             reopening::parallel_writes_survive_reopening,
             reopening::a_clean_close_is_seen_as_one,
+            partitions::a_sync_of_a_partition_makes_its_writes_durable,
             full::a_full_store_keeps_everything_when_it_is_opened_again,
         }
     };
@@ -258,7 +259,6 @@ macro_rules! conformance {
             full::a_full_store_reads_and_deletes_and_then_writes_again,
             statistics::statistics_add_up,
             statistics::a_sync_leaves_no_write_behind,
-            partitions::a_sync_of_a_partition_makes_its_writes_durable,
         }
     };
     ($factory:expr) => {

@@ -18,11 +18,11 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use super::PartialLen;
-use crate::FullKeys;
 use crate::keys::common_prefix;
 use crate::node_ref::{NodeRef, Pooled};
 use crate::prefetch;
 use crate::slabs::Slabs;
+use crate::{FullKeys, SortedKey};
 
 /// Bytes of a leaf with its count.
 const LEAF_LEN: usize = 1024;
@@ -289,7 +289,7 @@ impl Leaf {
     }
 
     /// A leaf with these entries, whose keys ascend, between fences that have `base` bytes in common.
-    pub(crate) fn build<K: AsRef<[u8]>>(
+    pub(crate) fn build<K: SortedKey>(
         partial: PartialLen,
         entries: &[(K, u64)],
         base: usize,
@@ -297,11 +297,12 @@ impl Leaf {
         let Some(((first, _), (last, _))) = entries.first().zip(entries.last()) else {
             return Self::new(partial, &[], 0);
         };
-        let (first, last) = (first.as_ref(), last.as_ref());
+        let (first, last) = (first.start(), last.start());
         let with_prefix = |len: usize| {
             let mut leaf = Self::new(partial, &first[..len], base);
             for (at, (key, entry)) in entries.iter().enumerate() {
-                let head = leaf.head_of(key.as_ref());
+                let is_known = key.start().len() >= len + partial.bytes();
+                let head = leaf.head_of(if is_known { key.start() } else { key.whole() });
                 leaf.insert_head(at, head, *entry);
             }
             leaf
