@@ -68,6 +68,8 @@ pub(crate) struct Blocks {
     /// The free blocks of each segment, a bit each.
     free: Vec<u16>,
     free_count: u32,
+    /// Where the search for a free block begins.
+    next: u32,
     queue: Vec<u32>,
     /// (bytes to reclaim, block); out of date where the block has another number by now.
     heap: BinaryHeap<(u64, Reverse<u32>)>,
@@ -83,6 +85,7 @@ impl Blocks {
             blocks: Vec::new(),
             free: Vec::new(),
             free_count: 0,
+            next: 0,
             queue: Vec::new(),
             heap: BinaryHeap::new(),
             live: 0,
@@ -154,16 +157,31 @@ impl Blocks {
         self.blocks[block as usize].incarnation
     }
 
-    /// Takes a free block for records and begins a life of it. Segments that are in use already are
-    /// preferred, so that whole ones stay for large values.
+    /// Takes a free block for records and begins a life of it: the next one behind the last that was taken,
+    /// so that none wears more than the others. Segments that are in use already are preferred, so that
+    /// whole ones stay for large values.
     pub(crate) fn take(&mut self) -> Option<u32> {
-        let partly = self.free.iter().position(|&free| free != 0 && free != ALL_FREE);
-        let segment = partly.or_else(|| self.free.iter().position(|&free| free != 0))?;
-        let block = segment as u32 * BLOCKS_PER_SEGMENT + self.free[segment].trailing_zeros();
+        let partly = self.next_free(|free| free != ALL_FREE);
+        let block = partly.or_else(|| self.next_free(|_| true))?;
         self.take_found(block);
+        self.next = block + 1;
         let meta = &mut self.blocks[block as usize];
         meta.incarnation = meta.incarnation.wrapping_add(self.step) % INCARNATIONS;
         Some(block)
+    }
+
+    /// The first free block from the next one on, and round again, in a segment whose free blocks `may`
+    /// be taken.
+    fn next_free(&self, may: impl Fn(u16) -> bool) -> Option<u32> {
+        let segments = self.free.len() as u32;
+        let (first, behind) = (self.next / BLOCKS_PER_SEGMENT, self.next % BLOCKS_PER_SEGMENT);
+        (first..=first + segments).find_map(|turn| {
+            let segment = turn % segments;
+            let free = self.free[segment as usize];
+            let from = if turn == first { free >> behind << behind } else { free };
+            let is_there = from != 0 && may(free);
+            is_there.then(|| segment * BLOCKS_PER_SEGMENT + from.trailing_zeros())
+        })
     }
 
     /// Takes a block in which records were found; its life goes on.
@@ -343,6 +361,21 @@ mod tests {
     }
 
     #[test]
+    fn free_blocks_take_turns() {
+        let mut blocks = two_segments();
+        assert!((0..32).all(|_| blocks.take().is_some()));
+        let free = [3, 7, 18];
+        free.into_iter().for_each(|block| blocks.free(block));
+        let mut lives = [0; 3];
+        for _ in 0..30 {
+            let taken = blocks.take().unwrap();
+            lives[free.iter().position(|block| *block == taken).unwrap()] += 1;
+            blocks.free(taken);
+        }
+        assert_eq!(lives, [10; 3]);
+    }
+
+    #[test]
     fn the_victim_has_the_most_to_reclaim() {
         let mut blocks = two_segments();
         let [a, b] = [blocks.take().unwrap(), blocks.take().unwrap()];
@@ -360,7 +393,7 @@ mod tests {
         blocks.condemn(b);
         blocks.free(b);
         assert_eq!((blocks.victim(), blocks.reclaimable()), (Some((a, 250)), 250));
-        assert_eq!(blocks.take(), Some(b));
+        while blocks.take() != Some(b) {}
         assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2) % INCARNATIONS);
     }
 }

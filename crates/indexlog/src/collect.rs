@@ -14,7 +14,7 @@
 //! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
 //! the first. Neither a live record's key is compared nor another record read: the entry that leads here is
 //! the one. A dead record's count is with its key's newest record, which is asked for ahead. The copies of
-//! a step are streamed and have one fence; the victim has one for the collector's word and one for its own.
+//! a step are streamed and have one fence; the victim has one for the collector's word, and one for its own.
 //!
 //! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
 //! and the victim (each record is there twice, with one sequence number, and one of them counts as
@@ -155,9 +155,15 @@ impl Writer {
             self.collection = Some(collection);
             return Ok(());
         }
-        self.cover_collector_block();
-        // What a write made obsolete is needed until that write is durable.
-        self.sync_records()?;
+        // With the word, what made records of the victim obsolete becomes durable: they are needed until then.
+        planted!(
+            VictimFreedBeforeCovered,
+            self.sync_records().map(|()| self.cover_collector_block())?,
+            {
+                self.cover_collector_block();
+                self.sync_records()?;
+            }
+        );
         if self.changes.is_some() {
             // The newest record may be dead, and go: what is in the change log must not be replayed then.
             self.map.set_durable(self.durable_seq);

@@ -15,8 +15,9 @@
 //!   └────────────────────────┘        free / open / sealed, how much is used, how often reused
 //! ```
 //!
-//! **A put** walks `engine` → `partition` → `write`: it encodes a record (`record`) behind the log's tail, streams
-//! it to the pool, waits for **one fence**, and points the index to it. An update is a newer record,
+//! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind
+//! the log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it
+//! (`apply`). An update is a newer record,
 //! a delete a tombstone (`tombstones`), a batch a run of records of which the last says that it is
 //! the last. Values over 32 KiB go to blocks of their own first (`overflow`). A batch on several
 //! partitions is made atomic by one fence for all of them (`batch`).
@@ -31,8 +32,9 @@
 //! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then
 //! written through the cache only, and what a crash takes of them is replayed (`change_replay`).
 //!
-//! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block that
-//! has the fewest, which is free once no scan can see it.
+//! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block
+//! that has the fewest, in steps that writes pay for by what they append; the block is free once no scan
+//! can see it (`limbo`).
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
@@ -42,7 +44,7 @@
 //! | batch on several partitions | 1 | the same, and one of 64 bytes a partition |
 //! | a block that fills up | 0 more | 2 map words |
 //! | opening, closing | besides the above, 2 each | both copies of the superblock |
-//! | collection of a block | 2 | its live records, 2 map words |
+//! | collection of a block | 1 for 4 KiB of it, and 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
 mod append;

@@ -1,0 +1,207 @@
+//! Space: what a store with a limit takes, refuses and moves.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use halite_engine::{
+    Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
+};
+use halite_indexlog::IndexLog;
+
+const POOL: u64 = 32 << 20;
+
+/// More than a step of the collector and the copy of one record; far less than a block.
+const MOVED_MAX: u64 = 24 << 10;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+fn open(folder: &Path, partitions: usize) -> IndexLog {
+    let mut options = EngineOptions::new(folder.join("pool"));
+    options.pool_options.size_max = POOL;
+    options.partitioning = Some(Partitioning::Hash(partitions));
+    IndexLog::open(&options).unwrap()
+}
+
+/// A store and what it must hold: the length and the first byte of each value.
+struct Test {
+    engine: IndexLog,
+    space: KeySpaceId,
+    model: BTreeMap<u64, (usize, u8)>,
+    random: Random,
+}
+
+impl Test {
+    fn new(folder: &Path, partitions: usize, seed: u64) -> Self {
+        let engine = open(folder, partitions);
+        let space = engine.key_space("space").unwrap();
+        Self { engine, space, model: BTreeMap::new(), random: Random(seed) }
+    }
+
+    fn reopen(mut self, folder: &Path, partitions: usize) -> Self {
+        drop(self.engine);
+        self.engine = open(folder, partitions);
+        self
+    }
+
+    fn put(&mut self, key: u64, len: usize) -> Result<(), Error> {
+        let first = self.random.next() as u8;
+        let durability =
+            if self.random.below(4) == 0 { Durability::Immediate } else { Durability::Deferred };
+        let (key_bytes, value) = (key.to_be_bytes(), vec![first; len]);
+        let put = Op::Put { space: self.space, key: &key_bytes, value: &value };
+        self.engine.write(&[put], durability)?;
+        self.model.insert(key, (len, first));
+        Ok(())
+    }
+
+    /// Deletes are always taken.
+    fn delete(&mut self, key: u64) {
+        let key_bytes = key.to_be_bytes();
+        let delete = Op::Delete { space: self.space, key: &key_bytes };
+        self.engine.write(&[delete], Durability::Deferred).unwrap();
+        self.model.remove(&key);
+    }
+
+    fn any_key(&mut self) -> u64 {
+        let newest = *self.model.keys().next_back().unwrap();
+        let from = self.random.below(newest + 1);
+        *self.model.range(from..).next().unwrap().0
+    }
+
+    fn live(&self) -> f64 {
+        self.engine.stats().live_bytes as f64 / POOL as f64
+    }
+
+    fn check(&self) {
+        let scan = self.engine.scan(self.space, KeyRange::all(), Direction::Forward).unwrap();
+        let found = scan.map(|pair| {
+            let (key, value) = pair.unwrap();
+            let key = u64::from_be_bytes((&key[..]).try_into().unwrap());
+            (key, (value.len(), value.first().copied().unwrap_or_default()))
+        });
+        let expected = self
+            .model
+            .iter()
+            .map(|(key, &(len, first))| (*key, (len, if len == 0 { 0 } else { first })));
+        assert!(found.eq(expected));
+    }
+}
+
+fn len(random: &mut Random, large: bool) -> usize {
+    match random.below(40) {
+        0 if large => 33_000 + random.below(100_000) as usize,
+        1..8 => random.below(3000) as usize,
+        _ => random.below(300) as usize,
+    }
+}
+
+/// At any fill: updates go on as long as there is room; at the limit puts are refused and change nothing,
+/// deletes are taken; and behind deletes puts are taken again.
+#[test]
+fn at_any_fill_updates_go_on_and_a_full_store_is_emptied_and_filled_again() {
+    for (seed, partitions, large) in [(1, 1, false), (2, 2, false), (3, 3, true)] {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut test = Test::new(folder.path(), partitions, seed);
+        let mut next_key = 0;
+        for fill in [0.5, 0.7, 0.8] {
+            'filled: while test.live() < fill {
+                for _ in 0..100 {
+                    let len = len(&mut test.random, large);
+                    match test.put(next_key, len) {
+                        Ok(()) => next_key += 1,
+                        // Large values need whole blocks, and partitions fill up one after the other.
+                        Err(Error::Full { .. }) if large || partitions > 1 => break 'filled,
+                        Err(error) => panic!("{error} at {fill}"),
+                    }
+                }
+            }
+            for update in 0..10_000 {
+                let (key, len) = (test.random.below(next_key), len(&mut test.random, large));
+                match test.put(key, len) {
+                    Ok(()) => {}
+                    Err(Error::Full { .. }) if large || partitions > 1 => test.shrink(5),
+                    Err(error) => panic!("{error} at {fill}"),
+                }
+                // Statistics are a walk over the index.
+                while update % 500 == 0 && test.live() > fill {
+                    test.shrink(20);
+                }
+            }
+            test.check();
+        }
+        for round in 0..3 {
+            let full = loop {
+                match test.put(next_key, 500) {
+                    Ok(()) => next_key += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(full, Error::Full { .. }), "{full}");
+            test.check();
+            if round == 1 {
+                test = test.reopen(folder.path(), partitions);
+                test.check();
+            }
+            let keys = test.model.len() / [20, 3, 1][round];
+            test.shrink(keys);
+            for key in 0..(keys as u64 / 2).min(2000) {
+                test.put(next_key + key, 100).unwrap();
+            }
+            test.check();
+        }
+        assert!(
+            test.engine.verify(&mut |_, _| ControlFlow::Continue(())).unwrap().damage.is_empty()
+        );
+    }
+}
+
+impl Test {
+    fn shrink(&mut self, keys: usize) {
+        for _ in 0..keys {
+            let key = self.any_key();
+            self.delete(key);
+        }
+    }
+}
+
+/// Writers pay for the space that they take: none of them waits until a block is collected.
+#[test]
+fn no_update_of_a_filled_store_moves_much() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut test = Test::new(folder.path(), 1, 7);
+    let mut keys = 0;
+    while test.live() < 0.8 {
+        for _ in 0..100 {
+            test.put(keys, 100).unwrap();
+            keys += 1;
+        }
+    }
+    for _ in 0..3 * keys {
+        let key = test.random.below(keys);
+        test.put(key, 100).unwrap();
+    }
+    let (mut before, mut most) = (test.engine.stats(), 0);
+    let begun = before.clone();
+    for _ in 0..2000 {
+        let key = test.random.below(keys);
+        test.put(key, 100).unwrap();
+        let after = test.engine.stats();
+        most = most.max(after.collected_bytes_moved - before.collected_bytes_moved);
+        before = after;
+    }
+    assert!(before.collected_blocks > begun.collected_blocks + 3, "it collects");
+    assert!(most > 0 && most <= MOVED_MAX, "{most} bytes were moved for one update");
+    test.check();
+}
