@@ -54,11 +54,18 @@ impl Bound {
 /// Adds the rows of everything that was measured so far.
 pub(super) fn judge(run: &mut Run<'_>) {
     let rows = run.rows();
+    let quick = run.options.quick;
     let judged: Vec<Row> = [throughput, tail, collection, recovery, memory]
         .iter()
         .flat_map(|judge: &fn(&[Row]) -> Vec<Row>| judge(rows))
         .collect();
-    judged.into_iter().for_each(|row| run.push(row));
+    for mut row in judged {
+        if quick {
+            // Too little was measured, for too short a time, to go by.
+            row.params.insert("quick".to_owned(), json!(true));
+        }
+        run.push(row);
+    }
 }
 
 fn ours<'a>(
