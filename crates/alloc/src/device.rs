@@ -47,6 +47,18 @@ impl Device {
         self.segments.give_back(self.owner(logical), true)
     }
 
+    /// Moves the segment at `from` to the place `to`, which has none, durably and failure-atomically. What
+    /// it holds stays. One fence.
+    ///
+    /// # Errors
+    /// What the pool reports; at which of the two places it is, is then known after the next open.
+    ///
+    /// # Panics
+    /// If there is no segment at `from`, or one at `to`.
+    pub fn renumber(&self, from: u32, to: u32) -> Result<()> {
+        self.segments.change_owner(self.owner(from), self.owner(to))
+    }
+
     /// Releases every segment that `keep` does not claim: what was committed before a crash and
     /// never reached its owner. Returns how many there were.
     ///

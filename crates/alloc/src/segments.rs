@@ -182,6 +182,19 @@ impl Segments {
         Ok(())
     }
 
+    /// Gives a committed segment another owner, durably.
+    pub(crate) fn change_owner(&self, from: Owner, to: Owner) -> Result<()> {
+        self.pool.check_synced()?;
+        let mut state = self.state.lock();
+        let segment = state.owned.get(&from).copied();
+        let segment = segment.unwrap_or_else(|| panic!("{from:?} has no segment"));
+        assert!(!state.owned.contains_key(&to), "{to:?} has a segment already");
+        state.table.write(segment, Some(to))?;
+        state.owned.remove(&from);
+        state.owned.insert(to, segment);
+        Ok(())
+    }
+
     pub(crate) fn physical(&self, owner: Owner) -> Option<u64> {
         self.state.lock().owned.get(&owner).copied()
     }

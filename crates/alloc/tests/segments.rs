@@ -92,6 +92,24 @@ fn a_pool_grows_to_its_limit_and_no_further() {
 }
 
 #[test]
+fn a_segment_that_moves_takes_along_what_it_holds() {
+    let (_folder, path) = folder();
+    let segments = create(&path, 2);
+    let device = segments.device(0);
+    let grant = device.get(3).unwrap();
+    let mut fresh = grant.claim(64, 8).unwrap();
+    fresh.write(0, b"contents");
+    segments.pool().fence([fresh.flush(0..8)]).unwrap();
+    drop(fresh);
+    grant.commit().unwrap();
+    device.renumber(3, 7).unwrap();
+    drop((device, segments));
+    let segments = open(&path).unwrap();
+    assert_eq!(segments.device(0).logical_segments(), [7]);
+    assert_eq!(segments.device(0).claim(7, 64, 8).unwrap().bytes(), b"contents");
+}
+
+#[test]
 fn roots_are_kept() {
     let (_folder, path) = folder();
     let segments = create(&path, 4);
@@ -188,7 +206,7 @@ fn a_file_longer_than_its_superblock_says_is_adopted() {
 proptest! {
     #[test]
     fn a_device_is_a_map_that_survives_reopening(
-        ops in prop::collection::vec((prop::sample::select(vec![0, 255, 256, DEVICES_MAX - 1]), 0..8_u32, 0..4_u8), 1..60)
+        ops in prop::collection::vec((prop::sample::select(vec![0, 255, 256, DEVICES_MAX - 1]), 0..8_u32, 0..5_u8), 1..60)
     ) {
         let (_folder, path) = folder();
         let mut segments = create(&path, 32);
@@ -206,7 +224,15 @@ proptest! {
                     segments.device(device).release(logical).unwrap();
                     model.remove(&(device, logical));
                 }
-                3 => {
+                3 if model.contains_key(&(device, logical)) => {
+                    let to = (logical + 3) % 8;
+                    if !model.contains_key(&(device, to)) {
+                        segments.device(device).renumber(logical, to).unwrap();
+                        model.remove(&(device, logical));
+                        model.insert((device, to), ());
+                    }
+                }
+                4 => {
                     drop(segments);
                     segments = open(&path).unwrap();
                 }

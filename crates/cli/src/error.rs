@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use halite::BackupError;
+
 /// A result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -20,6 +22,9 @@ pub(crate) enum Error {
 
     #[error("{}", with_path(path, source))]
     Database { path: PathBuf, source: halite::Error },
+
+    #[error("{}: {source}", path.display())]
+    Backup { path: PathBuf, source: BackupError },
 
     #[error("{}: there is no key space `{space}`; there is {existing}", path.display())]
     NoKeySpace { path: PathBuf, space: String, existing: String },
@@ -78,6 +83,10 @@ impl Error {
             Self::NoKey { .. } => 3,
             Self::DamageFound { .. } => 4,
             Self::Database { source, .. } if source.damage().is_some() => 4,
+            Self::Backup {
+                source: BackupError::Damaged { .. } | BackupError::Truncated { .. },
+                ..
+            } => 4,
             Self::LoadFailed { source, .. } => source.exit_code(),
             Self::LabFound { .. } => 5,
             Self::Interrupted { .. } | Self::LabInterrupted | Self::BenchInterrupted => 130,

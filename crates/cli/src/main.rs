@@ -5,12 +5,14 @@
 //! value of [`Result`]; here it becomes one line on standard error and an exit code.
 #![forbid(unsafe_code)]
 
+mod backups;
 mod commands;
 mod duration;
 mod error;
 mod escape;
 mod folder;
 mod formats;
+mod index;
 mod interrupt;
 mod loader;
 mod output;
@@ -24,7 +26,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Scan, Serve, Stat, Tail,
+    Backup, Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Restore, Scan, Serve, Stat,
+    Tail,
 };
 use error::{Error, Result};
 
@@ -36,7 +39,9 @@ Examples:
   halite scan ./data --prefix user:      list what begins with `user:`
   halite load ./data people.jsonl --key id
   halite load ./docs --dir /usr/share/doc
-  halite dump ./data backup.tsv          everything, for `halite load ./other backup.tsv`
+  halite dump ./data all.tsv             everything as text, for `halite load ./other all.tsv`
+  halite backup ./data monday.backup     everything, or what was changed, with checksums
+  halite restore ./copy monday.backup    ... and back
   halite tail ./data                     what was changed, in order, if there is a change log
   halite check ./data                    verify every checksum
   halite lab crash                       look for a power cut that the store does not survive
@@ -72,6 +77,8 @@ enum Command {
     Dump(Dump),
     Stat(Stat),
     Tail(Tail),
+    Backup(Backup),
+    Restore(Restore),
     Check(Check),
     Bench(Bench),
     Lab(Lab),
@@ -89,6 +96,8 @@ fn main() -> ExitCode {
         Command::Dump(dump) => dump.run(),
         Command::Stat(stat) => stat.run(),
         Command::Tail(tail) => tail.run(),
+        Command::Backup(backup) => backup.run(),
+        Command::Restore(restore) => restore.run(),
         Command::Check(check) => check.run(),
         Command::Bench(bench) => bench.run(),
         Command::Lab(lab) => lab.run(),

@@ -6,6 +6,16 @@ use crate::{KeySpaceId, Result};
 /// and may be asked again later: it goes on when there is more.
 pub type Changes = Box<dyn Iterator<Item = Result<Change>> + Send>;
 
+/// Where the changes of all partitions had come to at one point in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Positions {
+    /// What the positions mean something in: another store has another, and so has the same one when its
+    /// partitions have been changed.
+    pub history: u128,
+    /// By partition: where reading goes on behind that time.
+    pub partitions: Vec<u64>,
+}
+
 /// What one write changed in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {

@@ -64,6 +64,12 @@ pub enum Error {
     /// The bounds of partitions do not ascend from a key that is not empty.
     #[error("the bounds of partitions have to ascend, and to begin above the empty key")]
     PartitionBounds,
+    /// No index keeps so many bytes of each key.
+    #[error("an index keeps 0, 2, 4 or 8 bytes of each key, not {asked}")]
+    IndexKeyBytes {
+        /// How many were asked for.
+        asked: usize,
+    },
     /// There is no room to spread a store's keys over partitions anew.
     #[error(
         "the store cannot change from {from} to {to} partitions, which needs room for its live data \

@@ -19,6 +19,7 @@ mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+mod index_kind;
 mod limits;
 mod model;
 mod op;
@@ -29,8 +30,9 @@ mod stats;
 mod verify;
 
 pub use bytes::Bytes;
-pub use change::{Change, ChangeOp, Changes};
+pub use change::{Change, ChangeOp, Changes, Positions};
 pub use error::{Error, Result};
+pub use index_kind::IndexKind;
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
     check_value,
@@ -117,6 +119,11 @@ pub trait Engine: Send + Sync {
         Err(Error::NoSnapshots)
     }
 
+    /// Bytes of its change log that the store retains; `None` if it has none.
+    fn change_log(&self) -> Option<u64> {
+        None
+    }
+
     /// The positions of a partition's change log that can be read from, up to the durable end.
     ///
     /// # Errors
@@ -147,6 +154,11 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// What the pool reports; the writes are then not durable.
     fn sync(&self) -> Result<()>;
+
+    /// How keys are spread over partitions.
+    fn partitioning(&self) -> Partitioning {
+        Partitioning::Hash(1)
+    }
 
     /// The number of partitions; they are named by their numbers, from zero.
     fn partitions(&self) -> usize {
@@ -188,6 +200,19 @@ pub trait Engine: Send + Sync {
 
     /// What the store holds and has done.
     fn stats(&self) -> Stats;
+
+    /// [`Engine::stats`] of one partition; what is about the whole pool is zero.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn partition_stats(&self, _partition: usize) -> Stats {
+        self.stats()
+    }
+
+    /// Bytes of the pool that a record with a key and a value of these lengths takes.
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        (key_len + value_len) as u64
+    }
 
     /// Reads everything that has a checksum and reports what is damaged.
     ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use halite_pmem::PoolOptions;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Error, Result, check_key};
+use crate::{Error, IndexKind, Result, check_key};
 
 /// How keys are spread over the partitions of a store.
 ///
@@ -89,6 +89,8 @@ pub struct EngineOptions {
     /// How keys are to be spread over partitions, where an engine has some. A store that is otherwise
     /// is changed when it opens. `None`: as it is, or one partition.
     pub partitioning: Option<Partitioning>,
+    /// The index of the keys.
+    pub index: IndexKind,
     /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store
     /// that is created gets such a log; the bytes of one that has it may change. `None`: as it is, or
     /// no change log.
@@ -100,7 +102,14 @@ impl EngineOptions {
     #[must_use]
     pub fn new(pool: impl Into<PathBuf>) -> Self {
         let pool_options = PoolOptions::default();
-        Self { pool: pool.into(), pool_options, create: true, partitioning: None, change_log: None }
+        Self {
+            pool: pool.into(),
+            pool_options,
+            create: true,
+            partitioning: None,
+            index: IndexKind::default(),
+            change_log: None,
+        }
     }
 }
 
@@ -140,5 +149,13 @@ mod tests {
         assert!(matches!(ranges(&[b"a", b"a"]), Err(Error::PartitionBounds)));
         assert!(matches!(ranges(&[b""]), Err(Error::PartitionBounds)));
         assert!(ranges(&[b"a", b"b"]).is_ok() && ranges(&[]).is_ok());
+    }
+
+    #[test]
+    fn an_index_that_there_is_not_is_refused() {
+        let check = |key_bytes| IndexKind::Ordered { key_bytes }.check();
+        assert!(IndexKind::KEY_BYTES.into_iter().all(|known| check(known).is_ok()));
+        assert!(matches!(check(3), Err(Error::IndexKeyBytes { asked: 3 })));
+        assert!(IndexKind::Hash.check().is_ok() && IndexKind::default().check().is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! One point in time of a store.
 
-use crate::{Bytes, Direction, KeyRange, KeySpaceId, Result, Scan};
+use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Result, Scan};
 
 /// All key spaces of a store as they were at one point in time, across all partitions: a batch is in it
 /// whole or not at all.
@@ -10,6 +10,13 @@ use crate::{Bytes, Direction, KeyRange, KeySpaceId, Result, Scan};
 ///
 /// It is as volatile as a scan: it goes with the process.
 pub trait Snapshot: Send + Sync {
+    /// Where the changes of the partitions had come to; `None` if the store has no change log.
+    ///
+    /// What came before is in the snapshot, also if it is not durable yet.
+    fn positions(&self) -> Option<Positions> {
+        None
+    }
+
     /// The key spaces that there were, by name.
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use halite_engine::EngineOptions;
 use halite_pmem::{PoolOptions, Profile};
 
-use crate::{Database, Domain, ENGINES, Partitioning, Result};
+use crate::{Database, Domain, ENGINES, IndexKind, Partitioning, Result};
 
 /// Options of a database, and the ways to open one.
 ///
@@ -22,6 +22,7 @@ pub struct Builder {
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
     pub(crate) partitioning: Option<Partitioning>,
+    pub(crate) index: IndexKind,
     pub(crate) change_log: Option<u64>,
 }
 
@@ -32,6 +33,7 @@ impl Default for Builder {
             pool: PoolOptions::default(),
             create: true,
             partitioning: None,
+            index: IndexKind::default(),
             change_log: None,
         }
     }
@@ -76,6 +78,24 @@ impl Builder {
     #[must_use]
     pub fn partitioning(mut self, partitioning: Partitioning) -> Self {
         self.partitioning = Some(partitioning);
+        self
+    }
+
+    /// The index of the keys: ordered, the default, or by hash, for point operations. It is built anew by
+    /// each opening, and may be another each time.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, IndexKind};
+    /// let db = Database::builder().index(IndexKind::Ordered { key_bytes: 4 }).open(&path)?;
+    /// # drop(db);
+    /// let db = Database::builder().index(IndexKind::Hash).open(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn index(mut self, index: IndexKind) -> Self {
+        self.index = index;
         self
     }
 
@@ -156,6 +176,7 @@ impl Builder {
             pool_options: self.pool.clone(),
             create: self.create,
             partitioning: self.partitioning.clone(),
+            index: self.index,
             change_log: self.change_log,
         }
     }

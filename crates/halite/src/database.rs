@@ -17,7 +17,7 @@ use crate::{
 /// An open database. Cloning it is cheap; the store closes with the last clone.
 #[derive(Clone)]
 pub struct Database {
-    engine: Arc<dyn Engine>,
+    pub(crate) engine: Arc<dyn Engine>,
     snapshots: Arc<NamedSnapshots>,
     path: PathBuf,
 }
@@ -114,7 +114,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
     pub fn take_snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::new(self.engine.snapshot()?))
+        Snapshot::take(&self.engine)
     }
 
     /// [`Database::take_snapshot`], under a name that all clones of this database know it by.
@@ -209,6 +209,21 @@ impl Database {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+
+    /// What one partition holds and has done; what is about the whole pool is zero.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    #[must_use]
+    pub fn partition_stats(&self, partition: usize) -> Stats {
+        self.engine.partition_stats(partition)
+    }
+
+    /// Bytes of the pool that a record with a key and a value of these lengths takes.
+    #[must_use]
+    pub fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        self.engine.space_of(key_len, value_len)
     }
 
     /// What durable means on this database's medium.

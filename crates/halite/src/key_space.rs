@@ -193,7 +193,7 @@ impl KeySpace {
         self.engine.sample(self.id, random)
     }
 
-    fn scan(&self, range: KeyRange, direction: Direction) -> Result<Iter> {
+    pub(crate) fn scan(&self, range: KeyRange, direction: Direction) -> Result<Iter> {
         Ok(Iter::new(self.engine.scan(self.id, range, direction)?))
     }
 }

@@ -32,6 +32,7 @@
 //! (`halite-indexlog`), and reaches the medium at one place: the pool of `halite-pmem`.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod batch;
 mod builder;
 mod database;
@@ -39,14 +40,17 @@ mod engines;
 mod key_space;
 mod snapshot;
 
+pub use backup::{BackupError, BackupId, BackupInfo, BackupReader, BackupReport, RestoreReport};
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::Database;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
-    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, KEY_LEN_MAX, KeyRange,
-    KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX, VerifyReport,
+    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, IndexKind, KEY_LEN_MAX,
+    KeyRange, KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX,
+    VerifyReport,
 };
+pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};

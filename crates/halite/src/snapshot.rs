@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use halite_engine::{Direction, Error, KeySpaceId};
+use halite_engine::{Direction, Engine, Error, KeySpaceId};
 
 use crate::{Bytes, Iter, KeyRange, Result};
 
@@ -16,12 +16,13 @@ use crate::{Bytes, Iter, KeyRange, Result};
 /// iterator of it are gone. It is volatile: it goes with the process.
 #[derive(Clone)]
 pub struct Snapshot {
-    inner: Arc<dyn halite_engine::Snapshot>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) inner: Arc<dyn halite_engine::Snapshot>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(inner: Arc<dyn halite_engine::Snapshot>) -> Self {
-        Self { inner }
+    pub(crate) fn take(engine: &Arc<dyn Engine>) -> Result<Self> {
+        Ok(Self { engine: Arc::clone(engine), inner: engine.snapshot()? })
     }
 
     /// The key spaces that there were, by name.

@@ -241,6 +241,11 @@ impl HashIndex {
         Ok(Some(old))
     }
 
+    /// Removes all keys.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.seed);
+    }
+
     /// Splits the next segment in turn. Its keys are read only every few times, when of its tags
     /// little is left that the segment does not say. If they cannot be read, what is left must do.
     fn grow<F: FullKeys>(&mut self, keys: &F) {

@@ -26,11 +26,13 @@ mod node_ref;
 mod partial;
 mod prefetch;
 mod slabs;
+mod sorted_key;
 mod sync;
 
 pub use full_keys::FullKeys;
 pub use hash::{HashCursor, HashIndex};
 pub use partial::{PartialKeyCursor, PartialKeyTree, PartialLen};
+pub use sorted_key::SortedKey;
 
 /// Threads may share indexes, and walk in snapshots of others' indexes.
 const _: () = {

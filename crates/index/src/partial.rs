@@ -30,7 +30,8 @@
 //! | `get_candidate` | the leaf, its lines at once, and inner nodes that are not cached | 0.05; 0.16 |
 //! | `get`, `modify`, `insert` of a key that is there | the same, and those of the key | 1.05; 1.16 |
 //! | `insert` of a new key | the same; one in 15 has those of its neighbours | 0.02; 1.4 |
-//! | `remove` | the same; below half full, one in 4 has those of its neighbours | 1.05; 1.16 |
+//! | `find_entries`, `modify_entry` | those of `get_candidate` | none |
+//! | `remove` | that of `get`; below half full, one in 4 has those of its neighbours | 1.05; 1.16 |
 //! | `remove_range` | as `range` | as `get` for each bound |
 //! | `range` | two walks; then one leaf in `c f` entries | as `get` for each bound, then none |
 //!
@@ -174,13 +175,22 @@ impl PartialKeyTree {
     /// The leaf that has `key`, if any has; asked for, and not looked at.
     #[inline]
     fn find(&self, key: &[u8]) -> &Leaf {
+        let leaf = self.leaf_of(key);
+        leaf.prefetch();
+        leaf
+    }
+
+    /// The leaf that has `key`, if any has.
+    #[inline]
+    fn leaf_of(&self, key: &[u8]) -> &NodeRef<Leaf> {
         let mut inner = &self.root;
         loop {
-            let child = &inner.children()[inner.child_of(key)];
-            child.prefetch();
-            match child {
+            match &inner.children()[inner.child_of(key)] {
                 Child::Leaf(leaf) => return leaf,
-                Child::Inner(child) => inner = child,
+                child @ Child::Inner(inside) => {
+                    child.prefetch();
+                    inner = inside;
+                }
             }
         }
     }
@@ -249,6 +259,56 @@ impl PartialKeyTree {
         change(&mut entry);
         leaf.make_mut().set_entry(at, entry);
         Ok(true)
+    }
+
+    /// For each of `keys`, the entry that `is` accepts, given the key's place among them, of those that
+    /// may be the key's. Reads no full key: for a caller who knows an entry when he sees it. The cache
+    /// misses of all are waited for together.
+    #[must_use]
+    pub fn find_entries(
+        &self,
+        keys: &[&[u8]],
+        is: impl Fn(usize, u64) -> bool,
+    ) -> Vec<Option<u64>> {
+        let leaves: Vec<_> = keys
+            .iter()
+            .map(|key| {
+                let leaf = self.leaf_of(key);
+                leaf.prefetch_heads();
+                leaf
+            })
+            .collect();
+        let candidates: Vec<_> = leaves
+            .iter()
+            .zip(keys)
+            .map(|(leaf, key)| {
+                let candidates = leaf.candidates(key);
+                leaf.prefetch_entry(candidates.start);
+                candidates
+            })
+            .collect();
+        let found = leaves.iter().zip(candidates).enumerate();
+        let found = found.map(|(at, (leaf, mut candidates))| {
+            let entry = candidates.find(|&candidate| is(at, leaf.entry(candidate)))?;
+            Some(leaf.entry(entry))
+        });
+        found.collect()
+    }
+
+    /// Changes the entry of `key` that `is` accepts, as [`Self::find_entries`] does; whether there is one. Reads no full
+    /// key. The key must stay that of the changed entry.
+    pub fn modify_entry(
+        &mut self,
+        key: &[u8],
+        is: impl Fn(u64) -> bool,
+        change: impl FnOnce(&mut u64),
+    ) -> bool {
+        let leaf = self.find_mut(key);
+        let Some(at) = leaf.candidates(key).find(|&at| is(leaf.entry(at))) else { return false };
+        let mut entry = leaf.entry(at);
+        change(&mut entry);
+        leaf.make_mut().set_entry(at, entry);
+        true
     }
 
     /// Removes `key` and returns its entry.

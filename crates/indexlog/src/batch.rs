@@ -115,7 +115,7 @@ pub(crate) fn lock<'a>(
         })
         .collect();
     // All partitions have the same key spaces.
-    parts.first().map_or(Ok(()), |first| first.partition.check_spaces(ops))?;
+    parts.first().map_or(&*partitions[0], |first| first.partition).check_spaces(ops)?;
     for op in ops {
         match *op {
             Op::Put { space, key, .. } | Op::Delete { space, key } => {
@@ -170,8 +170,11 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let note = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &note };
     let given: Vec<Vec<Op<'_>>> =
         parts.iter_mut().map(|part| std::mem::take(&mut part.ops)).collect();
-    let expanded: Result<Vec<Expanded>> =
-        parts.iter().zip(&given).map(|(part, ops)| part.partition.expand(ops)).collect();
+    let expanded: Result<Vec<Expanded>> = parts
+        .iter()
+        .zip(&given)
+        .map(|(part, ops)| part.partition.named(part.partition.expand(ops)))
+        .collect();
     let expanded = expanded?;
     let ops: Vec<Vec<Op<'_>>> = given
         .iter()
@@ -183,7 +186,8 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     for (part, ops) in parts.iter_mut().zip(&ops) {
         part.writer.check_health()?;
         let scans = &part.partition.scans;
-        part.writer.make_room_for(&part.partition.view, ops, &|| scans.oldest())?;
+        let made = part.writer.make_room_for(&part.partition.view, ops, &|| scans.oldest());
+        part.partition.named(made)?;
     }
     let mut values = Vec::new();
     for at in 0..parts.len() {
@@ -211,7 +215,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
 fn apply(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
     let mut views: Vec<_> = parts.iter().map(|part| part.partition.view.write()).collect();
     for ((part, view), ops) in parts.iter_mut().zip(&mut views).zip(ops) {
-        part.writer.apply(view, ops)?;
+        part.partition.named(part.writer.apply(view, ops))?;
     }
     Ok(())
 }
@@ -254,7 +258,7 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
 /// The views of all partitions at one moment, between batches.
 pub(crate) fn views<R>(
     partitions: &[Arc<Partition>],
-    look: impl Fn(&Arc<Partition>, &View) -> R,
+    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
 ) -> Vec<R> {
     let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
     partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()

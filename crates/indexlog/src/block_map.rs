@@ -306,13 +306,20 @@ mod tests {
 
     use super::*;
 
+    /// A pool with a map, and what happens to it.
+    struct MapOf(&'static [Step]);
+
     /// A pool whose first free segment has something in it, and then becomes the map.
-    struct UsedSegment;
+    const USED_SEGMENT: MapOf = MapOf(&[Step::Use, Step::Extend]);
+
+    const NUMBERED: MapOf = MapOf(&[Step::Extend, Step::Near(5 << 20), Step::Near(9 << 20 | 77)]);
 
     #[derive(Clone, Debug)]
     enum Step {
         Use,
         Extend,
+        /// The record number.
+        Near(u64),
     }
 
     const OTHER_DEVICE: u16 = 7;
@@ -332,12 +339,12 @@ mod tests {
         device.release(0)
     }
 
-    impl Subject for UsedSegment {
+    impl Subject for MapOf {
         type Step = Step;
         type Open = Arc<Segments>;
 
         fn name(&self) -> &str {
-            "map in a used segment"
+            "map"
         }
 
         fn capacity(&self) -> u64 {
@@ -345,7 +352,7 @@ mod tests {
         }
 
         fn history(&self, _: &mut Random) -> Vec<Action<Step>> {
-            vec![Action::Step(Step::Use), Action::Step(Step::Extend)]
+            self.0.iter().cloned().map(Action::Step).collect()
         }
 
         fn afterlife(&self, _: &mut Random) -> Vec<Step> {
@@ -371,13 +378,19 @@ mod tests {
             let done = match step {
                 Step::Use => use_and_release(open).map_err(Error::from),
                 Step::Extend => open_map(open).and_then(|mut map| map.extend(1)),
+                Step::Near(seq) => open_map(open).and_then(|map| map.set_near(*seq)),
             };
             done.map_err(|error| error.to_string())
         }
 
         fn model(&self, world: &mut World, step: &Step) -> bool {
-            if matches!(step, Step::Extend) {
-                world.insert(b"map".to_vec(), Digest::of(b""));
+            match step {
+                Step::Use => {}
+                Step::Extend => drop(world.insert(b"map".to_vec(), Digest::of(b""))),
+                Step::Near(seq) => {
+                    let kept = seq >> NEAR_BITS << NEAR_BITS;
+                    world.insert(b"near".to_vec(), Digest::of(&kept.to_le_bytes()));
+                }
             }
             true
         }
@@ -392,7 +405,14 @@ mod tests {
                 Some(block) => {
                     Err(Refusal::Failed(format!("block {block} was never used, and has a word")))
                 }
-                None if map.len() > 0 => Ok(World::from([(b"map".to_vec(), Digest::of(b""))])),
+                None if map.len() > 0 => {
+                    let mut world = World::from([(b"map".to_vec(), Digest::of(b""))]);
+                    let near = map.near().map_err(refused)?;
+                    if near > 0 {
+                        world.insert(b"near".to_vec(), Digest::of(&near.to_le_bytes()));
+                    }
+                    Ok(world)
+                }
                 None => Ok(World::new()),
             }
         }
@@ -410,18 +430,45 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_map_begins_empty_whatever_its_segment_held() {
-        let mut explorer = Explorer::new(&UsedSegment, Rules::Memory, Effort::default());
+    /// The requests to the medium made in this file that a map has to make.
+    fn needed(map: &MapOf) -> usize {
+        let mut explorer = Explorer::new(map, Rules::Memory, Effort::default());
         let violation = explorer.explore(0);
         assert!(violation.is_none(), "{violation:?}");
         let is_missed = |request| {
-            let mut explorer = Explorer::new(&UsedSegment, Rules::Memory, Effort::default());
+            let mut explorer = Explorer::new(map, Rules::Memory, Effort::default());
             explorer.disregard(Some(request));
             explorer.explore(0).is_some()
         };
         let here = explorer.requests.iter().filter(|(site, _)| site.file() == file!());
-        let missed: Vec<_> = here.filter(|request| is_missed(**request)).collect();
-        assert!(missed.len() >= 2, "neither the zeros nor their fence can go: {missed:?}");
+        here.filter(|request| is_missed(**request)).count()
+    }
+
+    #[test]
+    fn a_map_begins_empty_whatever_its_segment_held() {
+        assert!(needed(&USED_SEGMENT) >= 2, "neither the zeros nor their fence can go");
+    }
+
+    #[test]
+    fn the_number_of_a_record_is_the_last_one_stored_wherever_the_power_is_cut() {
+        assert!(needed(&NUMBERED) >= 2, "neither the flush of the word nor its fence can go");
+    }
+
+    #[test]
+    fn the_number_of_a_record_has_a_check() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let segments = Segments::create(&path, &PoolOptions::default()).unwrap();
+        let mut map = open_map(&segments).unwrap();
+        map.extend(1).unwrap();
+        assert_eq!(map.near().unwrap(), 0);
+        map.set_near(7 << NEAR_BITS | 3).unwrap();
+        assert_eq!(map.near().unwrap(), 7 << NEAR_BITS);
+        let word = map.segments[0].load(NEAR_AT);
+        for bit in 0..64 {
+            map.segments[0].store(NEAR_AT, word ^ 1 << bit);
+            let damage = map.near().unwrap_err().damage();
+            assert!(damage.is_some_and(|damage| damage.what.contains("number")), "bit {bit}");
+        }
     }
 }

@@ -7,14 +7,14 @@
 //!
 //! The log is a run of segments of a logical device, numbered without gaps and never twice. The oldest
 //! goes, whole, when the records of all its entries are durable and the newer ones have the bytes to
-//! retain. One segment more than there are entries for is kept, so that a full store can delete. Where
-//! the pool has none left, the oldest makes room before its time.
+//! retain. A log always has two segments of its own, so that a full store can delete: where the pool has
+//! none left, the oldest becomes the next one before its time.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
 //! | put, delete, batch | 1 | what the entry takes, rounded up to lines; the record's, by the cache |
 //! | the same, if a block was left | 1 | the same, and what is not durable of the records |
-//! | entering a segment | 1, and 1 to release one | 2 words |
+//! | entering a segment | 1, and 1 to release one, or 1 to use it again | 2 words, or 1 |
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -140,26 +140,26 @@ impl ChangeLog {
             self.release_old(durable)?;
         }
         while u64::from(self.spare) < needed {
-            if !self.add_spare()? && !self.release_oldest(durable)? {
+            if !self.add_spare()? && !self.reuse_oldest(durable)? {
                 return Ok(false);
             }
-        }
-        // One more, so that the next write has one even if the pool is full by then.
-        if self.spare == 0 && !self.add_spare()? && self.release_oldest(durable)? {
-            self.add_spare()?;
         }
         Ok(true)
     }
 
     /// Allocates a segment, if the pool has one.
-    pub(crate) fn add_spare(&mut self) -> Result<bool> {
-        match self.device.get(self.number + 1 + self.spare) {
-            Ok(grant) => grant.commit()?,
-            Err(SpaceError::Full { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
+    fn add_spare(&mut self) -> Result<bool> {
+        match self.allocate_spare() {
+            Err(Error::Alloc(SpaceError::Full { .. })) => Ok(false),
+            allocated => allocated.map(|()| true),
         }
+    }
+
+    /// Allocates a segment.
+    pub(crate) fn allocate_spare(&mut self) -> Result<()> {
+        self.device.get(self.number + 1 + self.spare)?.commit()?;
         self.spare += 1;
-        Ok(true)
+        Ok(())
     }
 
     /// Releases the segments that nobody needs: of records, those up to `durable` are so. Returns whether
@@ -169,7 +169,6 @@ impl ChangeLog {
         let retained = |segments: &VecDeque<Segment>| {
             segments.iter().skip(1).map(|segment| segment.published.len()).sum::<u64>()
         };
-        // Two are kept, so that there is always one to go on in.
         let is_spare = |segments: &VecDeque<Segment>| segments.len() + self.spare as usize > 2;
         let may_go = || {
             let all = self.segments.all.read();
@@ -183,25 +182,32 @@ impl ChangeLog {
 
     /// Releases the oldest segment, if its records are durable and nobody is reading it.
     fn release_oldest(&self, durable: u64) -> Result<bool> {
-        let oldest = {
-            let mut all = self.segments.all.write();
-            if all.get(1).is_none_or(|next| next.first > durable.saturating_add(1)) {
-                return Ok(false);
-            }
-            let Some(oldest) = all.pop_front() else { return Ok(false) };
-            match oldest.published.reclaim() {
-                Ok(fresh) => {
-                    drop(fresh);
-                    oldest.number
-                }
-                Err(published) => {
-                    all.push_front(Segment { published, ..oldest });
-                    return Ok(false);
-                }
-            }
-        };
+        let Some(oldest) = self.take_oldest(durable) else { return Ok(false) };
         self.device.release(oldest)?;
         Ok(true)
+    }
+
+    /// Lets the oldest segment be the next that is entered, on the same conditions. At no moment is it
+    /// free: another partition could take it.
+    fn reuse_oldest(&mut self, durable: u64) -> Result<bool> {
+        let Some(oldest) = self.take_oldest(durable) else { return Ok(false) };
+        self.device.renumber(oldest, self.number + 1 + self.spare)?;
+        self.spare += 1;
+        Ok(true)
+    }
+
+    /// Takes the oldest segment from the readers, if its records are durable and nobody is reading it.
+    fn take_oldest(&self, durable: u64) -> Option<u32> {
+        let mut all = self.segments.all.write();
+        all.get(1).filter(|next| next.first <= durable.saturating_add(1))?;
+        let oldest = all.pop_front()?;
+        match oldest.published.reclaim() {
+            Ok(_) => Some(oldest.number),
+            Err(published) => {
+                all.push_front(Segment { published, ..oldest });
+                None
+            }
+        }
     }
 
     /// Adds an operation to the entry that is being made; `first` is the number of its batch's first. The

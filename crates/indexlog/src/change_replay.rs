@@ -260,7 +260,7 @@ impl FoundLog {
         };
         // What is behind the log's end counts as written.
         writer.next_seq = writer.next_seq.max(self.last + 1);
-        view.spaces.entry(crate::write::INTERNAL).or_default();
+        view.space_mut(crate::write::INTERNAL);
         if batches.is_empty() {
             writer.durable_seq = writer.next_seq - 1;
         } else {
@@ -329,10 +329,10 @@ impl FoundLog {
             before: self.opening,
             last: self.last,
         };
+        let is_new = end.older.is_empty() && spare == 0;
         let mut log = ChangeLog::new(self.device, self.salt, retain, opening, end);
-        if spare == 0 {
-            // A full pool gets one when it can.
-            log.add_spare()?;
+        if is_new {
+            log.allocate_spare()?;
         }
         Ok(log)
     }

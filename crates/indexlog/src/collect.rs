@@ -1,107 +1,209 @@
 //! Collection of garbage (Lersch §5.6.3).
 //!
 //! The block with the most to reclaim is the victim. Its live records are copied into the
-//! collector's own block, its dead ones are taken off their counts; once the copies are durable, the
-//! collector's word in the map covers them, and the index points to them. The victim goes to limbo
-//! until no scan can see it; then its word becomes free, durably, and it may be reused.
+//! collector's own block, its dead ones are taken off their counts (`obituary`); when the copies are
+//! durable, the index points to them. When all of the victim is done, the collector's word in the map
+//! covers the copies, and the victim goes to limbo (`limbo`) until no scan can see it; then its word
+//! becomes free, durably, and it may be reused.
+//!
+//! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each
+//! byte that is written has `n / g` bytes of the victim looked through ([`Writer::pace`]), in steps of
+//! [`STEP`]. So no write waits for a whole block, and each pays for the space that it takes. Only if that
+//! does not suffice, as where scans hold blocks, a write waits for the rest of a victim.
+//!
+//! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
+//! the first. Neither a live record's key is compared nor another record read: the entry that leads here is
+//! the one. A dead record's count is with its key's newest record, which is asked for ahead. The copies of
+//! a step are streamed and have one fence; the victim has one for the collector's word and one for its own.
 //!
 //! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
 //! and the victim (each record is there twice, with one sequence number, and one of them counts as
 //! stale), but never neither.
 //!
-//! While a block is in limbo, its dead records are off their counts and still on the medium. So a
-//! tombstone that counts nothing stays, and moves like a live one, until there is none in limbo.
+//! From when a block is looked through until it is free, its dead records are off their counts and still
+//! on the medium. So a tombstone that counts nothing stays, and moves like a live one, until there is none
+//! in limbo. One block is looked through at a time, so nothing else goes before it is at least there.
+
+use std::sync::Arc;
 
 use halite_blocks::log::frame;
-use halite_engine::Result;
+use halite_engine::{Error, Result};
 use halite_pmem::locks::RwLock;
-use halite_pmem::planted;
+use halite_pmem::{Published, planted};
 
 use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::entry::Entry;
-use crate::read::{Readable, ReadableBlocks, View};
-use crate::record::{self, ALIGN, Kind, Piece, Record};
+use crate::limbo::Limbo;
+use crate::obituary::{find_puts, is_at};
+use crate::read::{Readable, View};
+use crate::record::{self, ALIGN, Kind, Record};
+use crate::space::RESERVE_DELETE;
 use crate::write::Writer;
 
-/// Records ahead of the one at hand whose index nodes are fetched, to hide the cache misses.
-const AHEAD: usize = 8;
+/// Bytes that are looked through at once: what a write waits for at least if it waits at all.
+const STEP: u64 = 4 << 10;
 
-/// Space that the index no longer leads to, until nothing else can either.
-pub(crate) struct Limbo {
-    what: What,
-    /// Scans of this epoch or an earlier one may read it.
-    pub(crate) epoch: u64,
-    /// Durable once this record is: what took its place.
-    seq: u64,
-}
+/// Free blocks below which collection begins before the last moment, and below which it hurries.
+const PACE_BELOW: u32 = RESERVE_DELETE + 4;
+const HURRY_BELOW: u32 = RESERVE_DELETE + 2;
 
-#[derive(Clone, Copy)]
-enum What {
-    Block(u32),
-    Piece { first: u32, count: u32 },
-}
+/// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
+/// Under random overwrites a block moves a third of a record for each that is written, and the pool
+/// settles at 1.85 times what is alive (the mean of the blocks' live share, falling from 1 to 1/4).
+pub(crate) const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
 
-impl Limbo {
-    fn block(block: u32, seq: u64) -> Self {
-        Self { what: What::Block(block), epoch: 0, seq }
-    }
+/// A block with less to reclaim, in bytes, is not worth a put's while.
+pub(crate) const WORTHWHILE: u64 = BLOCK / 32;
 
-    pub(crate) fn piece(piece: &Piece, seq: u64) -> Self {
-        let (first, count) = (piece.block.get(), piece.block_count());
-        Self { what: What::Piece { first, count }, epoch: 0, seq }
-    }
+/// The collection of a block.
+pub(crate) struct Collection {
+    victim: u32,
+    records: Arc<Published>,
+    seed: u64,
+    /// Where the next record is.
+    at: u64,
+    /// Bytes to reclaim when it began.
+    gain: u64,
+    /// Bytes to be looked through that are paid for.
+    credit: u64,
 }
 
 impl Writer {
-    /// Whether scans or readers keep a collected block from being freed.
-    pub(crate) fn has_block_in_limbo(&self) -> bool {
-        self.limbo.iter().any(|limbo| matches!(limbo.what, What::Block(_)))
+    /// Looks through as much of a victim as pays for `appended` bytes of new records.
+    pub(crate) fn pace(
+        &mut self,
+        view: &RwLock<View>,
+        appended: u64,
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<()> {
+        if self.collection.is_none() {
+            if self.blocks.free_count() >= PACE_BELOW {
+                return Ok(());
+            }
+            self.release_limbo(view, oldest_scan())?;
+            if !self.begin_in_time(view)? {
+                return Ok(());
+            }
+        }
+        let hurry = u64::from(self.blocks.free_count() < HURRY_BELOW) + 1;
+        if let Some(collection) = &mut self.collection {
+            let looked_through = collection.records.len() * appended / collection.gain;
+            collection.credit += looked_through * hurry;
+        }
+        while self.collection.as_ref().is_some_and(|collection| collection.credit >= STEP) {
+            self.step(view, STEP)?;
+        }
+        if self.collection.is_none() {
+            self.release_limbo(view, oldest_scan())?;
+        }
+        Ok(())
     }
 
-    /// Bytes of blocks that wait in limbo only for scans and snapshots to end.
-    pub(crate) fn held_in_limbo(&self, oldest_scan: Option<u64>) -> u64 {
-        let is_seen = |limbo: &&Limbo| oldest_scan.is_some_and(|oldest| oldest <= limbo.epoch);
-        let blocks = |limbo: &Limbo| match limbo.what {
-            What::Block(_) => 1,
-            What::Piece { count, .. } => u64::from(count),
+    /// Begins to collect a block if that is worthwhile, and the pool does not grow instead.
+    fn begin_in_time(&mut self, view: &RwLock<View>) -> Result<bool> {
+        // What is held in limbo and what is being moved are taken from what is free.
+        if self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW {
+            return Ok(false);
+        }
+        let Some((victim, gain)) = self.blocks.victim().filter(|(_, gain)| *gain >= WORTHWHILE)
+        else {
+            return Ok(false);
         };
-        self.limbo.iter().filter(is_seen).map(blocks).sum::<u64>() * BLOCK
+        if gain < COLLECT_BEFORE_GROWING
+            && (self.blocks.reclaimable() < BLOCK || self.add_segment()?)
+        {
+            return Ok(false);
+        }
+        self.begin_collection(view, victim, gain)?;
+        Ok(true)
     }
 
-    /// Moves the live records out of `victim`, a sealed block, and sends it to limbo.
-    pub(crate) fn collect(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
+    /// Begins to collect `victim`, a sealed block with `gain` bytes to reclaim.
+    pub(crate) fn begin_collection(
+        &mut self,
+        view: &RwLock<View>,
+        victim: u32,
+        gain: u64,
+    ) -> Result<()> {
+        let readable = view.read().block(victim).cloned();
+        let Some(Readable { published: records, seed: Some(seed) }) = readable else {
+            return Err(Error::Damaged {
+                what: format!("block {victim}"),
+                why: "its records are not there".into(),
+            });
+        };
+        let gain = gain.max(1);
+        self.collection = Some(Collection { victim, records, seed, at: 0, gain, credit: 0 });
+        Ok(())
+    }
+
+    /// Ends the collection that is under way.
+    pub(crate) fn finish_collection(&mut self, view: &RwLock<View>) -> Result<()> {
+        while self.collection.is_some() {
+            self.step(view, BLOCK)?;
+        }
+        Ok(())
+    }
+
+    /// Looks through so many bytes of the victim, or to its end; then it goes to limbo.
+    fn step(&mut self, view: &RwLock<View>, bytes: u64) -> Result<()> {
+        let Some(mut collection) = self.collection.take() else { return Ok(()) };
+        let stepped = self.move_live_records(view, &mut collection, bytes);
+        self.poison_by(stepped)?;
+        if collection.at < collection.records.len() {
+            self.collection = Some(collection);
+            return Ok(());
+        }
+        self.cover_collector_block();
         // What a write made obsolete is needed until that write is durable.
         self.sync_records()?;
         if self.changes.is_some() {
             // The newest record may be dead, and go: what is in the change log must not be replayed then.
             self.map.set_durable(self.durable_seq);
         }
-        let collected = self.move_live_records(view, victim);
-        self.poison_by(collected)?;
-        self.blocks.condemn(victim);
-        let limbo = Limbo::block(victim, self.next_seq - 1);
+        self.blocks.condemn(collection.victim);
+        self.collected_blocks += 1;
+        let limbo = Limbo::block(collection.victim, self.next_seq - 1);
         self.send_to_limbo(&mut view.write(), limbo);
         Ok(())
     }
 
-    fn move_live_records(&mut self, view: &RwLock<View>, victim: u32) -> Result<()> {
-        let readable = view.read().block(victim).cloned();
-        let Some(Readable { published, seed: Some(seed) }) = readable else { return Ok(()) };
+    fn move_live_records(
+        &mut self,
+        view: &RwLock<View>,
+        collection: &mut Collection,
+        bytes: u64,
+    ) -> Result<()> {
+        let published = Arc::clone(&collection.records);
+        let (victim, begin) = (collection.victim, collection.at);
         let mut records = Vec::new();
-        each_record(published.bytes(), seed, victim, |at, record, _| records.push((at, record)))?;
         let mut live = Vec::new();
         {
             let mut view = view.write();
-            for (number, (at, record)) in records.iter().enumerate() {
-                if let Some((_, later)) = records.get(number + AHEAD) {
-                    view.prepare(later.header.space.get(), later.key);
+            let end = (begin + bytes).min(published.len());
+            let all = published.bytes();
+            while collection.at < end {
+                let at = collection.at;
+                let (record, next) = record_at(all, collection.seed, victim, at)?;
+                records.push((at, record));
+                collection.at = next;
+            }
+            collection.credit = collection.credit.saturating_sub(collection.at - begin);
+            let entries = find_puts(&view, victim, &records)?;
+            for ((_, record), entry) in records.iter().zip(&entries) {
+                if entry.is_none() {
+                    view.prepare_compare(record.header.space.get(), record.key);
                 }
-                let alive = match record.kind {
-                    Kind::Put => self.find_put(&mut view, victim, *at, record)?,
-                    Kind::Delete | Kind::DeleteRange => {
-                        self.find_tombstone(&mut view, victim, *at, record)?
+            }
+            for ((at, record), entry) in records.iter().zip(entries) {
+                let alive = match (record.kind, entry) {
+                    (Kind::Put, Some(entry)) => Some(entry),
+                    (Kind::Put, None) => {
+                        self.take_off(&mut view, record)?;
+                        None
                     }
+                    _ => self.find_tombstone(&mut view, (victim, *at), record)?,
                 };
                 live.extend(alive.map(|entry| (*record, entry)));
             }
@@ -122,102 +224,6 @@ impl Writer {
                 self.move_group(view, group)?;
             }
             rest = behind;
-        }
-        self.collected_blocks += 1;
-        Ok(())
-    }
-
-    /// The entry of a put if it is current; else it is taken off its count.
-    fn find_put(
-        &mut self,
-        view: &mut View,
-        block: u32,
-        at: u64,
-        record: &Record<'_>,
-    ) -> Result<Option<Entry>> {
-        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
-        let View { spaces, blocks, .. } = view;
-        if let Some(tree) = spaces.get_mut(&space).map(|space| &mut space.tree) {
-            // Nothing else leads here: other keys need not be compared.
-            let candidate = tree.get_candidate(key, blocks)?.map(Entry::from_bits);
-            if let Some(entry) = candidate
-                && (entry.block(), entry.offset()) == (block, at)
-            {
-                return Ok(Some(entry));
-            }
-            if self.tombstones.killer(space, key, seq).is_none() {
-                let take_off = |bits: &mut u64| {
-                    *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
-                };
-                if tree.modify(key, take_off, blocks)? {
-                    return Ok(None);
-                }
-            }
-        }
-        self.forget(blocks, space, key, seq)?;
-        Ok(None)
-    }
-
-    /// The entry of a tombstone that still counts; else it goes with its block.
-    fn find_tombstone(
-        &mut self,
-        view: &mut View,
-        block: u32,
-        at: u64,
-        record: &Record<'_>,
-    ) -> Result<Option<Entry>> {
-        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
-        let View { spaces, blocks, .. } = view;
-        let here = |entry: Entry| (entry.block(), entry.offset()) == (block, at);
-        let keep = self.has_block_in_limbo();
-        if record.kind == Kind::DeleteRange {
-            let Some(tombstone) = self.tombstones.range(space, seq) else { return Ok(None) };
-            let (entry, counts) = (tombstone.entry, !tombstone.stale.is_zero());
-            if here(entry) && !(keep || counts) {
-                self.tombstones.remove_range_tombstone(space, seq);
-            }
-            return Ok(Some(entry).filter(|entry| here(*entry) && (keep || counts)));
-        }
-        match self.tombstones.get(space, key, blocks)?.filter(|entry| here(*entry)) {
-            Some(entry) if (keep || entry.stale() > 0) && !planted!(TombstoneForgotten) => {
-                return Ok(Some(entry));
-            }
-            Some(_) => {
-                self.tombstones.remove(space, key, blocks)?;
-            }
-            // A dead tombstone is a dead record like any other.
-            None => {
-                let killed = self.tombstones.killer(space, key, seq).is_some();
-                let take_off = |bits: &mut u64| {
-                    *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
-                };
-                let is_counted = match spaces.get_mut(&space) {
-                    Some(space) if !killed => space.tree.modify(key, take_off, blocks)?,
-                    _ => false,
-                };
-                if !is_counted {
-                    self.forget(blocks, space, key, seq)?;
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Takes a dead record, whose key has no live one that counts it, off a tombstone's count.
-    fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<()> {
-        let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
-            let counted = !killer.stale.is_zero();
-            killer.stale.remove_one();
-            (counted && killer.stale.is_zero()).then_some(killer.entry)
-        } else if let Some(tombstone) = self.tombstones.get(space, key, keys)? {
-            let less = tombstone.with_one_stale_less();
-            self.tombstones.insert(space, key, less, keys)?;
-            (tombstone.stale() > 0 && less.stale() == 0).then_some(less)
-        } else {
-            None
-        };
-        if let Some(dead) = dead {
-            self.blocks.died(dead.block(), dead.footprint());
         }
         Ok(())
     }
@@ -243,20 +249,23 @@ impl Writer {
         // Words of the map that wait may wait longer: until before the victim's is freed.
         let [proof] = self.pool.fence([flushed])?;
         self.collector.publish(proof);
-        self.cover_collector_block();
         let mut view = view.write();
         let View { spaces, blocks, .. } = &mut *view;
         for ((record, old), new) in group.iter().zip(entries) {
             let (space, seq) = (record.header.space.get(), record.seq());
+            let old_place = (old.block(), old.offset());
             // Counts may have sunk since the record was found alive.
             let mut counts = 1;
             match record.kind {
                 Kind::Put => {
+                    let is_old = |bits: u64| is_at(Entry::from_bits(bits), old_place);
                     let move_entry = |bits: &mut u64| {
                         *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
                     };
                     if let Some(space) = spaces.get_mut(&space) {
-                        space.tree.modify(record.key, move_entry, blocks)?;
+                        let moved =
+                            space.index.modify_entry(record.key, is_old, move_entry, blocks)?;
+                        debug_assert!(moved, "nothing came between");
                     }
                 }
                 Kind::Delete => {
@@ -292,72 +301,13 @@ impl Writer {
     }
 
     fn change_collector_block(&mut self, view: &RwLock<View>) -> Result<()> {
+        self.cover_collector_block();
         if let Some(closed) = self.collector.close() {
             self.blocks.seal(closed.block, closed.used);
         }
         let block = self.take_block()?;
         let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;
         view.write().set_block(block, readable);
-        Ok(())
-    }
-
-    /// Frees what is in limbo and can be reached by nobody: no scan, no reader, and no crash could
-    /// bring it back. Returns whether there was anything. A block costs at most 2 fences.
-    pub(crate) fn release_limbo(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: Option<u64>,
-    ) -> Result<bool> {
-        let mut released = false;
-        for limbo in std::mem::take(&mut self.limbo) {
-            let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
-            let replaced = limbo.seq <= self.durable_seq || planted!(ValueFreedBeforeReplaced);
-            if unseen && replaced && self.release(view, limbo.what)? {
-                released = true;
-            } else {
-                self.limbo.push(limbo);
-            }
-        }
-        Ok(released)
-    }
-
-    fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
-        let (first, count) = match what {
-            What::Block(block) => (block, 1),
-            What::Piece { first, count } => (first, count),
-        };
-        let Some(Readable { published, seed }) = view.write().take_block(first) else {
-            return Ok(false);
-        };
-        let fresh = match published.reclaim() {
-            Ok(fresh) => fresh,
-            Err(published) => {
-                view.write().set_block(first, Readable { published, seed });
-                return Ok(false);
-            }
-        };
-        drop(fresh);
-        if let What::Block(block) = what {
-            let freed = self.free_block(block);
-            self.poison_by(freed)?;
-        }
-        (first..first + count).for_each(|block| self.blocks.free(block));
-        let released = self.release_if_spare(first);
-        self.poison_by(released)?;
-        Ok(true)
-    }
-
-    /// Frees a block durably. At most 2 fences.
-    fn free_block(&mut self, block: u32) -> Result<()> {
-        // The copies must be covered before the originals can go.
-        if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
-            self.fence_with_map(Vec::new())?;
-        }
-        let incarnation = self.blocks.incarnation(block);
-        self.map.set(block, Life { state: State::Free, incarnation }, None);
-        if !planted!(BlockReusedBeforeFreed) {
-            self.fence_with_map(Vec::new())?;
-        }
         Ok(())
     }
 }
@@ -375,15 +325,20 @@ pub(crate) fn each_record<'a>(
 ) -> Result<()> {
     let mut at = 0;
     while at < bytes.len() as u64 {
-        let rest = &bytes[at as usize..];
-        let read = Record::read(rest, frame::place(seed, at));
-        let read = read.and_then(|record| match record.next_at(at) {
-            next if next <= bytes.len() as u64 => Ok((record, next)),
-            _ => Err("the block's used part ends inside its padding"),
-        });
-        let (record, next) = read.map_err(|why| record::damage(rest, block, at, why))?;
+        let (record, next) = record_at(bytes, seed, block, at)?;
         visit(at, record, next - at);
         at = next;
     }
     Ok(())
+}
+
+/// The record at `at`, and where the next one is.
+fn record_at(bytes: &[u8], seed: u64, block: u32, at: u64) -> Result<(Record<'_>, u64)> {
+    let rest = &bytes[at as usize..];
+    let read = Record::read(rest, frame::place(seed, at));
+    let read = read.and_then(|record| match record.next_at(at) {
+        next if next <= bytes.len() as u64 => Ok((record, next)),
+        _ => Err("the block's used part ends inside its padding"),
+    });
+    Ok(read.map_err(|why| record::damage(rest, block, at, why))?)
 }

@@ -18,9 +18,12 @@ use halite_pmem::Pool;
 use crate::batch::{self, Numbers};
 use crate::change_log::ChangeLog;
 use crate::closing::Closing;
+use crate::entry::Entry;
+use crate::index::Form;
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::partition::Partition;
-use crate::read::{Space, View};
+use crate::read::View;
+use crate::record;
 use crate::recovery::{Recovered, open_map, recover};
 use crate::repartition::{release_other_generation, repartition};
 use crate::scan::{RangeScan, join};
@@ -42,6 +45,10 @@ pub struct IndexLog {
     partitioning: Partitioning,
     batches: Numbers,
     recovery: Recovery,
+    /// Bytes of the change log that are retained, if there is one.
+    change_log: Option<u64>,
+    /// What the positions of the change log mean something in.
+    history: Option<u128>,
     pub(crate) closing: Arc<Closing>,
 }
 
@@ -60,6 +67,7 @@ impl IndexLog {
         if let Some(partitioning) = &options.partitioning {
             partitioning.check(PARTITIONS_MAX)?;
         }
+        options.index.check()?;
         let exists = Pool::exists(&options.pool, &options.pool_options);
         let segments = if exists || !options.create {
             Segments::open(&options.pool, &options.pool_options)?
@@ -79,13 +87,14 @@ impl IndexLog {
         // The crash lab's medium notes events in their order, so there may be but one.
         let on_threads = options.pool_options.medium.is_none();
         let abandoned = release_other_generation(&segments, layout)?;
-        let mut store = Self::open_partitions(&segments, layout, on_threads)?;
+        let form = Form::new(options.index, || Ok(segments.pool().random()?))?;
+        let mut store = Self::open_partitions(&segments, layout, form, on_threads)?;
         store.recovery.segments_reclaimed += abandoned;
         if let Some(wanted) = &options.partitioning
             && *wanted != store.partitioning
         {
             let recovery = store.recovery.clone();
-            store = repartition(&segments, store, layout, wanted, on_threads)?;
+            store = repartition(&segments, store, layout, wanted, form, on_threads)?;
             store.recovery = recovery;
         }
         store.recovery.duration = started.elapsed();
@@ -96,13 +105,18 @@ impl IndexLog {
     pub(crate) fn open_partitions(
         segments: &Arc<Segments>,
         layout: Layout,
+        form: Form,
         on_threads: bool,
     ) -> Result<Self> {
-        let Recovered { partitions, report, batch } = recover(segments, layout, on_threads)?;
+        let Recovered { partitions, report, batch } = recover(segments, layout, form, on_threads)?;
         let closing = Closing::new(segments, layout.partitions);
         let partitions: Vec<_> = partitions
             .into_iter()
-            .map(|(writer, view)| Arc::new(Partition::new(writer, view, Arc::clone(&closing))))
+            .enumerate()
+            .map(|(number, (writer, view))| {
+                let number = layout.is_named(number);
+                Arc::new(Partition::new(writer, view, number, Arc::clone(&closing)))
+            })
             .collect();
         let partitioning = if layout.by_range {
             Partitioning::Ranges(read_bounds(&partitions)?)
@@ -115,6 +129,8 @@ impl IndexLog {
             partitioning,
             batches: Numbers::after(batch),
             recovery: report,
+            change_log: layout.changes,
+            history: layout.history(segments),
             closing,
         })
     }
@@ -131,11 +147,11 @@ impl IndexLog {
             open_map(segments, layout.generation, number)?.extend(1)?;
         }
         if let Partitioning::Ranges(bounds) = partitioning {
-            let mut made = recover(segments, layout, on_threads)?.partitions;
+            let mut made = recover(segments, layout, Form::default(), on_threads)?.partitions;
             let (writer, view) = made.swap_remove(0);
             let closing = Closing::new(segments, layout.partitions);
             closing.forget();
-            let first = Partition::new(writer, view, closing);
+            let first = Partition::new(writer, view, layout.is_named(0), closing);
             let value = encode_bounds(bounds);
             let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
             first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
@@ -245,8 +261,7 @@ impl Engine for IndexLog {
         writer.next_space += 1;
         // The first one's last: who finds it there, finds it everywhere.
         for partition in self.partitions.iter().rev() {
-            let space = Space { name: name.into(), ..Space::default() };
-            partition.view.write().spaces.insert(id, space);
+            partition.view.write().space_mut(id).name = name.into();
         }
         Ok(KeySpaceId(id))
     }
@@ -280,7 +295,7 @@ impl Engine for IndexLog {
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
-        let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.tree.len());
+        let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
         batch::views(&self.partitions, len).into_iter().sum()
     }
 
@@ -289,14 +304,15 @@ impl Engine for IndexLog {
         let mut place = random.checked_rem(total).unwrap_or_default();
         for partition in &self.partitions {
             let view = partition.view.read();
-            let tree = &view.user_space(space)?.tree;
-            if place < tree.len() {
+            let index = &view.user_space(space)?.index;
+            if place < index.len() {
                 // Other bits than those that chose the partition.
                 let random = random.rotate_left(32);
-                let Some(entry) = tree.sample(random) else { break };
-                return Ok(Some(view.pin_record(crate::entry::Entry::from_bits(entry))?.key()?));
+                let Some(entry) = index.sample(random) else { break };
+                let record = view.pin_record(Entry::from_bits(entry));
+                return partition.named(record.and_then(|record| record.key())).map(Some);
             }
-            place -= tree.len();
+            place -= index.len();
         }
         Ok(None)
     }
@@ -328,7 +344,11 @@ impl Engine for IndexLog {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning)?))
+        Ok(Arc::new(StoreSnapshot::take(&self.partitions, &self.partitioning, self.history)?))
+    }
+
+    fn change_log(&self) -> Option<u64> {
+        self.change_log
     }
 
     fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
@@ -341,6 +361,10 @@ impl Engine for IndexLog {
 
     fn sync(&self) -> Result<()> {
         self.partitions.iter().try_for_each(|partition| partition.writer.lock().sync())
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.partitioning.clone()
     }
 
     fn partitions(&self) -> usize {
@@ -380,6 +404,16 @@ impl Engine for IndexLog {
         stats
     }
 
+    fn partition_stats(&self, partition: usize) -> Stats {
+        let mut stats = Stats { domain: self.pool.domain(), ..Stats::default() };
+        self.partitions[partition].add_stats(&mut stats);
+        stats
+    }
+
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        record::space(key_len, value_len)
+    }
+
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
         Ok(verify(&self.partitions, progress))
     }
@@ -388,11 +422,11 @@ impl Engine for IndexLog {
 impl Partition {
     fn add_stats(&self, stats: &mut Stats) {
         let writer = self.writer.lock();
-        let trees: Vec<_> =
-            self.view.read().spaces.iter().map(|(id, space)| (*id, space.tree.clone())).collect();
-        let records = trees.iter().filter(|(id, _)| !is_internal(*id)).map(|(_, tree)| tree.len());
-        let index: usize = trees.iter().map(|(_, tree)| tree.heap_len()).sum();
-        stats.records += records.sum::<u64>();
+        let indexes: Vec<_> =
+            self.view.read().spaces.iter().map(|(id, space)| (*id, space.index.clone())).collect();
+        let of_users = indexes.iter().filter(|(id, _)| !is_internal(*id));
+        let index: usize = indexes.iter().map(|(_, index)| index.heap_len()).sum();
+        stats.records += of_users.map(|(_, index)| index.len()).sum::<u64>();
         stats.live_bytes += writer.blocks.live();
         stats.dead_bytes += writer.blocks.reclaimable();
         stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
@@ -406,6 +440,6 @@ impl Partition {
 }
 
 /// Whether a key space is one that callers do not see.
-pub(crate) fn is_internal(space: u32) -> bool {
+fn is_internal(space: u32) -> bool {
     space == CATALOGUE || space == INTERNAL
 }

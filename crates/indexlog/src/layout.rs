@@ -41,6 +41,11 @@ impl Layout {
         Self { generation, partitions: partitioning.count(), by_range, changes }
     }
 
+    /// A partition's number where messages name it: if there are several.
+    pub(crate) fn is_named(self, number: usize) -> Option<usize> {
+        (self.partitions > 1).then_some(number)
+    }
+
     /// Reads the layout of a store.
     pub(crate) fn read(segments: &Segments) -> Result<Self> {
         let word = segments.root(ROOT).unwrap_or_default();
@@ -68,6 +73,12 @@ impl Layout {
     /// Notes, durably, how many bytes of a change log are retained.
     pub(crate) fn write_changes(segments: &Segments, retain: u64) -> Result<()> {
         Ok(segments.set_root(CHANGES_ROOT, retain.saturating_add(1))?)
+    }
+
+    /// What the positions of the change log mean something in: they begin anew where partitions change.
+    pub(crate) fn history(self, segments: &Segments) -> Option<u128> {
+        self.changes?;
+        Some(u128::from_le_bytes(segments.uuid()) ^ u128::from(self.generation))
     }
 
     fn encode(self) -> u64 {

@@ -2,8 +2,8 @@
 //!
 //! A store has partitions (`partition`), by hash or by ranges of keys (`layout`), which share nothing but
 //! the pool that they take segments from. In each, records are appended to a log in persistent memory and
-//! found through an ordered index in DRAM, which keeps a few bytes of each key (`halite-index`) and reads
-//! the others from the records.
+//! found through an index in DRAM (`index`): ordered, which keeps a few bytes of each key
+//! (`halite-index`) and reads the others from the records, or by hash.
 //!
 //! ```text
 //!             DRAM                                persistent memory
@@ -45,6 +45,8 @@
 //! | collection of a block | 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
+mod append;
+mod apply;
 mod batch;
 mod block_map;
 mod blocks;
@@ -56,10 +58,14 @@ mod closing;
 mod collect;
 mod engine;
 mod entry;
+mod found;
+mod index;
 mod layout;
+mod limbo;
 mod log;
 mod log_end;
 mod merge;
+mod obituary;
 mod overflow;
 mod parallel;
 mod partition;
@@ -69,6 +75,7 @@ mod recovery;
 mod repartition;
 mod scan;
 mod snapshot;
+mod space;
 mod tombstones;
 mod verify;
 mod write;

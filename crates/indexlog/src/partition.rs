@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use halite_engine::{Bytes, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result};
-use halite_index::{FullKeys, PartialKeyTree};
+use halite_engine::{
+    Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
+};
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
 use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
+use crate::index::Index;
 use crate::read::View;
 use crate::scan::Scans;
 use crate::write::Writer;
@@ -28,11 +30,20 @@ pub(crate) struct Partition {
     pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
+    /// Its number, if the store has several.
+    number: Option<usize>,
     closing: Arc<Closing>,
 }
 
 impl Partition {
-    pub(crate) fn new(writer: Writer, view: View, closing: Arc<Closing>) -> Self {
+    /// `number` is that of the partition, if the store has several.
+    pub(crate) fn new(
+        writer: Writer,
+        mut view: View,
+        number: Option<usize>,
+        closing: Arc<Closing>,
+    ) -> Self {
+        view.position = writer.next_seq;
         Self {
             pool: writer.pool.clone(),
             salt: writer.salt,
@@ -40,6 +51,7 @@ impl Partition {
             scans: Scans::default(),
             changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
+            number,
             closing,
         }
     }
@@ -52,8 +64,21 @@ impl Partition {
         durability: Durability,
     ) -> Result<()> {
         self.check_spaces(ops)?;
-        let expanded = self.expand(ops)?;
-        writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
+        self.named(self.expand(ops).and_then(|expanded| {
+            writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
+        }))
+    }
+
+    /// The same for damage in a report.
+    pub(crate) fn name_damage(&self, damage: &mut Damage) {
+        if let Some(number) = self.number {
+            damage.what += &format!(", partition {number}");
+        }
+    }
+
+    /// Lets damage say which partition it is in.
+    pub(crate) fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| in_partition(self.number, error))
     }
 
     /// Checks that the key spaces of operations exist.
@@ -67,23 +92,30 @@ impl Partition {
 
     /// The value of a key.
     pub(crate) fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.named(self.find(space, key))
+    }
+
+    fn find(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let pinned = {
             let view = self.view.read();
-            let tree = &view.user_space(space)?.tree;
-            let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
+            let index = &view.user_space(space)?.index;
+            let Some(entry) = index.get_candidate(key, &view.blocks)? else { return Ok(None) };
             view.pin(Entry::from_bits(entry))?
         };
         pinned.value_of(key, self.salt)
     }
 
     /// The value of a key in an index that a snapshot keeps.
-    pub(crate) fn get_in(&self, tree: &PartialKeyTree, key: &[u8]) -> Result<Option<Bytes>> {
-        let pinned = {
-            let view = self.view.read();
-            let Some(entry) = tree.get_candidate(key, &view.blocks)? else { return Ok(None) };
-            view.pin(Entry::from_bits(entry))?
+    pub(crate) fn get_in(&self, index: &Index, key: &[u8]) -> Result<Option<Bytes>> {
+        let find = || {
+            let pinned = {
+                let view = self.view.read();
+                let Some(entry) = index.get_candidate(key, &view.blocks)? else { return Ok(None) };
+                view.pin(Entry::from_bits(entry))?
+            };
+            pinned.value_of(key, self.salt)
         };
-        pinned.value_of(key, self.salt)
+        self.named(find())
     }
 
     /// The pair of an entry, its value without a copy if it is in one piece.
@@ -101,7 +133,7 @@ impl Partition {
     ) -> Result<bool> {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(false) };
-        Ok(space.tree.range(start, end, &view.blocks)?.next().is_some())
+        space.index.has_any(start, end, &view.blocks)
     }
 
     /// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same
@@ -130,8 +162,17 @@ impl Partition {
     fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
-        let entries = space.tree.range(range.start(), range.end(), &view.blocks)?;
-        entries.map(|entry| view.blocks.with_key(entry, <[u8]>::to_vec)).collect()
+        space.index.keys(range, &view.blocks)
+    }
+}
+
+/// Adds to an error that tells of damage in which partition it is, if there are several.
+pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
+    match (number, error) {
+        (Some(number), Error::Damaged { what, why }) => {
+            Error::Damaged { what: format!("{what}, partition {number}"), why }
+        }
+        (_, error) => error,
     }
 }
 

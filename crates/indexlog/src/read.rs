@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_engine::{Bytes, Error, KeySpaceId, Result};
-use halite_index::{FullKeys, PartialKeyTree, PartialLen};
+use halite_index::FullKeys;
 use halite_pmem::{Pinned, Published};
 
 use crate::entry::Entry;
+use crate::index::{Form, Index};
 use crate::record::{self, Record};
 use crate::write::{CATALOGUE, INTERNAL};
 
@@ -18,6 +19,10 @@ use crate::write::{CATALOGUE, INTERNAL};
 pub(crate) struct View {
     pub(crate) spaces: BTreeMap<u32, Space>,
     pub(crate) blocks: ReadableBlocks,
+    /// How indexes are made.
+    pub(crate) form: Form,
+    /// The number behind the last operation that shows.
+    pub(crate) position: u64,
     /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
     pub(crate) epoch: u64,
 }
@@ -26,21 +31,7 @@ pub(crate) struct View {
 #[derive(Clone)]
 pub(crate) struct Space {
     pub(crate) name: Arc<str>,
-    pub(crate) tree: PartialKeyTree,
-}
-
-impl Default for Space {
-    fn default() -> Self {
-        Self { name: "".into(), tree: empty_tree() }
-    }
-}
-
-/// Bytes of its key that an entry of an index keeps: with these, other keys are hardly ever read to find
-/// one (`index/examples/memory.rs` has the figures).
-pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
-
-pub(crate) fn empty_tree() -> PartialKeyTree {
-    PartialKeyTree::new(PARTIAL_LEN)
+    pub(crate) index: Index,
 }
 
 /// A block, or a run of blocks, that can be read.
@@ -52,6 +43,18 @@ pub(crate) struct Readable {
 }
 
 impl View {
+    /// A view without blocks and key spaces.
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, ..Self::default() }
+    }
+
+    /// A key space, made without a name if there is none.
+    pub(crate) fn space_mut(&mut self, space: u32) -> &mut Space {
+        let form = self.form;
+        let make = || Space { name: "".into(), index: form.empty() };
+        self.spaces.entry(space).or_insert_with(make)
+    }
+
     /// A key space that callers may use.
     pub(crate) fn user_space(&self, space: KeySpaceId) -> Result<&Space> {
         let is_internal = space.0 == CATALOGUE || space.0 == INTERNAL;
@@ -61,21 +64,26 @@ impl View {
     /// The entry of a live key.
     pub(crate) fn live(&self, space: u32, key: &[u8]) -> Result<Option<Entry>> {
         let Some(space) = self.spaces.get(&space) else { return Ok(None) };
-        Ok(space.tree.get(key, &self.blocks)?.map(Entry::from_bits))
+        Ok(space.index.get(key, &self.blocks)?.map(Entry::from_bits))
     }
 
     /// Brings what the index has of a key into the cache.
     pub(crate) fn prepare(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
-            space.tree.prepare(key);
+            space.index.prepare(key);
         }
     }
 
     /// The same, and the record that has the key by now.
     pub(crate) fn prepare_update(&self, space: u32, key: &[u8]) {
+        self.prepare(space, key);
+        self.prepare_compare(space, key);
+    }
+
+    /// Brings the record that has a key by now into the cache, once the index has been prepared.
+    pub(crate) fn prepare_compare(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
-            space.tree.prepare(key);
-            space.tree.prepare_compare(key, &self.blocks);
+            space.index.prepare_compare(key, &self.blocks);
         }
     }
 
@@ -136,6 +144,9 @@ fn missing(entry: Entry) -> Error {
     }
 }
 
+/// Bytes of a record that are asked for ahead.
+const PREFETCHED_MAX: u64 = 256;
+
 /// By number: blocks of records, and the first block of every piece of a value.
 #[derive(Default)]
 pub(crate) struct ReadableBlocks(Vec<Option<Readable>>);
@@ -143,6 +154,17 @@ pub(crate) struct ReadableBlocks(Vec<Option<Readable>>);
 impl ReadableBlocks {
     fn get(&self, block: u32) -> Option<&Readable> {
         self.0.get(block as usize)?.as_ref()
+    }
+}
+
+impl ReadableBlocks {
+    /// Asks for a record: for its first lines, which the others follow by themselves.
+    pub(crate) fn prefetch_record(&self, entry: Entry) {
+        if let Some(block) = self.get(entry.block()) {
+            let end = entry.offset() + entry.footprint().min(PREFETCHED_MAX);
+            let lines = (entry.offset()..end).step_by(halite_pmem::LINE as usize);
+            lines.for_each(|at| block.published.prefetch(at));
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::BLOCK;
+use crate::overflow::block_count;
 
 /// Records start at multiples of this, in bytes.
 pub(crate) const ALIGN: u64 = 16;
@@ -58,6 +59,9 @@ pub(crate) struct Header {
     /// Records of the same batch (or group, if relocated) behind this one.
     pub(crate) remaining: U32,
 }
+
+/// Where the key of a record begins, in bytes.
+pub(crate) const KEY_AT: u64 = FIXED as u64;
 
 /// Where the kind of a record is.
 const KIND_AT: usize = frame::HEADER_LEN + size_of::<U64>();
@@ -128,6 +132,20 @@ pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
     frame::seed(salt, u64::from(block) << 32 | u64::from(lives))
 }
 
+fn is_too_long(key_len: usize, value_len: usize) -> bool {
+    FIXED + key_len + value_len > INLINE_LEN_MAX && value_len > 0
+}
+
+/// Bytes of a log that a record takes, and of the overflow blocks that its value does if it is too long;
+/// in one piece, where there is room for it.
+pub(crate) fn space(key_len: usize, value_len: usize) -> u64 {
+    let (body, blocks) = match is_too_long(key_len, value_len) {
+        true => (size_of::<U32>() + size_of::<Piece>(), block_count(value_len)),
+        false => (value_len, 0),
+    };
+    ((FIXED + key_len + body) as u64).next_multiple_of(ALIGN) + blocks * BLOCK
+}
+
 /// What a new record says besides its key and value.
 #[derive(Clone, Copy)]
 pub(crate) struct Draft<'a> {
@@ -146,7 +164,7 @@ pub(crate) struct Draft<'a> {
 impl Draft<'_> {
     /// Whether a record is too long for its value to be inline.
     pub(crate) fn needs_overflow(key: &[u8], value: &[u8]) -> bool {
-        FIXED + key.len() + value.len() > INLINE_LEN_MAX && !value.is_empty()
+        is_too_long(key.len(), value.len())
     }
 
     /// The length of the record in bytes, without padding.
@@ -343,6 +361,13 @@ impl<'a> Record<'a> {
             lag => self.seq().saturating_sub(1 + u64::from(lag)),
         }
     }
+}
+
+/// The key of the record at the start of `bytes`, which was checked before.
+#[inline]
+pub(crate) fn key_of(bytes: &[u8]) -> Option<&[u8]> {
+    let (header, rest) = Header::ref_from_prefix(bytes.get(frame::HEADER_LEN..)?).ok()?;
+    rest.get(..header.key_len.get() as usize)
 }
 
 /// Names a damaged record, whose bytes are the first of `bytes`, with its key if that can still be

@@ -24,15 +24,17 @@ use crate::block_map::{BlockMap, Life, State};
 use crate::blocks::Use;
 use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
-use crate::collect::each_record;
 use crate::entry::Entry;
+use crate::found::{Found, FoundAll, Keys};
+use crate::index::Form;
 use crate::layout::Layout;
 use crate::log::claim;
-use crate::log_end::{Cut, Kept, OpenBlock, Sealed, cut_undecided, take, take_sealed_blocks};
+use crate::log_end::{Cut, Kept, OpenBlock, cut_undecided, take, take_sealed_blocks};
 use crate::parallel::each;
-use crate::read::{PARTIAL_LEN, Readable, Space, View, piece_damage};
-use crate::record::{Kind, Record};
-use crate::tombstones::{RangeTombstone, Stale, Tombstones};
+use crate::partition::in_partition;
+use crate::read::{Space, View, piece_damage};
+use crate::record::Record;
+use crate::tombstones::{PARTIAL_LEN, Tombstones};
 use crate::write::{CATALOGUE, INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
 
@@ -70,10 +72,14 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(
     segments: &Arc<Segments>,
     layout: Layout,
+    form: Form,
     on_threads: bool,
 ) -> Result<Recovered> {
     let numbers: Vec<_> = (0..layout.partitions).collect();
-    let found = each(numbers, on_threads, |_, number| Recovering::find(segments, layout, number))?;
+    let found = each(numbers, on_threads, |_, number| {
+        let found = Recovering::find(segments, layout, number, form);
+        found.map_err(|error| in_partition(layout.is_named(number), error))
+    })?;
     let mut report = Recovery::default();
     let (mut recovering, mut cuts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     // A store that was closed is as it was then.
@@ -99,10 +105,16 @@ pub(crate) fn recover(
         cut.drop_and_flush(&mut partition.writer)
     })?;
     let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
-    let built = each(kept, on_threads, |_, (partition, kept)| partition.build(kept))?;
+    let built = each(kept, on_threads, |number, (partition, kept)| {
+        let built = partition.build(kept);
+        built.map_err(|error| in_partition(layout.is_named(number), error))
+    })?;
 
     report.records_read = built.iter().map(|partition| partition.records_read).sum();
-    let replayed = each(built, on_threads, |_, partition| partition.replay(layout.changes))?;
+    let replayed = each(built, on_threads, |number, partition| {
+        let replayed = partition.replay(layout.changes);
+        replayed.map_err(|error| in_partition(layout.is_named(number), error))
+    })?;
     let mut partitions = Vec::new();
     for (writer, view, replayed) in replayed {
         report.records_replayed += replayed;
@@ -132,19 +144,24 @@ struct Recovering {
 
 impl Recovering {
     /// Reads everything, and finds the log's end.
-    fn find(segments: &Arc<Segments>, layout: Layout, number: usize) -> Result<(Self, Cut)> {
+    fn find(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        number: usize,
+        form: Form,
+    ) -> Result<(Self, Cut)> {
         let generation = layout.generation;
         let map = open_map(segments, generation, number)?;
         if map.len() == 0 {
             return Err(Error::Damaged {
-                what: format!("block map of partition {number}"),
+                what: "block map".into(),
                 why: "the allocation table does not have it".into(),
             });
         }
         let device = segments.device(data_device(generation, number));
         let digest = map.digest();
         let mut writer = Writer::new(segments, device, map)?;
-        let mut view = View::default();
+        let mut view = View::new(form);
         let lives = read_map(&mut writer, segments)?;
         let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
         let mut found = FoundAll::default();
@@ -171,11 +188,10 @@ impl Recovering {
         for block in kept.seal(&mut writer, &mut view)? {
             found.read_block(&view, block, |_, _| {})?;
         }
-        let records_read = found.records.len() as u64 + found.ranges.len() as u64;
+        let records_read = found.len();
         writer.next_seq = found.seq_max + 1;
         writer.durable_seq = found.seq_max;
-        found.records.sort_unstable_by(|a, b| a.cmp(b, &view));
-        build(found, &mut writer, &mut view);
+        build(found, &mut writer, &mut view)?;
         Ok(Built { writer, view, log, records_read })
     }
 }
@@ -252,130 +268,8 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
     }
 }
 
-/// A put or delete that was found.
-struct Found {
-    space: u32,
-    /// The first 16 bytes of the key, padded with zeros: they decide most comparisons.
-    head: u128,
-    seq: u64,
-    entry: Entry,
-    /// In bytes, in the block.
-    key_at: u32,
-    key_len: u32,
-    is_put: bool,
-    is_copy: bool,
-}
-
-impl Found {
-    fn new(at: u64, record: &Record<'_>, entry: Entry) -> Self {
-        let mut head = [0; 16];
-        let len = record.key.len().min(head.len());
-        head[..len].copy_from_slice(&record.key[..len]);
-        Self {
-            space: record.header.space.get(),
-            head: u128::from_be_bytes(head),
-            seq: record.seq(),
-            entry,
-            key_at: at as u32 + (record.value_at() - record.key.len()) as u32,
-            key_len: record.key.len() as u32,
-            is_put: record.kind == Kind::Put,
-            is_copy: record.is_relocated(),
-        }
-    }
-
-    fn key<'a>(&self, view: &'a View) -> &'a [u8] {
-        let bytes = view.block(self.entry.block()).map(|block| block.published.bytes());
-        let range = self.key_at as usize..(self.key_at + self.key_len) as usize;
-        bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default()
-    }
-
-    fn cmp_key(&self, other: &Self, view: &View) -> std::cmp::Ordering {
-        (self.space, self.head).cmp(&(other.space, other.head)).then_with(|| {
-            let short = self.key_len <= 16 && other.key_len <= 16;
-            if short {
-                // Of two keys with one head, the shorter is a prefix of the longer, padded.
-                self.key_len.cmp(&other.key_len)
-            } else {
-                self.key(view).cmp(other.key(view))
-            }
-        })
-    }
-
-    /// By key, then the newest first; of a record and its copy the copy first, so that a block whose
-    /// collection was interrupted has nothing alive.
-    fn cmp(&self, other: &Self, view: &View) -> std::cmp::Ordering {
-        self.cmp_key(other, view)
-            .then_with(|| other.seq.cmp(&self.seq))
-            .then_with(|| other.is_copy.cmp(&self.is_copy))
-    }
-}
-
-/// Everything that the blocks hold.
-#[derive(Default)]
-struct FoundAll {
-    records: Vec<Found>,
-    /// Key space, whether it is a copy, and the tombstone.
-    ranges: Vec<(u32, bool, RangeTombstone)>,
-    seq_max: u64,
-}
-
-impl FoundAll {
-    /// Reads the blocks that are in use, all of them sealed.
-    fn read_sealed(&mut self, view: &View, blocks: u32) -> Result<Sealed> {
-        let mut sealed = Sealed::default();
-        for block in 0..blocks {
-            let mut run: Option<(u64, u64)> = None;
-            self.read_block(view, block, |record, batch| {
-                if let Some(batch) = batch {
-                    let found = (record.seq(), batch);
-                    let newer = sealed.batch.is_none_or(|(seq, _)| seq < found.0);
-                    sealed.batch = if newer { Some(found) } else { sealed.batch };
-                }
-                if !record.is_relocated() {
-                    run = Some((run.map_or(record.seq(), |(first, _)| first), record.seq()));
-                    // The fence that let the block be sealed was behind all of its batches.
-                    let last = record.seq() + u64::from(record.header.remaining.get());
-                    sealed.durable = sealed.durable.max(last);
-                }
-            })?;
-            sealed.runs.extend(run);
-        }
-        sealed.runs.sort_unstable();
-        Ok(sealed)
-    }
-
-    /// Adds the records of a block, if it is one of records.
-    fn read_block(
-        &mut self,
-        view: &View,
-        block: u32,
-        mut visit: impl FnMut(&Record<'_>, Option<Batch>),
-    ) -> Result<()> {
-        let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
-            return Ok(());
-        };
-        each_record(published.bytes(), *seed, block, |at, record, footprint| {
-            visit(&record, Batch::of(&record));
-            self.seq_max = self.seq_max.max(record.seq());
-            let entry = Entry::new(block, at, footprint, record.has_overflow());
-            if record.kind == Kind::DeleteRange {
-                let tombstone = RangeTombstone {
-                    seq: record.seq(),
-                    start: record.key.into(),
-                    end: record.range_end().map(Into::into),
-                    entry,
-                    stale: Stale::default(),
-                };
-                self.ranges.push((record.header.space.get(), record.is_relocated(), tombstone));
-            } else {
-                self.records.push(Found::new(at, &record, entry));
-            }
-        })
-    }
-}
-
 /// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View) {
+fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
     // Of one and its copy the copy, as for other records.
@@ -383,43 +277,66 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) {
     ranges.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
     ranges.into_iter().for_each(|(space, _, tombstone)| tombstones.insert_range(space, tombstone));
 
-    for of_space in found.records.chunk_by(|a, b| a.space == b.space) {
-        let space = of_space[0].space;
-        let (mut live, mut dead) = (Vec::new(), Vec::new());
-        for versions in of_space.chunk_by(|a, b| a.cmp_key(b, view).is_eq()) {
-            let key = versions[0].key(view);
-            let mut current: Option<(&Found, u32)> = None;
-            for version in versions {
-                if let Some(killer) = tombstones.killer(space, key, version.seq) {
-                    killer.stale.add_one();
-                } else if let Some((_, stale)) = &mut current {
-                    *stale += 1;
-                } else {
-                    current = Some((version, 0));
-                }
-            }
-            let Some((newest, stale)) = current else { continue };
-            let entry = newest.entry.with_stale(stale);
-            if newest.is_put || stale > 0 {
+    let keys = Keys::new(view, writer.blocks.len());
+    let mut indexes = Vec::new();
+    for (number, mut space) in found.spaces {
+        space.sort(&keys);
+        let mut dead = Vec::new();
+        let has_ranges = tombstones.has_ranges(number);
+        let are_read = has_ranges || view.form.reads_keys();
+        let live = space.versions(&keys, are_read).filter_map(|versions| {
+            let key = if has_ranges { keys.of(&versions[0]) } else { &[] };
+            let (newest, stale) = newest(versions, number, key, &mut tombstones)?;
+            let entry = newest.entry().with_stale(stale);
+            if newest.is_put() || stale > 0 {
                 writer.blocks.born(entry.block(), entry.footprint());
             }
-            if newest.is_put { &mut live } else { &mut dead }.push((key, entry.bits()));
-        }
-        let tree = PartialKeyTree::from_sorted(PARTIAL_LEN, live);
-        tombstones.set_points(space, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
-        view.spaces.insert(space, Space { name: "".into(), tree });
+            if newest.is_put() {
+                return Some((space.start_of(&newest, &keys), entry.bits()));
+            }
+            dead.push((keys.of(&newest), entry.bits()));
+            None
+        });
+        indexes.push((number, view.form.build(live, &view.blocks)?));
+        tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
+    }
+    drop(keys);
+    for (number, index) in indexes {
+        view.spaces.insert(number, Space { name: "".into(), index });
     }
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
     }
     writer.tombstones = tombstones;
-    view.spaces.entry(INTERNAL).or_default();
+    view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
             // What the block has behind its records can only be had by collecting it.
             writer.blocks.seal(block, BLOCK);
         }
     }
+    Ok(())
+}
+
+/// The newest of a key's records that no range tombstone has deleted, and how many it counts as stale. Those
+/// that one has deleted, it counts. The key is of no interest where there are no ranges.
+fn newest(
+    versions: &[Found],
+    space: u32,
+    key: &[u8],
+    tombstones: &mut Tombstones,
+) -> Option<(Found, u32)> {
+    let mut current: Option<(Found, u32)> = None;
+    for version in versions {
+        if let Some(killer) = tombstones.killer(space, key, version.seq) {
+            killer.stale.add_one();
+        } else if let Some((_, stale)) = &mut current {
+            *stale += 1;
+        } else {
+            current = Some((*version, 0));
+        }
+    }
+    current
 }
 
 /// Gives the key spaces of all partitions the names that the first one's catalogue has for them.
@@ -427,15 +344,16 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
     let mut named = Vec::new();
     for (number, (writer, view)) in partitions.iter_mut().enumerate() {
         if number == 0 {
-            named = read_catalogue(writer, view)?;
+            view.space_mut(CATALOGUE);
+            named = read_catalogue(view, writer.salt)?;
         }
         for (id, name) in &named {
-            view.spaces.entry(*id).or_default().name = Arc::clone(name);
+            view.space_mut(*id).name = Arc::clone(name);
             writer.next_space = writer.next_space.max(id.saturating_add(1));
         }
         let is_internal = |id: u32| id == CATALOGUE || id == INTERNAL;
         let unnamed = |(id, space): (&u32, &Space)| {
-            (!is_internal(*id) && space.name.is_empty() && !space.tree.is_empty()).then_some(*id)
+            (!is_internal(*id) && space.name.is_empty() && !space.index.is_empty()).then_some(*id)
         };
         if let Some(id) = view.spaces.iter().find_map(unnamed) {
             return Err(Error::Damaged {
@@ -449,12 +367,11 @@ fn name_spaces(partitions: &mut [(Writer, View)]) -> Result<()> {
 }
 
 /// The key spaces in the catalogue, with their names.
-fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>)>> {
-    let catalogue = view.spaces.entry(CATALOGUE).or_default();
-    let entries: Vec<_> = catalogue.tree.iter().map(Entry::from_bits).collect();
+pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
+    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
     let mut named = Vec::new();
-    for entry in entries {
-        let (name, value) = view.pin(entry)?.pair(writer.salt)?;
+    for entry in catalogue.index.iter().map(Entry::from_bits) {
+        let (name, value) = view.pin(entry)?.pair(salt)?;
         let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
         let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
         let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
@@ -470,7 +387,7 @@ fn read_catalogue(writer: &Writer, view: &mut View) -> Result<Vec<(u32, Arc<str>
 
 /// Takes the blocks of large values that live records refer to.
 fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
-    let with_values = view.spaces.values().flat_map(|space| space.tree.iter());
+    let with_values = view.spaces.values().flat_map(|space| space.index.iter());
     let entries: Vec<_> =
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {

@@ -13,6 +13,7 @@ use halite_engine::{
 };
 
 use crate::engine::IndexLog;
+use crate::index::Form;
 use crate::layout::Layout;
 use crate::{PARTITIONS_MAX, device_numbers};
 
@@ -34,11 +35,12 @@ pub(crate) fn repartition(
     store: IndexLog,
     layout: Layout,
     wanted: &Partitioning,
+    form: Form,
     on_threads: bool,
 ) -> Result<IndexLog> {
     let new_layout = Layout::new(layout.generation.wrapping_add(1), wanted, layout.changes);
     let made = IndexLog::make(segments, new_layout, wanted, on_threads)
-        .and_then(|()| IndexLog::open_partitions(segments, new_layout, on_threads))
+        .and_then(|()| IndexLog::open_partitions(segments, new_layout, form, on_threads))
         .and_then(|made| match copy(&store, &made) {
             Ok(()) => Ok(made),
             Err(error) => {

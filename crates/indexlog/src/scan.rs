@@ -1,16 +1,26 @@
 //! Scans: a snapshot of the index, and the space that it leads to.
+//!
+//! While a record is copied, the ones behind it are on their way into the cache (Lersch, Fig. 5.6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::vec;
 
 use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Partitioning, Result, Scan};
-use halite_index::{PartialKeyCursor, PartialKeyTree};
+use halite_index::{FullKeys, HashIndex, PartialKeyCursor};
 use halite_pmem::locks::Mutex;
 
 use crate::entry::Entry;
+use crate::index::Index;
 use crate::merge::Merge;
 use crate::partition::Partition;
 use crate::read::{ReadableBlocks, View};
+
+/// Records behind the one that is copied that are asked for.
+const AHEAD: usize = 4;
+
+/// Keys that a scan of a table reads before it lets writers in.
+const SORTED_AT_ONCE: usize = 256;
 
 /// The scans and snapshots that are under way, by the epoch of the view in which each began.
 #[derive(Default)]
@@ -74,7 +84,19 @@ impl Drop for Moment {
 /// A scan of one key space of one partition.
 pub(crate) struct RangeScan {
     moment: Moment,
-    cursor: PartialKeyCursor,
+    cursor: Cursor,
+    /// Entries that the cursor is past: their records are on their way.
+    ahead: VecDeque<u64>,
+}
+
+/// What is to come of a scan.
+enum Cursor {
+    /// Of a tree.
+    Ordered(PartialKeyCursor),
+    /// Of a table, whose keys are still to be looked at.
+    Unsorted { table: HashIndex, range: KeyRange, direction: Direction },
+    /// Of a table.
+    Sorted(vec::IntoIter<u64>),
 }
 
 impl RangeScan {
@@ -86,26 +108,33 @@ impl RangeScan {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<Self> {
-        let tree = &view.user_space(space)?.tree;
-        Self::of(Moment::of(partition, view), tree, &view.blocks, range, direction)
+        let index = &view.user_space(space)?.index;
+        Self::of(Moment::of(partition, view), index, &view.blocks, range, direction)
     }
 
     /// Begins a scan of an index as it was at a moment, with the keys of its entries.
     pub(crate) fn of(
         moment: Moment,
-        tree: &PartialKeyTree,
+        index: &Index,
         keys: &ReadableBlocks,
         range: &KeyRange,
         direction: Direction,
     ) -> Result<Self> {
-        let (start, end) = (range.start(), range.end());
-        // An empty range is not a tree's concern.
-        let end = if range.is_empty() { Some(start) } else { end };
-        let cursor = match direction {
-            Direction::Forward => tree.range(start, end, keys)?,
-            Direction::Reverse => tree.range_rev(start, end, keys)?,
+        let cursor = match index {
+            Index::Ordered(tree) => {
+                let (start, end) = (range.start(), range.end());
+                // An empty range is not a tree's concern.
+                let end = if range.is_empty() { Some(start) } else { end };
+                Cursor::Ordered(match direction {
+                    Direction::Forward => tree.range(start, end, keys)?,
+                    Direction::Reverse => tree.range_rev(start, end, keys)?,
+                })
+            }
+            Index::Hash(table) => {
+                Cursor::Unsorted { table: table.clone(), range: range.clone(), direction }
+            }
         };
-        Ok(Self { moment, cursor })
+        Ok(Self { moment, cursor, ahead: VecDeque::new() })
     }
 }
 
@@ -127,11 +156,64 @@ pub(crate) fn join(
     }
 }
 
+impl Cursor {
+    fn next(&mut self) -> Option<u64> {
+        match self {
+            Self::Ordered(cursor) => cursor.next(),
+            Self::Sorted(entries) => entries.next(),
+            Self::Unsorted { .. } => None,
+        }
+    }
+}
+
+/// The entries of a table whose keys are in a range, in order; those whose keys cannot be read come
+/// first, for the scan to say so.
+fn sorted(
+    partition: &Partition,
+    table: &HashIndex,
+    range: &KeyRange,
+    direction: Direction,
+) -> vec::IntoIter<u64> {
+    let entries: Vec<_> = table.iter().collect();
+    let (mut first, mut found) = (Vec::new(), Vec::new());
+    for entries in entries.chunks(SORTED_AT_ONCE) {
+        let view = partition.view.read();
+        entries.iter().for_each(|entry| view.blocks.prefetch(*entry));
+        for &entry in entries {
+            let inside = |key: &[u8]| range.contains(key).then(|| Box::<[u8]>::from(key));
+            match view.blocks.with_key(entry, inside) {
+                Ok(key) => found.extend(key.map(|key| (key, entry))),
+                Err(_) => first.push(entry),
+            }
+        }
+    }
+    found.sort_unstable();
+    if direction == Direction::Reverse {
+        found.reverse();
+    }
+    first.extend(found.into_iter().map(|(_, entry)| entry));
+    first.into_iter()
+}
+
 impl Iterator for RangeScan {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = Entry::from_bits(self.cursor.next()?);
-        Some(self.moment.partition().read_pair(entry))
+        let Self { moment, cursor, ahead } = self;
+        let partition = moment.partition();
+        if let Cursor::Unsorted { table, range, direction } = cursor {
+            *cursor = Cursor::Sorted(sorted(partition, table, range, *direction));
+        }
+        let pinned = {
+            let view = partition.view.read();
+            while ahead.len() <= AHEAD
+                && let Some(entry) = cursor.next()
+            {
+                view.blocks.prefetch_record(Entry::from_bits(entry));
+                ahead.push_back(entry);
+            }
+            view.pin(Entry::from_bits(ahead.pop_front()?))
+        };
+        Some(partition.named(pinned.and_then(|pinned| pinned.pair(partition.salt))))
     }
 }

@@ -10,10 +10,13 @@
 use std::collections::BTreeMap;
 
 use halite_engine::Result;
-use halite_index::PartialKeyTree;
+use halite_index::{PartialKeyTree, PartialLen};
 
 use crate::entry::Entry;
-use crate::read::{ReadableBlocks, empty_tree};
+use crate::read::ReadableBlocks;
+
+/// Bytes of its key that the entry of a tombstone keeps. They are few, whatever index the keys have.
+pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
 
 /// The tombstones of all key spaces.
 #[derive(Default)]
@@ -90,7 +93,7 @@ impl Tombstones {
         entry: Entry,
         keys: &ReadableBlocks,
     ) -> Result<()> {
-        let points = self.points.entry(space).or_insert_with(empty_tree);
+        let points = self.points.entry(space).or_insert_with(|| PartialKeyTree::new(PARTIAL_LEN));
         points.insert(key, entry.bits(), keys)?;
         Ok(())
     }
@@ -137,6 +140,11 @@ impl Tombstones {
         let ranges = self.ranges.entry(space).or_default();
         debug_assert!(ranges.last().is_none_or(|last| last.seq < tombstone.seq));
         ranges.push(tombstone);
+    }
+
+    /// Whether ranges of a key space were deleted.
+    pub(crate) fn has_ranges(&self, space: u32) -> bool {
+        self.ranges.contains_key(&space)
     }
 
     /// All range tombstones.

@@ -16,10 +16,14 @@ pub(crate) fn verify(partitions: &[Arc<Partition>], progress: Progress<'_>) -> V
     let total = partitions.iter().map(|partition| partition.record_bytes()).sum();
     let mut done = 0;
     for partition in partitions {
+        let named = report.damage.len();
         partition.verify(&mut report, &mut |bytes| {
             done += bytes;
             progress(done, done.max(total))
         });
+        for damage in &mut report.damage[named..] {
+            partition.name_damage(damage);
+        }
         if !report.complete {
             break;
         }

@@ -212,3 +212,46 @@ fn every_partition_has_its_changes() {
     seen.sort_unstable();
     assert!(seen.into_iter().eq(0..90));
 }
+
+#[test]
+fn a_full_store_deletes_while_other_partitions_take_what_is_freed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path(), Some(0));
+    options.pool_options.size_max = 40 << 20;
+    options.partitioning = Some(Partitioning::Hash(3));
+    let engine = IndexLog::open(&options).unwrap();
+    let space = engine.key_space("one").unwrap();
+    let put = |number: u32| {
+        let op = Op::Put { space, key: &number.to_be_bytes(), value: &[1; 40] };
+        engine.write(&[op], Durability::Deferred)
+    };
+    let mut keys = Vec::new();
+    let mut refused = [0; 3];
+    for number in 0.. {
+        match put(number) {
+            Ok(()) => keys.push(number),
+            Err(Error::Full { .. }) => refused[engine.partition_of(&number.to_be_bytes())] += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if refused.iter().all(|&refused| refused > 50) {
+            break;
+        }
+    }
+    // A delete of one takes an entry of its change log, and all of them take many segments.
+    for (nth, number) in keys.iter().enumerate() {
+        let op = Op::Delete { space, key: &number.to_be_bytes() };
+        engine.write(&[op], Durability::Deferred).unwrap();
+        // Whatever is freed is taken again, as long as there are more to delete.
+        if nth % 3 > 0 && matches!(put(u32::MAX - nth as u32), Ok(())) {
+            let op =
+                Op::Put { space, key: &(u32::MAX - nth as u32).to_be_bytes(), value: &[2; 40] };
+            let _ = engine.write(&[op], Durability::Deferred);
+        }
+    }
+    for partition in 0..3 {
+        assert!(engine.change_positions(partition).unwrap().start > 1, "none of its segments went");
+    }
+    drop(engine);
+    let engine = IndexLog::open(&options).unwrap();
+    assert!(keys.iter().all(|key| engine.get(space, &key.to_be_bytes()).unwrap().is_none()));
+}

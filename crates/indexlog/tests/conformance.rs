@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::conformance::Factory;
-use halite_engine::{Engine, EngineOptions, Partitioning, Result};
+use halite_engine::{Engine, EngineOptions, IndexKind, Partitioning, Result};
 use halite_indexlog::IndexLog;
 use halite_pmem::PoolOptions;
 
-/// Partitions, and the bytes of the change log to retain.
-struct IndexLogs(fn() -> Partitioning, Option<u64>);
+/// Partitions, an index, and the bytes of the change log to retain.
+struct IndexLogs(fn() -> Partitioning, IndexKind, Option<u64>);
 
 thread_local! {
     /// The pool that was opened last.
@@ -25,9 +25,14 @@ impl Factory for IndexLogs {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = pool_bytes_max;
         let partitioning = Some(self.0());
-        let change_log = self.1;
-        let options =
-            EngineOptions { pool_options, partitioning, change_log, ..EngineOptions::new(pool) };
+        let (index, change_log) = (self.1, self.2);
+        let options = EngineOptions {
+            pool_options,
+            partitioning,
+            index,
+            change_log,
+            ..EngineOptions::new(pool)
+        };
         Ok(Arc::new(IndexLog::open(&options)?))
     }
 
@@ -42,12 +47,22 @@ impl Factory for IndexLogs {
     }
 }
 
+const ORDERED: IndexKind = IndexKind::Ordered { key_bytes: 8 };
+
 mod one_partition {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1), None));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(1),
+        super::ORDERED,
+        None
+    ));
 }
 
 mod by_hash {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(3), None));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(3),
+        super::ORDERED,
+        None
+    ));
 }
 
 /// Stores without a file.
@@ -72,14 +87,43 @@ mod by_range {
     // Bounds among the keys that the suite uses most.
     halite_engine::conformance!(super::IndexLogs(
         || super::Partitioning::Ranges([&b"a"[..], b"b", b"k"].map(<[u8]>::to_vec).to_vec()),
+        super::ORDERED,
         None
     ));
 }
 
+mod with_a_hash_index {
+    use super::IndexKind;
+
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(2),
+        IndexKind::Hash,
+        None
+    ));
+}
+
+mod with_two_bytes_of_a_key {
+    use super::IndexKind;
+
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(1),
+        IndexKind::Ordered { key_bytes: 2 },
+        None
+    ); contract);
+}
+
 mod with_change_log {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(1), Some(1 << 20)));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(1),
+        super::ORDERED,
+        Some(1 << 20)
+    ));
 }
 
 mod partitions_with_change_log {
-    halite_engine::conformance!(super::IndexLogs(|| super::Partitioning::Hash(2), Some(0)));
+    halite_engine::conformance!(super::IndexLogs(
+        || super::Partitioning::Hash(2),
+        super::ORDERED,
+        Some(0)
+    ));
 }

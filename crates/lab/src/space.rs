@@ -39,6 +39,15 @@ pub enum SpaceStep {
         /// The place in the device.
         logical: u32,
     },
+    /// Moves a segment to another place of its device.
+    Renumber {
+        /// The device.
+        device: u16,
+        /// The place that it leaves.
+        from: u32,
+        /// The place that it gets.
+        to: u32,
+    },
     /// Sets a root.
     Root {
         /// The number in its name.
@@ -66,7 +75,11 @@ fn step(random: &mut Random) -> SpaceStep {
     match random.below(10) {
         0..4 => SpaceStep::Allocate { device, logical, stamp: random.next() | 1 },
         4 => SpaceStep::Forget { device, logical },
-        5..8 => SpaceStep::Release { device, logical },
+        5..7 => SpaceStep::Release { device, logical },
+        7 => {
+            let to = random.below(PLACES.into()) as u32;
+            SpaceStep::Renumber { device, from: logical, to }
+        }
         _ => SpaceStep::Root { number: random.below(3) as u8, value: random.next() },
     }
 }
@@ -126,6 +139,12 @@ impl Subject for Space {
                 if is_free { device.get(logical).map(drop) } else { Ok(()) }
             }
             SpaceStep::Release { device, logical } => open.device(device).release(logical),
+            SpaceStep::Renumber { device, from, to } => {
+                let device = open.device(device);
+                let places = device.logical_segments();
+                let moves = places.contains(&from) && !places.contains(&to);
+                if moves { device.renumber(from, to) } else { Ok(()) }
+            }
             SpaceStep::Root { number, value } => open.set_root(&root_name(number), value),
         };
         done.map_err(|error| error.to_string())
@@ -140,6 +159,14 @@ impl Subject for Space {
             SpaceStep::Forget { .. } => {}
             SpaceStep::Release { device, logical } => {
                 world.remove(&segment_name(device, logical));
+            }
+            SpaceStep::Renumber { device, from, to } => {
+                let (from, to) = (segment_name(device, from), segment_name(device, to));
+                if !world.contains_key(&to)
+                    && let Some(stamp) = world.remove(&from)
+                {
+                    world.insert(to, stamp);
+                }
             }
             SpaceStep::Root { number, value } => {
                 world.insert(root_name(number).into(), Digest::of(&value.to_le_bytes()));

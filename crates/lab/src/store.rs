@@ -51,6 +51,8 @@ pub enum Step {
     },
     /// A sync.
     Sync,
+    /// A sync of one partition, by its number modulo the number of them.
+    SyncPartition(u8),
     /// The making of a key space.
     Create(u8),
     /// The dropping of a key space.
@@ -344,6 +346,17 @@ where
                 _ => Action::Step(kind.step(random)),
             });
         }
+        if self.partitioning.count() > 1 {
+            // Every other sync is of one partition.
+            let syncs = actions.iter_mut().filter_map(|action| match action {
+                Action::Step(step) | Action::KillWithin(Some(step), _) => Some(step),
+                _ => None,
+            });
+            let syncs = syncs.filter(|step| matches!(step, Step::Sync));
+            for (number, step) in (0..).zip(syncs).filter(|(number, _)| number % 2 == 1) {
+                *step = Step::SyncPartition(number / 2);
+            }
+        }
         actions
     }
 
@@ -381,6 +394,9 @@ where
         };
         let done = match step {
             Step::Sync => open.sync(),
+            Step::SyncPartition(number) => {
+                open.sync_partition(usize::from(*number) % open.partitions())
+            }
             Step::Create(space) => open.key_space(SPACES[usize::from(*space)]).map(drop),
             Step::Drop(space) => id(*space).map_or(Ok(()), |id| open.drop_key_space(id)),
             Step::Write { ops, deferred } => {
@@ -396,7 +412,7 @@ where
 
     fn model(&self, world: &mut World, step: &Step) -> bool {
         match step {
-            Step::Sync => true,
+            Step::Sync | Step::SyncPartition(_) => true,
             Step::Create(space) => {
                 // A key space that exists is found without a write.
                 world.insert(marker(*space), Digest::of(b"")).is_none()
@@ -436,6 +452,9 @@ where
         }
         match step {
             Step::Sync | Step::Drop(_) => None,
+            Step::SyncPartition(number) => {
+                Some((vec![usize::from(*number) % self.partitioning.count()], true))
+            }
             Step::Create(space) => {
                 let exists = world.contains_key(&marker(*space));
                 Some(if exists { (Vec::new(), false) } else { (vec![0], true) })

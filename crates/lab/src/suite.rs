@@ -52,6 +52,12 @@ where
         jobs.push(Box::new(Exploration::new(subject, rules, PARTITIONS_SHARE * weight(rules))));
     }
     for &rules in rules {
+        // They take segments from each other, and give them back.
+        let subject = partitioned(&format!("{engine}-space"), &open);
+        let subject = subject.with_kinds(&[Kind::Large, Kind::Collecting]);
+        jobs.push(Box::new(Exploration::new(subject, rules, weight(rules))));
+    }
+    for &rules in rules {
         // It retains nothing, so that segments are released as soon as they may be.
         let subjects = [
             Store::new(&format!("{engine}-changes"), open.clone()),

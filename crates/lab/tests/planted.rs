@@ -70,24 +70,22 @@ fn plan(bug: Bug) -> Plan {
         Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
-        Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
-        Bug::ChangeBeforeFence => ("indexlog/src/write.rs", Changes(Few), Memory, 10),
+        Bug::AcknowledgedBeforeFence => ("indexlog/src/append.rs", Store(Few), Memory, 10),
+        Bug::ChangeBeforeFence => ("indexlog/src/append.rs", Changes(Few), Memory, 10),
         Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
         Bug::ChangesReleasedBeforeRecords => {
             ("indexlog/src/change_log.rs", Changes(Collecting), Memory, 120)
         }
         Bug::RecordsBehindChanges => ("indexlog/src/log_end.rs", Changes(Few), Memory, 60),
-        Bug::DeferredTakenForDurable => ("indexlog/src/write.rs", Store(Few), Memory, 10),
-        Bug::SealedBeforeRecords => ("indexlog/src/write.rs", Store(Blocks), Memory, 30),
-        Bug::OpenBlocksUnknown => ("indexlog/src/write.rs", Store(Blocks), Memory, 200),
+        Bug::DeferredTakenForDurable => ("indexlog/src/append.rs", Store(Few), Memory, 10),
+        Bug::SealedBeforeRecords => ("indexlog/src/append.rs", Store(Blocks), Memory, 30),
+        Bug::OpenBlocksUnknown => ("indexlog/src/append.rs", Store(Blocks), Memory, 200),
         Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
-        Bug::VictimFreedBeforeCovered => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
-        Bug::BlockReusedBeforeFreed => ("indexlog/src/collect.rs", Store(Collecting), Memory, 120),
-        Bug::TombstoneForgotten => ("indexlog/src/collect.rs", Store(Collecting), Memory, 60),
+        Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
+        Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
+        Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
         Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
-        Bug::ValueFreedBeforeReplaced => {
-            ("indexlog/src/collect.rs", Store(Collecting), Memory, 120)
-        }
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
     };
     Plan { place, histories, rules, budget }
 }

@@ -64,7 +64,25 @@ fn partitions_survive_together() {
     for (rules, fixed) in [(Rules::Memory, 160), (Rules::PageCache, 80), (Rules::Platform, 30)] {
         survives(&partitioned(&[Kind::Few, Kind::Mixed]), rules, fixed);
     }
-    survives(&partitioned(&[Kind::Blocks]), Rules::Memory, 8);
+    survives(&partitioned(&[Kind::Blocks, Kind::Large]), Rules::Memory, 16);
+}
+
+fn with_change_log(kinds: &'static [Kind], partitions: usize) -> impl Subject {
+    Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(kinds)
+        .with_partitioning(Partitioning::Hash(partitions))
+        .with_change_log(0)
+}
+
+#[test]
+fn change_logs_survive() {
+    for partitions in [1, 2] {
+        for (rules, fixed) in [(Rules::Memory, 40), (Rules::PageCache, 20), (Rules::Platform, 8)] {
+            survives(&with_change_log(&[Kind::Few, Kind::Mixed], partitions), rules, fixed);
+        }
+        survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 2);
+    }
+    survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 2);
 }
 
 #[test]
@@ -115,6 +133,7 @@ fn values_that_fill_blocks_survive() {
 fn collection_survives() {
     survives(&engine(&[Kind::Collecting]), Rules::Memory, 24);
     survives(&engine(&[Kind::Collecting]), Rules::PageCache, 8);
+    survives(&partitioned(&[Kind::Collecting]), Rules::Memory, 12);
 }
 
 #[test]

@@ -174,6 +174,8 @@ impl Answers {
                 self.apart += bytes.len();
                 return Place::Apart { bytes, from };
             }
+            // `held` may be cleared while only such a one is left.
+            Answer::Shared([]) => return Place::Held { start: 0, len: 0, from },
             Answer::Shared(bytes) => bytes,
         };
         if self.held.len() > 2 * self.live + IDLE_MAX {
@@ -204,10 +206,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::output::Spares;
 
     fn left(output: &mut Output, out: &mut Vec<u8>) {
         while output.unsent() > 0 {
-            output.write_to(out).unwrap();
+            output.write_to(out, &mut Spares::default()).unwrap();
         }
     }
 
@@ -218,7 +221,7 @@ mod tests {
     proptest! {
         #[test]
         fn replies_leave_in_the_order_of_their_requests(
-            steps in prop::collection::vec((any::<bool>(), any::<bool>(), any::<prop::sample::Index>(), 0..50_000usize), 1..60),
+            steps in prop::collection::vec((any::<bool>(), any::<bool>(), any::<prop::sample::Index>(), prop_oneof![Just(0), 1..50_000usize]), 1..60),
         ) {
             let (mut answers, mut output, mut out) = (Answers::default(), Output::default(), Vec::new());
             let (mut expected, mut open, mut lent) = (Vec::new(), Vec::new(), 0);

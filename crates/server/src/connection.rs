@@ -9,7 +9,7 @@ use crate::answers::Answers;
 use crate::buffer::Buffer;
 use crate::debts::CREDIT;
 use crate::dispatch::Dispatched;
-use crate::output::Output;
+use crate::output::{Output, Spares};
 use crate::resp::Parser;
 
 /// A connection: bytes in, bytes out. What they mean is not known here.
@@ -107,11 +107,11 @@ impl Connection {
     }
 
     /// Writes once, if the socket takes bytes. Returns the number of bytes that left.
-    pub(crate) fn send(&mut self) -> io::Result<usize> {
+    pub(crate) fn send(&mut self, spares: &mut Spares) -> io::Result<usize> {
         if !self.writable || self.output.unsent() == 0 {
             return Ok(0);
         }
-        match self.output.write_to(&mut self.socket) {
+        match self.output.write_to(&mut self.socket, spares) {
             Ok(len) => {
                 self.writable = self.output.unsent() == 0;
                 Ok(len)

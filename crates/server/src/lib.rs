@@ -35,6 +35,7 @@ mod event_loop;
 mod execution;
 mod failure;
 mod glob;
+mod histogram;
 mod latency;
 mod listener;
 mod long_double;

@@ -26,6 +26,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A counter of each thread: its name, what it counts, and where it is.
 type ByThread = (&'static str, &'static str, fn(&Counters) -> u64);
 
+/// A number of each partition: its name, its kind, what it says, and where it is.
+type ByPartition = (&'static str, &'static str, &'static str, fn(&halite::Stats) -> u64);
+
 /// What answers.
 pub(crate) struct Metrics {
     listener: TcpListener,
@@ -169,6 +172,27 @@ impl Metrics {
              # TYPE halite_domain_info gauge\nhalite_domain_info{{domain=\"{}\"}} 1\n",
             stats.domain
         );
+        let partitions: Vec<_> =
+            (0..self.db.partitions()).map(|number| self.db.partition_stats(number)).collect();
+        let by_partition: &[ByPartition] = &[
+            ("records", "gauge", "Keys in all key spaces.", |stats| stats.records),
+            ("live_bytes", "gauge", "Pool bytes that live records take.", |stats| stats.live_bytes),
+            ("dead_bytes", "gauge", "Pool bytes that collection can reclaim.", |stats| {
+                stats.dead_bytes
+            }),
+            ("free_bytes", "gauge", "Pool bytes that are free.", |stats| stats.free_bytes),
+            ("index_bytes", "gauge", "DRAM bytes of the index.", |stats| stats.index_bytes),
+            ("collected_blocks_total", "counter", "Blocks that collection reclaimed.", |stats| {
+                stats.collected_blocks
+            }),
+        ];
+        for (name, kind, help, value) in by_partition {
+            let name = format!("halite_partition_{name}");
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            for (number, stats) in partitions.iter().enumerate() {
+                let _ = writeln!(text, "{name}{{partition=\"{number}\"}} {}", value(stats));
+            }
+        }
         let mut by_thread = |name: &str, kind: &str, help: &str, value: &dyn Fn(usize) -> u64| {
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
             for thread in 0..notes.len() {

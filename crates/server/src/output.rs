@@ -7,9 +7,13 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 
 use crate::answers::Answer;
+use crate::packet::LARGE;
 
-/// The most memory for replies that an idle connection keeps, in bytes.
-const KEPT: usize = 64 << 10;
+/// The most memory for replies that a connection keeps while nothing waits, in bytes: for large ones,
+/// new memory costs as much as to copy them.
+const KEPT: usize = 2 << 20;
+/// The same for a connection that is silent.
+const KEPT_SILENT: usize = 64 << 10;
 /// Buffers that leave with one call.
 const SLICES_MAX: usize = 16;
 
@@ -59,8 +63,17 @@ impl Output {
         self.before_len + self.last.capacity()
     }
 
-    /// Writes once. Returns the number of bytes that left.
-    pub(crate) fn write_to(&mut self, socket: &mut impl Write) -> io::Result<usize> {
+    /// Gives memory back that is not needed.
+    pub(crate) fn shrink(&mut self) {
+        self.last.shrink_to(KEPT_SILENT);
+    }
+
+    /// Writes once. Returns the number of bytes that left. Buffers that are done with go to `spares`.
+    pub(crate) fn write_to(
+        &mut self,
+        socket: &mut impl Write,
+        spares: &mut Spares,
+    ) -> io::Result<usize> {
         let len = if self.before.is_empty() {
             socket.write(&self.last[self.sent..])?
         } else {
@@ -78,6 +91,7 @@ impl Output {
         while let Some(first) = self.before.pop_front_if(|first| first.len() <= self.sent) {
             self.sent -= first.len();
             self.before_len -= first.len();
+            spares.put(first);
         }
         if self.unsent() == 0 {
             self.last.clear();
@@ -87,6 +101,28 @@ impl Output {
             }
         }
         Ok(len)
+    }
+}
+
+/// Large buffers for the replies that other threads make next.
+#[derive(Debug, Default)]
+pub(crate) struct Spares(Vec<Vec<u8>>);
+
+/// Buffers that are kept, and the capacity of each at most.
+const SPARES_MAX: usize = 4;
+
+impl Spares {
+    /// Takes a buffer in, if it is worth it.
+    pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
+        if self.0.len() < SPARES_MAX && (LARGE..=KEPT).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
+
+    /// Gives a buffer away.
+    pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
+        self.0.pop()
     }
 }
 
@@ -127,14 +163,14 @@ mod tests {
             width in 1..5000usize,
         ) {
             let (mut output, mut socket) = (Output::default(), Narrow(width, Vec::new()));
-            let mut expected = Vec::new();
+            let (mut expected, mut spares) = (Vec::new(), Spares::default());
             for (number, (kind, len)) in steps.into_iter().enumerate() {
                 let reply = vec![number as u8; len];
                 match kind {
                     0 => output.buffer().extend_from_slice(&reply),
                     1 => output.push(Answer::Own(reply.clone())),
                     _ => {
-                        output.write_to(&mut socket).unwrap();
+                        output.write_to(&mut socket, &mut spares).unwrap();
                         continue;
                     }
                 }
@@ -142,7 +178,7 @@ mod tests {
                 prop_assert_eq!(output.unsent(), expected.len() - socket.1.len());
             }
             while output.unsent() > 0 {
-                output.write_to(&mut socket).unwrap();
+                output.write_to(&mut socket, &mut spares).unwrap();
             }
             prop_assert_eq!(socket.1, expected);
         }

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use crate::answers::Answer;
 use crate::commands::Command;
+use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::reply::Protocol;
 use crate::resp::Args;
@@ -229,6 +230,18 @@ impl Packet {
             self.clear();
         }
         Some(piece)
+    }
+
+    /// Takes a buffer along for a large reply.
+    pub(crate) fn bring_spare(&mut self, spares: &mut Spares) {
+        if self.reply.capacity() < LARGE {
+            self.reply = spares.take().unwrap_or_else(|| std::mem::take(&mut self.reply));
+        }
+    }
+
+    /// Returns the buffer, if no reply was large, or whatever has come of it.
+    pub(crate) fn take_spare(&mut self) -> Vec<u8> {
+        if self.reply.capacity() < LARGE { Vec::new() } else { std::mem::take(&mut self.reply) }
     }
 
     /// Hands out the replies, and whom each is for.

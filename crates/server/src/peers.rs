@@ -91,7 +91,8 @@ impl Peers {
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             if !lane.filling.is_empty() {
                 let empty = lane.spare.pop_back().unwrap_or_default();
-                let packet = std::mem::replace(&mut lane.filling, empty);
+                let mut packet = std::mem::replace(&mut lane.filling, empty);
+                packet.bring_spare(&mut service.spares);
                 service.counters.requests_forwarded += packet.len() as u64;
                 lane.under_way += 1;
                 self.mailbox.send(to, Message::Requests(packet));
@@ -117,15 +118,17 @@ impl Peers {
         self.lanes.iter().any(|lane| !lane.inbound.is_empty() || lane.debts.has_ready())
     }
 
-    /// Keeps a packet that has come back, for its next use.
-    pub(crate) fn keep(&mut self, from: usize, mut packet: Box<Packet>) {
+    /// Keeps a packet that has come back, for its next use, but for its spare buffer, which is returned.
+    pub(crate) fn keep(&mut self, from: usize, mut packet: Box<Packet>) -> Vec<u8> {
+        let spare = packet.take_spare();
         if packet.is_piece {
-            return;
+            return spare;
         }
         let lane = &mut self.lanes[from];
         lane.under_way -= 1;
         packet.clear();
         lane.spare.push_back(packet);
+        spare
     }
 
     /// Executes the requests of other threads, up to the first of each whose parts are not here.

@@ -1,8 +1,10 @@
 //! How a thread is, for the commands that tell about the whole server.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::client::Client;
+use crate::histogram::Histogram;
 use crate::partition_set::PartitionSet;
 use crate::service::{Counters, Service};
 
@@ -12,6 +14,8 @@ pub(crate) struct Report {
     /// The thread.
     pub(crate) thread: usize,
     pub(crate) counters: Counters,
+    /// How long the commands took that it has executed.
+    pub(crate) histograms: BTreeMap<&'static str, Histogram>,
     /// Its clients, if they are asked for.
     pub(crate) clients: Vec<Line>,
     /// The most that a client has sent and is not executed, in bytes.
@@ -43,6 +47,7 @@ impl Report {
         Self {
             thread: service.thread,
             counters: service.counters,
+            histograms: service.histograms.by_name(),
             clients: lines.map(|client| Line::of(client, service)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
@@ -58,6 +63,9 @@ impl Report {
     /// Adds what another thread tells.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
+        for (name, histogram) in &other.histograms {
+            self.histograms.entry(name).or_default().add(histogram);
+        }
         self.input_len_max = self.input_len_max.max(other.input_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
         for (mine, others) in self.expiring.iter_mut().zip(&other.expiring) {

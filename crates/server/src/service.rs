@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::client::Client;
 use crate::clients::Clients;
 use crate::commands::{Command, flags};
+use crate::histogram::Histograms;
+use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::random::Random;
 use crate::report::Report;
@@ -52,12 +54,16 @@ pub(crate) struct Service {
     slow: Option<Duration>,
     /// The last command was a slow one, of another thread's client.
     pub(crate) slow_guest: Option<slowlog::Entry>,
+    /// How long commands took here.
+    pub(crate) histograms: Histograms,
     /// How often the counters were set to zero.
     resets: u64,
     /// Some client is [`crate::client::Client::killed`].
     pub(crate) some_killed: bool,
     /// Identifies this run of the server: 40 hexadecimal digits.
     pub(crate) run_id: String,
+    /// For large replies that other threads make.
+    pub(crate) spares: Spares,
     /// For values that are computed from others.
     pub(crate) scratch: Vec<u8>,
 }
@@ -150,9 +156,11 @@ impl Service {
             to_kill: Vec::new(),
             lap: Instant::now(),
             slow_guest: None,
+            histograms: Histograms::default(),
             resets: 0,
             some_killed: false,
             run_id: run_id.to_owned(),
+            spares: Spares::default(),
             scratch: Vec::new(),
         };
         service.tick();
@@ -187,6 +195,7 @@ impl Service {
         self.expires_actively = common.expires_actively;
         if common.resets != self.resets {
             self.resets = common.resets;
+            self.histograms = Histograms::default();
             self.counters = Counters { expired_before: self.store.expired, ..Counters::default() };
         }
     }
@@ -219,6 +228,7 @@ impl Service {
         let Some(slow) = self.slow else { return };
         let began = std::mem::replace(&mut self.lap, Instant::now());
         let took = self.lap.saturating_duration_since(began);
+        self.histograms.note(command, took);
         if took >= slow {
             self.note_slow(client, command, args, took);
         }

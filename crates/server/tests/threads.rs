@@ -23,6 +23,9 @@ on_threads! {
     threads_are_told_of
     slow_commands_are_told_of_by_all_threads
     spikes_of_latency_are_told_of
+    how_long_commands_take_is_told_of_by_all_threads
+    partitions_are_told_of
+    memory_is_told_of
     metrics_are_served_to_who_asks_for_them
 }
 
@@ -426,6 +429,7 @@ fn threads_are_told_of() {
 fn slow_commands_are_told_of_by_all_threads() {
     let server = Running::start();
     let (mut client, mut other) = (server.client(), server.client());
+    other.check(&[("CLIENT SETNAME the-other", "+OK")]);
     client.check(&[
         ("SLOWLOG GET", "[]"),
         ("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 1000", "+OK"),
@@ -437,6 +441,7 @@ fn slow_commands_are_told_of_by_all_threads() {
     for number in 0..20 {
         assert!(told.contains(&format!("[\"SET\", \"key:{number}\", \"v\"]")), "{told}");
     }
+    assert_eq!(told.matches("\"the-other\"").count(), 20, "{told}");
     let addr = other.socket.get_ref().local_addr().unwrap();
     assert!(told.contains(&format!("\"{addr}\"")), "{told}");
     client.check(&[
@@ -474,8 +479,66 @@ fn spikes_of_latency_are_told_of() {
     assert!(latest.contains("[\"command\", :"), "{latest}");
     assert!(client.ask("LATENCY HISTORY command").starts_with("[[:"));
     assert!(client.ask("LATENCY DOCTOR").contains("command: "));
-    client.check(&[("SLOWLOG LEN", ":0"), ("LATENCY RESET none", ":0")]);
+    let graph = client.ask("LATENCY GRAPH command");
+    assert!(graph.starts_with("\"command - high ") && graph.contains("_\\n\\n0"), "{graph}");
+    client.check(&[
+        ("LATENCY GRAPH none", "-ERR No samples available for event 'none'"),
+        ("SLOWLOG LEN", ":0"),
+        ("LATENCY RESET none", ":0"),
+    ]);
     client.check(&[("LATENCY RESET command", ":1"), ("LATENCY HISTORY command", "[]")]);
+}
+
+fn how_long_commands_take_is_told_of_by_all_threads() {
+    let server = Running::start();
+    let mut client = server.client();
+    for number in 0..30 {
+        client.check(&[(&format!("SET key:{number} v"), "+OK")]);
+    }
+    client.ask("CLIENT ID");
+    let told = client.ask("LATENCY HISTOGRAM set client nothing");
+    assert!(told.starts_with("[\"client|id\", [\"calls\", :1, \"histogram_usec\", [:"), "{told}");
+    assert!(told.contains("\"set\", [\"calls\", :30, \"histogram_usec\", [:"), "{told}");
+    assert!(told.ends_with(", :30]]]"), "{told}");
+    client.check(&[("CONFIG RESETSTAT", "+OK"), ("LATENCY HISTOGRAM set", "[]")]);
+}
+
+/// The numbers behind `name=` in the lines of INFO that tell about partitions.
+fn of_partitions(info: &str, name: &str) -> Vec<u64> {
+    let lines = info.split("\\r\\n").filter(|line| line.starts_with("partition"));
+    let fields = lines.flat_map(|line| line.split([':', ',']));
+    let found = fields.filter_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    found.map(|number| number.parse().unwrap()).collect()
+}
+
+fn partitions_are_told_of() {
+    let server = Running::start();
+    let mut client = server.client();
+    for number in 0..200 {
+        client.check(&[(&format!("SET key:{number} value"), "+OK")]);
+    }
+    let info = client.ask("INFO partitions");
+    let records = of_partitions(&info, "records");
+    assert_eq!((records.len(), records.iter().sum()), (common::threads(), 200), "{info}");
+    assert!(records.iter().all(|&records| records > 0), "{info}");
+    assert_eq!(of_partitions(&info, "thread"), Vec::from_iter(0..common::threads() as u64));
+    for name in ["live_bytes", "pool_bytes", "index_bytes"] {
+        assert!(of_partitions(&info, name).iter().all(|&bytes| bytes > 0), "{name}: {info}");
+    }
+    assert_eq!(info.matches("domain=").count(), common::threads());
+}
+
+fn memory_is_told_of() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("SET k v", "+OK"), ("MEMORY USAGE none", "nil")]);
+    client.call(&["SET", "large", &"v".repeat(100_000)]);
+    let (small, large) =
+        (client.integer("MEMORY USAGE k"), client.integer("MEMORY USAGE large SAMPLES 5"));
+    assert!((2..200).contains(&small) && (100_000..200_000).contains(&large), "{small} {large}");
+    client.check(&[("MEMORY USAGE k SAMPLES", "-ERR syntax error")]);
+    assert!(client.ask("MEMORY STATS").contains("\"keys.count\", :2"));
+    assert!(client.ask("MEMORY DOCTOR").contains("Nothing is wrong"));
 }
 
 /// Sends bytes to the address of the metrics, and returns what comes back.

@@ -1,6 +1,8 @@
 //! Memory (Fig. 5.18 and Table 5.1): what each server takes of DRAM and of storage for a record, and
 //! what that costs.
 //!
+//! Halite has rows for each of its indexes.
+//!
 //! DRAM is memory of the process that belongs to no file, less what it takes when it is empty; storage
 //! is what the files of its folder take, what they have allocated ahead included, which counts for much
 //! where there are few records. `cost` is that of as many records as Lersch has, at the prices
@@ -8,7 +10,7 @@
 
 use super::fleet::{Fleet, KEY_LEN, with};
 use super::load::{Operations, Workload, insert};
-use super::server::{Server, Subject};
+use super::server::{Launch, Server, Subject};
 use super::throughput::{RECORDS, RECORDS_QUICK, VALUE_LENS};
 use crate::{Contender, Result, Run, Sample};
 
@@ -30,7 +32,8 @@ const COSTS: [(&str, [f64; 2]); 5] = [
 ];
 
 pub(super) fn plan(fleet: &Fleet, _: &Run<'_>) -> u64 {
-    (VALUE_LENS.len() * fleet.subjects.len()) as u64
+    let contenders: usize = fleet.subjects.iter().map(|subject| subject.indexes().len()).sum();
+    (VALUE_LENS.len() * contenders) as u64
 }
 
 pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
@@ -43,22 +46,32 @@ pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
         let workload = &Workload { records, value_len, operations, seed };
         let (folder, interrupted) = (run.options.folder.clone(), run.interrupted());
         let folder = &folder;
-        let contender = |subject: &'_ Subject| {
+        let contender = |(subject, index): (&'_ Subject, Option<&'static str>)| {
             let (name, subject) = (subject.name(), subject.clone());
             let durability = subject.durability.clone();
-            let cost = COSTS.iter().find(|(known, _)| *known == name);
+            // That of the thesis comes first.
+            let is_first = subject.indexes().first() == Some(&index);
+            let cost = COSTS.iter().find(|(known, _)| *known == name && is_first);
             let contender = Contender::new(name, move || {
-                let launch = fleet.launch(records, value_len);
+                let launch = Launch { index, ..fleet.launch(records, value_len) };
                 let server = Server::start(&subject, &launch, folder, interrupted)?;
                 let empty = server.dram_bytes();
                 insert(&server.target, workload, 0, fleet.clients(1), interrupted)?;
                 Ok(taken(fleet, &server, workload, empty))
             });
+            let contender = match index {
+                Some(index) => contender.with_param("index", index.into()),
+                None => contender,
+            };
             contender
                 .with_source("cost", cost.map(|(_, costs)| costs[place]))
                 .with_param("durability", durability.into())
         };
-        let mut contenders: Vec<_> = fleet.subjects.iter().map(contender).collect();
+        let variants = fleet
+            .subjects
+            .iter()
+            .flat_map(|subject| subject.indexes().iter().map(move |index| (subject, *index)));
+        let mut contenders: Vec<_> = variants.map(contender).collect();
         let params = fleet.params(records, value_len);
         let params = with(&params, "dram-price", fleet.options.dram_price);
         let params = with(&params, "pmem-price", fleet.options.pmem_price);

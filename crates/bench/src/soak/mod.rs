@@ -197,6 +197,7 @@ pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
         threads: options.server_threads,
         size_max: Some(options.pool_bytes),
         data_bytes: options.pool_bytes,
+        index: None,
     };
     let folder = run.options.folder.clone();
     let mut server = Server::start(&subject, &launch, &folder, run.interrupted())?;

@@ -8,6 +8,7 @@ use clap::Args;
 use halite::{Damage, Database, VerifyReport};
 use serde_json::{Value, json};
 
+use crate::backups::{in_file, open_backup};
 use crate::folder::{in_database, open};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
@@ -17,15 +18,16 @@ Examples:
   halite check ./data                         one line when all is well
   halite check ./data || echo damaged         exit code 4: damage found
   halite check ./data --json | jq '.damage[].what'
+  halite check monday.backup                  a backup, which must be whole to be restored
 
 Everything that has a checksum is read and compared. Nothing is repaired: restore what is damaged
-from a copy.";
+from a backup.";
 
 /// Verify every checksum
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
-    /// The database's folder
+    /// The database's folder, or a backup
     path: PathBuf,
 
     /// Print a JSON object
@@ -35,6 +37,9 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self) -> Result<()> {
+        if self.path.is_file() {
+            return self.check_backup();
+        }
         let report = match open(&self.path) {
             Ok(db) => self.verify(&db)?,
             Err(error) => not_opened(error)?,
@@ -51,6 +56,33 @@ impl Check {
                 parts: count(parts as u64, "part"),
             }),
         }
+    }
+
+    fn check_backup(&self) -> Result<()> {
+        let len =
+            std::fs::metadata(&self.path).map_err(|error| Error::io(self.path.display(), error));
+        let bar = progress::bytes("checking", Some(len?.len()));
+        let read = open_backup(&self.path, &bar)?.verify();
+        bar.finish_and_clear();
+        let report = read.map_err(|error| in_file(&self.path, error))?;
+        if self.json {
+            return output::json(&json!({
+                "whole": true,
+                "id": report.info.id().to_string(),
+                "since": report.info.parent().map(|parent| parent.to_string()),
+                "operations": report.operations,
+                "bytes": report.bytes,
+            }));
+        }
+        let (operations, bytes) = (count(report.operations, "operation"), human(report.bytes));
+        let kind = match report.info.parent() {
+            None => "a full backup".to_owned(),
+            Some(parent) => format!("what was changed since backup {parent}"),
+        };
+        let (path, id) = (self.path.display(), report.info.id());
+        output::text(&format!(
+            "{path}: whole: backup {id}, {kind}, {operations}, {bytes} verified\n"
+        ))
     }
 
     fn verify(&self, db: &Database) -> Result<VerifyReport> {

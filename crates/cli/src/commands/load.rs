@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::{ArgGroup, Args};
-use halite::Database;
+use halite::{Database, IndexKind};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::formats::{Format, Record};
 use crate::loader::Loader;
 use crate::place::Place;
 use crate::tree::Tree;
-use crate::{Error, Result, interrupt, output, progress, size};
+use crate::{Error, Result, index, interrupt, output, progress, size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,6 +67,11 @@ pub(crate) struct Load {
     /// The field of each JSON object that is its key
     #[arg(long, value_name = "FIELD", conflicts_with = "dir")]
     key: Option<String>,
+
+    /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
+    /// ordered:8; hash is for point operations
+    #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
+    index: IndexKind,
 
     /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -120,7 +125,7 @@ impl Load {
     ) -> Result<()> {
         let interrupted = Arc::default();
         interrupt::raise(&interrupted)?;
-        let builder = with_change_log(Database::builder(), self.change_log);
+        let builder = with_change_log(Database::builder().index(self.index), self.change_log);
         let db = open_or_create_with(builder, &self.place.path)?;
         let started = Instant::now();
         let mut loader = Loader::new(&db, &self.place.space);

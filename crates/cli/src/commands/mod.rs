@@ -1,5 +1,6 @@
 //! The commands: a file each, with its arguments, its help and what it does.
 
+mod backup;
 mod bench;
 mod check;
 mod completions;
@@ -9,11 +10,13 @@ mod get;
 mod lab;
 mod load;
 mod put;
+mod restore;
 mod scan;
 mod serve;
 mod stat;
 mod tail;
 
+pub(crate) use backup::Backup;
 pub(crate) use bench::Bench;
 pub(crate) use check::Check;
 pub(crate) use completions::Completions;
@@ -23,6 +26,7 @@ pub(crate) use get::Get;
 pub(crate) use lab::Lab;
 pub(crate) use load::Load;
 pub(crate) use put::Put;
+pub(crate) use restore::Restore;
 pub(crate) use scan::Scan;
 pub(crate) use serve::Serve;
 pub(crate) use stat::Stat;

@@ -4,22 +4,26 @@ use std::env::{self, VarError};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZero;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::{Database, Partitioning};
+use halite::{Database, IndexKind, Partitioning};
 use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::stat::recovery;
 use crate::folder::{check_folder, open_with, with_change_log};
-use crate::{Error, Result, output, size};
+use crate::{Error, Result, index, output, size};
 
 const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
+
+/// How many partitions a database can have, and so how many threads can serve it.
+const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,14 +81,19 @@ pub(crate) struct Serve {
 
     /// The number of threads, at most one a partition; by default one a core for a new database, and
     /// one a partition for others
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
 
     /// The number of partitions that keys are spread over; a database that has another number is
     /// changed when it opens, and needs room for its data twice then. By default those that it has, and
     /// one a thread for a new one
-    #[arg(long, value_name = "N")]
-    partitions: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
+    partitions: Option<u32>,
+
+    /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
+    /// ordered:8; hash is for point operations: SCAN, KEYS and ranges visit all keys at each call
+    #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
+    index: IndexKind,
 
     /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -152,7 +161,8 @@ impl Serve {
 
     fn open(&self) -> Result<Database> {
         self.check_promises()?;
-        let builder = with_change_log(Database::builder().engine(&self.engine), self.change_log);
+        let builder = Database::builder().engine(&self.engine).index(self.index);
+        let builder = with_change_log(builder, self.change_log);
         let builder = match self.max_size.or(self.in_memory) {
             Some(bytes) => builder.max_size(bytes),
             None => builder,
@@ -190,7 +200,7 @@ impl Serve {
         let exists = |path: &PathBuf| path.join(Database::POOL_FILE).exists();
         let exists = self.path.as_ref().is_some_and(exists);
         let partitions = match (self.partitions, self.threads) {
-            (Some(partitions), _) => partitions,
+            (Some(partitions), _) => partitions as usize,
             (None, _) if exists => return None,
             (None, Some(threads)) => threads as usize,
             (None, None) => thread::available_parallelism().map_or(1, NonZero::get),

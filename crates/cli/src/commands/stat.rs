@@ -64,6 +64,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> Value {
             "live_bytes": stats.live_bytes,
             "dead_bytes": stats.dead_bytes,
             "free_bytes": stats.free_bytes,
+            "change_log_bytes": stats.change_log_bytes,
         },
         "index": {
             "dram_bytes": stats.index_bytes,
@@ -72,6 +73,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> Value {
         "recovery": {
             "clean": recovery.clean,
             "records_read": recovery.records_read,
+            "records_replayed": recovery.records_replayed,
             "records_cut": recovery.records_cut,
             "segments_reclaimed": recovery.segments_reclaimed,
             "seconds": recovery.duration.as_secs_f64(),
@@ -106,6 +108,9 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> String {
     {
         row("", format!("{name} {} ({:.1}%)", human(bytes), percent(bytes, stats.pool_bytes)));
     }
+    if stats.change_log_bytes > 0 {
+        row("", format!("change log {}", human(stats.change_log_bytes)));
+    }
     let per_record = per_record(stats).map_or(String::new(), |b| format!(", {b:.1} B a record"));
     row("index", format!("{} of DRAM{per_record}", human(stats.index_bytes)));
     row("recovery", recovery(stats));
@@ -128,9 +133,14 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> String {
 /// What opening the store found, on one line.
 pub(crate) fn recovery(stats: &Stats) -> String {
     let recovery = &stats.recovery;
+    let replayed = match recovery.records_replayed {
+        0 => String::new(),
+        replayed => format!("{} replayed, ", grouped(replayed)),
+    };
     format!(
-        "{} read, {} cut, {} reclaimed, in {:.3} s; it was {}",
+        "{} read, {}{} cut, {} reclaimed, in {:.3} s; it was {}",
         count(recovery.records_read, "record"),
+        replayed,
         grouped(recovery.records_cut),
         count(recovery.segments_reclaimed, "segment"),
         recovery.duration.as_secs_f64(),

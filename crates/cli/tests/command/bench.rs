@@ -147,7 +147,11 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("kv --report file", 1, "file: cannot write a report into this folder"),
         ("device --profile warp", 2, "optane"),
         ("rstore --only lag", 2, "there is no experiment `lag`; there is messages, prefetch"),
-        ("rstore --subject mysql", 2, "there is no server `mysql`; there is halite, redis-always"),
+        (
+            "rstore --subject mysql",
+            2,
+            "there is no server `mysql`; there is halite, halite-in-memory",
+        ),
         ("rstore --profile optane", 2, "--profile: a profile slows down"),
         ("rstore --connections 0", 2, "--connections: 0 is not between"),
         ("rstore --seconds 0", 2, "--seconds: 0 s is not between"),

@@ -3,6 +3,7 @@
 //! Every test runs real processes one after another on a folder of its own: what one leaves, the
 //! next must find.
 
+mod backup;
 mod bench;
 mod bulk;
 mod data;

@@ -1,8 +1,11 @@
 //! `serve`.
 
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 use crate::run::Home;
 use crate::served::Served;
@@ -37,9 +40,76 @@ fn partitions_stay_until_others_are_asked_for() {
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(home.text(&["get", "data", "c"]), "3");
     }
-    for count in ["0", "5000"] {
-        let refused = home.run(&["serve", "data", "--port", "0", "--partitions", count]);
-        refused.failed(1, "data: a store has 1 to 64 partitions, not");
+}
+
+#[test]
+fn a_number_of_partitions_or_threads_that_cannot_be_is_named() {
+    let home = Home::new();
+    for option in ["--partitions", "--threads"] {
+        for count in ["0", "65", "5000", "-1", "many", "99999999999999999999"] {
+            let count = format!("{option}={count}");
+            let refused = home.run(&["serve", "data", "--port", "0", &count]);
+            assert_eq!(refused.code, Some(2), "{count}: {}", refused.err);
+            assert!(refused.err.contains(option), "{count}: {}", refused.err);
+        }
+    }
+    let refused = home.run(&["serve", "data", "--port", "0", "--partitions", "5000"]);
+    assert!(refused.err.contains("5000 is not in 1..=64"), "{}", refused.err);
+    assert!(!home.path("data").exists());
+}
+
+/// Lets this process have so many files, or says that it cannot.
+fn may_open(files: u64) -> bool {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|soft| soft >= files) {
+        return true;
+    }
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum });
+    if raised.is_err() {
+        eprintln!("skipped: a process may have {maximum:?} files here, {files} are needed");
+    }
+    raised.is_ok()
+}
+
+#[test]
+fn ten_thousand_connections_are_served_and_no_more() {
+    const CLIENTS: usize = 10_000;
+    if !may_open(CLIENTS as u64 + 200) {
+        return;
+    }
+    let home = Home::new();
+    for threads in ["1", "2", "3"] {
+        let args = ["--partitions", "3", "--threads", threads, "--maxclients", "10000"];
+        let served = Served::start(&home, &args);
+        let mut connections: Vec<_> = (0..CLIENTS).map(|_| served.connect()).collect();
+        for (number, connection) in connections.iter_mut().enumerate() {
+            let set = format!("SET key:{number} {number}\r\n");
+            connection.write_all(set.as_bytes()).unwrap();
+        }
+        for connection in &mut connections {
+            served.expect(connection, "", "+OK\r\n");
+        }
+        served.expect(&mut served.connect(), "", "-ERR max number of clients reached\r\n");
+        for (number, connection) in connections.iter_mut().enumerate().step_by(101) {
+            let number = number.to_string();
+            let reply = format!("${}\r\n{number}\r\n", number.len());
+            served.expect(connection, &format!("GET key:{number}\r\n"), &reply);
+        }
+        // Whoever goes makes room.
+        connections.truncate(CLIENTS / 2);
+        let is_served = || {
+            let mut connection = served.connect();
+            connection.write_all(b"DBSIZE\r\n").unwrap();
+            let mut reply = String::new();
+            BufReader::new(connection).read_line(&mut reply).unwrap();
+            reply == ":10000\r\n"
+        };
+        assert!((0..1000).any(|_| is_served() || {
+            sleep(Duration::from_millis(10));
+            false
+        }));
+        let (code, said) = served.end(Signal::TERM);
+        assert_eq!(code, Some(0), "{said}");
     }
 }
 

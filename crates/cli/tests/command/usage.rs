@@ -30,6 +30,10 @@ fn a_wrong_command_line_is_exit_code_2() {
         &["serve", "data", "--port", "65536"],
         &["serve", "data", "--bind", "localhost!"],
         &["serve", "data", "--databases", "0"],
+        &["serve", "data", "--partitions", "0"],
+        &["serve", "data", "--partitions", "5000"],
+        &["serve", "data", "--threads", "0"],
+        &["serve", "data", "--threads", "5000"],
         &["completions", "tcsh"],
     ] {
         let ended = home.run(args);

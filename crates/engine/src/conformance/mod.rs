@@ -46,6 +46,7 @@ pub mod histories;
 pub mod key_spaces;
 pub mod limits;
 pub mod overwriting;
+pub mod partitions;
 pub mod reopening;
 pub mod samples;
 pub mod scans;
@@ -228,6 +229,7 @@ macro_rules! conformance {
             key_spaces::a_dropped_key_space_is_gone,
             scans::ranges_and_prefixes_hold_exactly_their_keys,
             scans::a_scan_sees_one_state_while_everything_is_rewritten,
+            partitions::scans_of_partitions_make_up_that_of_the_store,
             snapshots::a_snapshot_stays_while_everything_is_overwritten,
             snapshots::a_snapshot_has_the_key_spaces_of_its_time,
             snapshots::snapshots_under_load_are_one_state,
@@ -244,6 +246,7 @@ macro_rules! conformance {
             reopening::a_dropped_key_space_stays_dropped,
             reopening::parallel_writes_survive_reopening,
             reopening::a_clean_close_is_seen_as_one,
+            partitions::a_sync_of_a_partition_makes_its_writes_durable,
             full::a_full_store_keeps_everything_when_it_is_opened_again,
         }
     };

@@ -3,6 +3,7 @@
 use super::inner::{Child, Inner, Split};
 use super::leaf::{Leaf, capacity};
 use super::{PartialKeyTree, PartialLen};
+use crate::SortedKey;
 use crate::keys::{FANOUT, common_prefix, separator};
 use crate::node_ref::NodeRef;
 
@@ -15,7 +16,7 @@ impl PartialKeyTree {
     ///
     /// # Panics
     /// If the keys do not ascend.
-    pub fn from_sorted<K: AsRef<[u8]>>(
+    pub fn from_sorted<K: SortedKey>(
         partial: PartialLen,
         entries: impl IntoIterator<Item = (K, u64)>,
     ) -> Self {
@@ -44,10 +45,10 @@ struct Leaves<K> {
     pending: Vec<(K, u64)>,
 }
 
-impl<K: AsRef<[u8]>> Leaves<K> {
+impl<K: SortedKey> Leaves<K> {
     fn push(&mut self, key: K, entry: u64) {
         if let Some((last, _)) = self.pending.last() {
-            assert!(last.as_ref() < key.as_ref(), "the keys ascend");
+            assert!(last.start() < key.start(), "the keys ascend");
         }
         self.pending.push((key, entry));
         let capacity = capacity(self.partial);
@@ -56,7 +57,7 @@ impl<K: AsRef<[u8]>> Leaves<K> {
         }
         // Where the separator is shortest.
         let fence_at =
-            |at: usize| separator(self.pending[at - 1].0.as_ref(), self.pending[at].0.as_ref());
+            |at: usize| separator(self.pending[at - 1].0.start(), self.pending[at].0.start());
         let (middle, window) = (capacity * 7 / 8, capacity / 16);
         let places = middle - window..middle + window;
         let best = places

@@ -23,6 +23,7 @@ static SECTIONS: &[(&str, Section)] = &[
     ("Replication", replication),
     ("CPU", cpu),
     ("Halite", halite),
+    ("Partitions", partitions),
     ("Keyspace", keyspace),
 ];
 
@@ -184,6 +185,31 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "recovery_records_read": stats.recovery.records_read,
         "recovery_records_cut": stats.recovery.records_cut,
     );
+}
+
+/// A line for each partition: what it holds, and what its collector has done.
+fn partitions(service: &Service, _: &Report, text: &mut String) {
+    let threads = service.shared.threads();
+    for number in 0..service.store.partitions() {
+        let stats = service.store.partition_stats(number);
+        let _ = write!(
+            text,
+            "partition{number}:thread={},domain={},records={},pool_bytes={},live_bytes={},\
+             dead_bytes={},free_bytes={},index_bytes={},unsynced_writes={},collected_blocks={},\
+             collected_bytes_moved={}\r\n",
+            number % threads,
+            stats.domain,
+            stats.records,
+            stats.live_bytes + stats.dead_bytes + stats.free_bytes,
+            stats.live_bytes,
+            stats.dead_bytes,
+            stats.free_bytes,
+            stats.index_bytes,
+            stats.unsynced_writes,
+            stats.collected_blocks,
+            stats.collected_bytes_moved,
+        );
+    }
 }
 
 fn keyspace(service: &Service, report: &Report, text: &mut String) {

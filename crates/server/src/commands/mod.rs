@@ -13,7 +13,9 @@ mod counters;
 mod expiry;
 mod info;
 mod keys;
+mod latency;
 mod lcs;
+mod memory;
 mod object;
 mod options;
 mod scan;
@@ -22,4 +24,4 @@ mod strings;
 mod table;
 pub(crate) mod transactions;
 
-pub(crate) use table::{Command, Group, find, flags};
+pub(crate) use table::{Command, Group, all, find, flags, number};

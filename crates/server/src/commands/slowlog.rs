@@ -1,6 +1,4 @@
-//! SLOWLOG and LATENCY: what took long.
-
-use std::fmt::Write as _;
+//! SLOWLOG: the commands that took long.
 
 use crate::call::Call;
 use crate::failure::Outcome;
@@ -53,89 +51,6 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Counts the slow commands that are kept.",
         "RESET",
         "    Forgets them.",
-        "HELP",
-        "    Prints this help.",
-    ]);
-    Ok(())
-}
-
-pub(super) fn latest(call: &mut Call<'_>) -> Outcome {
-    let shared = std::sync::Arc::clone(&call.service.shared);
-    let latency = lock(&shared.latency);
-    let mut reply = call.reply();
-    reply.array(latency.events().len());
-    for (name, event) in latency.events() {
-        let (at_s, ms) = event.samples.back().copied().unwrap_or_default();
-        reply.array(4);
-        reply.bulk(name.as_bytes());
-        [at_s, ms, event.max_ms].into_iter().for_each(|number| reply.integer(number as i64));
-    }
-    Ok(())
-}
-
-pub(super) fn history(call: &mut Call<'_>) -> Outcome {
-    let shared = std::sync::Arc::clone(&call.service.shared);
-    let latency = lock(&shared.latency);
-    let samples = latency.event(call.arg(2)).map(|event| &event.samples);
-    let mut reply = call.reply();
-    reply.array(samples.map_or(0, |samples| samples.len()));
-    for (at_s, ms) in samples.into_iter().flatten() {
-        reply.array(2);
-        reply.integer(*at_s as i64);
-        reply.integer(*ms as i64);
-    }
-    Ok(())
-}
-
-pub(super) fn reset_latency(call: &mut Call<'_>) -> Outcome {
-    let names = call.args.from(2);
-    let count = {
-        let mut latency = lock(&call.service.shared.latency);
-        match names.is_empty() {
-            true => latency.reset(None),
-            false => names.iter().map(|name| latency.reset(Some(name))).sum(),
-        }
-    };
-    call.reply().integer(count as i64);
-    Ok(())
-}
-
-pub(super) fn doctor(call: &mut Call<'_>) -> Outcome {
-    let mut text = String::new();
-    if call.service.settings.latency_threshold_ms == 0 {
-        text.push_str(
-            "Latency is not monitored. `CONFIG SET latency-monitor-threshold <milliseconds>` \
-             begins.\n",
-        );
-    }
-    for (name, event) in lock(&call.service.shared.latency).events() {
-        let count = event.samples.len();
-        let sum: u64 = event.samples.iter().map(|(_, ms)| ms).sum();
-        let mean = sum / (count as u64).max(1);
-        let _ = writeln!(
-            text,
-            "{name}: {count} spikes, {mean} ms on average, {} at most.",
-            event.max_ms
-        );
-    }
-    if text.is_empty() {
-        text.push_str("No spike of latency was seen.\n");
-    }
-    call.reply().verbatim(&text);
-    Ok(())
-}
-
-pub(super) fn help_latency(call: &mut Call<'_>) -> Outcome {
-    call.reply().simples(&[
-        "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "DOCTOR",
-        "    Sums the spikes up.",
-        "HISTORY <event>",
-        "    Returns the spikes of an event: seconds since 1970, milliseconds.",
-        "LATEST",
-        "    Returns the last spike of each event, and the longest.",
-        "RESET [<event> ...]",
-        "    Forgets events, or all.",
         "HELP",
         "    Prints this help.",
     ]);

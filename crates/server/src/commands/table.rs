@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, client, command, config, connection, counters, expiry, info, keys, lcs, object, scan,
-    slowlog, strings, transactions,
+    admin, client, command, config, connection, counters, expiry, info, keys, latency, lcs, memory,
+    object, scan, slowlog, strings, transactions,
 };
 
 /// What a command is, for dispatch and for COMMAND.
@@ -309,12 +309,20 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
-    new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", slowlog::help_latency).with(&[
-        part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", slowlog::doctor),
-        part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", slowlog::help_latency),
-        part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", slowlog::history),
-        part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", slowlog::latest),
-        part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", slowlog::reset_latency),
+    new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
+        part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", latency::doctor),
+        part("latency|graph", 3, ADMIN, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
+        part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", latency::help),
+        part("latency|histogram", -2, ADMIN | ALL_THREADS, Server, "7.0.0", "Tells how long commands took", latency::histogram),
+        part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", latency::history),
+        part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
+        part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
+    ]),
+    new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
+        part("memory|doctor", 2, ALL_THREADS, Server, "4.0.0", "Tells what is wrong with memory", memory::doctor),
+        part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
+        part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Tells what takes memory", memory::stats),
+        part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
@@ -327,6 +335,19 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("swapdb", 3, WRITE | FAST | DANGEROUS | ALL_KEYS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
     new("time", 1, FAST, Server, "2.6.0", "Tells the time", admin::time),
 ];
+
+/// All commands. Those that are parts of others are with these.
+pub(crate) fn all() -> &'static [Command] {
+    COMMANDS
+}
+
+/// The place of a command in the table; none if it is a part of another one.
+#[inline]
+pub(crate) fn number(command: &'static Command) -> Option<usize> {
+    let offset = std::ptr::from_ref(command).addr().wrapping_sub(COMMANDS.as_ptr().addr());
+    let number = offset / size_of::<Command>();
+    (number < COMMANDS.len()).then_some(number)
+}
 
 /// The command called `name`, in upper or lower case.
 #[inline]

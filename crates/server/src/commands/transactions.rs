@@ -52,7 +52,8 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     let Some(queue) = call.client.queue.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
-    let changed = watched_key_changed(call);
+    // One that is given up looks at nothing: the parts of its keys may be elsewhere.
+    let changed = if queue.aborted { Ok(false) } else { watched_key_changed(call) };
     forget_watches(call.service, call.client);
     if queue.aborted {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());

@@ -40,7 +40,7 @@ impl EventLoop {
                     }
                     self.service.log_slow(entry);
                 }
-                peers.keep(from, packet);
+                self.service.spares.put(peers.keep(from, packet));
             }
             Message::Room { client_id, bytes } => peers.make_room(from, client_id, bytes),
             Message::Ask { errand, parts } => peers.lender.ask(from, errand, parts),

@@ -166,7 +166,7 @@ impl EventLoop {
             for token in std::mem::take(&mut self.listed) {
                 let Some(connection) = self.connections[token].as_mut() else { continue };
                 connection.listed = false;
-                if connection.send().is_err() {
+                if connection.send(&mut self.service.spares).is_err() {
                     self.close(token);
                 }
             }
@@ -367,7 +367,7 @@ impl EventLoop {
             self.close(place);
             return;
         }
-        match connection.send() {
+        match connection.send(&mut self.service.spares) {
             Ok(len) => self.service.counters.output_bytes += len as u64,
             Err(_) => client.killed = true,
         }
@@ -439,12 +439,14 @@ impl EventLoop {
 
     /// Closes connections that are silent for too long, and gives back memory of the others.
     fn look_after_connections(&mut self) {
+        self.service.spares.take();
         for place in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[place] else { continue };
             let Some(client) = self.service.clients.get_mut(place) else { continue };
             let silent = self.service.now.saturating_duration_since(client.active_at);
             if silent >= BUFFERS_KEPT && connection.input.free() > 0 {
                 connection.input.shrink();
+                connection.output.shrink();
                 client.buffers.query_len = connection.input.len();
                 client.buffers.query_free = connection.input.free();
                 client.buffers.output_capacity = connection.output.capacity();

@@ -399,6 +399,16 @@ impl Store {
         self.db.stats()
     }
 
+    /// [`Store::stats`] of one partition.
+    pub(crate) fn partition_stats(&self, partition: usize) -> halite::Stats {
+        self.db.partition_stats(partition)
+    }
+
+    /// Bytes of the pool that a key and a value of these lengths take.
+    pub(crate) fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        self.db.space_of(key_len, value_len)
+    }
+
     /// The name of the engine below.
     pub(crate) fn engine_name(&self) -> &'static str {
         self.db.engine_name()

@@ -32,9 +32,14 @@ thread_local! {
     static THREADS: Cell<usize> = const { Cell::new(1) };
 }
 
+/// Lets the servers that this test starts have so many threads.
+pub(crate) fn set_threads(threads: usize) {
+    THREADS.set(threads);
+}
+
 /// Runs a test with servers of so many threads.
 pub(crate) fn with_threads(threads: usize, test: fn()) {
-    THREADS.set(threads);
+    set_threads(threads);
     test();
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Launch {
     pub(crate) size_max: Option<u64>,
     /// Bytes of keys and values that it will hold.
     pub(crate) data_bytes: u64,
+    /// The index of a store that has several, if not its default.
+    pub(crate) index: Option<&'static str>,
 }
 
 impl Launch {
@@ -179,6 +181,14 @@ impl Subject {
         self.kind == Kind::Halite
     }
 
+    /// The indexes that it can have.
+    pub(crate) fn indexes(&self) -> &'static [Option<&'static str>] {
+        match self.kind {
+            Kind::Halite => &[Some("ordered:8"), Some("ordered:4"), Some("hash")],
+            _ => &[None],
+        }
+    }
+
     /// Whether its folder is where its data lies, not a log beside data in memory.
     pub(crate) fn is_store(&self) -> bool {
         matches!(self.kind, Kind::Halite | Kind::RocksDb)
@@ -193,6 +203,9 @@ impl Subject {
                 command.arg("serve").arg(Self::data(folder)).args(["--port", &port]);
                 if let (Kind::Halite, Some(bytes)) = (self.kind, launch.size_max) {
                     command.args(["--max-size", &bytes.to_string()]);
+                }
+                if let (Kind::Halite, Some(index)) = (self.kind, launch.index) {
+                    command.args(["--index", index]);
                 }
                 self.take_threads(&mut command, launch);
             }

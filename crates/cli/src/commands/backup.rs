@@ -1,0 +1,134 @@
+//! `halite backup`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use halite::{BackupError, BackupInfo, BackupReport, Database};
+use serde_json::json;
+
+use crate::backups::{in_file, info_of, new_name, newest};
+use crate::folder::{in_database, open};
+use crate::size::{count, human};
+use crate::{Error, Result, output, progress};
+
+const EXAMPLES: &str = "\
+Examples:
+  halite backup ./data monday.backup                          everything that there is
+  halite backup ./data tuesday.backup --since monday.backup   what was changed since then
+  halite backup ./data ./backups                              the next in a folder of them: 0001.full
+  halite backup ./data ./backups --since ./backups            ... that follows the newest: 0002.since-0001
+  halite check tuesday.backup                                 whether it is whole
+  halite restore ./copy monday.backup tuesday.backup
+
+A backup has every key space, times to live included, of one moment, with a checksum over all of it. A
+file appears when it is complete, and none is ever replaced. --since needs a database that was made with a
+change log (`halite load --change-log`, `halite serve --change-log`) which still retains what was changed.
+
+This opens the folder, which no other process may have open: a program that has the database open takes
+backups with `Database::backup`, while it goes on writing.";
+
+/// Write a backup, for `restore`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Backup {
+    /// The database's folder
+    path: PathBuf,
+
+    /// The file to write, which must not be there, or a folder of backups
+    target: PathBuf,
+
+    /// Write only what was changed since this backup, or since the newest of this folder
+    #[arg(long, value_name = "BACKUP")]
+    since: Option<PathBuf>,
+
+    /// Print the result as a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Backup {
+    pub(crate) fn run(&self) -> Result<()> {
+        let previous = match &self.since {
+            Some(path) if path.is_dir() => Some(newest(path)?),
+            Some(path) => Some((path.clone(), info_of(path)?)),
+            None => None,
+        };
+        let previous_number = previous.as_ref().map(|(path, _)| path.as_path());
+        let file = match self.target.is_dir() {
+            true => new_name(&self.target, previous_number)?,
+            false => self.target.clone(),
+        };
+        if fs::symlink_metadata(&file).is_ok() {
+            return Err(Error::input(file.display(), "it is there already; name another file"));
+        }
+        let db = open(&self.path)?;
+        let report = self.write(&db, &file, previous.as_ref().map(|(_, info)| info))?;
+        if self.json {
+            return output::json(&json!({
+                "file": file.to_string_lossy(),
+                "id": report.info.id().to_string(),
+                "since": report.info.parent().map(|parent| parent.to_string()),
+                "operations": report.operations,
+                "bytes": report.bytes,
+            }));
+        }
+        let (operations, bytes) = (count(report.operations, "operation"), human(report.bytes));
+        let kind = if report.info.is_full() { "full backup" } else { "backup of changes" };
+        output::text(&format!("{}: {kind}, {operations}, {bytes}\n", file.display()))
+    }
+
+    /// Writes under another name first: a backup that was interrupted has none.
+    fn write(
+        &self,
+        db: &Database,
+        file: &Path,
+        previous: Option<&BackupInfo>,
+    ) -> Result<BackupReport> {
+        let mut name = file.file_name().unwrap_or_default().to_owned();
+        name.push(".part");
+        let part = file.with_file_name(name);
+        let created = File::create(&part).map_err(|error| Error::io(part.display(), error))?;
+        let written = self.write_to(db, &created, file, previous).and_then(|report| {
+            let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
+                // Not every file system has links.
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(&part, file),
+                linked => linked,
+            });
+            named.map_err(|error| Error::io(file.display(), error))?;
+            Ok(report)
+        });
+        // It has its name, or is none.
+        let _ = fs::remove_file(&part);
+        let report = written?;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| Error::io(folder.display(), error))?;
+        Ok(report)
+    }
+
+    fn write_to(
+        &self,
+        db: &Database,
+        out: &File,
+        file: &Path,
+        previous: Option<&BackupInfo>,
+    ) -> Result<BackupReport> {
+        let bar = progress::bytes("backing up", None);
+        let out = BufWriter::with_capacity(1 << 18, bar.wrap_write(out));
+        let snapshot = db.take_snapshot().map_err(|error| in_database(&self.path, error))?;
+        let report = match previous {
+            Some(previous) => db.backup_since(previous, &snapshot, out),
+            None => db.backup(&snapshot, out),
+        };
+        bar.finish_and_clear();
+        report.map_err(|error| match error {
+            BackupError::Database(error) => in_database(&self.path, error),
+            BackupError::Write(_) => in_file(file, error),
+            // What is left is about the one that is followed.
+            other => in_file(self.since.as_deref().unwrap_or(file), other),
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! Making a database from backups.
+//!
+//! It is made in a folder of its own within the one that it is to be in, and gets its name there when it is
+//! complete and durable: at once, and in place of what there was. A crash before that leaves a folder that
+//! the next restoring removes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use halite_engine::{ChangeOp, Direction, Partitioning};
+
+use super::content::Item;
+use super::{BackupError, BackupInfo, BackupReader};
+use crate::{Builder, Database, Durability, KeyRange, KeySpace};
+
+/// The folder in which a database is made.
+const WORKSHOP: &str = ".restoring";
+
+/// What was restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// The last of the backups.
+    pub info: BackupInfo,
+    /// Operations that were read from all of them.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Pairs that the database has.
+    pub pairs: u64,
+}
+
+impl Builder {
+    /// Makes the database in the folder `path` from a full backup and those that follow it, in order.
+    ///
+    /// Where nothing else is said, it gets the partitions and the change log of the database that was
+    /// backed up. It appears when it is complete. If there is one already, it stays in place until then, and
+    /// is lost then if `replace` says so.
+    ///
+    /// # Errors
+    /// [`BackupError::Exists`], unless `replace` is given; [`BackupError::InUse`],
+    /// [`BackupError::Restoring`]; [`BackupError::InBackup`] with what is wrong with one of the backups:
+    /// where the first is not full, or one does not follow the one before it, nothing else happens. What
+    /// [`Builder::open`] and writing report, such as [`crate::Error::Full`]. `path` is as it was then.
+    pub fn restore<R: Read>(
+        self,
+        path: impl AsRef<Path>,
+        backups: Vec<BackupReader<R>>,
+        replace: bool,
+    ) -> Result<RestoreReport, BackupError> {
+        check_chain(&backups)?;
+        let place = Place::take(path.as_ref(), replace)?;
+        let restored = self.restore_into(&place.workshop(), backups);
+        let named = restored.and_then(|report| place.name().map(|()| report));
+        place.leave();
+        named
+    }
+
+    fn restore_into<R: Read>(
+        mut self,
+        folder: &Path,
+        backups: Vec<BackupReader<R>>,
+    ) -> Result<RestoreReport, BackupError> {
+        let of = backups.len();
+        let first = backups.first().ok_or(BackupError::NoBackup)?.info().clone();
+        self.partitioning.get_or_insert(first.partitioning.clone());
+        self.change_log = self.change_log.or(first.change_log);
+        let db = self.create(true).open(folder)?;
+        let mut restoring = Restoring {
+            db: &db,
+            spaces: BTreeMap::new(),
+            partitioning: first.partitioning.clone(),
+            partition: 0,
+        };
+        let mut report = RestoreReport { info: first, operations: 0, bytes: 0, pairs: 0 };
+        for (nth, mut backup) in backups.into_iter().enumerate() {
+            let read = restoring.read(&mut backup);
+            read.map_err(|source| BackupError::InBackup { nth, of, source: Box::new(source) })?;
+            let read = backup.report();
+            report.operations += read.operations;
+            report.bytes += read.bytes;
+            report.info = read.info;
+        }
+        db.sync()?;
+        for space in db.key_spaces() {
+            report.pairs += space.len()?;
+        }
+        Ok(report)
+    }
+}
+
+/// Checks that the backups follow each other.
+fn check_chain<R: Read>(backups: &[BackupReader<R>]) -> Result<(), BackupError> {
+    let of = backups.len();
+    let mut before: Option<&BackupInfo> = None;
+    for (nth, backup) in backups.iter().enumerate() {
+        let info = backup.info();
+        let wrong = match (before, info.parent()) {
+            (None, None) => None,
+            (None, Some(parent)) => Some(BackupError::NotFull { parent }),
+            (Some(_), None) => Some(BackupError::FullAgain),
+            (Some(before), Some(parent)) if parent == before.id() => None,
+            (Some(before), Some(parent)) => Some(BackupError::Gap { parent, before: before.id() }),
+        };
+        if let Some(source) = wrong {
+            return Err(BackupError::InBackup { nth, of, source: Box::new(source) });
+        }
+        before = Some(info);
+    }
+    before.map(drop).ok_or(BackupError::NoBackup)
+}
+
+/// A database that is being made.
+struct Restoring<'a> {
+    db: &'a Database,
+    /// The key spaces by the ids that they had in the database that was backed up.
+    spaces: BTreeMap<u32, KeySpace>,
+    partitioning: Partitioning,
+    /// The partition whose changes are read.
+    partition: usize,
+}
+
+impl Restoring<'_> {
+    fn read<R: Read>(&mut self, backup: &mut BackupReader<R>) -> Result<(), BackupError> {
+        while let Some(item) = backup.next()? {
+            match item {
+                Item::Partition(number) => self.partition = number,
+                Item::Op(op) => self.apply(op)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes to a key space that is not known are those of one that was dropped later: the first
+    /// partition's changes, which say so, come first.
+    fn apply(&mut self, op: ChangeOp) -> crate::Result<()> {
+        match op {
+            ChangeOp::CreateKeySpace { space, name } => {
+                let made = self.db.key_space(&name)?;
+                self.spaces.insert(space.0, made);
+            }
+            ChangeOp::DropKeySpace { name } => {
+                if let Some(space) = self.db.find_key_space(&name) {
+                    self.db.drop_key_space(&space)?;
+                }
+                self.spaces.retain(|_, space| space.name() != name);
+            }
+            ChangeOp::Put { space, key, value } => {
+                if let Some(space) = self.spaces.get(&space.0) {
+                    space.put_with(key, value, Durability::Deferred)?;
+                }
+            }
+            ChangeOp::Delete { space, key } => {
+                if let Some(space) = self.spaces.get(&space.0) {
+                    space.delete_with(key, Durability::Deferred)?;
+                }
+            }
+            ChangeOp::DeleteRange { space, start, end } => {
+                if let Some(space) = self.spaces.get(&space.0) {
+                    self.delete_range(space, &KeyRange::new(start, end))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Deletes the keys of a range that the partition had whose changes are read: those of another come in
+    /// their own order.
+    fn delete_range(&self, space: &KeySpace, range: &KeyRange) -> crate::Result<()> {
+        if self.partitioning.count() == 1 {
+            return space.delete_range(range);
+        }
+        for pair in space.scan(range.clone(), Direction::Forward)? {
+            let (key, _) = pair?;
+            if self.partitioning.partition_of(&key) == self.partition {
+                space.delete_with(&key, Durability::Deferred)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a database that is being made, held against others.
+struct Place {
+    path: PathBuf,
+    /// Whether the folder was made for this.
+    is_new: bool,
+    /// The database that is to be replaced, locked.
+    old: Option<File>,
+    /// Locked.
+    _workshop: File,
+}
+
+impl Place {
+    fn take(path: &Path, replace: bool) -> Result<Self, BackupError> {
+        let is_new = !path.exists();
+        let pool = path.join(Database::POOL_FILE);
+        let old = match File::open(&pool) {
+            Ok(_) if !replace => return Err(BackupError::Exists { path: path.to_owned() }),
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(source) => return Err(failed("open", &pool)(source)),
+        };
+        if let Some(old) = &old {
+            lock(old, &pool, BackupError::InUse { path: path.to_owned() })?;
+        }
+        let workshop = path.join(WORKSHOP);
+        fs::create_dir_all(&workshop).map_err(failed("make", &workshop))?;
+        let held = File::open(&workshop).map_err(failed("open", &workshop))?;
+        lock(&held, &workshop, BackupError::Restoring { path: path.to_owned() })?;
+        let place = Self { path: path.to_owned(), is_new, old, _workshop: held };
+        // Left by a crash.
+        place.clear()?;
+        Ok(place)
+    }
+
+    fn workshop(&self) -> PathBuf {
+        self.path.join(WORKSHOP)
+    }
+
+    fn clear(&self) -> Result<(), BackupError> {
+        let pool = self.workshop().join(Database::POOL_FILE);
+        match fs::remove_file(&pool) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(failed("remove", &pool)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the database be the one of the folder, durably.
+    fn name(&self) -> Result<(), BackupError> {
+        let (made, pool) =
+            (self.workshop().join(Database::POOL_FILE), self.path.join(Database::POOL_FILE));
+        let synced = File::open(&made).and_then(|file| file.sync_all());
+        synced.map_err(failed("sync", &made))?;
+        if self.old.is_some() {
+            fs::rename(&made, &pool).map_err(failed("name", &pool))?;
+        } else {
+            // Unlike renaming, this replaces nothing that came meanwhile.
+            fs::hard_link(&made, &pool).map_err(|source| match source.kind() {
+                ErrorKind::AlreadyExists => BackupError::Exists { path: self.path.clone() },
+                _ => failed("name", &pool)(source),
+            })?;
+        }
+        let above = self.path.parent().filter(|_| self.is_new);
+        // Of a name alone, the parent is an empty path.
+        let above =
+            above.map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+        for folder in [Some(&*self.path), above].into_iter().flatten() {
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(failed("sync", folder))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is not needed any more; what cannot be removed, the next restoring removes.
+    fn leave(self) {
+        let _ = self.clear();
+        let _ = fs::remove_dir(self.workshop());
+        if self.is_new {
+            // It stays if there is a database in it.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+fn lock(file: &File, path: &Path, held: BackupError) -> Result<(), BackupError> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => held,
+        TryLockError::Error(source) => failed("lock", path)(source),
+    })
+}
+
+fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> BackupError + 'a {
+    move |source| BackupError::Folder { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,124 @@
+//! Limbo: space that the index no longer leads to, until nothing else can either.
+//!
+//! A collected block, or a value that was replaced, may still be read by a scan or a reader, and a crash
+//! may bring back what led to it as long as what took its place is not durable. Then it is freed: a block
+//! by its word in the map, durably, before it is used again.
+
+use halite_engine::Result;
+use halite_pmem::locks::RwLock;
+use halite_pmem::planted;
+
+use crate::BLOCK;
+use crate::block_map::{Life, State};
+use crate::read::{Readable, View};
+use crate::record::Piece;
+use crate::write::Writer;
+
+/// Space that the index no longer leads to, until nothing else can either.
+pub(crate) struct Limbo {
+    what: What,
+    /// Scans of this epoch or an earlier one may read it.
+    pub(crate) epoch: u64,
+    /// Durable once this record is: what took its place.
+    seq: u64,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Block(u32),
+    Piece { first: u32, count: u32 },
+}
+
+impl Limbo {
+    pub(crate) fn block(block: u32, seq: u64) -> Self {
+        Self { what: What::Block(block), epoch: 0, seq }
+    }
+
+    pub(crate) fn piece(piece: &Piece, seq: u64) -> Self {
+        let (first, count) = (piece.block.get(), piece.block_count());
+        Self { what: What::Piece { first, count }, epoch: 0, seq }
+    }
+}
+
+impl Writer {
+    /// Whether scans or readers keep a collected block from being freed.
+    pub(crate) fn has_block_in_limbo(&self) -> bool {
+        self.limbo.iter().any(|limbo| matches!(limbo.what, What::Block(_)))
+    }
+
+    /// Bytes of blocks that wait in limbo only for scans and snapshots to end.
+    pub(crate) fn held_in_limbo(&self, oldest_scan: Option<u64>) -> u64 {
+        let is_seen = |limbo: &&Limbo| oldest_scan.is_some_and(|oldest| oldest <= limbo.epoch);
+        let blocks = |limbo: &Limbo| match limbo.what {
+            What::Block(_) => 1,
+            What::Piece { count, .. } => u64::from(count),
+        };
+        self.limbo.iter().filter(is_seen).map(blocks).sum::<u64>() * BLOCK
+    }
+
+    pub(crate) fn send_to_limbo(&mut self, view: &mut View, mut limbo: Limbo) {
+        limbo.epoch = view.epoch;
+        view.epoch += 1;
+        self.limbo.push(limbo);
+    }
+
+    /// Frees what is in limbo and can be reached by nobody: no scan, no reader, and no crash could
+    /// bring it back. Returns whether there was anything. A block costs at most 2 fences.
+    pub(crate) fn release_limbo(
+        &mut self,
+        view: &RwLock<View>,
+        oldest_scan: Option<u64>,
+    ) -> Result<bool> {
+        let mut released = false;
+        for limbo in std::mem::take(&mut self.limbo) {
+            let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
+            let replaced = limbo.seq <= self.durable_seq || planted!(ValueFreedBeforeReplaced);
+            if unseen && replaced && self.release(view, limbo.what)? {
+                released = true;
+            } else {
+                self.limbo.push(limbo);
+            }
+        }
+        Ok(released)
+    }
+
+    fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
+        let (first, count) = match what {
+            What::Block(block) => (block, 1),
+            What::Piece { first, count } => (first, count),
+        };
+        let Some(Readable { published, seed }) = view.write().take_block(first) else {
+            return Ok(false);
+        };
+        let fresh = match published.reclaim() {
+            Ok(fresh) => fresh,
+            Err(published) => {
+                view.write().set_block(first, Readable { published, seed });
+                return Ok(false);
+            }
+        };
+        drop(fresh);
+        if let What::Block(block) = what {
+            let freed = self.free_block(block);
+            self.poison_by(freed)?;
+        }
+        (first..first + count).for_each(|block| self.blocks.free(block));
+        let released = self.release_if_spare(first);
+        self.poison_by(released)?;
+        Ok(true)
+    }
+
+    /// Frees a block durably. At most 2 fences.
+    fn free_block(&mut self, block: u32) -> Result<()> {
+        // The copies must be covered before the originals can go.
+        if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
+            self.fence_with_map(Vec::new())?;
+        }
+        let incarnation = self.blocks.incarnation(block);
+        self.map.set(block, Life { state: State::Free, incarnation }, None);
+        if !planted!(BlockReusedBeforeFreed) {
+            self.fence_with_map(Vec::new())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! What this engine promises beyond the contract of all.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use halite_engine::{
+    Direction, Durability, Engine, EngineOptions, Error, IndexKind, KeyRange, KeySpaceId, Op,
+    Partitioning,
+};
+use halite_indexlog::IndexLog;
+use proptest::prelude::*;
+
+fn ranges(bounds: &[&str]) -> Option<Partitioning> {
+    Some(Partitioning::Ranges(bounds.iter().map(|bound| bound.as_bytes().to_vec()).collect()))
+}
+
+fn options(folder: &Path) -> EngineOptions {
+    EngineOptions::new(folder.join("pool"))
+}
+
+fn put(store: &IndexLog, space: KeySpaceId, key: &str) {
+    let op = Op::Put { space, key: key.as_bytes(), value: key.as_bytes() };
+    store.write(&[op], Durability::Immediate).unwrap();
+}
+
+#[test]
+fn partitions_by_range_follow_each_other_in_the_order_of_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions { partitioning: ranges(&["c", "m"]), ..options(folder.path()) };
+    let store = IndexLog::open(&options).unwrap();
+    let space = store.key_space("space").unwrap();
+    ["x", "a", "m", "c", "b", "l", "lz"].into_iter().for_each(|key| put(&store, space, key));
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let keys = |scan: halite_engine::Scan| {
+            scan.map(|pair| pair.unwrap().0.to_vec()).collect::<Vec<_>>()
+        };
+        let whole = keys(store.scan(space, KeyRange::all(), direction).unwrap());
+        let of_partition =
+            |number| keys(store.scan_partition(number, space, KeyRange::all(), direction).unwrap());
+        let mut parts: Vec<_> = (0..3).map(of_partition).collect();
+        if direction == Direction::Reverse {
+            parts.reverse();
+        }
+        assert_eq!(parts.concat(), whole);
+        assert_eq!(whole.len(), 7);
+    }
+}
+
+#[test]
+fn an_empty_range_of_a_dropped_key_space_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions { partitioning: ranges(&["c", "m"]), ..options(folder.path()) };
+    let store = IndexLog::open(&options).unwrap();
+    let space = store.key_space("space").unwrap();
+    // Of no partition: it ends before it starts.
+    let op = Op::DeleteRange { space, start: b"x", end: Some(b"a") };
+    store.write(&[op], Durability::Immediate).unwrap();
+    store.drop_key_space(space).unwrap();
+    let refused = store.write(&[op], Durability::Immediate);
+    assert!(matches!(refused, Err(Error::NoSuchKeySpace)), "{refused:?}");
+}
+
+#[test]
+fn every_opening_may_choose_another_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = [
+        IndexKind::Hash,
+        IndexKind::Ordered { key_bytes: 0 },
+        IndexKind::Ordered { key_bytes: 4 },
+        IndexKind::Hash,
+        IndexKind::default(),
+    ];
+    let mut index_bytes = Vec::new();
+    for (round, index) in kinds.into_iter().enumerate() {
+        let store = IndexLog::open(&EngineOptions { index, ..options(folder.path()) }).unwrap();
+        let space = store.key_space("space").unwrap();
+        for number in 0..2_000 {
+            put(&store, space, &format!("{round} {number:05}"));
+        }
+        let op = Op::DeleteRange { space, start: b"0 00010", end: Some(b"0 00020") };
+        store.write(&[op], Durability::Immediate).unwrap();
+        assert_eq!(store.len(space).unwrap(), 2_000 * (round as u64 + 1) - 10);
+        let pairs = store.scan(space, KeyRange::prefix(b"0 000"), Direction::Forward).unwrap();
+        let keys: Vec<_> = pairs.map(|pair| pair.unwrap().0.to_vec()).collect();
+        assert_eq!(keys.len(), 90);
+        assert!(keys.is_sorted());
+        index_bytes.push(store.stats().index_bytes / store.len(space).unwrap());
+    }
+    let unknown =
+        EngineOptions { index: IndexKind::Ordered { key_bytes: 16 }, ..options(folder.path()) };
+    assert!(matches!(IndexLog::open(&unknown), Err(Error::IndexKeyBytes { asked: 16 })));
+    assert!(index_bytes[3] < index_bytes[4], "{index_bytes:?}");
+}
+
+/// Keys with much in common, zero bytes, and every length around what recovery keeps of one.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let long = |byte: u8, len: usize| vec![byte; len];
+    let prefix = prop_oneof![
+        Just(Vec::new()),
+        Just(b"user:".to_vec()),
+        Just(long(b'p', 15)),
+        Just(long(b'p', 30)),
+        Just(long(0, 16)),
+        Just(long(b'p', 1500)),
+    ];
+    let small = prop::collection::vec(prop::sample::select(vec![0, 1, b'p', 255]), 0..4);
+    let number = (0..40_u8).prop_map(|number| vec![b'0' + number / 10, b'0' + number % 10]);
+    let tail = prop_oneof![Just(0), Just(3), Just(20)].prop_map(move |len| long(b't', len));
+    (prefix, prop_oneof![small, number], tail).prop_map(|(a, b, c)| [a, b, c].concat())
+}
+
+proptest! {
+    #[test]
+    fn whatever_keys_have_in_common_a_store_comes_back_in_their_order(
+        keys in prop::collection::vec(key(), 0..400),
+        bytes in prop::sample::select(vec![Some(0), Some(2), Some(8), None]),
+        prefix in prop::sample::select(vec![&b""[..], b"user:", b"a long prefix of all the keys "]),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let index = bytes.map_or(IndexKind::Hash, |key_bytes| IndexKind::Ordered { key_bytes });
+        let options = EngineOptions { index, ..options(folder.path()) };
+        let mut model = BTreeMap::new();
+        let store = IndexLog::open(&options).unwrap();
+        let space = store.key_space("space").unwrap();
+        for (number, key) in keys.iter().enumerate() {
+            let (key, value) = ([prefix, key].concat(), number.to_string().into_bytes());
+            let op = Op::Put { space, key: &key, value: &value };
+            store.write(&[op], Durability::Deferred).unwrap();
+            model.insert(key, value);
+        }
+        drop(store);
+        let store = IndexLog::open(&options).unwrap();
+        let pairs = store.scan(space, KeyRange::all(), Direction::Forward).unwrap();
+        let pairs: Vec<_> = pairs.map(|pair| pair.unwrap()).collect();
+        let found = pairs.iter().map(|(key, value)| (&key[..], &value[..]));
+        prop_assert!(found.eq(model.iter().map(|(key, value)| (&key[..], &value[..]))));
+        for (key, value) in &model {
+            prop_assert_eq!(&store.get(space, key).unwrap().unwrap()[..], &value[..]);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! MEMORY: what keys take, of the pool and of DRAM.
+
+use std::fmt::Write as _;
+
+use crate::call::{Call, is};
+use crate::failure::{Outcome, SYNTAX};
+
+/// Tells the bytes of the pool that a key's record takes; nothing is sampled, a value being one string.
+pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
+    match (call.args.get(3), call.args.len()) {
+        (None, _) => {}
+        (Some(word), 5) if is(word, "SAMPLES") && call.integer(4)? >= 0 => {}
+        _ => return Err(SYNTAX.into()),
+    }
+    let key = call.arg(2);
+    match call.get(key)? {
+        Some(value) => {
+            let bytes = call.service.store.space_of(key.len(), value.len());
+            call.reply().integer(bytes as i64);
+        }
+        None => call.reply().null(),
+    }
+    Ok(())
+}
+
+pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
+    let stats = call.service.store.stats();
+    let numbers = [
+        ("total.allocated", stats.live_bytes + stats.index_bytes),
+        ("dataset.bytes", stats.live_bytes),
+        ("overhead.total", stats.index_bytes),
+        ("keys.count", stats.records),
+        ("keys.bytes-per-key", (stats.live_bytes + stats.index_bytes) / stats.records.max(1)),
+        ("pool.bytes", stats.pool_bytes),
+        ("pool.bytes-max", stats.pool_bytes_max),
+        ("pool.dead-bytes", stats.dead_bytes),
+        ("pool.free-bytes", stats.free_bytes),
+    ];
+    let mut reply = call.reply();
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.integer(number as i64);
+    }
+    Ok(())
+}
+
+pub(super) fn doctor(call: &mut Call<'_>) -> Outcome {
+    let stats = call.service.store.stats();
+    let mut text = String::new();
+    let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
+    let filled = percent(stats.live_bytes, stats.pool_bytes_max);
+    if filled >= 90 {
+        let _ = writeln!(
+            text,
+            "Live records take {filled} % of the {} bytes that the pool may grow to: at its limit, \
+             writes get OOM errors. Remove keys, or serve it with a larger --max-size.",
+            stats.pool_bytes_max
+        );
+    }
+    let dead = percent(stats.dead_bytes, stats.pool_bytes);
+    if dead >= 50 {
+        let _ = writeln!(text, "Dead records take {dead} % of the pool until they are collected.");
+    }
+    if text.is_empty() {
+        let _ = writeln!(text, "Nothing is wrong: {filled} % of the pool's limit is in use.");
+    }
+    call.reply().verbatim(&text);
+    Ok(())
+}
+
+pub(super) fn help(call: &mut Call<'_>) -> Outcome {
+    call.reply().simples(&[
+        "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    Tells what is wrong with memory.",
+        "STATS",
+        "    Tells what takes memory, of the pool and for the index in DRAM.",
+        "USAGE <key> [SAMPLES <count>]",
+        "    Tells the bytes of the pool that a key and its value take.",
+        "HELP",
+        "    Prints this help.",
+    ]);
+    Ok(())
+}

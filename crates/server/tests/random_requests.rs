@@ -1,0 +1,104 @@
+//! Random requests, in random pieces, are answered by any number of threads as by one.
+
+#[allow(unused_macros, reason = "one test for all numbers of threads")]
+mod common;
+#[path = "common/requests.rs"]
+mod requests;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::Running;
+use requests::Choices;
+
+/// splitmix64, from a seed that the test prints.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let seed =
+            std::env::var("HALITE_TEST_SEED").map_or(now, |seed| seed.parse().expect("a number"));
+        println!("HALITE_TEST_SEED={seed}");
+        Self(seed)
+    }
+}
+
+impl Choices for Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// Sends bytes in pieces that end at these places, and returns all that comes back.
+fn replies(addr: SocketAddr, bytes: &[u8], ends: &[usize]) -> Vec<u8> {
+    let mut socket = TcpStream::connect(addr).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut replies = Vec::new();
+    thread::scope(|scope| {
+        let mut writer = socket.try_clone().unwrap();
+        scope.spawn(move || {
+            let mut start = 0;
+            for (index, &end) in ends.iter().chain([&bytes.len()]).enumerate() {
+                // The server may have closed what is no request.
+                if writer.write_all(&bytes[start..end]).is_err() {
+                    return;
+                }
+                start = end;
+                if index % 8 == 7 {
+                    thread::sleep(Duration::from_micros(200));
+                }
+            }
+            let _ = writer.shutdown(Shutdown::Write);
+        });
+        if let Err(error) = socket.read_to_end(&mut replies) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+        }
+    });
+    replies
+}
+
+fn compare_with_one_thread(threads: usize) {
+    let alone = Running::start();
+    common::set_threads(threads);
+    let several = Running::start();
+    let mut random = Random::new();
+    for case in 0..120 {
+        let count = [3, 40, 300][random.below(3) as usize];
+        let bytes = requests::requests(&mut random, count);
+        let pieces = random.below(40);
+        let mut ends: Vec<_> =
+            (0..pieces).map(|_| random.below(bytes.len() as u64 + 1) as usize).collect();
+        ends.sort_unstable();
+        let expected = replies(alone.addr, &bytes, &[]);
+        let got = replies(several.addr, &bytes, &ends);
+        if got != expected {
+            let at = got.iter().zip(&expected).take_while(|(a, b)| a == b).count();
+            let show = |bytes: &[u8]| {
+                let part = &bytes[at.saturating_sub(200)..bytes.len().min(at + 200)];
+                part.escape_ascii().to_string()
+            };
+            panic!(
+                "case {case}, reply byte {at}: got {}\nexpected {}",
+                show(&got),
+                show(&expected)
+            );
+        }
+    }
+}
+
+#[test]
+fn two_threads_answer_as_one_does() {
+    compare_with_one_thread(2);
+}
+
+#[test]
+fn three_threads_answer_as_one_does() {
+    compare_with_one_thread(3);
+}
