@@ -56,7 +56,8 @@ fn judged(text: &mut String, rows: &[&Row]) {
             "x" => format!("{value:.2}x"),
             unit => figure(value, unit),
         };
-        let what = ["ended", "value-len", "mix", "pipeline", "load-percent", "distribution"];
+        let what =
+            ["ended", "index", "value-len", "mix", "pipeline", "load-percent", "distribution"];
         let what = what.iter().filter_map(|name| Some(pair(name, Some(row.params.get(*name)?))));
         let what: Vec<_> = what.collect();
         let _ = write!(

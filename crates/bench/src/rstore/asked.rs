@@ -99,8 +99,16 @@ fn of_comparison(row: &Row) -> Vec<(&String, &Value)> {
 fn row(ours: &Row, theirs: Option<&Row>, bound: Bound) -> Row {
     let mut params = Params::new();
     params.insert("of".to_owned(), json!(format!("{} {}", ours.experiment, ours.metric)));
-    for name in ["ended", "value-len", "mix", "pipeline", "load-percent", "distribution", "records"]
-    {
+    for name in [
+        "ended",
+        "index",
+        "value-len",
+        "mix",
+        "pipeline",
+        "load-percent",
+        "distribution",
+        "records",
+    ] {
         if let Some(value) = ours.params.get(name) {
             params.insert(name.to_owned(), value.clone());
         }
