@@ -41,7 +41,9 @@ pub fn table(rows: &[Row]) -> String {
 fn judged(text: &mut String, rows: &[&Row]) {
     let holds = |row: &Row| row.params.get("holds") == Some(&Value::Bool(true));
     let met = rows.iter().filter(|row| holds(row)).count();
-    let _ = writeln!(text, "{ASKED}: {met} of {} hold", rows.len());
+    let quick = rows.iter().any(|row| row.params.contains_key("quick"));
+    let quick = if quick { "; a quick run is too small to go by" } else { "" };
+    let _ = writeln!(text, "{ASKED}: {met} of {} hold{quick}", rows.len());
     for row in rows {
         let number = |name: &str| row.params.get(name).and_then(Value::as_f64);
         let word = |name: &str| row.params.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -54,7 +56,8 @@ fn judged(text: &mut String, rows: &[&Row]) {
             "x" => format!("{value:.2}x"),
             unit => figure(value, unit),
         };
-        let what = ["ended", "value-len", "mix", "pipeline", "load-percent", "distribution"];
+        let what =
+            ["ended", "index", "value-len", "mix", "pipeline", "load-percent", "distribution"];
         let what = what.iter().filter_map(|name| Some(pair(name, Some(row.params.get(*name)?))));
         let what: Vec<_> = what.collect();
         let _ = write!(

@@ -54,11 +54,18 @@ impl Bound {
 /// Adds the rows of everything that was measured so far.
 pub(super) fn judge(run: &mut Run<'_>) {
     let rows = run.rows();
+    let quick = run.options.quick;
     let judged: Vec<Row> = [throughput, tail, collection, recovery, memory]
         .iter()
         .flat_map(|judge: &fn(&[Row]) -> Vec<Row>| judge(rows))
         .collect();
-    judged.into_iter().for_each(|row| run.push(row));
+    for mut row in judged {
+        if quick {
+            // Too little was measured, for too short a time, to go by.
+            row.params.insert("quick".to_owned(), json!(true));
+        }
+        run.push(row);
+    }
 }
 
 fn ours<'a>(
@@ -92,8 +99,16 @@ fn of_comparison(row: &Row) -> Vec<(&String, &Value)> {
 fn row(ours: &Row, theirs: Option<&Row>, bound: Bound) -> Row {
     let mut params = Params::new();
     params.insert("of".to_owned(), json!(format!("{} {}", ours.experiment, ours.metric)));
-    for name in ["ended", "value-len", "mix", "pipeline", "load-percent", "distribution", "records"]
-    {
+    for name in [
+        "ended",
+        "index",
+        "value-len",
+        "mix",
+        "pipeline",
+        "load-percent",
+        "distribution",
+        "records",
+    ] {
         if let Some(value) = ours.params.get(name) {
             params.insert(name.to_owned(), value.clone());
         }

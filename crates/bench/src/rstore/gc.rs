@@ -23,6 +23,10 @@ const POOL_BYTES_QUICK: u64 = 64 << 20;
 
 const VALUE_LEN: usize = 100;
 
+/// One request at a time, where the network is most of what an update takes, and sixteen, where the store
+/// is: what collection takes shows there.
+const PIPELINES: [usize; 2] = [1, PIPELINE];
+
 const PIPELINE: usize = 16;
 
 /// The fill, in percent, of a store that hardly collects, and that of a full one.
@@ -48,7 +52,8 @@ fn subjects(fleet: &Fleet) -> Vec<&Subject> {
 
 pub(super) fn plan(fleet: &Fleet, run: &Run<'_>) -> u64 {
     let servers = subjects(fleet).len() as u64;
-    let comparisons = 2 * 2 * DISTRIBUTIONS.len() as u64 * servers;
+    let of_a_fill = (PIPELINES.len() + 1) * DISTRIBUTIONS.len();
+    let comparisons = 2 * of_a_fill as u64 * servers;
     (comparisons + FILLS.len() as u64 * (servers + 1)) * u64::from(run.options.repeats)
 }
 
@@ -166,11 +171,13 @@ impl Test<'_> {
         for distribution in DISTRIBUTIONS {
             let workload = &self.updates(distribution, run)?;
             let params = with(&self.params(fill), "distribution", distribution.to_string());
-            let clients = self.fleet.clients(PIPELINE);
-            let mut contenders = self.fleet.contenders(self.servers, move |server| {
-                measure(server, workload, clients, Pace::Closed(time), interrupted)
-            });
-            run.compare(NAME, &with(&params, "pipeline", PIPELINE), &mut contenders)?;
+            for pipeline in PIPELINES {
+                let clients = self.fleet.clients(pipeline);
+                let mut contenders = self.fleet.contenders(self.servers, move |server| {
+                    measure(server, workload, clients, Pace::Closed(time), interrupted)
+                });
+                run.compare(NAME, &with(&params, "pipeline", pipeline), &mut contenders)?;
+            }
             let (rate, clients) = (self.fleet.options.rate, self.fleet.clients(1));
             let mut contenders = self.fleet.contenders(self.servers, move |server| {
                 measure(server, workload, clients, Pace::Open { rate, time }, interrupted)
@@ -218,27 +225,35 @@ impl Test<'_> {
         for distribution in DISTRIBUTIONS {
             for server in self.servers {
                 let name = server.subject.name();
-                let at = |experiment: &str, metric: &str, fill: u64| {
-                    let mut params = Params::new();
+                let at = |of: &Params, experiment: &str, metric: &str, fill: u64| {
+                    let mut params = of.clone();
                     params.insert("fill".to_owned(), fill.into());
                     params.insert("distribution".to_owned(), distribution.to_string().into());
                     median(run, experiment, name, metric, &params)
                 };
-                let pair = |experiment: &str, metric: &str| {
-                    Some((at(experiment, metric, BEFORE)?, at(experiment, metric, AFTER)?))
+                let pair = |of: &Params, experiment: &str, metric: &str| {
+                    Some((at(of, experiment, metric, BEFORE)?, at(of, experiment, metric, AFTER)?))
                 };
-                let drop = pair(NAME, "throughput").map(|(before, after)| {
-                    Sample::new("throughput-drop", "%", 100.0 * (1.0 - after / before))
-                });
-                let growth = pair(TAIL, "put-p99.9")
-                    .map(|(before, after)| Sample::new("tail-growth", "x", after / before));
-                let mut params = self.fleet.own_params(server);
-                params.insert("pool-bytes".to_owned(), self.pool_bytes.into());
-                params.insert("distribution".to_owned(), distribution.to_string().into());
-                for sample in [drop, growth].into_iter().flatten() {
+                let mut costs = Vec::new();
+                for pipeline in PIPELINES {
+                    let of = with(&Params::new(), "pipeline", pipeline);
+                    let drop = pair(&of, NAME, "throughput").map(|(before, after)| {
+                        Sample::new("throughput-drop", "%", 100.0 * (1.0 - after / before))
+                    });
                     let source = DROPS.iter().find(|(subject, _)| *subject == name);
-                    let source = source.filter(|_| sample.metric == "throughput-drop");
-                    push(run, COST, name, &params, &sample, source.map(|(_, drop)| *drop));
+                    costs.push((of, drop, source.map(|(_, drop)| *drop)));
+                }
+                let of = Params::new();
+                let growth = pair(&of, TAIL, "put-p99.9")
+                    .map(|(before, after)| Sample::new("tail-growth", "x", after / before));
+                costs.push((of, growth, None));
+                for (of, sample, source) in costs {
+                    let Some(sample) = sample else { continue };
+                    let mut params = self.fleet.own_params(server);
+                    params.insert("pool-bytes".to_owned(), self.pool_bytes.into());
+                    params.insert("distribution".to_owned(), distribution.to_string().into());
+                    params.extend(of);
+                    push(run, COST, name, &params, &sample, source);
                 }
             }
         }

@@ -239,12 +239,12 @@ fn every_experiment_has_rows() {
         ("rstore.tail", "get-p99.99", 4),
         ("rstore.tail", "put-p50", 4),
         ("rstore.tail", "send-delay-p99.9", 4),
-        ("rstore.gc", "throughput", 4),
+        ("rstore.gc", "throughput", 8),
         ("rstore.gc-tail", "put-p99.9", 4),
         // Of the server, and the limit.
         ("rstore.gc-amplification", "collection-amplification", 6),
         ("rstore.gc-amplification", "write-amplification", 3),
-        ("rstore.gc-cost", "throughput-drop", 2),
+        ("rstore.gc-cost", "throughput-drop", 4),
         ("rstore.gc-cost", "tail-growth", 2),
         ("rstore.recovery", "first-answer", 2),
         ("rstore.recovery", "all-answers", 2),
@@ -254,10 +254,10 @@ fn every_experiment_has_rows() {
         ("rstore.memory", "cost", 6),
         ("rstore.scans", "keys", 5),
         ("rstore.scaling", "throughput", 2),
-        ("rstore.prefetch", "time", 30),
+        ("rstore.prefetch", "time", 40),
         ("rstore.ranges", "pairs", 10),
-        // Alone, it is beside nobody: four tails, four of collection, two of recovery, two of memory.
-        ("rstore.asked", "value", 12),
+        // Alone, it is beside nobody: four tails, six of collection, two of recovery, six of memory.
+        ("rstore.asked", "value", 18),
     ] {
         // A drop may be below zero.
         let found = if ["throughput-drop", "value"].contains(&metric) {
