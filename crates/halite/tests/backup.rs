@@ -81,15 +81,15 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![6 => 0..200_u32, 1 => 30_000..200_000_u32];
-    let put = (0..3_u8, 0..24_u8, len);
+    let put = (0..2_u8, 0..12_u8, len);
     prop_oneof![
-        12 => put.clone().prop_map(|(space, key, len)| Step::Put(space, key, len)),
-        4 => (0..3_u8, 0..24_u8).prop_map(|(space, key)| Step::Delete(space, key)),
-        3 => (0..3_u8, 0..24_u8, 0..12_u8).prop_map(|(space, key, n)| Step::DeleteRange(space, key, n)),
+        20 => put.clone().prop_map(|(space, key, len)| Step::Put(space, key, len)),
+        4 => (0..2_u8, 0..12_u8).prop_map(|(space, key)| Step::Delete(space, key)),
+        3 => (0..2_u8, 0..12_u8, 0..9_u8).prop_map(|(space, key, n)| Step::DeleteRange(space, key, n)),
         3 => prop::collection::vec(put, 1..6).prop_map(Step::Batch),
-        1 => (0..3_u8).prop_map(Step::Drop),
+        1 => (0..2_u8).prop_map(Step::Drop),
         1 => Just(Step::Reopen),
-        3 => (0..6_usize).prop_map(Step::Backup),
+        2 => (0..6_usize).prop_map(Step::Backup),
     ]
 }
 
@@ -198,7 +198,7 @@ proptest! {
 
     #[test]
     fn what_is_restored_is_what_the_snapshot_had(
-        steps in prop::collection::vec(step(), 1..60),
+        steps in prop::collection::vec(step(), 1..80),
         from in 1..4_usize,
         to in 1..4_usize,
     ) {
@@ -207,7 +207,7 @@ proptest! {
 
     #[test]
     fn so_it_is_with_ranges(steps in prop::collection::vec(step(), 1..40)) {
-        let ranges = Partitioning::Ranges(vec![vec![5], vec![14]]);
+        let ranges = Partitioning::Ranges(vec![vec![4], vec![8]]);
         check_history(&steps, &ranges, &Partitioning::Hash(2));
         check_history(&steps, &Partitioning::Hash(3), &ranges);
     }
