@@ -350,3 +350,33 @@ fn ranges_of_any_length_are_removed_without_reading_them() {
     assert_eq!(tree.remove_range(b"", None, &table), Ok(rest));
     assert!(tree.is_empty());
 }
+
+#[test]
+fn entries_are_found_and_changed_by_what_they_are_without_a_key() {
+    for partial in PartialLen::ALL {
+        let (table, mut tree) = (Table::default(), PartialKeyTree::new(partial));
+        let key = |number: u64| format!("user{:07}", scattered(number) % 10_000_000).into_bytes();
+        let keys: Vec<_> = (0..5000).map(key).collect();
+        for key in &keys {
+            tree.insert(key, table.entry(key, 1), &table).unwrap();
+        }
+        let snapshot = tree.clone();
+        table.fails_after.set(Some(0));
+        let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).chain([&b"none"[..]]).collect();
+        let entries: Vec<_> = keys.iter().map(|key| table.entry(key, 1)).collect();
+        let found = tree.find_entries(&wanted, |at, entry| entries.get(at) == Some(&entry));
+        let expected: Vec<_> = entries.iter().copied().map(Some).chain([None]).collect();
+        assert_eq!(found, expected);
+        assert!(tree.find_entries(&wanted, |_, _| false).iter().all(Option::is_none));
+        for (key, &old) in keys.iter().zip(&entries) {
+            let new = table.entry(key, 2);
+            assert!(!tree.modify_entry(key, |entry| entry == new, |entry| *entry = 0));
+            assert!(tree.modify_entry(key, |entry| entry == old, |entry| *entry = new));
+        }
+        table.fails_after.set(None);
+        for key in &keys {
+            assert_eq!(tree.get(key, &table).unwrap(), Some(table.entry(key, 2)));
+            assert_eq!(snapshot.get(key, &table).unwrap(), Some(table.entry(key, 1)));
+        }
+    }
+}
