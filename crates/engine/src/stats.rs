@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use halite_pmem::{Domain, Traffic};
 
-/// Statistics of an open store. Counters start at zero when the store opens.
+/// Statistics of an open store, of what is recovered of it. Counters start at zero when the store opens.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     /// What a fence guarantees on this store's medium.

@@ -61,7 +61,8 @@ pub struct Handle {
 
 impl Server {
     /// Listens on the addresses of `config`. Clients that connect wait until [`Server::run`], where each
-    /// thread begins when its partitions are recovered and it has read the deadlines of their keys.
+    /// thread begins when its partitions are recovered. The deadlines of their keys are read then, or here if
+    /// all of them are.
     ///
     /// # Errors
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],
@@ -101,7 +102,11 @@ impl Server {
 
         let metrics = config.metrics.map(|addr| Metrics::bind(addr, db.clone(), shared.clone()));
         let metrics = metrics.transpose()?;
+        let is_recovered = db.stats().recovery.partitions_ready == partitions;
         let mut store = Store::open(db, config.databases as usize)?;
+        if is_recovered {
+            store.load()?;
+        }
         let homes: Vec<_> = (0..partitions).map(|partition| partition % threads).collect();
         let mut stores: Vec<_> = (1..threads).map(|_| store.sibling()).collect();
         for (number, &home) in homes.iter().enumerate().filter(|(_, home)| **home > 0) {

@@ -88,6 +88,7 @@ pub fn a_clean_close_is_seen_as_one(factory: &dyn Factory) -> Check {
         let space = store.engine().key_space("records")?;
         put(store.engine(), space, number, 100)?;
         store = store.reopen()?;
+        store.engine().wait_ready()?;
         let stats = store.engine().stats();
         ensure!(stats.recovery.clean, "a closed store was opened as one that crashed");
         ensure!(stats.recovery.records_cut == 0, "records were cut: {:?}", stats.recovery);

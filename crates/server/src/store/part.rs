@@ -20,6 +20,8 @@ pub(crate) struct Part {
     pub(super) watches: Watches,
     /// The scans that stand in this partition.
     pub(crate) cursors: Cursors,
+    /// Whether the deadlines were read.
+    loaded: bool,
     /// Something changed since the last sync.
     pub(super) unsynced: bool,
 }
@@ -39,14 +41,18 @@ impl Part {
                 deadlines: databases.iter().map(|_| Deadlines::default()).collect(),
                 watches: Watches::new(order.len()),
                 cursors: Cursors::new(&mut random),
+                loaded: false,
                 unsynced: false,
             })
         });
         parts.collect()
     }
 
-    /// Reads the deadlines of its keys. Waits until the partition is recovered.
+    /// Reads the deadlines of its keys, once. Waits until the partition is recovered.
     pub(super) fn read_deadlines(&mut self, databases: &[Database]) -> Result<()> {
+        if std::mem::replace(&mut self.loaded, true) {
+            return Ok(());
+        }
         for (deadlines, database) in self.deadlines.iter_mut().zip(databases) {
             database.read_deadlines(self.number, |key, deadline| {
                 deadlines.set(key, Some(deadline));
