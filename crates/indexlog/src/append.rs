@@ -290,7 +290,7 @@ impl Writer {
     pub(crate) fn seal(&mut self, block: u32, used: u64, proof: &Fenced) {
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state: State::Sealed(used), incarnation }, Some(proof));
-        self.blocks.seal(block, used);
+        self.blocks.seal(block, used, self.next_seq);
     }
 
     /// Goes on in another block, whose first record is number `seq`.

@@ -1,17 +1,15 @@
 //! What the blocks of the data device are used for, and how much of each is alive.
 //!
-//! All of it is volatile and rebuilt on open. Of the blocks of records, collection wants the one with
-//! the most to reclaim: blocks whose count changed wait in a queue until somebody asks, then move to
-//! a heap (the free-space queue and heap of Lersch §5.6.3), so that a write costs no heap operation.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! All of it is volatile and rebuilt on open. Which of the blocks of records is collected next, `victims`
+//! knows.
 
 use halite_engine::{Error, Result};
 use halite_pmem::planted;
 
 use crate::block_map::INCARNATIONS;
+use crate::collect::WORTHWHILE;
 use crate::entry::Entry;
+use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// What a block is used for.
@@ -40,19 +38,16 @@ struct Block {
     spent: u64,
     /// Bytes of live records.
     live: u64,
-    /// Whether it waits in the queue.
-    queued: bool,
 }
 
 impl Block {
-    /// Whether it has so many bytes to reclaim.
-    fn is_victim(&self, bytes: u64) -> bool {
-        bytes > 0 && self.used_as == Use::Sealed && self.spent - self.live == bytes
+    /// Bytes that collection of it can reclaim, if it is sealed.
+    fn reclaimable(&self) -> Option<u64> {
+        (self.used_as == Use::Sealed).then(|| self.spent - self.live)
     }
 }
 
-const ABSENT: Block =
-    Block { used_as: Use::Absent, incarnation: 0, spent: 0, live: 0, queued: false };
+const ABSENT: Block = Block { used_as: Use::Absent, incarnation: 0, spent: 0, live: 0 };
 
 /// A segment's blocks, all free.
 const ALL_FREE: u16 = u16::MAX;
@@ -70,10 +65,10 @@ pub(crate) struct Blocks {
     free_count: u32,
     /// Where the search for a free block begins.
     next: u32,
-    queue: Vec<u32>,
-    /// (bytes to reclaim, block); out of date where the block has another number by now.
-    heap: BinaryHeap<(u64, Reverse<u32>)>,
+    victims: Victims,
     live: u64,
+    /// Sealed blocks, and what can be reclaimed of them, in bytes.
+    sealed: u64,
     reclaimable: u64,
 }
 
@@ -86,9 +81,9 @@ impl Blocks {
             free: Vec::new(),
             free_count: 0,
             next: 0,
-            queue: Vec::new(),
-            heap: BinaryHeap::new(),
+            victims: Victims::default(),
             live: 0,
+            sealed: 0,
             reclaimable: 0,
         }
     }
@@ -254,19 +249,21 @@ impl Blocks {
         self.live -= bytes;
         if meta.used_as == Use::Sealed {
             self.reclaimable += bytes;
-            self.changed(block);
+            self.victims.changed(block);
         }
     }
 
-    /// Ends the appending to a block of which `spent` bytes can be reclaimed once they are dead.
-    pub(crate) fn seal(&mut self, block: u32, spent: u64) {
+    /// Ends the appending to a block, before the record number `seq`. So many bytes of it can be reclaimed
+    /// once they are dead.
+    pub(crate) fn seal(&mut self, block: u32, spent: u64, seq: u64) {
         let meta = &mut self.blocks[block as usize];
         debug_assert_eq!(meta.used_as, Use::Appending);
         debug_assert!(meta.live <= spent && spent <= BLOCK);
         meta.used_as = Use::Sealed;
         meta.spent = spent;
         self.reclaimable += spent - meta.live;
-        self.changed(block);
+        self.sealed += 1;
+        self.victims.sealed(block, seq);
     }
 
     /// Takes a sealed block, whose live records have moved, out of use. Scans may still read it.
@@ -274,37 +271,33 @@ impl Blocks {
         let meta = &mut self.blocks[block as usize];
         debug_assert!(meta.used_as == Use::Sealed && meta.live == 0);
         self.reclaimable -= meta.spent;
+        self.sealed -= 1;
         meta.used_as = Use::Limbo;
+        self.victims.condemned(block);
     }
 
-    /// The sealed block with the most to reclaim, and how much that is in bytes.
-    pub(crate) fn victim(&mut self) -> Option<(u32, u64)> {
-        for block in std::mem::take(&mut self.queue) {
-            let meta = &mut self.blocks[block as usize];
-            meta.queued = false;
-            if meta.used_as == Use::Sealed {
-                self.heap.push((meta.spent - meta.live, Reverse(block)));
-            }
-        }
-        if self.heap.len() > 2 * self.blocks.len() + 64 {
-            let blocks = &self.blocks;
-            self.heap.retain(|&(bytes, Reverse(block))| blocks[block as usize].is_victim(bytes));
-        }
-        while let Some(&(bytes, Reverse(block))) = self.heap.peek() {
-            if self.blocks[block as usize].is_victim(bytes) {
-                return Some((block, bytes));
-            }
-            self.heap.pop();
-        }
-        None
+    /// The sealed block with the most to reclaim, but for a class of [`Victims`], and how much that is in bytes.
+    pub(crate) fn emptiest(&mut self) -> Option<(u32, u64)> {
+        self.victims.rank_changed(|block| self.blocks[block as usize].reclaimable());
+        self.with_gain(self.victims.first())
     }
 
-    fn changed(&mut self, block: u32) {
-        let meta = &mut self.blocks[block as usize];
-        if !meta.queued {
-            meta.queued = true;
-            self.queue.push(block);
-        }
+    /// The sealed block to collect where the pool cannot grow, and how much can be reclaimed of it, in
+    /// bytes: no less than of a
+    /// sealed block on average, so what a write pays for is bounded. `seq` is the
+    /// number of the next record.
+    pub(crate) fn victim(&mut self, seq: u64) -> Option<(u32, u64)> {
+        self.victims.rank_changed(|block| self.blocks[block as usize].reclaimable());
+        let mean = self.reclaimable / self.sealed.max(1);
+        let best = self.victims.best(mean.max(WORTHWHILE), seq, |block| {
+            let block = &self.blocks[block as usize];
+            (block.live, block.spent - block.live)
+        });
+        self.with_gain(best)
+    }
+
+    fn with_gain(&self, block: Option<u32>) -> Option<(u32, u64)> {
+        block.and_then(|block| Some((block, self.blocks[block as usize].reclaimable()?)))
     }
 }
 
@@ -380,19 +373,19 @@ mod tests {
         let mut blocks = two_segments();
         let [a, b] = [blocks.take().unwrap(), blocks.take().unwrap()];
         for block in [a, b] {
-            blocks.born(block, 1000);
-            blocks.seal(block, 1000);
+            blocks.born(block, BLOCK);
+            blocks.seal(block, BLOCK, 5);
         }
-        assert_eq!(blocks.victim(), None);
-        blocks.died(a, 100);
-        blocks.died(b, 200);
-        blocks.died(a, 150);
-        assert_eq!(blocks.victim(), Some((a, 250)));
-        blocks.died(b, 800);
-        assert_eq!(blocks.victim(), Some((b, 1000)));
+        assert_eq!((blocks.victim(6), blocks.emptiest()), (None, None));
+        blocks.died(a, 10_000);
+        blocks.died(b, 20_000);
+        blocks.died(a, 15_000);
+        assert_eq!(blocks.victim(6), Some((a, 25_000)));
+        blocks.died(b, BLOCK - 20_000);
+        assert_eq!((blocks.victim(6), blocks.emptiest()), (Some((b, BLOCK)), Some((b, BLOCK))));
         blocks.condemn(b);
         blocks.free(b);
-        assert_eq!((blocks.victim(), blocks.reclaimable()), (Some((a, 250)), 250));
+        assert_eq!((blocks.victim(6), blocks.reclaimable()), (Some((a, 25_000)), 25_000));
         while blocks.take() != Some(b) {}
         assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2) % INCARNATIONS);
     }

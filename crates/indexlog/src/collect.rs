@@ -1,6 +1,7 @@
 //! Collection of garbage (Lersch §5.6.3).
 //!
-//! The block with the most to reclaim is the victim. Its live records are copied into the
+//! The victim is the block with the most to reclaim while the pool can grow, and then the one that is
+//! worth it most (`victims`). Its live records are copied into the
 //! collector's own block, its dead ones are taken off their counts (`obituary`); when the copies are
 //! durable, the index points to them. When all of the victim is done, the collector's word in the map
 //! covers the copies, and the victim goes to limbo (`limbo`) until no scan can see it; then its word
@@ -106,15 +107,18 @@ impl Writer {
         if self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW {
             return Ok(false);
         }
-        let Some((victim, gain)) = self.blocks.victim().filter(|(_, gain)| *gain >= WORTHWHILE)
+        let Some((emptiest, gain)) = self.blocks.emptiest().filter(|(_, gain)| *gain >= WORTHWHILE)
         else {
             return Ok(false);
         };
-        if gain < COLLECT_BEFORE_GROWING
-            && (self.blocks.reclaimable() < BLOCK || self.add_segment()?)
-        {
+        if gain >= COLLECT_BEFORE_GROWING {
+            self.begin_collection(view, emptiest, gain)?;
+            return Ok(true);
+        }
+        if self.blocks.reclaimable() < BLOCK || self.add_segment()? {
             return Ok(false);
         }
+        let Some((victim, gain)) = self.blocks.victim(self.next_seq) else { return Ok(false) };
         self.begin_collection(view, victim, gain)?;
         Ok(true)
     }
@@ -309,7 +313,7 @@ impl Writer {
     fn change_collector_block(&mut self, view: &RwLock<View>) -> Result<()> {
         self.cover_collector_block();
         if let Some(closed) = self.collector.close() {
-            self.blocks.seal(closed.block, closed.used);
+            self.blocks.seal(closed.block, closed.used, self.next_seq);
         }
         let block = self.take_block()?;
         let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;

@@ -82,6 +82,7 @@ mod snapshot;
 mod space;
 mod tombstones;
 mod verify;
+mod victims;
 mod write;
 
 pub use engine::IndexLog;

@@ -298,7 +298,7 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
             // What the block has behind its records can only be had by collecting it.
-            writer.blocks.seal(block, BLOCK);
+            writer.blocks.seal(block, BLOCK, writer.next_seq);
         }
     }
     Ok(())

@@ -158,8 +158,8 @@ impl Writer {
                 self.finish_collection(view)?;
                 continue;
             }
-            let victim = self.blocks.victim().filter(|_| can_collect);
-            let (block, bytes) = victim.unwrap_or_default();
+            let emptiest = self.blocks.emptiest().filter(|_| can_collect);
+            let (block, bytes) = emptiest.unwrap_or_default();
             if bytes >= COLLECT_BEFORE_GROWING {
                 self.begin_collection(view, block, bytes)?;
                 continue;
@@ -176,10 +176,12 @@ impl Writer {
             let has_waiting = self.durable_seq + 1 < self.next_seq;
             if has_waiting && !(self.limbo.is_empty() && self.unsealed.is_empty()) {
                 self.sync_records()?;
-            } else if bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK {
-                self.begin_collection(view, block, bytes)?;
-            } else {
-                return Err(self.full(oldest_scan()));
+                continue;
+            }
+            let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
+            match self.blocks.victim(self.next_seq).filter(|_| worth) {
+                Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
+                None => return Err(self.full(oldest_scan())),
             }
         }
         self.pace(view, appended, oldest_scan)

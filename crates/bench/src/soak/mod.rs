@@ -1,7 +1,7 @@
 //! The soak: one server under mixed load for long, ended at random moments, and every answer compared.
 //!
 //! [`soak`] starts Halite's server on a pool of limited size, filled so far that its collector works, and
-//! [`client`]s that write, read, scan and go away and come back. Each knows what was acknowledged to it
+//! clients that write, read, scan and go away and come back. Each knows what was acknowledged to it
 //! (`known`), so it can tell each answer from a wrong one; its transactions are on keys of several
 //! partitions, and other clients look whether they are whole. Every few seconds the server is killed
 //! (`kill -9`), or asked to end, and started again; then every client first compares all of its keys. At
