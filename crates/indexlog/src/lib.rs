@@ -17,9 +17,8 @@
 //!
 //! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind
 //! the log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it
-//! (`apply`). An update is a newer record,
-//! a delete a tombstone (`tombstones`), a batch a run of records of which the last says that it is
-//! the last. Values over 32 KiB go to blocks of their own first (`overflow`). A batch on several
+//! (`apply`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records of
+//! which the last says that it is the last. Values over 32 KiB go to blocks of their own first (`overflow`). A batch on several
 //! partitions is made atomic by one fence for all of them (`batch`).
 //!
 //! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
@@ -33,8 +32,8 @@
 //! written through the cache only, and what a crash takes of them is replayed (`change_replay`).
 //!
 //! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block
-//! that has the fewest, in steps that writes pay for by what they append; the block is free once no scan
-//! can see it (`limbo`).
+//! that is worth it most (`victims`), in steps that writes pay for by what they append; the block is free
+//! once no scan can see it (`limbo`).
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
