@@ -197,10 +197,15 @@ impl ChangeLog {
         Ok(true)
     }
 
-    /// Takes the oldest segment from the readers, if its records are durable and nobody is reading it.
+    /// Takes the oldest segment from the readers, if its records are durable, the segment behind it begins
+    /// durably, and nobody is reading it. Without that beginning a crash would leave no log at all, and
+    /// nothing would tell where it ended.
     fn take_oldest(&self, durable: u64) -> Option<u32> {
+        let durable_here = self.durable();
         let mut all = self.segments.all.write();
-        all.get(1).filter(|next| next.first <= durable.saturating_add(1))?;
+        let is_behind =
+            |next: &&Segment| next.first <= durable.saturating_add(1) && next.first <= durable_here;
+        all.get(1).filter(is_behind)?;
         let oldest = all.pop_front()?;
         match oldest.published.reclaim() {
             Ok(_) => Some(oldest.number),

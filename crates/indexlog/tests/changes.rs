@@ -255,3 +255,24 @@ fn a_full_store_deletes_while_other_partitions_take_what_is_freed() {
     let engine = IndexLog::open(&options).unwrap();
     assert!(keys.iter().all(|key| engine.get(space, &key.to_be_bytes()).unwrap().is_none()));
 }
+
+#[test]
+fn the_log_never_gives_up_its_last_durable_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = IndexLog::open(&options(folder.path(), Some(1))).unwrap();
+    let space = engine.key_space("one").unwrap();
+    let value = vec![7; 30 << 10];
+    // A sync at each place of a segment of 2 MiB, and then more than a segment without one.
+    for behind in 0..70_u32 {
+        for number in 0..150 {
+            let op = Op::Put { space, key: &[number as u8 % 16], value: &value };
+            engine.write(&[op], Durability::Deferred).unwrap();
+            if number == behind {
+                engine.sync().unwrap();
+            }
+            let positions = engine.change_positions(0).unwrap();
+            assert!(positions.start <= positions.end, "{positions:?} behind {behind}");
+        }
+        engine.sync().unwrap();
+    }
+}

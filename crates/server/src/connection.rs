@@ -112,8 +112,9 @@ impl Connection {
             return Ok(0);
         }
         match self.output.write_to(&mut self.socket, spares) {
-            Ok(len) => {
-                self.writable = self.output.unsent() == 0;
+            Ok((len, took_all)) => {
+                // Only what it did not take lets the socket announce that it takes more.
+                self.writable = took_all;
                 Ok(len)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -68,14 +68,16 @@ impl Output {
         self.last.shrink_to(KEPT_SILENT);
     }
 
-    /// Writes once. Returns the number of bytes that left. Buffers that are done with go to `spares`.
+    /// Writes once. Returns the number of bytes that left, and whether the socket took all that it was
+    /// offered. Buffers that are done with go to `spares`.
     pub(crate) fn write_to(
         &mut self,
         socket: &mut impl Write,
         spares: &mut Spares,
-    ) -> io::Result<usize> {
-        let len = if self.before.is_empty() {
-            socket.write(&self.last[self.sent..])?
+    ) -> io::Result<(usize, bool)> {
+        let (len, offered) = if self.before.is_empty() {
+            let bytes = &self.last[self.sent..];
+            (socket.write(bytes)?, bytes.len())
         } else {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let buffers = self.before.iter().chain([&self.last]);
@@ -85,7 +87,8 @@ impl Output {
                 *slice = IoSlice::new(&buffer[std::mem::take(&mut skipped)..]);
                 count += 1;
             }
-            socket.write_vectored(&slices[..count])?
+            let slices = &slices[..count];
+            (socket.write_vectored(slices)?, slices.iter().map(|slice| slice.len()).sum())
         };
         self.sent += len;
         while let Some(first) = self.before.pop_front_if(|first| first.len() <= self.sent) {
@@ -100,7 +103,7 @@ impl Output {
                 self.last = Vec::new();
             }
         }
-        Ok(len)
+        Ok((len, len == offered))
     }
 }
 

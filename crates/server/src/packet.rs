@@ -226,10 +226,31 @@ impl Packet {
             ..Self::default()
         };
         self.done = 0;
-        if self.items.is_empty() {
-            self.clear();
-        }
+        self.drop_done_words();
         Some(piece)
+    }
+
+    /// Drops the words of requests that have left, once they are half of all.
+    fn drop_done_words(&mut self) {
+        let Some(first) = self.items.first() else { return self.clear() };
+        let done = first.args.start;
+        if 2 * done < self.ranges.len() {
+            return;
+        }
+        let is_asked = |item: &Item| matches!(item.state, State::Asked);
+        let first_asked = self.items.iter().find(|item| is_asked(item));
+        let done_bytes =
+            first_asked.map_or(self.words.len(), |item| self.ranges[item.args.start].start);
+        for item in &mut self.items {
+            if is_asked(item) {
+                for range in &mut self.ranges[item.args.clone()] {
+                    *range = range.start - done_bytes..range.end - done_bytes;
+                }
+            }
+            item.args = item.args.start - done..item.args.end - done;
+        }
+        self.ranges.drain(..done);
+        self.words.drain(..done_bytes);
     }
 
     /// Takes a buffer along for a large reply.
@@ -301,6 +322,29 @@ mod tests {
             }
         }
         packet
+    }
+
+    #[test]
+    fn a_packet_that_is_never_empty_does_not_grow() {
+        let mut waiting = packet(50, 7);
+        let mut next = 50;
+        for _ in 0..1000 {
+            let expected: Vec<_> =
+                (next - 50..next - 40).map(|n| format!("key{n}").into_bytes()).collect();
+            let mut keys = Vec::new();
+            for _ in 0..10 {
+                waiting.execute(|_, args, _| keys.push(args[1].to_vec()));
+            }
+            assert_eq!(keys, expected);
+            assert_eq!(waiting.split_done().unwrap().len(), 10);
+            for ticket in next..next + 10 {
+                let words = format!("GETkey{ticket}");
+                let ranges = [0..3, 3..words.len()];
+                waiting.push(&request(Args::new(words.as_bytes(), &ranges), ticket));
+            }
+            next += 10;
+        }
+        assert!(waiting.len() == 50 && waiting.words.len() < 2000 && waiting.ranges.len() < 300);
     }
 
     fn echo(packet: &mut Packet) -> usize {

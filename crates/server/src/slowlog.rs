@@ -56,7 +56,7 @@ impl Slowlog {
     }
 }
 
-/// The words of a request, so many and so much of each as are kept.
+/// The words of a request, so many and so much of each as are kept, and none that is a password.
 pub(crate) fn shorten(args: Args<'_>) -> Vec<Vec<u8>> {
     let kept = if args.len() > WORDS_MAX { WORDS_MAX - 1 } else { args.len() };
     let shorten = |word: &[u8]| match word.len().checked_sub(WORD_LEN_MAX) {
@@ -66,16 +66,59 @@ pub(crate) fn shorten(args: Args<'_>) -> Vec<Vec<u8>> {
             [&word[..WORD_LEN_MAX], rest.as_bytes()].concat()
         }
     };
-    let mut words: Vec<_> = args.iter().take(kept).map(shorten).collect();
+    let shown = |(index, word): (usize, &[u8])| match is_secret(args, index) {
+        true => b"(redacted)".to_vec(),
+        false => shorten(word),
+    };
+    let mut words: Vec<_> = args.iter().take(kept).enumerate().map(shown).collect();
     if kept < args.len() {
         words.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
     }
     words
 }
 
+/// Whether a word is the name or the password of a user: behind AUTH, alone or in HELLO, and behind
+/// `requirepass`.
+fn is_secret(args: Args<'_>, index: usize) -> bool {
+    let is = |at: Option<usize>, word: &str| {
+        at.and_then(|at| args.get(at))
+            .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let (first, before) = (Some(0), index.checked_sub(1));
+    index > 0 && is(first, "auth")
+        || is(first, "hello") && (is(before, "auth") || is(index.checked_sub(2), "auth"))
+        || is(first, "config") && is(before, "requirepass")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_are_not_kept() {
+        for (request, kept) in [
+            ("AUTH secret", "AUTH (redacted)"),
+            ("auth name secret", "auth (redacted) (redacted)"),
+            (
+                "HELLO 3 AUTH default secret SETNAME me",
+                "HELLO 3 AUTH (redacted) (redacted) SETNAME me",
+            ),
+            (
+                "config set maxclients 5 RequirePass secret",
+                "config set maxclients 5 RequirePass (redacted)",
+            ),
+            ("SET auth secret", "SET auth secret"),
+        ] {
+            let mut ranges = Vec::new();
+            let mut at = 0;
+            for word in request.split(' ') {
+                ranges.push(at..at + word.len());
+                at += word.len() + 1;
+            }
+            let words = shorten(Args::new(request.as_bytes(), &ranges));
+            assert_eq!(words.join(&b' '), kept.as_bytes());
+        }
+    }
 
     #[test]
     fn long_commands_are_shortened() {

@@ -13,6 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use common::{Client, Running, request, scan};
 
 on_threads! {
+    many_large_replies_at_once_all_arrive
+    who_waits_for_room_between_threads_goes_on
     a_pipeline_over_all_partitions_is_answered_in_order
     random_commands_do_what_they_do_alone
     what_is_written_together_is_read_together
@@ -372,6 +374,48 @@ fn clients_that_leave_in_the_middle_leave_nothing_behind() {
     });
     client.check(&[("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
     assert_eq!(client.call(&words("MGET")), "[nil, nil, nil, nil, nil, nil]");
+}
+
+fn many_large_replies_at_once_all_arrive() {
+    let server = Running::start();
+    let mut client = server.client();
+    let keys: Vec<_> = (0..8).map(|number| format!("key{number}")).collect();
+    for len in [16 << 10, 20 << 10] {
+        let value = "v".repeat(len);
+        for key in &keys {
+            assert_eq!(client.call(&["SET", key, &value]), "+OK");
+        }
+        // One request after the other is asked of one key's owner, and nothing is sent meanwhile.
+        for key in &keys {
+            let requests: Vec<u8> = (0..40).flat_map(|_| request(&["GET", key])).collect();
+            client.send(&requests);
+            for _ in 0..40 {
+                assert_eq!(client.reply().len(), len + 2);
+            }
+        }
+    }
+}
+
+fn who_waits_for_room_between_threads_goes_on() {
+    let server = Running::start();
+    for round in 0..5 {
+        // What is forgotten is told to the keys' owners, and no reply comes of it.
+        let mut watching = server.client();
+        let keys: Vec<_> = (0..3000).map(|number| format!("watched{round}:{number}")).collect();
+        let words: Vec<_> = ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        assert_eq!(watching.call(&words), "+OK");
+        let mut clients: Vec<_> = (0..6).map(|_| server.client()).collect();
+        watching.send(&request(&["UNWATCH"]));
+        for _ in 0..20 {
+            for client in &mut clients {
+                (0..4).for_each(|number| client.send(&request(&["GET", &format!("key{number}")])));
+            }
+            for client in &mut clients {
+                (0..4).for_each(|_| assert_eq!(client.reply(), "nil"));
+            }
+        }
+        assert_eq!(watching.reply(), "+OK");
+    }
 }
 
 fn commands_about_all_threads_answer_while_keys_are_borrowed() {

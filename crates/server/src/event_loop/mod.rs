@@ -266,7 +266,6 @@ impl EventLoop {
         }
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
-            self.must_retry |= std::mem::take(&mut peers.lender.freed);
         }
         self.sync()?;
         if self.service.some_killed {
@@ -280,6 +279,8 @@ impl EventLoop {
         }
         if let Some(peers) = &mut self.peers {
             peers.mailbox.flush();
+            self.must_retry |= std::mem::take(&mut peers.mailbox.made_room);
+            self.must_retry |= std::mem::take(&mut peers.lender.freed);
         }
         if self.listed.is_empty() {
             // Keep the memory.

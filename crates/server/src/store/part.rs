@@ -40,7 +40,7 @@ impl Part {
                 order: order.to_vec(),
                 deadlines: databases.iter().map(|_| Deadlines::default()).collect(),
                 watches: Watches::new(order.len()),
-                cursors: Cursors::new(&mut random),
+                cursors: Cursors::new(&mut random, db.partitions()),
                 loaded: false,
                 unsynced: false,
             })
