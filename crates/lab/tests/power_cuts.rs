@@ -77,12 +77,12 @@ fn with_change_log(kinds: &'static [Kind], partitions: usize) -> impl Subject {
 #[test]
 fn change_logs_survive() {
     for partitions in [1, 2] {
-        for (rules, fixed) in [(Rules::Memory, 40), (Rules::PageCache, 20), (Rules::Platform, 8)] {
+        for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
             survives(&with_change_log(&[Kind::Few, Kind::Mixed], partitions), rules, fixed);
         }
-        survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 2);
+        survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 1);
     }
-    survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 2);
+    survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 1);
 }
 
 #[test]
