@@ -63,7 +63,8 @@ impl Writer {
     }
 
     /// Frees what is in limbo and can be reached by nobody: no scan, no reader, and no crash could
-    /// bring it back. Returns whether there was anything. A block costs at most 2 fences.
+    /// bring it back. Returns whether there was anything. A block costs at most 2 fences, and
+    /// a segment that is given back with it another one.
     pub(crate) fn release_limbo(
         &mut self,
         view: &RwLock<View>,

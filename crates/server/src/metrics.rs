@@ -1,8 +1,9 @@
 //! Metrics for Prometheus: `GET /metrics` in its text format, and nothing else.
 //!
 //! A thread of its own answers, one connection at a time, from the [`Board`](crate::board::Board) and
-//! the database's statistics, so that no client waits for it. What a connection may send, and how
-//! long it may take, is bounded.
+//! the database's statistics. No client waits for it, but for writes to a partition while the memory of
+//! its index is counted. What a connection may send, and how long each read and write of it may take, is
+//! bounded.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
