@@ -77,6 +77,10 @@ pub trait Engine: Send + Sync {
     /// [`Error::NoSuchKeySpace`]; [`Error::Damaged`] if the record fails its checksum.
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>>;
 
+    /// Brings what operations on these keys, all of one partition, will read into the cache: for a caller
+    /// who knows several keys ahead. Changes nothing, and never waits for a partition.
+    fn prefetch(&self, _partition: usize, _space: KeySpaceId, _keys: &[&[u8]]) {}
+
     /// The number of keys in a key space.
     ///
     /// # Errors

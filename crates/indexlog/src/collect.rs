@@ -13,8 +13,8 @@
 //! does not suffice, as where scans hold blocks, a write waits for the rest of a victim.
 //!
 //! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
-//! the first. Neither a live record's key is compared nor another record read: the entry that leads here is
-//! the one. A dead record's count is with its key's newest record, which is asked for ahead. The copies of
+//! the first. No key is compared and no other record read, but for deleted keys: a live record's entry is the
+//! one that leads here, and a dead one's count is with the only entry that may be its key's. The copies of
 //! a step are streamed and have one fence; the victim has one for the collector's word, and one for its own.
 //!
 //! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
@@ -201,11 +201,6 @@ impl Writer {
             }
             collection.credit = collection.credit.saturating_sub(collection.at - begin);
             let entries = find_puts(&view, victim, &records)?;
-            for ((_, record), entry) in records.iter().zip(&entries) {
-                if entry.is_none() {
-                    view.prepare_compare(record.header.space.get(), record.key);
-                }
-            }
             for ((at, record), entry) in records.iter().zip(entries) {
                 let alive = match (record.kind, entry) {
                     (Kind::Put, Some(entry)) => Some(entry),

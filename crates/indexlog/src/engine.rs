@@ -293,6 +293,12 @@ impl Engine for IndexLog {
         self.partition(key)?.get(space, key)
     }
 
+    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.prefetch(space, keys);
+        }
+    }
+
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
         batch::views(self.partitions.all()?, len).into_iter().sum()

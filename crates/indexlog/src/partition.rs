@@ -105,6 +105,14 @@ impl Partition {
         pinned.value_of(key, self.salt)
     }
 
+    /// Brings what operations on these keys will read into the cache.
+    pub(crate) fn prefetch(&self, space: KeySpaceId, keys: &[&[u8]]) {
+        let view = self.view.read();
+        if let Ok(space) = view.user_space(space) {
+            space.index.prefetch(keys, &view.blocks);
+        }
+    }
+
     /// The value of a key in an index that a snapshot keeps.
     pub(crate) fn get_in(&self, index: &Index, key: &[u8]) -> Result<Option<Bytes>> {
         let find = || {
