@@ -45,6 +45,9 @@ use crate::write::Writer;
 /// Bytes that are looked through at once: what a write waits for at least if it waits at all.
 const STEP: u64 = 4 << 10;
 
+/// What readers hold in limbo is looked at by a write in turns of so many.
+const HELD_AT_ONCE: usize = 4;
+
 /// Free blocks below which collection begins before the last moment, and below which it hurries.
 const PACE_BELOW: u32 = RESERVE_DELETE + 4;
 const HURRY_BELOW: u32 = RESERVE_DELETE + 2;
@@ -82,7 +85,7 @@ impl Writer {
             if self.blocks.free_count() >= PACE_BELOW {
                 return Ok(());
             }
-            self.release_limbo(view, oldest_scan())?;
+            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
             if !self.begin_in_time(view)? {
                 return Ok(());
             }
@@ -96,7 +99,7 @@ impl Writer {
             self.step(view, STEP)?;
         }
         if self.collection.is_none() {
-            self.release_limbo(view, oldest_scan())?;
+            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
         }
         Ok(())
     }

@@ -148,7 +148,7 @@ impl Writer {
         let worthwhile = if only_deletes { 1 } else { WORTHWHILE };
         let needed = needed + u64::from(reserve);
         while u64::from(self.blocks.free_count()) < needed {
-            if self.release_limbo(view, oldest_scan())? {
+            if self.release_limbo(view, oldest_scan(), usize::MAX)? {
                 continue;
             }
             // While readers hold what was collected, collecting more only takes blocks.

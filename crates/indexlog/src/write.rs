@@ -17,7 +17,7 @@ use crate::blocks::Blocks;
 use crate::change_log::ChangeLog;
 use crate::collect::Collection;
 use crate::entry::Entry;
-use crate::limbo::Limbo;
+use crate::limbo::Waiting;
 use crate::log::{Pending, Tail};
 use crate::overflow::Unfenced;
 use crate::read::View;
@@ -51,7 +51,7 @@ pub(crate) struct Writer {
     pub(crate) pending: Vec<Pending>,
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
-    pub(crate) limbo: Vec<Limbo>,
+    pub(crate) limbo: Waiting,
     /// Whether other partitions take segments from the same pool.
     pub(crate) shares_pool: bool,
     /// The record number that the map keeps.
@@ -83,7 +83,7 @@ impl Writer {
             durable_seq: 0,
             pending: Vec::new(),
             unsealed: Vec::new(),
-            limbo: Vec::new(),
+            limbo: Waiting::default(),
             shares_pool: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
