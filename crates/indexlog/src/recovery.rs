@@ -23,7 +23,7 @@ use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::Use;
+use crate::blocks::{Use, spent_of};
 use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
@@ -297,8 +297,8 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
-            // What the block has behind its records can only be had by collecting it.
-            writer.blocks.seal(block, BLOCK, writer.next_seq);
+            let used = view.block(block).map_or(0, |readable| readable.published.len());
+            writer.blocks.seal(block, spent_of(used), writer.next_seq);
         }
     }
     Ok(())

@@ -193,6 +193,10 @@ impl Writer {
         let blocks = segment * BLOCKS_PER_SEGMENT..(segment + 1) * BLOCKS_PER_SEGMENT;
         if u64::from(blocks.end) > Entry::BLOCKS_MAX {
             return Ok(false);
+        let missing = needed.saturating_sub(self.blocks.free_count().into());
+        // As many as make the room if each gives what is worthwhile. Packed again, large records may leave as
+        // much unused as was dead: a put does not go through the whole store for that.
+        let mut victims = (missing + 1) * (BLOCK / WORTHWHILE);
         }
         let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device.get(segment)?));
         let grant = match grown {
@@ -225,10 +229,12 @@ impl Writer {
     pub(crate) fn full(&self, oldest_scan: Option<u64>) -> Error {
         let held = self.held_in_limbo(oldest_scan);
         Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held }
+            let worth = worth && (only_deletes || victims > 0);
     }
 }
 
 /// Even records of no more than a header leave a gap in which the order of open blocks begins.
+            victims = victims.saturating_sub(1);
 const _: () = assert!(
     (BATCH_LEN_MAX + (UNSEALED_MAX as u64 + 2) * BLOCK) / record::LEN_MIN < FIRSTS as u64 / 2
 );

@@ -205,3 +205,34 @@ fn no_update_of_a_filled_store_moves_much() {
     assert!(most > 0 && most <= MOVED_MAX, "{most} bytes were moved for one update");
     test.check();
 }
+
+/// What blocks have behind their records because the next one did not fit is not had by collecting them.
+#[test]
+fn a_put_that_a_full_store_refuses_moves_little_even_when_it_was_reopened() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut test = Test::new(folder.path(), 1, 7);
+    let mut keys = 0;
+    while test.put(keys, 20_000).is_ok() {
+        keys += 1;
+    }
+    for _ in 0..3 {
+        test = test.reopen(folder.path(), 1);
+        let full = test.put(keys, 20_000);
+        assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+        let moved = test.engine.stats().collected_bytes_moved;
+        assert!(moved < 1 << 20, "{moved} bytes were moved for a put that was refused");
+    }
+    test.check();
+}
+
+/// A block that a closing ended early is collected.
+#[test]
+fn closing_often_takes_no_space() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut test = Test::new(folder.path(), 1, 7);
+    for round in 0..600 {
+        test.put(round, 100).unwrap();
+        test = test.reopen(folder.path(), 1);
+    }
+    test.check();
+}
