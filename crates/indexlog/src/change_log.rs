@@ -162,6 +162,16 @@ impl ChangeLog {
         Ok(())
     }
 
+    /// Releases segments behind the newest, but for the one that is kept: they were allocated for a write
+    /// that was refused. One fence each.
+    pub(crate) fn release_spare(&mut self) -> Result<()> {
+        while self.spare > 1 {
+            self.device.release(self.number + self.spare)?;
+            self.spare -= 1;
+        }
+        Ok(())
+    }
+
     /// Releases the segments that nobody needs: of records, those up to `durable` are so. Returns whether
     /// there were any.
     pub(crate) fn release_old(&self, durable: u64) -> Result<bool> {

@@ -107,8 +107,14 @@ impl Writer {
             // What makes it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
-        self.make_room_for(view, ops, &oldest_scan)?;
-        let values = self.write_values(ops)?;
+        let made = self.make_room_for(view, ops, &oldest_scan);
+        let values = match made.and_then(|()| self.write_values(ops, &oldest_scan)) {
+            Err(full @ Error::Full { .. }) => {
+                self.give_back_room()?;
+                return Err(full);
+            }
+            values => values?,
+        };
         let written = self.append_with_values(view, ops, values, durability);
         self.poison_by(written)?;
         let applied = self.apply(&mut view.write(), ops);
@@ -117,7 +123,11 @@ impl Writer {
 
     /// Writes the values of operations that do not fit a record into free blocks, of which there are
     /// enough. They are not yet durable.
-    pub(crate) fn write_values(&mut self, ops: &[Op<'_>]) -> Result<Values> {
+    pub(crate) fn write_values(
+        &mut self,
+        ops: &[Op<'_>],
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<Values> {
         let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
             let Op::Put { key, value, .. } = *op else { continue };
@@ -128,7 +138,7 @@ impl Writer {
                     Ok(written) => drop(values.pieces.insert(at, written)),
                     Err(error) => {
                         self.discard(values);
-                        return Err(error.unwrap_or_else(|| self.full(None)));
+                        return Err(error.unwrap_or_else(|| self.full(oldest_scan())));
                     }
                 }
             }
