@@ -1,13 +1,13 @@
 //! The database.
 
 use std::fmt;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::Engine;
 
+use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::{
     Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
@@ -263,7 +263,8 @@ impl Database {
 }
 
 fn create_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|source| {
+    let made = folder::make(path).and_then(|made| folder::sync_names(&made));
+    made.map_err(|source| {
         let action = "use it as the database's folder";
         halite_pmem::Error::Io { path: path.to_owned(), action, source }.into()
     })

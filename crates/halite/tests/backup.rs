@@ -262,11 +262,11 @@ fn backups_that_do_not_follow_each_other_are_named() {
     space.put("a", "2").unwrap();
     let (third, third_info) = since(&db, &second_info).unwrap();
     assert_eq!(third_info.parent(), Some(second_info.id()));
-    let copy = folder.path().join("copy");
+    let copy = folder.path().join("new/folders/copy");
     let wrong = |chain: &[&Vec<u8>]| {
         let chain: Vec<_> = chain.iter().map(|bytes| (*bytes).clone()).collect();
         let error = restore(builder(), &copy, &chain, false).unwrap_err();
-        assert!(!copy.exists(), "nothing is left");
+        assert!(!folder.path().join("new").exists(), "nothing is left");
         match error {
             BackupError::InBackup { nth, source, .. } => (nth, *source),
             other => (9, other),
