@@ -7,6 +7,7 @@
 //! values are taken, then its records are written as if they came now, with the numbers that they have.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 
 use halite_alloc::{Device, SEGMENT};
 use halite_engine::{Error, KeySpaceId, Op, Result};
@@ -16,6 +17,7 @@ use halite_pmem::{Flushed, Fresh, planted};
 use crate::batch::Batch;
 use crate::change_entry::{self, Entry, seed};
 use crate::change_log::{ChangeLog, End, Segment};
+use crate::found::go_on;
 use crate::read::View;
 use crate::record::{BATCH_ALIGN, Kind, Record};
 use crate::recovery::take_pieces;
@@ -236,7 +238,12 @@ impl FoundLog {
 
     /// Takes the blocks of the large values that are to be replayed, and writes the records of all that
     /// comes behind the last record. Returns how many. One fence, if there are any.
-    pub(crate) fn replay(&self, writer: &mut Writer, view: &mut View) -> Result<u64> {
+    pub(crate) fn replay(
+        &self,
+        writer: &mut Writer,
+        view: &mut View,
+        stop: &AtomicBool,
+    ) -> Result<u64> {
         // What collection dropped is not replayed: blocks of its values may have been used again.
         let behind = self.durable.max(writer.next_seq - 1);
         let replayed = self.batches.iter().filter(|batch| batch.last > behind);
@@ -248,6 +255,7 @@ impl FoundLog {
         let view = {
             let shared = RwLock::new(std::mem::take(view));
             let done = batches.iter().try_for_each(|records| {
+                go_on(stop)?;
                 let kept = records.len() - usize::from(planted!(ReplaySkipsLast));
                 writer.replay(&shared, &records[..kept])
             });
