@@ -63,7 +63,10 @@ pub trait Engine: Send + Sync {
     fn key_space(&self, name: &str) -> Result<KeySpaceId>;
 
     /// The key spaces that exist, by name.
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
+    ///
+    /// # Errors
+    /// What the names could not be recovered for.
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>>;
 
     /// Removes a key space and all that is in it, durably and atomically.
     ///

@@ -263,14 +263,14 @@ impl Engine for IndexLog {
         Ok(KeySpaceId(id))
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        let Ok(first) = self.partitions.get(0) else { return Vec::new() };
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        let first = self.partitions.get(0)?;
         let view = first.view.read();
         let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
         let mut all: Vec<_> =
             named.map(|(id, space)| (space.name.to_string(), KeySpaceId(*id))).collect();
         all.sort();
-        all
+        Ok(all)
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {

@@ -422,9 +422,10 @@ where
     }
 
     fn apply(&self, open: &mut Arc<dyn Engine>, step: &Step) -> Result<(), String> {
+        let spaces = open.key_spaces().map_err(|error| error.to_string())?;
         let id = |space: u8| {
             let name = SPACES[usize::from(space)];
-            open.key_spaces().into_iter().find_map(|(of, id)| (of == name).then_some(id))
+            spaces.iter().find_map(|(of, id)| (of == name).then_some(*id))
         };
         let done = match step {
             Step::Sync => open.sync(),
@@ -512,7 +513,7 @@ where
 
     fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
         let mut world = World::new();
-        for (name, id) in open.key_spaces() {
+        for (name, id) in open.key_spaces().map_err(|error| refusal(&error))? {
             let scan = open.scan(id, KeyRange::all(), Direction::Forward);
             let (mut count, mut last) = (0, None);
             for pair in scan.map_err(|error| refusal(&error))? {
@@ -537,7 +538,7 @@ where
     fn look_up(&self, open: &mut Arc<dyn Engine>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
         let end = name.iter().position(|&byte| byte == b'/').unwrap_or(name.len());
         let (space, key) = (&name[..end], name.get(end + 1..).unwrap_or_default());
-        let spaces = open.key_spaces();
+        let spaces = open.key_spaces().map_err(|error| refusal(&error))?;
         let found = spaces.into_iter().find(|(name, _)| name.as_bytes() == space);
         let Some((_, id)) = found else { return Ok(None) };
         if key.is_empty() {

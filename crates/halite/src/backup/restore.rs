@@ -84,7 +84,7 @@ impl Builder {
             report.info = read.info;
         }
         db.sync()?;
-        for space in db.key_spaces() {
+        for space in db.key_spaces()? {
             report.pairs += space.len()?;
         }
         Ok(report)
@@ -142,7 +142,7 @@ impl Restoring<'_> {
                 self.spaces.insert(space.0, made);
             }
             ChangeOp::DropKeySpace { name } => {
-                if let Some(space) = self.db.find_key_space(&name) {
+                if let Some(space) = self.db.find_key_space(&name)? {
                     self.db.drop_key_space(&space)?;
                 }
                 self.spaces.retain(|_, space| space.name() != name);
