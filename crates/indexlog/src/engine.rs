@@ -365,6 +365,13 @@ impl Engine for IndexLog {
         self.partitions.ready().try_for_each(|partition| partition.writer.lock().sync())
     }
 
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        match self.partitions.find(partition) {
+            Some(partition) => partition.collect_ahead(),
+            None => Ok(false),
+        }
+    }
+
     fn wait_ready(&self) -> Result<()> {
         self.partitions.all().map(drop)
     }

@@ -249,7 +249,10 @@ impl Writer {
         let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device.get(segment)?));
         let grant = match grown {
             Ok(grant) => grant,
-            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => return Ok(false),
+            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {
+                self.is_full = true;
+                return Ok(false);
+            }
             // What is durable of it is not known.
             Err(error) => return self.poison_by(Err(error)),
         };
@@ -266,6 +269,7 @@ impl Writer {
         let committed = committed.and_then(|_| Ok(grant.commit()?));
         self.poison_by(committed)?;
         self.blocks.add_segment(segment, incarnations());
+        self.is_full = false;
         Ok(true)
     }
 

@@ -52,8 +52,10 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Waiting,
-    /// Whether other partitions take segments from the same pool.
+    /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
+    /// Whether the pool had no segment when one was wanted last.
+    pub(crate) is_full: bool,
     /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
@@ -85,6 +87,7 @@ impl Writer {
             unsealed: Vec::new(),
             limbo: Waiting::default(),
             shares_pool: false,
+            is_full: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),
