@@ -63,7 +63,20 @@ pub trait Engine: Send + Sync {
     fn key_space(&self, name: &str) -> Result<KeySpaceId>;
 
     /// The key spaces that exist, by name.
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
+    ///
+    /// # Errors
+    /// What the names could not be recovered for.
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>>;
+
+    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
+    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    ///
+    /// # Errors
+    /// What [`Engine::write`] returns.
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        let _ = partition;
+        Ok(false)
+    }
 
     /// Removes a key space and all that is in it, durably and atomically.
     ///

@@ -239,8 +239,8 @@ pub(crate) struct Cut {
     pub(crate) records_cut: u64,
     /// The highest number that is proved durable.
     durable: u64,
-    /// The newest batch on several partitions in the sealed blocks that were read: what others have is
-    /// older.
+    /// The newest batch on several partitions in the sealed blocks that were read. Another may have a newer
+    /// one, if collection has moved its record.
     sealed_batch: Option<(u64, Batch)>,
     /// Whether all sealed blocks were read for it.
     knows_batch: bool,
@@ -305,13 +305,12 @@ impl Cut {
             return Err(damage.into());
         }
         let sealed_last = sealed.iter().map(|(_, last)| *last).max().unwrap_or_default();
-        let knows_batch = sealed_batch.is_some();
         Ok(Self {
             blocks: open,
             records_cut,
             durable,
             sealed_batch,
-            knows_batch,
+            knows_batch: false,
             sealed_last,
             log: None,
         })

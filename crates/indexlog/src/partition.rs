@@ -69,6 +69,12 @@ impl Partition {
         }))
     }
 
+    /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
+    pub(crate) fn collect_ahead(&self) -> Result<bool> {
+        let ahead = self.writer.lock().collect_ahead(&self.view, || self.scans.oldest());
+        self.named(ahead)
+    }
+
     /// The same for damage in a report.
     pub(crate) fn name_damage(&self, damage: &mut Damage) {
         if let Some(number) = self.number {

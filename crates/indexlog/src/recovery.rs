@@ -23,11 +23,11 @@ use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::Use;
+use crate::blocks::{Use, spent_of};
 use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
-use crate::found::{Found, FoundAll, Keys};
+use crate::found::{Found, FoundAll, Keys, go_on};
 use crate::index::Form;
 use crate::layout::Layout;
 use crate::log::claim;
@@ -180,25 +180,23 @@ impl Unbuilt {
     }
 
     /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
-    /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
-    /// between two blocks if it is to `stop`.
+    /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up soon
+    /// if it is to `stop`.
     pub(crate) fn build(self, retain: Option<u64>, stop: &AtomicBool) -> Result<Built> {
         let Self { mut writer, mut view, log, .. } = self;
         let mut found = FoundAll::default();
         for block in 0..writer.blocks.len() {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
-            }
+            go_on(stop)?;
             found.read_block(&view, block)?;
         }
         let records_read = found.len();
         writer.next_seq = found.seq_max + 1;
         writer.durable_seq = found.seq_max;
-        build(found, &mut writer, &mut view)?;
-        take_values(&mut writer, &mut view)?;
+        build(found, &mut writer, &mut view, stop)?;
+        take_values(&mut writer, &mut view, stop)?;
         let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
-            records_replayed = log.replay(&mut writer, &mut view)?;
+            records_replayed = log.replay(&mut writer, &mut view, stop)?;
             let opening = writer.pool.random()? as u32;
             writer.changes = Some(log.into_writer(writer.next_seq, retain, opening)?);
         }
@@ -255,7 +253,7 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
 }
 
 /// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
+fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
     // Of one and its copy the copy, as for other records.
@@ -266,11 +264,13 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     let keys = Keys::new(view, writer.blocks.len());
     let mut indexes = Vec::new();
     for (number, mut space) in found.spaces {
-        space.sort(&keys);
+        space.sort(&keys, stop)?;
         let mut dead = Vec::new();
         let has_ranges = tombstones.has_ranges(number);
         let are_read = has_ranges || view.form.reads_keys();
-        let live = space.versions(&keys, are_read).filter_map(|versions| {
+        let versions = space.versions(&keys, are_read);
+        let versions = versions.take_while(|_| !stop.load(Ordering::Relaxed));
+        let live = versions.filter_map(|versions| {
             let key = if has_ranges { keys.of(&versions[0]) } else { &[] };
             let (newest, stale) = newest(versions, number, key, &mut tombstones)?;
             let entry = newest.entry().with_stale(stale);
@@ -284,6 +284,7 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
             None
         });
         indexes.push((number, view.form.build(live, &view.blocks)?));
+        go_on(stop)?;
         tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
     }
     drop(keys);
@@ -297,8 +298,8 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
-            // What the block has behind its records can only be had by collecting it.
-            writer.blocks.seal(block, BLOCK, writer.next_seq);
+            let used = view.block(block).map_or(0, |readable| readable.published.len());
+            writer.blocks.seal(block, spent_of(used), writer.next_seq);
         }
     }
     Ok(())
@@ -326,11 +327,12 @@ fn newest(
 }
 
 /// Takes the blocks of large values that live records refer to.
-fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
+fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let with_values = view.spaces.values().flat_map(|space| space.index.iter());
     let entries: Vec<_> =
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {
+        go_on(stop)?;
         let pinned = view.pin_record(entry)?;
         take_pieces(writer, view, &pinned.read()?)?;
     }

@@ -121,6 +121,7 @@ impl Histories {
                 Kind::Blocks => &[Kind::Blocks],
                 Kind::Large => &[Kind::Large],
                 Kind::Collecting => &[Kind::Collecting],
+                Kind::Segments => &[Kind::Segments],
             },
         };
         let subject = Store::new("indexlog", open).with_kinds(kinds);
