@@ -38,6 +38,7 @@ mod glob;
 mod histogram;
 mod latency;
 mod listener;
+mod loading;
 mod long_double;
 mod mailbox;
 mod message;

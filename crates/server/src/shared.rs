@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::board::Board;
 use crate::latency::Latency;
+use crate::loading::Loading;
 use crate::mailbox::Bell;
 use crate::service::Pause;
 use crate::settings::Settings;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     /// What took long.
     pub(crate) latency: Mutex<Latency>,
     pub(crate) board: Board,
+    /// Which partitions are served.
+    pub(crate) loading: Loading,
     bells: Arc<[Bell]>,
 }
 
@@ -49,7 +52,7 @@ pub(crate) struct Common {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>) -> Self {
+    pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
         let common = Common { settings, pause: None, expires_actively: true, resets: 0 };
         Self {
             common: Mutex::new(common),
@@ -62,6 +65,7 @@ impl Shared {
             slowlog: Mutex::default(),
             latency: Mutex::default(),
             board: Board::new(bells.len()),
+            loading,
             bells,
         }
     }
@@ -119,7 +123,13 @@ impl Shared {
         self.unfinished.load(Ordering::Acquire) == 0 || self.failed.load(Ordering::Acquire)
     }
 
-    fn ring(&self) {
+    /// Wakes a thread.
+    pub(crate) fn ring_one(&self, thread: usize) {
+        self.bells[thread].ring();
+    }
+
+    /// Wakes all threads.
+    pub(crate) fn ring(&self) {
         self.bells.iter().for_each(Bell::ring);
     }
 }

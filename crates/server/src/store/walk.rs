@@ -7,6 +7,7 @@ use halite::KeyRange;
 
 use super::overlay::{Change, Value};
 use super::{Result, Store};
+use crate::partition_set::PartitionSet;
 
 impl Store {
     /// Visits the keys that begin with `prefix` and are larger than `after`, in order, until
@@ -84,6 +85,15 @@ impl Store {
             }
         }
         Ok(len)
+    }
+
+    /// [`Store::len`] of some partitions, as it is outside of transactions; none if no part is here.
+    pub(crate) fn len_of(&self, db: usize, partitions: PartitionSet) -> Result<u64> {
+        if self.here().is_empty() {
+            return Ok(0);
+        }
+        let values = &self.databases[self.place(db)].values;
+        partitions.iter().map(|number| values.len_of_partition(number)).sum()
     }
 
     /// A key chosen by `random`, which gives a new number at each call.

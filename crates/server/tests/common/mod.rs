@@ -27,6 +27,8 @@ macro_rules! on_threads {
     };
 }
 
+pub(crate) mod gated;
+
 thread_local! {
     /// The number of threads, and of partitions, of the servers that this test starts.
     static THREADS: Cell<usize> = const { Cell::new(1) };
