@@ -24,6 +24,8 @@ pub(crate) enum Dispatched {
     Stalled,
     /// It must wait for replies to the requests before it.
     Unanswered,
+    /// It must wait for the next piece of a backup.
+    Awaiting,
     /// It waits for parts, or reports, of other threads.
     Away,
 }
@@ -41,6 +43,11 @@ pub(crate) fn dispatch(
         && is_paused(service, client, command)
     {
         return Dispatched::Paused;
+    }
+    if let Ok(command) = &found
+        && awaits(client, command)
+    {
+        return Dispatched::Awaiting;
     }
     service.counters.commands += 1;
     let (start, replies) = (out.len(), client.replies);
@@ -79,6 +86,12 @@ pub(crate) fn is_paused(service: &Service, client: &Client, command: &Command) -
     let writes =
         || command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
     service.pause.is_some() && service.pauses(writes())
+}
+
+/// Whether a command has to wait for the next piece of the client's backup.
+#[inline]
+pub(crate) fn awaits(client: &Client, command: &Command) -> bool {
+    command.is(flags::AWAITS) && client.backup.as_ref().is_some_and(|backup| !backup.is_ready())
 }
 
 /// Executes a command; its changes happen together. On failure it has written no reply, but may,

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod backup;
 mod board;
 mod borrow;
 mod buffer;

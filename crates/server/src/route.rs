@@ -10,7 +10,7 @@ use crate::answers::{Answer, Answers};
 use crate::borrow::Needs;
 use crate::client::{Client, Replies};
 use crate::commands::{Command, Group, flags};
-use crate::dispatch::{Dispatched, check_admission, dispatch, find, is_paused};
+use crate::dispatch::{Dispatched, awaits, check_admission, dispatch, find, is_paused};
 use crate::failure::Outcome;
 use crate::packet::{Asker, LARGE, Request};
 use crate::partition_set::PartitionSet;
@@ -53,6 +53,7 @@ pub(crate) fn route(
     }
     let needs = match &found {
         Ok(command) if is_paused(service, client, command) => return Dispatched::Paused,
+        Ok(command) if awaits(client, command) => return Dispatched::Awaiting,
         Ok(command) => needs(service, peers, client, command, args),
         Err(_) => Needs::default(),
     };

@@ -18,7 +18,7 @@ use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::{Shared, lock};
 use crate::store::Store;
 use crate::{Config, Error, listener};
 
@@ -206,6 +206,10 @@ impl Server {
             let loaded = loader.map_or(Ok(()), |loader| {
                 loader.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
             });
+            // Its client is gone, so it ends.
+            if let Some(backup) = lock(&shared.backup).take() {
+                backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+            }
             started.and(ended).and(others).and(loaded.map_err(Error::from))
         })
     }

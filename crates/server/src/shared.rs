@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::board::Board;
 use crate::latency::Latency;
@@ -34,6 +35,10 @@ pub(crate) struct Shared {
     /// What took long.
     pub(crate) latency: Mutex<Latency>,
     pub(crate) board: Board,
+    /// A backup is being taken.
+    pub(crate) backs_up: AtomicBool,
+    /// The thread of the last one.
+    pub(crate) backup: Mutex<Option<JoinHandle<()>>>,
     /// Which partitions are served.
     pub(crate) loading: Loading,
     bells: Arc<[Bell]>,
@@ -65,6 +70,8 @@ impl Shared {
             slowlog: Mutex::default(),
             latency: Mutex::default(),
             board: Board::new(bells.len()),
+            backs_up: AtomicBool::new(false),
+            backup: Mutex::default(),
             loading,
             bells,
         }

@@ -20,7 +20,7 @@ use super::stat::recovery;
 use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, index, output, size};
 
-const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
+pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
 /// How many partitions a database can have, and so how many threads can serve it.
 const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;

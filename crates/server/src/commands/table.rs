@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, client, command, config, connection, counters, expiry, info, keys, latency, lcs, memory,
-    object, scan, slowlog, strings, transactions,
+    admin, backup, client, command, config, connection, counters, expiry, info, keys, latency, lcs,
+    memory, object, scan, slowlog, strings, transactions,
 };
 
 /// What a command is, for dispatch and for COMMAND.
@@ -109,6 +109,8 @@ pub(crate) mod flags {
     pub(crate) const ALONE: u32 = 1 << 14;
     /// It tells how long commands took.
     pub(crate) const TIMES: u32 = 1 << 15;
+    /// It waits for the next piece of the client's backup.
+    pub(crate) const AWAITS: u32 = 1 << 16;
 
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -311,6 +313,12 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("debug", -2, ADMIN, Server, "1.0.0", "Commands for tests", admin::debug),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
+    new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[
+        part("halite.backup|begin", -2, ADMIN | DANGEROUS | NO_MULTI | ALL_KEYS, Server, "7.4.0", "Begins a backup", backup::begin),
+        part("halite.backup|help", 2, 0, Server, "7.4.0", "Lists the subcommands", backup::help),
+        part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
+        part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
+    ]),
     new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[

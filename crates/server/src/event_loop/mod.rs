@@ -26,6 +26,7 @@ use halite::Domain;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::backup::Backup;
 use crate::board::Note;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
@@ -79,6 +80,8 @@ pub(crate) struct EventLoop {
     unready: Vec<usize>,
     /// The partitions that were served when those were last looked at.
     ready: PartitionSet,
+    /// Connections whose next request waits for a piece of a backup.
+    awaiting: Vec<usize>,
     /// Connections whose next request waits for room or for a part, and whether there may be some.
     stalled: Vec<usize>,
     must_retry: bool,
@@ -126,6 +129,7 @@ impl EventLoop {
             paused: Vec::new(),
             unready: Vec::new(),
             ready: PartitionSet::EMPTY,
+            awaiting: Vec::new(),
             stalled: Vec::new(),
             must_retry: false,
             finishing: false,
@@ -270,6 +274,9 @@ impl EventLoop {
         if self.peers.is_some() {
             self.receive();
         }
+        if !self.awaiting.is_empty() {
+            self.resume_awaiting();
+        }
         let served = std::mem::take(&mut self.listed);
         for &place in &served {
             self.serve(place);
@@ -353,6 +360,7 @@ impl EventLoop {
                     connection.waits_for = Dispatched::Done;
                 }
                 Dispatched::Unready => self.unready.push(place),
+                Dispatched::Awaiting => self.awaiting.push(place),
                 Dispatched::Done | Dispatched::Unanswered | Dispatched::Away => {}
             }
         }
@@ -417,6 +425,17 @@ impl EventLoop {
     fn resume_paused(&mut self) {
         for place in std::mem::take(&mut self.paused) {
             self.resume(place, Dispatched::Paused);
+        }
+    }
+
+    /// Lets connections go on for whose backups there is a piece.
+    fn resume_awaiting(&mut self) {
+        let client = |place: usize| self.service.clients.get(place);
+        let is_ready = |place: &mut usize| {
+            client(*place).is_none_or(|client| client.backup.as_ref().is_none_or(Backup::is_ready))
+        };
+        for place in self.awaiting.extract_if(.., is_ready).collect::<Vec<_>>() {
+            self.resume(place, Dispatched::Awaiting);
         }
     }
 

@@ -437,6 +437,11 @@ impl Store {
         self.parts.iter().flatten().any(|part| part.unsynced)
     }
 
+    /// Everything as it is now, and the database that it is of.
+    pub(crate) fn snapshot(&self) -> Result<(halite::Database, halite::Snapshot)> {
+        Ok((self.db.clone(), self.db.take_snapshot()?))
+    }
+
     /// What the Halite database holds and has done.
     pub(crate) fn stats(&self) -> halite::Stats {
         self.db.stats()
