@@ -92,7 +92,7 @@ pub(crate) struct Serve {
     partitions: Option<u32>,
 
     /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
-    /// ordered:8; hash is for point operations: SCAN, KEYS and ranges visit all keys at each call
+    /// ordered:8; hash is for point operations and SCAN: KEYS, and SCAN's MATCH, visit all keys
     #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
     index: IndexKind,
 

@@ -1,4 +1,4 @@
-//! Keys in order, as a transaction sees them.
+//! Keys in order, or in none, as a transaction sees them.
 
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
@@ -67,6 +67,39 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Visits at least `count` keys of one partition from a position on, if there are so many, in no order, and
+    /// returns where to go on, or 0 behind the last: see [`halite::KeySpace::visit_partition`]. Keys that
+    /// have expired are passed over. What a transaction has put is visited at each step.
+    pub(crate) fn visit(
+        &self,
+        db: usize,
+        partition: usize,
+        position: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let place = self.place(db);
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
+        let cleared = changes.is_some_and(|changes| changes.cleared);
+        let changed = |key: &[u8]| changes?.keys.get(key).map(|change| &change.value);
+        let is_due = |key: &[u8]| self.is_due(self.spot_at(place, key), key);
+        let values = &self.databases[place].values;
+        let count = if cleared { 0 } else { count };
+        let next = values.visit_partition(partition, position, count, |key| {
+            if matches!(changed(key), None | Some(Value::Kept)) && !is_due(key) {
+                visit(key);
+            }
+        })?;
+        let Some(next) = next else { return Ok(None) };
+        for (key, change) in changes.into_iter().flat_map(|changes| &changes.keys) {
+            let is_here = self.partition_of(key) == partition;
+            if matches!(change.value, Value::Put(_)) && is_here && !is_due(key) {
+                visit(key);
+            }
+        }
+        Ok(Some(if cleared { 0 } else { next }))
     }
 
     /// The number of keys, expired ones that have not been removed yet included.
