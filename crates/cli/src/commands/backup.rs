@@ -51,7 +51,7 @@ pub(crate) struct Backup {
     server: Option<String>,
 
     /// Take the server's password from the first line of FILE
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
     /// Write only what was changed since this backup, or since the newest of this folder
@@ -65,6 +65,9 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) fn run(&self) -> Result<()> {
+        if self.password_file.is_some() && self.server.is_none() {
+            return Err(Error::Usage("--password-file: it is a server's; give --server too".into()));
+        }
         let previous = match &self.since {
             Some(path) if path.is_dir() => Some(newest(path)?),
             Some(path) => Some((path.clone(), info_of(path)?)),
