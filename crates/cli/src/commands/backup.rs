@@ -66,7 +66,9 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) fn run(&self) -> Result<()> {
         if self.password_file.is_some() && self.server.is_none() {
-            return Err(Error::Usage("--password-file: it is a server's; give --server too".into()));
+            return Err(Error::Usage(
+                "--password-file: it is a server's; give --server too".into(),
+            ));
         }
         let previous = match &self.since {
             Some(path) if path.is_dir() => Some(newest(path)?),
