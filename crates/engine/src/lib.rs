@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod bytes;
 mod change;
@@ -181,6 +182,18 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// Waits up to `time` until a partition can be accessed without waiting; returns whether it can. Of
+    /// those that are not recovered, it is the next one.
+    ///
+    /// # Errors
+    /// What the partition could not be recovered for.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn wait_partition(&self, _partition: usize, _time: Duration) -> Result<bool> {
+        self.wait_ready().map(|()| true)
+    }
+
     /// How keys are spread over partitions.
     fn partitioning(&self) -> Partitioning {
         Partitioning::Hash(1)
@@ -211,6 +224,38 @@ pub trait Engine: Send + Sync {
         direction: Direction,
     ) -> Result<Scan> {
         self.scan(space, range, direction)
+    }
+
+    /// The number of keys of one partition.
+    ///
+    /// # Errors
+    /// As [`Engine::len`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn len_of_partition(&self, _partition: usize, space: KeySpaceId) -> Result<u64> {
+        self.len(space)
+    }
+
+    /// Visits at least `count` keys of a partition, if there are so many left, in no order, and returns where
+    /// to go on, or 0 behind the last. A walk begins with 0. However the keys change between its steps, one
+    /// that is there during the whole walk is visited at least once. `None`: the keys have an order, by
+    /// which [`Engine::scan_partition`] finds its way as cheaply.
+    ///
+    /// # Errors
+    /// As [`Engine::scan`]; [`Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn visit_partition(
+        &self,
+        _partition: usize,
+        _space: KeySpaceId,
+        _position: u64,
+        _count: usize,
+        _visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     /// [`Engine::sync`] of one partition's writes.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use halite_engine::Engine;
 
@@ -193,6 +194,17 @@ impl Database {
     /// What a partition could not be recovered for.
     pub fn wait_ready(&self) -> Result<()> {
         self.engine.wait_ready()
+    }
+
+    /// Waits up to `time` until a partition is recovered, and lets it be the next one; returns whether it is.
+    ///
+    /// # Errors
+    /// What the partition could not be recovered for.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        self.engine.wait_partition(partition, time)
     }
 
     /// The number of partitions that keys are spread over.

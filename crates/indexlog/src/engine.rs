@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
 use halite_engine::{
@@ -382,6 +382,10 @@ impl Engine for IndexLog {
         self.partitions.all().map(drop)
     }
 
+    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        self.partitions.wait(partition, time)
+    }
+
     fn partitioning(&self) -> Partitioning {
         self.partitioning.clone()
     }
@@ -404,6 +408,23 @@ impl Engine for IndexLog {
         let partition = self.partitions.get(partition)?;
         let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
         Ok(Box::new(scan))
+    }
+
+    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        let view = self.partitions.get(partition)?.view.read();
+        Ok(view.user_space(space)?.index.len())
+    }
+
+    fn visit_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        position: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let partition = self.partitions.get(partition)?;
+        partition.named(partition.visit(space, position, count, visit))
     }
 
     fn sync_partition(&self, partition: usize) -> Result<()> {
@@ -442,21 +463,23 @@ impl Engine for IndexLog {
 
 impl Partition {
     fn add_stats(&self, stats: &mut Stats) {
-        let writer = self.writer.lock();
-        let indexes: Vec<_> =
-            self.view.read().spaces.iter().map(|(id, space)| (*id, space.index.clone())).collect();
-        let of_users = indexes.iter().filter(|(id, _)| !is_internal(*id));
-        let index: usize = indexes.iter().map(|(_, index)| index.heap_len()).sum();
-        stats.records += of_users.map(|(_, index)| index.len()).sum::<u64>();
-        stats.live_bytes += writer.blocks.live();
-        stats.dead_bytes += writer.blocks.reclaimable();
-        stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
-        stats.index_bytes += (index + writer.tombstones.heap_len()) as u64;
-        stats.user_bytes_written += writer.user_bytes;
-        stats.collected_bytes_moved += writer.moved_bytes;
-        stats.collected_blocks += writer.collected_blocks;
-        stats.unsynced_writes += writer.unsynced();
-        stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
+        {
+            let writer = self.writer.lock();
+            stats.live_bytes += writer.blocks.live();
+            stats.dead_bytes += writer.blocks.reclaimable();
+            stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
+            stats.user_bytes_written += writer.user_bytes;
+            stats.collected_bytes_moved += writer.moved_bytes;
+            stats.collected_blocks += writer.collected_blocks;
+            stats.unsynced_writes += writer.unsynced();
+            stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
+        }
+        let of_users = |view: &View| -> u64 {
+            let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
+            of_users.map(|(_, space)| space.index.len()).sum()
+        };
+        stats.records += of_users(&self.view.read());
+        stats.index_bytes += self.index_bytes();
     }
 }
 

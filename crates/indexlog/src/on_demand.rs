@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use halite_engine::{Error, Recovery, Result};
 
@@ -28,11 +28,14 @@ pub(crate) struct Partitions {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A partition, or what it could not be recovered for.
+type Built = std::result::Result<Arc<Partition>, Arc<Error>>;
+
 struct Shared {
     layout: Layout,
     closing: Arc<Closing>,
     started: Instant,
-    partitions: Vec<OnceLock<std::result::Result<Arc<Partition>, Arc<Error>>>>,
+    partitions: Vec<OnceLock<Built>>,
     names: OnceLock<std::result::Result<Names, Arc<Error>>>,
     numbers: Numbers,
     /// Whether nobody waits any more.
@@ -101,10 +104,23 @@ impl Partitions {
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Result<&Arc<Partition>> {
         let found = match self.shared.partitions[number].get() {
-            Some(found) => found,
-            None => self.shared.wait(number),
+            Some(found) => Some(found),
+            None => self.shared.wait(number, None),
         };
+        let found = found.expect("who waits without an end gets it");
         found.as_ref().map_err(|error| again(number, error))
+    }
+
+    /// Waits up to `time` for a partition; whether it is there.
+    ///
+    /// # Errors
+    /// What it could not be recovered for.
+    pub(crate) fn wait(&self, number: usize, time: Duration) -> Result<bool> {
+        let until = Instant::now().checked_add(time);
+        match self.shared.wait(number, until) {
+            Some(found) => found.as_ref().map(|_| true).map_err(|error| again(number, error)),
+            None => Ok(false),
+        }
     }
 
     /// All partitions. Waits until they are there.
@@ -162,10 +178,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a partition; it is the next one to be begun, but for the first one, whose names the others
-    /// wait for.
+    /// Waits for a partition, until some time or as long as it takes; it is the next one to be begun, but for
+    /// the first one, whose names the others wait for. None: it is not there yet.
     #[cold]
-    fn wait(&self, number: usize) -> &std::result::Result<Arc<Partition>, Arc<Error>> {
+    fn wait(&self, number: usize, until: Option<Instant>) -> Option<&Built> {
         let mut state = self.lock();
         let place = state.unbuilt.iter().position(|unbuilt| unbuilt.number() == number);
         if let Some(wanted) = place.and_then(|place| state.unbuilt.remove(place)) {
@@ -174,9 +190,18 @@ impl Shared {
         }
         loop {
             if let Some(found) = self.partitions[number].get() {
-                return found;
+                return Some(found);
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(until) = until else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use halite_engine::{
     Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
 };
+use halite_index::FullKeys;
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
@@ -20,6 +22,9 @@ use crate::write::Writer;
 /// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;
 
+/// Keys of a table that are visited under one lock.
+const VISITED_AT_ONCE: usize = 64;
+
 /// What the store and the scans of a partition share; it closes when the last of them is gone.
 pub(crate) struct Partition {
     pub(crate) pool: Pool,
@@ -32,6 +37,8 @@ pub(crate) struct Partition {
     pub(crate) writer: Mutex<Writer>,
     /// Its number, if the store has several.
     number: Option<usize>,
+    /// Bytes of DRAM, as they were last counted, and until when that is good enough.
+    counted: Mutex<(u64, Option<Instant>)>,
     closing: Arc<Closing>,
 }
 
@@ -52,8 +59,24 @@ impl Partition {
             changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
             number,
+            counted: Mutex::new((0, None)),
             closing,
         }
+    }
+
+    /// Bytes of DRAM that the indexes take. To count them is to visit every node, so that is done on a
+    /// snapshot, without the locks that readers and writers need, and takes a twentieth of the time at most.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let mut counted = self.counted.lock();
+        let began = Instant::now();
+        if counted.1.is_none_or(|until| until <= began) {
+            let mut bytes = self.writer.lock().tombstones.heap_len();
+            let indexes: Vec<_> =
+                self.view.read().spaces.values().map(|space| space.index.clone()).collect();
+            bytes += indexes.iter().map(Index::heap_len).sum::<usize>();
+            *counted = (bytes as u64, Instant::now().checked_add(20 * began.elapsed()));
+        }
+        counted.0
     }
 
     /// Writes operations on any key space, internal ones included.
@@ -171,6 +194,38 @@ impl Partition {
             expanded.push((at, keys));
         }
         Ok(Expanded(expanded))
+    }
+
+    /// Visits at least `count` keys from a position of a table on, and returns the next position; `None`
+    /// where the index is none.
+    pub(crate) fn visit(
+        &self,
+        space: KeySpaceId,
+        mut position: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let mut visited = 0;
+        loop {
+            // Not for all of them at once: writers wait meanwhile.
+            let view = self.view.read();
+            let Index::Hash(table) = &view.user_space(space)?.index else { return Ok(None) };
+            let mut entries = Vec::new();
+            while entries.len() < VISITED_AT_ONCE.min(count - visited) {
+                position = table.scan(position, |entry| entries.push(entry));
+                if position == 0 {
+                    break;
+                }
+            }
+            entries.iter().for_each(|entry| view.blocks.prefetch(*entry));
+            for entry in &entries {
+                view.blocks.with_key(*entry, &mut *visit)?;
+            }
+            visited += entries.len();
+            if position == 0 || visited >= count {
+                return Ok(Some(position));
+            }
+        }
     }
 
     fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {

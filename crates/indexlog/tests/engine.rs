@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, IndexKind, KeyRange, KeySpaceId, Op,
@@ -202,7 +203,12 @@ fn a_partition_is_there_when_it_is_accessed() {
         assert!(store.get(space, name(number + 10_000).as_bytes()).unwrap().is_some());
     }
     let store = IndexLog::open(&options).unwrap();
+    for number in [3, 1, 0, 2] {
+        assert!(store.wait_partition(number, Duration::from_secs(60)).unwrap());
+    }
     store.wait_ready().unwrap();
+    let lens = (0..4).map(|number| store.len_of_partition(number, space).unwrap());
+    assert_eq!(lens.sum::<u64>(), store.len(space).unwrap());
     let stats = store.stats();
     assert_eq!(stats.recovery.partitions_ready, 4);
     assert_eq!(
@@ -235,10 +241,57 @@ fn a_damaged_partition_leaves_the_others_alone() {
             }
         }
     }
+    for number in 0..4 {
+        let waited = store.wait_partition(number, Duration::from_secs(60));
+        assert_eq!(waited.is_err(), number == damaged);
+    }
     assert!(store.wait_ready().unwrap_err().damage().is_some());
     assert!(store.len(space).unwrap_err().damage().is_some());
     assert_eq!(store.stats().recovery.partitions_ready, 3);
     drop(store);
     let refused = IndexLog::open(&EngineOptions { on_demand: false, ..options });
     assert!(refused.is_err_and(|error| error.damage().is_some()));
+}
+
+#[test]
+fn a_walk_in_no_order_visits_what_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let partitioning = Some(Partitioning::Hash(3));
+    let hash = EngineOptions { partitioning, index: IndexKind::Hash, ..options(folder.path()) };
+    let store = IndexLog::open(&hash).unwrap();
+    let space = store.key_space("space").unwrap();
+    (0..3_000).for_each(|number| put(&store, space, &name(number)));
+    let (mut visited, mut steps, mut changed) = (BTreeMap::new(), 0, 3_000);
+    for partition in 0..3 {
+        let mut position = 0;
+        loop {
+            let before = visited.len();
+            let mut visit = |key: &[u8]| {
+                assert_eq!(store.partition_of(key), partition);
+                *visited.entry(String::from_utf8(key.to_vec()).unwrap()).or_insert(0) += 1;
+            };
+            position =
+                store.visit_partition(partition, space, position, 10, &mut visit).unwrap().unwrap();
+            steps += 1;
+            assert!(position == 0 || visited.len() >= before);
+            if position == 0 {
+                break;
+            }
+            // The table grows and shrinks meanwhile.
+            for number in changed..changed + 50 {
+                put(&store, space, &name(number));
+                let key = name(number - 50);
+                if number - 50 >= 3_000 && steps % 3 > 0 {
+                    let op = Op::Delete { space, key: key.as_bytes() };
+                    store.write(&[op], Durability::Deferred).unwrap();
+                }
+            }
+            changed += 50;
+        }
+    }
+    assert!((0..3_000).all(|number| visited.contains_key(&name(number))));
+    assert!(steps > 200, "{steps}");
+    drop(store);
+    let ordered = IndexLog::open(&options(folder.path())).unwrap();
+    assert_eq!(ordered.visit_partition(0, space, 0, 10, &mut |_| {}).unwrap(), None);
 }

@@ -19,6 +19,7 @@
 
 mod ahead;
 mod answers;
+mod backup;
 mod board;
 mod borrow;
 mod buffer;
@@ -39,6 +40,7 @@ mod glob;
 mod histogram;
 mod latency;
 mod listener;
+mod loading;
 mod long_double;
 mod mailbox;
 mod message;
