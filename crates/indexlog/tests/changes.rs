@@ -377,7 +377,10 @@ fn a_batch_that_is_refused_leaves_the_log_as_it_was() {
         let refused = engine.write(&batch.ops(), Durability::Immediate);
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
         let after = engine.stats().change_log_bytes;
-        assert!(after <= before.max(partitions as u64 * 4 << 20), "{after} bytes, {before} before");
+        assert!(
+            after <= before.max(partitions as u64 * (4 << 20)),
+            "{after} bytes, {before} before"
+        );
         // What was given back serves others.
         for number in 600..900_u32 {
             put(&engine, space, &number.to_be_bytes(), &[1; 30_000]);

@@ -271,7 +271,9 @@ fn names_that_cannot_be_recovered_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let options = EngineOptions { on_demand: true, ..options(folder.path()) };
     // Of the blocks that were sealed first, only the first record is read before the store is open.
-    (0..2).for_each(|_| drop(fill(&IndexLog::open(&options).unwrap())));
+    for _ in 0..2 {
+        fill(&IndexLog::open(&options).unwrap());
+    }
     let file = File::options().read(true).write(true).open(&options.pool).unwrap();
     let mut refused = 0;
     for at in (2 * SEGMENT + 4096..2 * SEGMENT + (256 << 10)).step_by(4096) {
