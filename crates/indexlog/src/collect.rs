@@ -302,7 +302,7 @@ impl Writer {
     }
 
     /// Lets the map's word of the collector's block cover what is in it, with the next fence.
-    fn cover_collector_block(&mut self) {
+    pub(crate) fn cover_collector_block(&mut self) {
         let (block, used) = (self.collector.block(), self.collector.written());
         if let (Some(block), Some(proof)) = (block, self.collector.proof.as_ref()) {
             let incarnation = self.blocks.incarnation(block);
@@ -322,8 +322,8 @@ impl Writer {
     }
 }
 
-/// Calls `visit` with place, record and footprint of every record in `bytes`, all of which are
-/// records.
+/// Calls `visit` with place, record and footprint of every record in `bytes` from one of them on, all of
+/// which are records.
 ///
 /// # Errors
 /// The damaged record, named.
@@ -331,9 +331,10 @@ pub(crate) fn each_record<'a>(
     bytes: &'a [u8],
     seed: u64,
     block: u32,
+    from: u64,
     mut visit: impl FnMut(u64, Record<'a>, u64),
 ) -> Result<()> {
-    let mut at = 0;
+    let mut at = from;
     while at < bytes.len() as u64 {
         let (record, next) = record_at(bytes, seed, block, at)?;
         visit(at, record, next - at);

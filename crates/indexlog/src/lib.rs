@@ -62,6 +62,7 @@ mod engine;
 mod entry;
 mod found;
 mod index;
+mod index_snapshot;
 mod layout;
 mod limbo;
 mod log;
@@ -112,7 +113,12 @@ fn change_device(generation: u32, partition: usize) -> u16 {
     device(generation, partition, 2)
 }
 
-/// Devices of a partition. Three are in use, one is for what partitions may have later.
+/// The logical device of the snapshots of a partition's index.
+fn snapshot_device(generation: u32, partition: usize) -> u16 {
+    device(generation, partition, 3)
+}
+
+/// Devices of a partition.
 const DEVICES: u16 = 4;
 
 /// Partitions of odd generations have other devices than those of even ones, so that one can be made

@@ -28,7 +28,8 @@ use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
 use crate::found::{Found, FoundAll, Keys};
-use crate::index::Form;
+use crate::index::{Form, Index};
+use crate::index_snapshot::{self, Own, Snapshots};
 use crate::layout::Layout;
 use crate::log::claim;
 use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take, take_sealed_blocks};
@@ -182,20 +183,27 @@ impl Unbuilt {
     /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
     /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
     /// between two blocks if it is to `stop`.
-    pub(crate) fn build(self, retain: Option<u64>, stop: &AtomicBool) -> Result<Built> {
-        let Self { mut writer, mut view, log, .. } = self;
-        let mut found = FoundAll::default();
-        for block in 0..writer.blocks.len() {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
+    ///
+    /// If one of the `snapshots` of the index is there and fits, it is read, and of the records only what came
+    /// later.
+    pub(crate) fn build(
+        self,
+        retain: Option<u64>,
+        snapshots: &Snapshots,
+        stop: &AtomicBool,
+    ) -> Result<Built> {
+        let Self { number, mut writer, mut view, log } = self;
+        let mut own = Own::new(snapshots, number);
+        let recovered = index_snapshot::recover(&mut own, &mut writer, &mut view, stop)?;
+        let records_read = match recovered {
+            Some(records) => records,
+            None => {
+                let (records, bytes) = read_all(&mut writer, &mut view, stop)?;
+                own.begin(writer.written(), bytes, 0);
+                records
             }
-            found.read_block(&view, block)?;
-        }
-        let records_read = found.len();
-        writer.next_seq = found.seq_max + 1;
-        writer.durable_seq = found.seq_max;
-        build(found, &mut writer, &mut view)?;
-        take_values(&mut writer, &mut view)?;
+        };
+        writer.index_snapshots = Some(own);
         let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
             records_replayed = log.replay(&mut writer, &mut view)?;
@@ -204,6 +212,23 @@ impl Unbuilt {
         }
         Ok(Built { writer, view, records_read, records_replayed })
     }
+}
+
+/// Reads the records of all blocks, and builds everything from them. Returns how many there are, and their
+/// bytes.
+fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(u64, u64)> {
+    let (mut found, mut bytes) = (FoundAll::default(), 0);
+    for block in 0..writer.blocks.len() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
+        }
+        bytes += found.read_block(view, block, 0)?;
+    }
+    let records = found.len();
+    writer.next_seq = found.seq_max + 1;
+    writer.durable_seq = found.seq_max;
+    build(found, writer, view)?;
+    Ok((records, bytes))
 }
 
 /// Reads the lives of all blocks and adds the segments that exist.
@@ -287,11 +312,23 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
         tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
     }
     drop(keys);
-    for (number, index) in indexes {
-        view.spaces.insert(number, Space { name: "".into(), index });
-    }
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
+    }
+    finish(indexes, tombstones, true, writer, view)
+}
+
+/// Takes the indexes and tombstones of all records, whose live bytes are counted, and the values of records
+/// that may have blocks of their own.
+pub(crate) fn finish(
+    indexes: Vec<(u32, Index)>,
+    tombstones: Tombstones,
+    has_overflow: bool,
+    writer: &mut Writer,
+    view: &mut View,
+) -> Result<()> {
+    for (number, index) in indexes {
+        view.spaces.insert(number, Space { name: "".into(), index });
     }
     writer.tombstones = tombstones;
     view.space_mut(INTERNAL);
@@ -301,12 +338,12 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
             writer.blocks.seal(block, BLOCK, writer.next_seq);
         }
     }
-    Ok(())
+    if has_overflow { take_values(writer, view) } else { Ok(()) }
 }
 
 /// The newest of a key's records that no range tombstone has deleted, and how many it counts as stale. Those
 /// that one has deleted, it counts. The key is of no interest where there are no ranges.
-fn newest(
+pub(crate) fn newest(
     versions: &[Found],
     space: u32,
     key: &[u8],

@@ -12,6 +12,7 @@ use crate::append::draft;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::{COLLECT_BEFORE_GROWING, WORTHWHILE};
 use crate::entry::Entry;
+use crate::index_snapshot;
 use crate::overflow;
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, PIECES_MAX};
@@ -197,7 +198,12 @@ impl Writer {
         let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device.get(segment)?));
         let grant = match grown {
             Ok(grant) => grant,
-            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => return Ok(false),
+            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {
+                // Snapshots of the index are the first thing to go.
+                let own = self.index_snapshots.as_ref();
+                let released = own.map_or(Ok(false), index_snapshot::Own::release_all);
+                return if self.poison_by(released)? { self.add_segment() } else { Ok(false) };
+            }
             // What is durable of it is not known.
             Err(error) => return self.poison_by(Err(error)),
         };

@@ -17,6 +17,7 @@ use crate::blocks::Blocks;
 use crate::change_log::ChangeLog;
 use crate::collect::Collection;
 use crate::entry::Entry;
+use crate::index_snapshot;
 use crate::limbo::Limbo;
 use crate::log::{Pending, Tail};
 use crate::overflow::Unfenced;
@@ -52,6 +53,8 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Vec<Limbo>,
+    /// The snapshots of the index, if any are taken.
+    pub(crate) index_snapshots: Option<index_snapshot::Own>,
     /// Whether other partitions take segments from the same pool.
     pub(crate) shares_pool: bool,
     /// The record number that the map keeps.
@@ -84,6 +87,7 @@ impl Writer {
             pending: Vec::new(),
             unsealed: Vec::new(),
             limbo: Vec::new(),
+            index_snapshots: None,
             shares_pool: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
