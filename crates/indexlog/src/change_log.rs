@@ -249,7 +249,6 @@ impl ChangeLog {
         self.appender = self.device.claim(self.number, 0, SEGMENT)?.into_appender(0);
         let published = Arc::clone(self.appender.published());
         self.segments.all.write().push_back(Segment { number: self.number, first, published });
-        while planted!(ChangesReleasedBeforeRecords) && self.release_oldest(u64::MAX)? {}
         Ok(())
     }
 
@@ -301,5 +300,8 @@ impl ChangeLog {
     /// Notes that everything up to a number is durable here.
     pub(crate) fn end_sync(&self, last: u64) {
         self.segments.durable.store(last, Ordering::Release);
+        while planted!(ChangesReleasedBeforeRecords)
+            && matches!(self.release_oldest(u64::MAX), Ok(true))
+        {}
     }
 }
