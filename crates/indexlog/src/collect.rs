@@ -302,7 +302,7 @@ impl Writer {
     }
 
     /// Lets the map's word of the collector's block cover what is in it, with the next fence.
-    pub(crate) fn cover_collector_block(&mut self) {
+    fn cover_collector_block(&mut self) {
         let (block, used) = (self.collector.block(), self.collector.written());
         if let (Some(block), Some(proof)) = (block, self.collector.proof.as_ref()) {
             let incarnation = self.blocks.incarnation(block);

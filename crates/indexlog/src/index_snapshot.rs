@@ -226,13 +226,16 @@ impl Area {
     }
 
     /// Begins a snapshot of about `len` bytes; its number. `None` if there is no room.
-    fn begin(&mut self, len: u64) -> Option<u64> {
+    fn begin(&mut self, len: u64) -> Result<Option<u64>> {
         if self.writing || self.segments.available() < len / SEGMENT + 1 + SPARE {
-            return None;
+            return Ok(None);
         }
         self.number += 1;
+        let number = self.number;
+        // What could not be given back is still there.
+        self.device.retain(|place| !Self::is_of(number, place))?;
         self.writing = true;
-        Some(self.number)
+        Ok(Some(number))
     }
 
     /// Writes a segment of the snapshot that was begun, durably. Returns whether it was: not if the snapshot

@@ -5,8 +5,9 @@
 //! 2. Find the log's end (`log_end`), and decide which batches on several partitions are whole.
 //! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
 //!    so in all partitions, it is sealed. A crash here is met again by the same rules.
-//! 4. Check every record of every block; sort what was found by key (`found`), and build the index, the
-//!    tombstones and the accounts from it.
+//! 4. Read the index from a snapshot, and the records that were written after it (`index_snapshot`). If there is
+//!    none, check every record of every block; sort what was found by key (`found`), and build the index,
+//!    the tombstones and the accounts from it.
 //! 5. Take the blocks of large values, and replay what a change log has beyond the last record
 //!    (`change_replay`).
 //!

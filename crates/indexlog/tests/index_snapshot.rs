@@ -227,8 +227,9 @@ impl Test {
         let store = IndexLog::open(&self.options).unwrap();
         assert!(pairs(&store) == self.model, "a snapshot gives what was written");
         let stats = store.stats();
+        // Of a record and its copy either may be the one that is alive, and their paddings differ.
         assert!(
-            stats.live_bytes >= live,
+            stats.live_bytes + 1024 >= live,
             "what is needed is alive: {live} bytes, not {}, {} records read",
             stats.live_bytes,
             stats.recovery.records_read

@@ -67,10 +67,7 @@ impl Writer {
         if self.has_block_in_limbo() {
             return Ok(None);
         }
-        // What the collector has copied is found by the map only.
-        self.cover_collector_block();
-        let covered = self.fence_with_map(Vec::new());
-        self.poison_by(covered)?;
+        // The map covers what the collector has copied: that was durable before the originals were freed.
         let view = view.read();
         let mut blocks = Vec::new();
         for block in view.record_blocks() {
@@ -130,7 +127,7 @@ impl Captured {
     fn write(self, stop: &AtomicBool) -> Result<Option<u64>> {
         let entries: u64 = self.trees.iter().map(|(_, _, tree)| tree.len()).sum();
         let begun = self.own.area().begin(entries * ENTRY_LEN + self.blocks.len() as u64);
-        let Some(number) = begun else { return Ok(None) };
+        let Some(number) = begun? else { return Ok(None) };
         let mut packer = Packer {
             own: &self.own,
             number,
