@@ -63,7 +63,20 @@ pub trait Engine: Send + Sync {
     fn key_space(&self, name: &str) -> Result<KeySpaceId>;
 
     /// The key spaces that exist, by name.
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
+    ///
+    /// # Errors
+    /// What the names could not be recovered for.
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>>;
+
+    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
+    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    ///
+    /// # Errors
+    /// What [`Engine::write`] returns.
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        let _ = partition;
+        Ok(false)
+    }
 
     /// Removes a key space and all that is in it, durably and atomically.
     ///
@@ -76,6 +89,10 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`Error::NoSuchKeySpace`]; [`Error::Damaged`] if the record fails its checksum.
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Brings what operations on these keys, all of one partition, will read into the cache: for a caller
+    /// who knows several keys ahead. Changes nothing, and never waits for a partition.
+    fn prefetch(&self, _partition: usize, _space: KeySpaceId, _keys: &[&[u8]]) {}
 
     /// The number of keys in a key space.
     ///

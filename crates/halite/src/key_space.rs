@@ -41,6 +41,13 @@ impl KeySpace {
         self.engine.get(self.id, key.as_ref())
     }
 
+    /// Brings what operations on these keys will read into the cache, and waits for the cache misses of all
+    /// together: for a caller who knows several keys ahead, all of one
+    /// [partition](crate::Database::partition_of). Changes nothing, and never waits for a partition.
+    pub fn prefetch(&self, partition: usize, keys: &[&[u8]]) {
+        self.engine.prefetch(partition, self.id, keys);
+    }
+
     /// Whether `key` has a value.
     ///
     /// # Errors

@@ -223,24 +223,14 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
         .collect();
 
     // Nothing has happened as long as there may be no room.
-    for (part, ops) in parts.iter_mut().zip(&ops) {
-        part.writer.check_health()?;
-        let scans = &part.partition.scans;
-        let made = part.writer.make_room_for(&part.partition.view, ops, &|| scans.oldest());
-        part.partition.named(made)?;
-    }
-    let mut values = Vec::new();
-    for at in 0..parts.len() {
-        match parts[at].writer.write_values(&ops[at]) {
-            Ok(written) => values.push(written),
-            Err(error) => {
-                let written = parts.iter_mut().zip(values);
-                written.for_each(|(part, values)| part.writer.discard(values));
-                return Err(error);
-            }
+    let made = make_room(parts, &ops);
+    let values = match made.and_then(|()| write_values(parts, &ops)) {
+        Err(full @ Error::Full { .. }) => {
+            parts.iter_mut().try_for_each(|part| part.writer.give_back_room())?;
+            return Err(full);
         }
-    }
-
+        values => values?,
+    };
     let written = append(parts, &ops, values).and_then(|()| sync(parts));
     if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
         // Nobody knows what of it is durable, or it is durable and cannot be seen.
@@ -249,6 +239,34 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
         return Err(error);
     }
     Ok(())
+}
+
+/// Makes sure that all parts find room.
+fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
+    for (part, ops) in parts.iter_mut().zip(ops) {
+        part.writer.check_health()?;
+        let scans = &part.partition.scans;
+        let made = part.writer.make_room_for(&part.partition.view, ops, &|| scans.oldest());
+        part.partition.named(made)?;
+    }
+    Ok(())
+}
+
+/// Writes the large values of all parts, or of none.
+fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<Values>> {
+    let mut values = Vec::new();
+    for at in 0..parts.len() {
+        let scans = &parts[at].partition.scans;
+        match parts[at].writer.write_values(&ops[at], &|| scans.oldest()) {
+            Ok(written) => values.push(written),
+            Err(error) => {
+                let written = parts.iter_mut().zip(values);
+                written.for_each(|(part, values)| part.writer.discard(values));
+                return Err(error);
+            }
+        }
+    }
+    Ok(values)
 }
 
 /// Shows all parts to readers at once.

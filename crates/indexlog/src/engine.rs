@@ -288,14 +288,14 @@ impl Engine for IndexLog {
         Ok(KeySpaceId(id))
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        let Ok(first) = self.partitions.get(0) else { return Vec::new() };
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        let first = self.partitions.get(0)?;
         let view = first.view.read();
         let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
         let mut all: Vec<_> =
             named.map(|(id, space)| (space.name.to_string(), KeySpaceId(*id))).collect();
         all.sort();
-        all
+        Ok(all)
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
@@ -316,6 +316,12 @@ impl Engine for IndexLog {
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.partition(key)?.get(space, key)
+    }
+
+    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.prefetch(space, keys);
+        }
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -402,6 +408,13 @@ impl Engine for IndexLog {
     fn sync(&self) -> Result<()> {
         // Nothing was written to those that are not there yet.
         self.partitions.ready().try_for_each(|partition| partition.writer.lock().sync())
+    }
+
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        match self.partitions.find(partition) {
+            Some(partition) => partition.collect_ahead(),
+            None => Ok(false),
+        }
     }
 
     fn wait_ready(&self) -> Result<()> {

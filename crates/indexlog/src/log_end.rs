@@ -239,8 +239,8 @@ pub(crate) struct Cut {
     pub(crate) records_cut: u64,
     /// The highest number that is proved durable.
     durable: u64,
-    /// The newest batch on several partitions in the sealed blocks that were read: what others have is
-    /// older.
+    /// The newest batch on several partitions in the sealed blocks that were read. Another may have a newer
+    /// one, if collection has moved its record.
     sealed_batch: Option<(u64, Batch)>,
     /// Whether all sealed blocks were read for it: a newer one may have been moved by the collector.
     knows_batch: bool,

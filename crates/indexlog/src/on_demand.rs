@@ -222,7 +222,7 @@ impl Shared {
             self.changed.notify_all();
         }
         self.names()?.give(&mut built.writer, &mut built.view)?;
-        if self.partitions.len() > 1 {
+        if self.partitions.len() > 1 || self.layout.changes.is_some() {
             built.writer.share_pool()?;
         }
         let reclaimed = built.writer.release_empty_segments()?;

@@ -74,6 +74,12 @@ impl Partition {
         }))
     }
 
+    /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
+    pub(crate) fn collect_ahead(&self) -> Result<bool> {
+        let ahead = self.writer.lock().collect_ahead(&self.view, || self.scans.oldest());
+        self.named(ahead)
+    }
+
     /// The same for damage in a report.
     pub(crate) fn name_damage(&self, damage: &mut Damage) {
         if let Some(number) = self.number {
@@ -108,6 +114,14 @@ impl Partition {
             view.pin(Entry::from_bits(entry))?
         };
         pinned.value_of(key, self.salt)
+    }
+
+    /// Brings what operations on these keys will read into the cache.
+    pub(crate) fn prefetch(&self, space: KeySpaceId, keys: &[&[u8]]) {
+        let view = self.view.read();
+        if let Ok(space) = view.user_space(space) {
+            space.index.prefetch(keys, &view.blocks);
+        }
     }
 
     /// The value of a key in an index that a snapshot keeps.

@@ -24,11 +24,11 @@ use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::Use;
+use crate::blocks::{Use, spent_of};
 use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
-use crate::found::{Found, FoundAll, Keys};
+use crate::found::{Found, FoundAll, Keys, go_on};
 use crate::index::{Form, Index};
 use crate::index_snapshot::{self, Own, Snapshots};
 use crate::layout::Layout;
@@ -183,7 +183,7 @@ impl Unbuilt {
 
     /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
     /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
-    /// between two blocks if it is to `stop`.
+    /// soon if it is to `stop`.
     ///
     /// If one of the `snapshots` of the index is there and fits, it is read, and of the records only what came
     /// later.
@@ -207,7 +207,7 @@ impl Unbuilt {
         writer.index_snapshots = Some(own);
         let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
-            records_replayed = log.replay(&mut writer, &mut view)?;
+            records_replayed = log.replay(&mut writer, &mut view, stop)?;
             let opening = writer.pool.random()? as u32;
             writer.changes = Some(log.into_writer(writer.next_seq, retain, opening)?);
         }
@@ -220,15 +220,13 @@ impl Unbuilt {
 fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(u64, u64)> {
     let (mut found, mut bytes) = (FoundAll::default(), 0);
     for block in 0..writer.blocks.len() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
-        }
+        go_on(stop)?;
         bytes += found.read_block(view, block, 0)?;
     }
     let records = found.len();
     writer.next_seq = found.seq_max + 1;
     writer.durable_seq = found.seq_max;
-    build(found, writer, view)?;
+    build(found, writer, view, stop)?;
     Ok((records, bytes))
 }
 
@@ -281,7 +279,7 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
 }
 
 /// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
+fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
     // Of one and its copy the copy, as for other records.
@@ -292,11 +290,13 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     let keys = Keys::new(view, writer.blocks.len());
     let mut indexes = Vec::new();
     for (number, mut space) in found.spaces {
-        space.sort(&keys);
+        space.sort(&keys, stop)?;
         let mut dead = Vec::new();
         let has_ranges = tombstones.has_ranges(number);
         let are_read = has_ranges || view.form.reads_keys();
-        let live = space.versions(&keys, are_read).filter_map(|versions| {
+        let versions = space.versions(&keys, are_read);
+        let versions = versions.take_while(|_| !stop.load(Ordering::Relaxed));
+        let live = versions.filter_map(|versions| {
             let key = if has_ranges { keys.of(&versions[0]) } else { &[] };
             let (newest, stale) = newest(versions, number, key, &mut tombstones)?;
             let entry = newest.entry().with_stale(stale);
@@ -310,13 +310,14 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
             None
         });
         indexes.push((number, view.form.build(live, &view.blocks)?));
+        go_on(stop)?;
         tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
     }
     drop(keys);
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
     }
-    finish(indexes, tombstones, true, writer, view)
+    finish(indexes, tombstones, true, writer, view, stop)
 }
 
 /// Takes the indexes and tombstones of all records, whose live bytes are counted, and the values of records
@@ -327,6 +328,7 @@ pub(crate) fn finish(
     has_overflow: bool,
     writer: &mut Writer,
     view: &mut View,
+    stop: &AtomicBool,
 ) -> Result<()> {
     for (number, index) in indexes {
         view.spaces.insert(number, Space { name: "".into(), index });
@@ -335,11 +337,11 @@ pub(crate) fn finish(
     view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
-            // What the block has behind its records can only be had by collecting it.
-            writer.blocks.seal(block, BLOCK, writer.next_seq);
+            let used = view.block(block).map_or(0, |readable| readable.published.len());
+            writer.blocks.seal(block, spent_of(used), writer.next_seq);
         }
     }
-    if has_overflow { take_values(writer, view) } else { Ok(()) }
+    if has_overflow { take_values(writer, view, stop) } else { Ok(()) }
 }
 
 /// The newest of a key's records that no range tombstone has deleted, and how many it counts as stale. Those
@@ -364,11 +366,12 @@ pub(crate) fn newest(
 }
 
 /// Takes the blocks of large values that live records refer to.
-fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
+fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let with_values = view.spaces.values().flat_map(|space| space.index.iter());
     let entries: Vec<_> =
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {
+        go_on(stop)?;
         let pinned = view.pin_record(entry)?;
         take_pieces(writer, view, &pinned.read()?)?;
     }

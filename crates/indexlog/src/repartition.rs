@@ -76,7 +76,7 @@ pub(crate) fn repartition(
 
 /// Copies all pairs, durably.
 fn copy(from: &IndexLog, to: &IndexLog) -> Result<()> {
-    let mut spaces = from.key_spaces();
+    let mut spaces = from.key_spaces()?;
     spaces.sort_by_key(|(_, id)| *id);
     for (name, old) in spaces {
         let space = to.key_space(&name)?;

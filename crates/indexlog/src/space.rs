@@ -34,9 +34,16 @@ pub(crate) const RESERVE_COLLECT: u32 = 3;
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
 pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
+/// What records take in the log.
+struct Packed {
+    /// Besides the block that the log is in.
+    blocks: u64,
+    bytes: u64,
+}
+
 impl Writer {
-    /// From now on other partitions take segments from the same pool: what this one needs to delete and
-    /// to collect has to be its own.
+    /// From now on other partitions, or a change log, take segments from the same pool: what this one needs
+    /// to delete and to collect has to be its own.
     pub(crate) fn share_pool(&mut self) -> Result<()> {
         self.shares_pool = true;
         while self.blocks.free_count() < RESERVE_DELETE && self.add_segment()? {}
@@ -85,42 +92,81 @@ impl Writer {
         if self.unsealed.len() > UNSEALED_MAX {
             self.sync_records()?;
         }
-        let (mut needed, mut total, mut remaining) = (0, 0, self.log.remaining());
-        let mut logged = 0;
-        let mut only_deletes = true;
-        for op in ops {
-            let draft = draft(op, 0, 0, 0);
-            let mut len = draft.len();
-            if let Op::Put { space, key, value } = *op {
-                // What a partition notes of a batch takes the place of an older note.
-                only_deletes &= space.0 == INTERNAL;
-                if Draft::needs_overflow(key, value) {
-                    let blocks = overflow::block_count(value.len());
-                    needed += blocks;
-                    // As if every block were a piece of its own: never too little.
-                    len = len - value.len() as u64 + 16 * blocks.min(PIECES_MAX as u64);
-                }
+        let (mut values, mut only_deletes) = (0, true);
+        let packed = self.packed(ops.iter().map(|op| {
+            let len = draft(op, 0, 0, 0).len();
+            let Op::Put { space, key, value } = *op else { return len };
+            // What a partition notes of a batch takes the place of an older note.
+            only_deletes &= space.0 == INTERNAL;
+            if !Draft::needs_overflow(key, value) {
+                return len;
             }
-            logged += len;
-            let len = len.next_multiple_of(ALIGN);
-            total += len;
+            let blocks = overflow::block_count(value.len());
+            values += blocks;
+            // As if every block were a piece of its own: never too little.
+            len - value.len() as u64 + 16 * blocks.min(PIECES_MAX as u64)
+        }));
+        if packed.bytes > BATCH_LEN_MAX {
+            return Err(Error::BatchTooLarge { len: packed.bytes, limit: BATCH_LEN_MAX });
+        }
+        self.make_room_in_changes(packed.bytes, oldest_scan)?;
+        let (needed, appended) = (packed.blocks + values, packed.bytes + values * BLOCK);
+        self.find_room(view, needed, appended, only_deletes, oldest_scan)
+    }
+
+    /// What records of these lengths take behind the log's tail.
+    fn packed(&self, lens: impl Iterator<Item = u64>) -> Packed {
+        let mut packed = Packed { blocks: 0, bytes: 0 };
+        let mut remaining = self.log.remaining();
+        for len in lens.map(|len| len.next_multiple_of(ALIGN)) {
+            packed.bytes += len;
             if len > remaining {
-                needed += 1;
+                packed.blocks += 1;
                 remaining = BLOCK;
             }
             remaining = remaining.saturating_sub(len);
         }
-        if total > BATCH_LEN_MAX {
-            return Err(Error::BatchTooLarge { len: total, limit: BATCH_LEN_MAX });
+        packed
+    }
+
+    /// Makes sure that records which the change log has find room again. They had it before, so where
+    /// nothing else is left, they get what is reserved.
+    pub(crate) fn make_room_again(
+        &mut self,
+        view: &RwLock<View>,
+        lens: impl Iterator<Item = u64>,
+    ) -> Result<()> {
+        if self.unsealed.len() > UNSEALED_MAX {
+            self.sync_records()?;
         }
-        self.make_room_in_changes(logged)?;
-        // Whole blocks of values, and what goes behind the log's tail.
-        let appended = total + needed.saturating_sub(1) * BLOCK;
-        self.find_room(view, needed, appended, only_deletes, oldest_scan)
+        let Packed { blocks, bytes } = self.packed(lens);
+        match self.find_room(view, blocks, bytes, true, &|| None) {
+            Err(Error::Full { .. }) if u64::from(self.blocks.free_count()) >= blocks => Ok(()),
+            found => found,
+        }
+    }
+
+    /// Gives back what was allocated for a write that is refused because there is not enough. One fence for
+    /// each segment.
+    pub(crate) fn give_back_room(&mut self) -> Result<()> {
+        let released = match &mut self.changes {
+            Some(changes) => changes.release_spare(),
+            None => Ok(()),
+        };
+        self.poison_by(released)?;
+        if self.shares_pool {
+            let released = self.release_empty_segments();
+            self.poison_by(released)?;
+        }
+        Ok(())
     }
 
     /// Makes sure that the change log has room for operations of so many bytes.
-    fn make_room_in_changes(&mut self, len: u64) -> Result<()> {
+    fn make_room_in_changes(
+        &mut self,
+        len: u64,
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<()> {
         let Some(changes) = &mut self.changes else { return Ok(()) };
         let made = changes.make_room(len, self.durable_seq);
         let mut has_room = self.poison_by(made)?;
@@ -132,7 +178,7 @@ impl Writer {
                 has_room = self.poison_by(made)?;
             }
         }
-        if has_room { Ok(()) } else { Err(self.full(None)) }
+        if has_room { Ok(()) } else { Err(self.full(oldest_scan())) }
     }
 
     /// Makes sure that so many blocks are free, besides the reserves, and pays for what is appended.
@@ -148,8 +194,12 @@ impl Writer {
         // A delete is worth more effort: it is what makes room.
         let worthwhile = if only_deletes { 1 } else { WORTHWHILE };
         let needed = needed + u64::from(reserve);
+        let missing = needed.saturating_sub(self.blocks.free_count().into());
+        // As many as make the room if each gives what is worthwhile. Packed again, large records may leave as
+        // much unused as was dead: a put does not go through the whole store for that.
+        let mut victims = (missing + 1) * (BLOCK / WORTHWHILE);
         while u64::from(self.blocks.free_count()) < needed {
-            if self.release_limbo(view, oldest_scan())? {
+            if self.release_limbo(view, oldest_scan(), usize::MAX)? {
                 continue;
             }
             // While readers hold what was collected, collecting more only takes blocks.
@@ -180,10 +230,12 @@ impl Writer {
                 continue;
             }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
+            let worth = worth && (only_deletes || victims > 0);
             match self.blocks.victim(self.next_seq).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
                 None => return Err(self.full(oldest_scan())),
             }
+            victims = victims.saturating_sub(1);
         }
         self.pace(view, appended, oldest_scan)
     }
@@ -202,7 +254,8 @@ impl Writer {
                 // Snapshots of the index are the first thing to go.
                 let own = self.index_snapshots.as_ref();
                 let released = own.map_or(Ok(false), index_snapshot::Own::release_all);
-                return if self.poison_by(released)? { self.add_segment() } else { Ok(false) };
+                self.is_full = !self.poison_by(released)?;
+                return if self.is_full { Ok(false) } else { self.add_segment() };
             }
             // What is durable of it is not known.
             Err(error) => return self.poison_by(Err(error)),
@@ -220,6 +273,7 @@ impl Writer {
         let committed = committed.and_then(|_| Ok(grant.commit()?));
         self.poison_by(committed)?;
         self.blocks.add_segment(segment, incarnations());
+        self.is_full = false;
         Ok(true)
     }
 

@@ -18,7 +18,7 @@ use crate::change_log::ChangeLog;
 use crate::collect::Collection;
 use crate::entry::Entry;
 use crate::index_snapshot;
-use crate::limbo::Limbo;
+use crate::limbo::Waiting;
 use crate::log::{Pending, Tail};
 use crate::overflow::Unfenced;
 use crate::read::View;
@@ -52,11 +52,13 @@ pub(crate) struct Writer {
     pub(crate) pending: Vec<Pending>,
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
-    pub(crate) limbo: Vec<Limbo>,
+    pub(crate) limbo: Waiting,
     /// The snapshots of the index, if any are taken.
     pub(crate) index_snapshots: Option<index_snapshot::Own>,
-    /// Whether other partitions take segments from the same pool.
+    /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
+    /// Whether the pool had no segment when one was wanted last.
+    pub(crate) is_full: bool,
     /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
@@ -86,9 +88,10 @@ impl Writer {
             durable_seq: 0,
             pending: Vec::new(),
             unsealed: Vec::new(),
-            limbo: Vec::new(),
+            limbo: Waiting::default(),
             index_snapshots: None,
             shares_pool: false,
+            is_full: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),
@@ -111,8 +114,14 @@ impl Writer {
             // What makes it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
-        self.make_room_for(view, ops, &oldest_scan)?;
-        let values = self.write_values(ops)?;
+        let made = self.make_room_for(view, ops, &oldest_scan);
+        let values = match made.and_then(|()| self.write_values(ops, &oldest_scan)) {
+            Err(full @ Error::Full { .. }) => {
+                self.give_back_room()?;
+                return Err(full);
+            }
+            values => values?,
+        };
         let written = self.append_with_values(view, ops, values, durability);
         self.poison_by(written)?;
         let applied = self.apply(&mut view.write(), ops);
@@ -121,7 +130,11 @@ impl Writer {
 
     /// Writes the values of operations that do not fit a record into free blocks, of which there are
     /// enough. They are not yet durable.
-    pub(crate) fn write_values(&mut self, ops: &[Op<'_>]) -> Result<Values> {
+    pub(crate) fn write_values(
+        &mut self,
+        ops: &[Op<'_>],
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<Values> {
         let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
             let Op::Put { key, value, .. } = *op else { continue };
@@ -132,7 +145,7 @@ impl Writer {
                     Ok(written) => drop(values.pieces.insert(at, written)),
                     Err(error) => {
                         self.discard(values);
-                        return Err(error.unwrap_or_else(|| self.full(None)));
+                        return Err(error.unwrap_or_else(|| self.full(oldest_scan())));
                     }
                 }
             }

@@ -46,6 +46,35 @@ fn partitions_by_range_follow_each_other_in_the_order_of_keys() {
     }
 }
 
+/// What collection has moved is in no block of the log; there may only be the record of an older batch.
+#[test]
+fn a_batch_on_several_partitions_is_whole_though_its_record_was_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions { partitioning: ranges(&["m"]), ..options(folder.path()) };
+    let long = vec![b'p'; 60_000];
+    let pairs: [(&[u8], &[u8]); 2] = [(b"a", b""), (&long, b"")];
+    // Each is in a block of its own, which has little in it the second time.
+    for pairs in [pairs, [(b"a", b"1"), (b"p", b"1")]] {
+        let store = IndexLog::open(&options).unwrap();
+        let space = store.key_space("space").unwrap();
+        let ops = pairs.map(|(key, value)| Op::Put { space, key, value });
+        store.write(&ops, Durability::Immediate).unwrap();
+    }
+    let store = IndexLog::open(&options).unwrap();
+    let space = store.key_space("space").unwrap();
+    let large = vec![1; 2 << 20];
+    let op = Op::Put { space, key: b"q", value: &large };
+    store.write(&[op], Durability::Immediate).unwrap();
+    assert_eq!(store.stats().collected_blocks, 1, "it makes room for the value");
+    // The process is killed.
+    let image = folder.path().join("image");
+    std::fs::copy(&options.pool, &image).unwrap();
+    drop(store);
+    std::fs::rename(&image, &options.pool).unwrap();
+    let store = IndexLog::open(&options).unwrap();
+    assert_eq!(*store.get(space, b"p").unwrap().unwrap(), *b"1");
+}
+
 #[test]
 fn an_empty_range_of_a_dropped_key_space_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -85,7 +85,7 @@ fn key(number: u16) -> Vec<u8> {
 }
 
 fn pairs(store: &IndexLog) -> Pairs {
-    let ids: BTreeMap<_, _> = store.key_spaces().into_iter().collect();
+    let ids: BTreeMap<_, _> = store.key_spaces().unwrap().into_iter().collect();
     let of_space = |name: &&str| {
         let Some(&id) = ids.get(*name) else { return BTreeMap::new() };
         let scan = store.scan(id, KeyRange::all(), Direction::Forward).unwrap();

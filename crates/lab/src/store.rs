@@ -39,6 +39,8 @@ pub enum Kind {
     Large,
     /// Values that are overwritten until space has to be collected.
     Collecting,
+    /// Batches that fill segments of a change log: one up to its end, and more behind it that are deferred.
+    Segments,
 }
 
 /// A step of an engine: one of its calls.
@@ -237,6 +239,7 @@ impl Kind {
             Self::Blocks => 4 + random.below(12),
             Self::Large => 6 + random.below(14),
             Self::Collecting => 12 + random.below(20),
+            Self::Segments => random.below(3),
         }
     }
 
@@ -248,6 +251,7 @@ impl Kind {
             Self::Large if random.percent(60) => (33_000, 300_000),
             Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
+            Self::Segments => (29_000, 31_000),
         };
         (from + random.below(to - from)) as u32
     }
@@ -257,7 +261,7 @@ impl Kind {
             Self::Few => 3,
             Self::Mixed => 8,
             Self::Blocks => 6,
-            Self::Large | Self::Collecting => 5,
+            Self::Large | Self::Collecting | Self::Segments => 5,
         }
     }
 
@@ -343,6 +347,23 @@ where
                 actions.push(Action::Step(Step::Write { ops, deferred: random.percent(30) }));
             }
         }
+        if kind == Kind::Segments {
+            // A segment has room for 67 of the longest.
+            let batches =
+                [(true, 62 + random.below(10)), (false, 40), (false, 30 + random.below(10))];
+            for (is_durable, ops) in batches {
+                let put = |random: &mut Random| {
+                    let (key, fill) = (random.below(kind.keys()) as u8, random.next() as u8);
+                    let len = if is_durable { 31_000 } else { kind.value_len(random) };
+                    Change::Put { space: 0, key, len, fill }
+                };
+                let ops = (0..ops).map(|_| put(random)).collect();
+                actions.push(Action::Step(Step::Write { ops, deferred: true }));
+                if is_durable {
+                    actions.push(Action::Step(Step::Sync));
+                }
+            }
+        }
         if kind == Kind::Collecting {
             // In batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {
@@ -426,9 +447,10 @@ where
     }
 
     fn apply(&self, open: &mut Arc<dyn Engine>, step: &Step) -> Result<(), String> {
+        let spaces = open.key_spaces().map_err(|error| error.to_string())?;
         let id = |space: u8| {
             let name = SPACES[usize::from(space)];
-            open.key_spaces().into_iter().find_map(|(of, id)| (of == name).then_some(id))
+            spaces.iter().find_map(|(of, id)| (of == name).then_some(*id))
         };
         let done = match step {
             Step::Sync => open.sync(),
@@ -520,7 +542,7 @@ where
 
     fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
         let mut world = World::new();
-        for (name, id) in open.key_spaces() {
+        for (name, id) in open.key_spaces().map_err(|error| refusal(&error))? {
             let scan = open.scan(id, KeyRange::all(), Direction::Forward);
             let (mut count, mut last) = (0, None);
             for pair in scan.map_err(|error| refusal(&error))? {
@@ -545,7 +567,7 @@ where
     fn look_up(&self, open: &mut Arc<dyn Engine>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
         let end = name.iter().position(|&byte| byte == b'/').unwrap_or(name.len());
         let (space, key) = (&name[..end], name.get(end + 1..).unwrap_or_default());
-        let spaces = open.key_spaces();
+        let spaces = open.key_spaces().map_err(|error| refusal(&error))?;
         let found = spaces.into_iter().find(|(name, _)| name.as_bytes() == space);
         let Some((_, id)) = found else { return Ok(None) };
         if key.is_empty() {

@@ -95,9 +95,6 @@ fn plan(bug: Bug) -> Plan {
         Bug::SnapshotForgetsTail => {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
         }
-        Bug::SnapshotForgetsCounts => {
-            ("indexlog/src/index_snapshot/read.rs", Snapshots(Collecting), Memory, 200)
-        }
         Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
         Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
     };
@@ -136,6 +133,7 @@ impl Histories {
                 Kind::Blocks => &[Kind::Blocks],
                 Kind::Large => &[Kind::Large],
                 Kind::Collecting => &[Kind::Collecting],
+                Kind::Segments => &[Kind::Segments],
             },
         };
         let subject = Store::new("indexlog", open).with_kinds(kinds);

@@ -83,6 +83,7 @@ fn change_logs_survive() {
         survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 1);
     }
     survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 1);
+    survives(&with_change_log(&[Kind::Segments], 1), Rules::Memory, 4);
 }
 
 #[test]

@@ -98,7 +98,6 @@ bugs! {
     SnapshotBeforeSync: "A snapshot of the index is taken before what it leads to is durable.";
     SnapshotTrustsReusedBlock: "A snapshot of the index is used for a block that lives another life.";
     SnapshotForgetsTail: "What was written behind a snapshot of the index is not read.";
-    SnapshotForgetsCounts: "Recovery forgets the counts of what a snapshot of the index leads to and is gone.";
     ValueReferencedBeforeFence: "A record refers to a large value that is not fenced yet.";
     ValueFreedBeforeReplaced: "A large value is freed before what replaces it is durable.";
 }

@@ -17,6 +17,7 @@
 //! replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod answers;
 mod board;
 mod borrow;

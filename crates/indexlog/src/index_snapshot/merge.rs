@@ -9,15 +9,15 @@
 //! what the snapshot has of its key.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use halite_engine::{Error, Result};
+use halite_engine::Result;
 use halite_index::{Ghosts, PartialKeyTree, PartialLen};
 
 use super::read::Loaded;
 use super::{Area, Fit, Own, Unfit};
 use crate::entry::Entry;
-use crate::found::{Found, FoundAll, FoundSpace, Keys};
+use crate::found::{Found, FoundAll, FoundSpace, Keys, go_on};
 use crate::index::{Form, Index};
 use crate::read::{ReadableBlocks, View};
 use crate::recovery::{finish, newest};
@@ -47,11 +47,9 @@ pub(crate) fn recover(
     let (number, len) = (area.number, loaded.len);
     let merged = match merge(partial, loaded, writer, view, stop) {
         Ok(merged) => merged,
-        Err(_) if stop.load(Ordering::Relaxed) => {
-            return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
-        }
         // The other way tells what is wrong, if anything is.
         Err(Unfit) => {
+            go_on(stop)?;
             area.release()?;
             return Ok(None);
         }
@@ -65,7 +63,7 @@ pub(crate) fn recover(
         writer.blocks.born(block, live);
     });
     let indexes = indexes.into_iter().map(|(space, tree)| (space, Index::Ordered(tree))).collect();
-    finish(indexes, tombstones, has_overflow, writer, view)?;
+    finish(indexes, tombstones, has_overflow, writer, view, stop)?;
     own.begin(writer.written(), bytes, len);
     Ok(Some(records))
 }
@@ -93,9 +91,7 @@ fn merge(
     let mut found = FoundAll { seq_max: loaded.seq, ..FoundAll::default() };
     let mut bytes = 0;
     for block in 0..writer.blocks.len() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Unfit);
-        }
+        go_on(stop)?;
         let covered = loaded.covered(block);
         bytes += found.read_block(view, block, covered)?;
     }
@@ -116,7 +112,7 @@ fn merge(
     merging.add_ranges(loaded.ranges, ranges, loaded.seq)?;
     let keys = Keys::new(view, writer.blocks.len());
     for (number, mut space) in spaces {
-        space.sort(&keys);
+        space.sort(&keys, stop)?;
         merging.add_records(number, &space, &keys)?;
     }
     let Merging { indexes, tombstones, mut live, has_overflow, .. } = merging;

@@ -247,7 +247,7 @@ impl Loading {
                     *has_overflow |= entry.has_overflow();
                     Fate::Keep
                 }
-                Some(false) if entry.stale() > 0 && !planted!(SnapshotForgetsCounts) => Fate::Ghost,
+                Some(false) if entry.stale() > 0 => Fate::Ghost,
                 Some(false) => Fate::Drop,
                 None => {
                     is_fit = false;

@@ -63,7 +63,7 @@ impl Writer {
         }
         // Between the looking through of a block and its end, dead records are in it that nothing counts.
         self.finish_collection(view)?;
-        self.release_limbo(view, oldest_scan)?;
+        self.release_limbo(view, oldest_scan, usize::MAX)?;
         if self.has_block_in_limbo() {
             return Ok(None);
         }

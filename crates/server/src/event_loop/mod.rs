@@ -26,6 +26,7 @@ use halite::Domain;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::ahead::Ahead;
 use crate::board::Note;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
@@ -70,6 +71,7 @@ pub(crate) struct EventLoop {
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
     free: Vec<usize>,
+    ahead: Ahead,
     /// Connections to serve in this turn.
     listed: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
@@ -117,6 +119,7 @@ impl EventLoop {
             next_thread: 0,
             connections: Vec::new(),
             free: Vec::new(),
+            ahead: Ahead::default(),
             listed: Vec::new(),
             paused: Vec::new(),
             stalled: Vec::new(),
@@ -331,7 +334,8 @@ impl EventLoop {
         let can_go_on = connection.waits_for == Dispatched::Done;
         if connection.has_requests && can_go_on && !client.killed {
             let peers = self.peers.as_deref_mut();
-            let dispatched = execute(&mut self.service, peers, place, connection, &mut client);
+            let dispatched =
+                execute(&mut self.service, peers, &mut self.ahead, place, connection, &mut client);
             connection.waits_for = dispatched;
             match dispatched {
                 Dispatched::Paused => self.paused.push(place),

@@ -64,6 +64,9 @@ pub(crate) struct Store {
     pub(crate) expired: u64,
 }
 
+/// Keys that are asked for together.
+const PREFETCHED_MAX: usize = 16;
+
 /// Where a key is.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
@@ -155,6 +158,29 @@ impl Store {
     #[inline]
     pub(crate) fn part_mut(&mut self, partition: usize) -> &mut Part {
         self.parts[partition].as_mut().expect("a command runs where the parts of its keys are")
+    }
+
+    /// Asks for what operations on these keys will read, of those whose parts are here.
+    pub(crate) fn prefetch(&self, db: usize, keys: &[&[u8]]) {
+        let Some(part) = self.parts.iter().flatten().next() else { return };
+        let values = &self.databases[part.order[db]].values;
+        if self.parts.len() == 1 {
+            return values.prefetch(0, keys);
+        }
+        for keys in keys.chunks(PREFETCHED_MAX) {
+            let mut homes = [0; PREFETCHED_MAX];
+            homes.iter_mut().zip(keys).for_each(|(home, key)| *home = self.partition_of(key));
+            for part in self.parts.iter().flatten() {
+                let (mut own, mut count) = ([&[][..]; PREFETCHED_MAX], 0);
+                for (key, _) in keys.iter().zip(homes).filter(|(_, home)| *home == part.number) {
+                    own[count] = key;
+                    count += 1;
+                }
+                if count > 0 {
+                    values.prefetch(part.number, &own[..count]);
+                }
+            }
+        }
     }
 
     /// The value of `key`, unless it has expired.
