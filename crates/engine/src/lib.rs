@@ -40,7 +40,7 @@ pub use limits::{
 };
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
-pub use options::{EngineOptions, Partitioning};
+pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};
 pub use range::{Direction, KeyRange};
 pub use snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
@@ -135,6 +135,16 @@ pub trait Engine: Send + Sync {
     /// [`Error::NoSnapshots`] if this engine takes none; [`Error::Damaged`].
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         Err(Error::NoSnapshots)
+    }
+
+    /// Takes a snapshot of the index of each partition now, for the next opening to read. Returns whether all
+    /// have one: not if this engine, or this kind of index, has none, if the pool has no room for it, or
+    /// while scans hold what it would have to wait for.
+    ///
+    /// # Errors
+    /// What the pool reports, and as a sync: everything that was written is durable then.
+    fn snapshot_index(&self) -> Result<bool> {
+        Ok(false)
     }
 
     /// Bytes of its change log that the store retains; `None` if it has none.

@@ -43,11 +43,13 @@
 mod arrange;
 mod build;
 mod cursor;
+mod image;
 mod inner;
 mod leaf;
 mod remove_range;
 
 pub use cursor::PartialKeyCursor;
+pub use image::{Fate, Ghosts, TreeReader};
 
 use crate::FullKeys;
 use crate::node_ref::NodeRef;

@@ -118,6 +118,13 @@ pub(crate) struct Part<'a> {
     ops: Vec<Op<'a>>,
 }
 
+impl Part<'_> {
+    /// The number of the partition, if a snapshot of its index is due.
+    pub(crate) fn snapshot_due(&mut self) -> Option<usize> {
+        self.writer.is_snapshot_due().then_some(self.number)
+    }
+}
+
 /// Locks the writers of partitions, in ascending order, and gives each the operations on its keys.
 ///
 /// A range goes to the partitions in which it removes something.

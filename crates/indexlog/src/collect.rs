@@ -353,8 +353,8 @@ impl Writer {
     }
 }
 
-/// Calls `visit` with place, record and footprint of every record in `bytes`, all of which are
-/// records.
+/// Calls `visit` with place, record and footprint of every record in `bytes` from one of them on, all of
+/// which are records.
 ///
 /// # Errors
 /// The damaged record, named.
@@ -362,9 +362,10 @@ pub(crate) fn each_record<'a>(
     bytes: &'a [u8],
     seed: u64,
     block: u32,
+    from: u64,
     mut visit: impl FnMut(u64, Record<'a>, u64),
 ) -> Result<()> {
-    let mut at = 0;
+    let mut at = from;
     while at < bytes.len() as u64 {
         let (record, next) = record_at(bytes, seed, block, at)?;
         visit(at, record, next - at);

@@ -317,14 +317,19 @@ impl FoundAll {
         (records + self.ranges.len()) as u64
     }
 
-    /// Adds the records of a block, if it is one of records.
-    pub(crate) fn read_block(&mut self, view: &View, block: u32) -> Result<()> {
+    /// Adds the records of a block from one of them on, if it is a block of records. Returns how many bytes
+    /// they take.
+    pub(crate) fn read_block(&mut self, view: &View, block: u32, from: u64) -> Result<u64> {
         let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
-            return Ok(());
+            return Ok(0);
         };
+        let bytes = published.bytes();
+        if from >= bytes.len() as u64 {
+            return Ok(0);
+        }
         // Nearly all records of a block are of one key space.
         let (mut number, mut space) = (None, FoundSpace::default());
-        let read = each_record(published.bytes(), *seed, block, |at, record, footprint| {
+        let read = each_record(bytes, *seed, block, from, |at, record, footprint| {
             self.seq_max = self.seq_max.max(record.seq());
             let entry = Entry::new(block, at, footprint, record.has_overflow());
             let of_space = record.header.space.get();
@@ -349,7 +354,7 @@ impl FoundAll {
             space.push(record.key, entry.bits() | put | copy, record.seq());
         });
         number.map(|number| self.spaces.insert(number, space));
-        read
+        read.map(|()| bytes.len() as u64 - from)
     }
 }
 

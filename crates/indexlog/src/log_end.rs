@@ -197,7 +197,7 @@ impl Sealed {
             return Ok(());
         };
         let mut run: Option<(u64, u64)> = None;
-        each_record(published.bytes(), *seed, block, |_, record, _| {
+        each_record(published.bytes(), *seed, block, 0, |_, record, _| {
             let newest = self.batch.map_or(0, |(seq, _)| seq);
             let batch = Batch::of(&record).filter(|_| record.seq() > newest);
             self.batch = batch.map(|batch| (record.seq(), batch)).or(self.batch);
@@ -242,7 +242,7 @@ pub(crate) struct Cut {
     /// The newest batch on several partitions in the sealed blocks that were read. Another may have a newer
     /// one, if collection has moved its record.
     sealed_batch: Option<(u64, Batch)>,
-    /// Whether all sealed blocks were read for it.
+    /// Whether all sealed blocks were read for it: a newer one may have been moved by the collector.
     knows_batch: bool,
     /// The number of the last sealed record.
     sealed_last: u64,

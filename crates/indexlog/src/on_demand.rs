@@ -16,6 +16,7 @@ use halite_engine::{Error, Recovery, Result};
 use crate::batch::{Batch, Numbers, check_whole};
 use crate::catalogue::Names;
 use crate::closing::Closing;
+use crate::index_snapshot::Snapshots;
 use crate::layout::Layout;
 use crate::partition::{Partition, in_partition};
 use crate::recovery::{Ended, Unbuilt};
@@ -34,6 +35,7 @@ type Built = std::result::Result<Arc<Partition>, Arc<Error>>;
 struct Shared {
     layout: Layout,
     closing: Arc<Closing>,
+    snapshots: Snapshots,
     started: Instant,
     partitions: Vec<OnceLock<Built>>,
     names: OnceLock<std::result::Result<Names, Arc<Error>>>,
@@ -59,6 +61,7 @@ impl Partitions {
         ended: Ended,
         layout: Layout,
         closing: Arc<Closing>,
+        snapshots: Snapshots,
         started: Instant,
         on_threads: bool,
     ) -> Self {
@@ -67,6 +70,7 @@ impl Partitions {
         let shared = Arc::new(Shared {
             layout,
             closing,
+            snapshots,
             started,
             partitions: (0..count).map(|_| OnceLock::new()).collect(),
             names: OnceLock::new(),
@@ -234,7 +238,7 @@ impl Shared {
 
     fn build(&self, unbuilt: Unbuilt) -> Result<Arc<Partition>> {
         let number = unbuilt.number();
-        let mut built = unbuilt.build(self.layout.changes, &self.stop)?;
+        let mut built = unbuilt.build(self.layout.changes, &self.snapshots, &self.stop)?;
         if number == 0 {
             let names = Names::read(&built.writer, &mut built.view)?;
             let _ = self.names.set(Ok(names));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use halite_engine::{
@@ -15,6 +16,7 @@ use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
+use crate::index_snapshot;
 use crate::read::View;
 use crate::scan::Scans;
 use crate::write::Writer;
@@ -35,6 +37,8 @@ pub(crate) struct Partition {
     pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
+    /// Who takes a snapshot of the index. Locked before the writer.
+    snapshotting: Mutex<()>,
     /// Its number, if the store has several.
     number: Option<usize>,
     /// Bytes of DRAM, as they were last counted, and until when that is good enough.
@@ -58,6 +62,7 @@ impl Partition {
             scans: Scans::default(),
             changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
+            snapshotting: Mutex::default(),
             number,
             counted: Mutex::new((0, None)),
             closing,
@@ -228,6 +233,27 @@ impl Partition {
         }
     }
 
+    /// Takes a snapshot of the index now, until it is to `stop`. Returns whether there is one: not if the
+    /// index has none, the pool no room for it, or scans hold blocks that were collected.
+    pub(crate) fn snapshot_index(&self, stop: &AtomicBool) -> Result<bool> {
+        let _one_at_a_time = self.snapshotting.lock();
+        let captured = self.writer.lock().capture_index(&self.view, self.scans.oldest());
+        self.named(index_snapshot::take(captured?, stop, |written, len| {
+            self.writer.lock().end_snapshot(written, len);
+        }))
+    }
+
+    /// The same when nobody uses the partition any more, if it is worth it.
+    fn snapshot_at_close(&mut self) -> Result<bool> {
+        let writer = self.writer.get_mut();
+        let written = writer.written();
+        if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
+            return Ok(false);
+        }
+        let captured = writer.capture_index(&self.view, None)?;
+        index_snapshot::take(captured, &AtomicBool::new(false), |_, _| {})
+    }
+
     fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
@@ -247,6 +273,10 @@ pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
 
 impl Drop for Partition {
     fn drop(&mut self) {
+        if self.closing.is_wanted() {
+            // Without a snapshot, the next open reads the records.
+            let _ = self.snapshot_at_close();
+        }
         // If this fails, the next open finds the log's end by its records, as after a crash.
         if let Ok(digest) = self.writer.get_mut().close() {
             self.closing.add(digest);

@@ -5,8 +5,9 @@
 //! 2. Find the log's end (`log_end`), and decide which batches on several partitions are whole.
 //! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
 //!    so in all partitions, it is sealed. A crash here is met again by the same rules.
-//! 4. Check every record of every block; sort what was found by key (`found`), and build the index, the
-//!    tombstones and the accounts from it.
+//! 4. Read the index from a snapshot, and the records that were written after it (`index_snapshot`). If there is
+//!    none, check every record of every block; sort what was found by key (`found`), and build the index,
+//!    the tombstones and the accounts from it.
 //! 5. Take the blocks of large values, and replay what a change log has beyond the last record
 //!    (`change_replay`).
 //!
@@ -28,7 +29,8 @@ use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
 use crate::found::{Found, FoundAll, Keys, go_on};
-use crate::index::Form;
+use crate::index::{Form, Index};
+use crate::index_snapshot::{self, Own, Snapshots};
 use crate::layout::Layout;
 use crate::log::claim;
 use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take, take_sealed_blocks};
@@ -180,20 +182,29 @@ impl Unbuilt {
     }
 
     /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
-    /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up soon
-    /// if it is to `stop`.
-    pub(crate) fn build(self, retain: Option<u64>, stop: &AtomicBool) -> Result<Built> {
-        let Self { mut writer, mut view, log, .. } = self;
-        let mut found = FoundAll::default();
-        for block in 0..writer.blocks.len() {
-            go_on(stop)?;
-            found.read_block(&view, block)?;
-        }
-        let records_read = found.len();
-        writer.next_seq = found.seq_max + 1;
-        writer.durable_seq = found.seq_max;
-        build(found, &mut writer, &mut view, stop)?;
-        take_values(&mut writer, &mut view, stop)?;
+    /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
+    /// soon if it is to `stop`.
+    ///
+    /// If one of the `snapshots` of the index is there and fits, it is read, and of the records only what came
+    /// later.
+    pub(crate) fn build(
+        self,
+        retain: Option<u64>,
+        snapshots: &Snapshots,
+        stop: &AtomicBool,
+    ) -> Result<Built> {
+        let Self { number, mut writer, mut view, log } = self;
+        let mut own = Own::new(snapshots, number);
+        let recovered = index_snapshot::recover(&mut own, &mut writer, &mut view, stop)?;
+        let records_read = match recovered {
+            Some(records) => records,
+            None => {
+                let (records, bytes) = read_all(&mut writer, &mut view, stop)?;
+                own.begin(writer.written(), bytes, 0);
+                records
+            }
+        };
+        writer.index_snapshots = Some(own);
         let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
             records_replayed = log.replay(&mut writer, &mut view, stop)?;
@@ -202,6 +213,21 @@ impl Unbuilt {
         }
         Ok(Built { writer, view, records_read, records_replayed })
     }
+}
+
+/// Reads the records of all blocks, and builds everything from them. Returns how many there are, and their
+/// bytes.
+fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(u64, u64)> {
+    let (mut found, mut bytes) = (FoundAll::default(), 0);
+    for block in 0..writer.blocks.len() {
+        go_on(stop)?;
+        bytes += found.read_block(view, block, 0)?;
+    }
+    let records = found.len();
+    writer.next_seq = found.seq_max + 1;
+    writer.durable_seq = found.seq_max;
+    build(found, writer, view, stop)?;
+    Ok((records, bytes))
 }
 
 /// Reads the lives of all blocks and adds the segments that exist.
@@ -288,11 +314,24 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBoo
         tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
     }
     drop(keys);
-    for (number, index) in indexes {
-        view.spaces.insert(number, Space { name: "".into(), index });
-    }
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
+    }
+    finish(indexes, tombstones, true, writer, view, stop)
+}
+
+/// Takes the indexes and tombstones of all records, whose live bytes are counted, and the values of records
+/// that may have blocks of their own.
+pub(crate) fn finish(
+    indexes: Vec<(u32, Index)>,
+    tombstones: Tombstones,
+    has_overflow: bool,
+    writer: &mut Writer,
+    view: &mut View,
+    stop: &AtomicBool,
+) -> Result<()> {
+    for (number, index) in indexes {
+        view.spaces.insert(number, Space { name: "".into(), index });
     }
     writer.tombstones = tombstones;
     view.space_mut(INTERNAL);
@@ -302,12 +341,12 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBoo
             writer.blocks.seal(block, spent_of(used), writer.next_seq);
         }
     }
-    Ok(())
+    if has_overflow { take_values(writer, view, stop) } else { Ok(()) }
 }
 
 /// The newest of a key's records that no range tombstone has deleted, and how many it counts as stale. Those
 /// that one has deleted, it counts. The key is of no interest where there are no ranges.
-fn newest(
+pub(crate) fn newest(
     versions: &[Found],
     space: u32,
     key: &[u8],

@@ -12,6 +12,7 @@ use crate::append::draft;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::{COLLECT_BEFORE_GROWING, WORTHWHILE};
 use crate::entry::Entry;
+use crate::index_snapshot;
 use crate::overflow;
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, PIECES_MAX};
@@ -250,8 +251,11 @@ impl Writer {
         let grant = match grown {
             Ok(grant) => grant,
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {
-                self.is_full = true;
-                return Ok(false);
+                // Snapshots of the index are the first thing to go.
+                let own = self.index_snapshots.as_ref();
+                let released = own.map_or(Ok(false), index_snapshot::Own::release_all);
+                self.is_full = !self.poison_by(released)?;
+                return if self.is_full { Ok(false) } else { self.add_segment() };
             }
             // What is durable of it is not known.
             Err(error) => return self.poison_by(Err(error)),

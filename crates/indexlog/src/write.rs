@@ -17,6 +17,7 @@ use crate::blocks::Blocks;
 use crate::change_log::ChangeLog;
 use crate::collect::Collection;
 use crate::entry::Entry;
+use crate::index_snapshot;
 use crate::limbo::Waiting;
 use crate::log::{Pending, Tail};
 use crate::overflow::Unfenced;
@@ -52,6 +53,8 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Waiting,
+    /// The snapshots of the index, if any are taken.
+    pub(crate) index_snapshots: Option<index_snapshot::Own>,
     /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
     /// Whether the pool had no segment when one was wanted last.
@@ -86,6 +89,7 @@ impl Writer {
             pending: Vec::new(),
             unsealed: Vec::new(),
             limbo: Waiting::default(),
+            index_snapshots: None,
             shares_pool: false,
             is_full: false,
             next_space: CATALOGUE + 1,

@@ -22,6 +22,8 @@ pub struct Store<F> {
     repartitions: bool,
     /// Bytes of the change log to retain, if there is one.
     change_log: Option<u64>,
+    /// How many bytes are written between two snapshots of the index, if some are taken.
+    index_snapshot: Option<u64>,
 }
 
 /// A kind of history.
@@ -59,6 +61,8 @@ pub enum Step {
     Create(u8),
     /// The dropping of a key space.
     Drop(u8),
+    /// A snapshot of the index.
+    SnapshotIndex,
 }
 
 /// An operation on a key space; there is none without the key space.
@@ -145,6 +149,7 @@ where
             partitioning: Partitioning::Hash(1),
             repartitions: false,
             change_log: None,
+            index_snapshot: None,
         }
     }
 
@@ -166,6 +171,13 @@ where
     #[must_use]
     pub fn with_change_log(mut self, retain: u64) -> Self {
         self.change_log = Some(retain);
+        self
+    }
+
+    /// With snapshots of the index, between which so many bytes are written, and others now and then.
+    #[must_use]
+    pub fn with_index_snapshots(mut self, bytes: u64) -> Self {
+        self.index_snapshot = Some(bytes);
         self
     }
 
@@ -380,6 +392,18 @@ where
                 _ => Action::Step(kind.step(random)),
             });
         }
+        if self.index_snapshot.is_some() {
+            for at in (1..=actions.len()).rev() {
+                if random.percent(16) {
+                    let step = Step::SnapshotIndex;
+                    let action = match random.percent(10) {
+                        true => Action::KillWithin(Some(step), random.below(10) as u32),
+                        false => Action::Step(step),
+                    };
+                    actions.insert(at, action);
+                }
+            }
+        }
         if self.partitioning.count() > 1 {
             // Every other sync is of one partition.
             let syncs = actions.iter_mut().filter_map(|action| match action {
@@ -413,6 +437,7 @@ where
         pool_options.medium = Some(medium.clone());
         let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
         options.change_log = self.change_log;
+        options.index_snapshot = self.index_snapshot;
         let is_new = !Pool::exists(&options.pool, &options.pool_options);
         options.partitioning = Some(match self.repartitions && is_new {
             true => Partitioning::Hash(1),
@@ -429,6 +454,7 @@ where
         };
         let done = match step {
             Step::Sync => open.sync(),
+            Step::SnapshotIndex => open.snapshot_index().map(drop),
             Step::SyncPartition(number) => {
                 open.sync_partition(usize::from(*number) % open.partitions())
             }
@@ -448,6 +474,8 @@ where
     fn model(&self, world: &mut World, step: &Step) -> bool {
         match step {
             Step::Sync | Step::SyncPartition(_) => true,
+            // It may find that there is nothing to do.
+            Step::SnapshotIndex => false,
             Step::Create(space) => {
                 // A key space that exists is found without a write.
                 world.insert(marker(*space), Digest::of(b"")).is_none()
@@ -487,6 +515,7 @@ where
         }
         match step {
             Step::Sync | Step::Drop(_) => None,
+            Step::SnapshotIndex => Some((Vec::new(), false)),
             Step::SyncPartition(number) => {
                 Some((vec![usize::from(*number) % self.partitioning.count()], true))
             }

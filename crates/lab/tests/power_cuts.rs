@@ -87,6 +87,19 @@ fn change_logs_survive() {
 }
 
 #[test]
+fn snapshots_of_the_index_survive() {
+    let subject = |kinds| {
+        Store::new("indexlog-snapshots", |options| Ok(Arc::new(IndexLog::open(options)?)))
+            .with_kinds(kinds)
+            .with_index_snapshots(256 << 10)
+    };
+    for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
+        survives(&subject(&[Kind::Few, Kind::Mixed]), rules, fixed);
+    }
+    survives(&subject(&[Kind::Blocks, Kind::Collecting]), Rules::Memory, 4);
+}
+
+#[test]
 fn stores_survive_while_their_partitions_change() {
     let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);
     let subject = Store::new("indexlog-repartitioned", open)
