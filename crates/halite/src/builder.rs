@@ -137,7 +137,7 @@ impl Builder {
     /// How many bytes are written between two snapshots of the index; without this, 128 MiB.
     ///
     /// An opening reads the newest snapshot and what was written after it, and not all records. Each takes
-    /// about 17 bytes a record, and no fewer bytes are written between two than one takes. `None`: none is
+    /// about 17 bytes a record, and no fewer bytes are written between two than four take. `None`: none is
     /// taken, one that is there is given up, and opening reads and checks every record, as
     /// [`Database::verify`] always does.
     ///

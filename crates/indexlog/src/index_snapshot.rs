@@ -6,8 +6,8 @@
 //! blocks (`merge`). So it costs a copy of the index and what was written since the snapshot.
 //!
 //! **When.** When so many bytes were written since the last one ([`halite_engine::EngineOptions::index_snapshot`]),
-//! but no less than that one was long, so that snapshots at most double what is written; when the store is
-//! closed, if an eighth of that was; and when somebody asks for one. A store with a hash index has none.
+//! but no less than four times as many as that one was long, so that snapshots are at most a fifth of what is
+//! written; when the store is closed, if an eighth of that was; and when somebody asks for one. A store with a hash index has none.
 //!
 //! **How.** Under the writer's lock everything is made durable, a collection that is under way is ended, and the
 //! trees are cloned, which is done in constant time. The rest is done beside the writer; it reads no record.
@@ -143,6 +143,9 @@ pub(crate) struct Own {
     len: u64,
 }
 
+/// Bytes that are written between two snapshots for each that one takes, at least.
+const WRITTEN_SHARE: u64 = 4;
+
 /// A close leaves so much of what may be written between two snapshots without one: an eighth.
 const CLOSE_SHARE: u64 = 8;
 
@@ -162,7 +165,7 @@ impl Own {
 
     /// Bytes that are to be written between two.
     fn interval(&self) -> u64 {
-        self.all.interval.unwrap_or(u64::MAX).max(self.len)
+        self.all.interval.unwrap_or(u64::MAX).max(WRITTEN_SHARE * self.len)
     }
 
     /// Begins to count: `written` bytes were before, of which the last `since` are behind a snapshot of `len`
