@@ -230,6 +230,18 @@ impl Database {
         self.engine.sync_partition(partition)
     }
 
+    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
+    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    ///
+    /// # Errors
+    /// As a write; see [`halite_engine::Engine::write`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        self.engine.collect_ahead(partition)
+    }
+
     /// What the store holds and has done.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -2,7 +2,8 @@
 //!
 //! What has arrived of a connection's requests is parsed together, up to [`AHEAD`] requests, and what all
 //! of them will read is asked for before the first is executed: so they wait for their cache misses
-//! together. Whatever keeps a request from being executed, those behind it are parsed again later.
+//! together. What connections that are ready at once ask first is asked for together, too (`event_loop`).
+//! Whatever keeps a request from being executed, those behind it are parsed again later.
 
 use std::ops::Range;
 
@@ -82,17 +83,19 @@ impl Ahead {
         }
     }
 
-    /// Asks for what the requests, which `input` begins with, will read of a database. The word behind a
-    /// command's name is a key, or nothing is lost.
-    pub(crate) fn prefetch(&self, store: &Store, db: usize, mut input: &[u8]) {
-        let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
-        for parser in &self.parsers[self.parsed.clone()] {
-            if let Some(key) = parser.args(input).get(1) {
+    /// Asks for what the requests behind the next one, which `input` begins with, will read of a database. The
+    /// word behind a command's name is a key, or nothing is lost.
+    pub(crate) fn prefetch(&self, store: &Store, db: usize, input: &[u8]) {
+        let (mut keys, mut count, mut at) = ([&[][..]; AHEAD], 0, 0);
+        for (nth, parser) in self.parsers[self.parsed.clone()].iter().enumerate() {
+            if let Some(key) = parser.args(&input[at..]).get(1).filter(|_| nth > 0) {
                 keys[count] = key;
                 count += 1;
             }
-            input = &input[parser.request_len()..];
+            at += parser.request_len();
         }
-        store.prefetch(db, &keys[..count]);
+        if count > 0 {
+            store.prefetch(db, &keys[..count]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::debts::CREDIT;
 use crate::dispatch::Dispatched;
 use crate::output::{Output, Spares};
-use crate::resp::Parser;
+use crate::resp::{Limits, Parser};
 
 /// A connection: bytes in, bytes out. What they mean is not known here.
 pub(crate) struct Connection {
@@ -79,6 +79,21 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) => Err(error),
         }
+    }
+
+    /// Parses the request at the front, as far as it is there.
+    #[inline]
+    pub(crate) fn parse_ahead(&mut self, limits: &Limits) {
+        if self.parser.parse(self.input.unread(), limits).is_err() {
+            // Who executes it tells the client.
+            self.parser.reset();
+        }
+    }
+
+    /// The word behind the name of the command at the front, if that is parsed: a key, or nothing is lost.
+    #[inline]
+    pub(crate) fn key_ahead(&self) -> Option<&[u8]> {
+        self.parser.is_done().then(|| self.parser.args(self.input.unread()).get(1))?
     }
 
     /// Bytes of replies that have not left, those included that wait for others before them.

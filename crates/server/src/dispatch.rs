@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::ahead::AHEAD;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::commands::{self, Command, flags};
@@ -108,6 +109,9 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
         call.service.store.begin();
     }
     let start = call.out.len();
+    if call.args.len() > 2 {
+        prefetch(call, command);
+    }
     let mut result = (command.handler)(call);
     if gathers {
         match result {
@@ -130,6 +134,18 @@ fn check_partitions(call: &Call<'_>, command: &'static Command) -> Outcome {
     let concerned = partitions_of(&call.service.store, command, call.args);
     let why = call.service.store.broken(concerned);
     why.map_or(Ok(()), |why| Err(format!("ERR {why}").into()))
+}
+
+/// Asks for what the first keys of a command will read, if it has several.
+fn prefetch(call: &Call<'_>, command: &Command) {
+    let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
+    for index in command.key_indexes(call.args.len()).take(AHEAD) {
+        keys[count] = &call.args[index];
+        count += 1;
+    }
+    if count > 1 {
+        call.service.store.prefetch(call.client.db, &keys[..count]);
+    }
 }
 
 fn admit(

@@ -26,7 +26,7 @@ use halite::Domain;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::ahead::Ahead;
+use crate::ahead::{AHEAD, Ahead};
 use crate::backup::Backup;
 use crate::board::Note;
 use crate::connection::Connection;
@@ -94,6 +94,8 @@ pub(crate) struct EventLoop {
     must_accept: bool,
     /// More keys have expired than a turn removes.
     must_expire: bool,
+    /// There may be garbage to collect while nobody asks for anything.
+    must_collect: bool,
     ticked_at: Instant,
     ticks: u32,
     synced_at: Instant,
@@ -139,6 +141,7 @@ impl EventLoop {
             next_client_id: 1,
             must_accept: false,
             must_expire: false,
+            must_collect: false,
             ticked_at: Instant::now(),
             ticks: 0,
             synced_at: Instant::now(),
@@ -150,7 +153,13 @@ impl EventLoop {
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.stop.load(Ordering::Acquire) {
-            self.wait(&mut events, self.timeout())?;
+            let timeout = self.timeout();
+            let is_idle = !timeout.is_zero() && self.must_collect;
+            self.wait(&mut events, if is_idle { Duration::ZERO } else { timeout })?;
+            if is_idle && events.is_empty() {
+                // What is wrong, the next write tells.
+                self.must_collect = self.service.store.collect_ahead().unwrap_or(false);
+            }
             self.look_after()?;
             self.turn()?;
         }
@@ -281,8 +290,10 @@ impl EventLoop {
             self.resume_awaiting();
         }
         let served = std::mem::take(&mut self.listed);
-        for &place in &served {
-            self.serve(place);
+        for group in served.chunks(AHEAD) {
+            group.iter().for_each(|&place| self.read(place));
+            self.prefetch(group);
+            group.iter().for_each(|&place| self.serve(place));
         }
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
@@ -326,12 +337,11 @@ impl EventLoop {
         }
     }
 
-    /// Reads from a connection once and executes the requests that have arrived.
-    fn serve(&mut self, place: usize) {
+    /// Reads from a connection once.
+    fn read(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
-        self.service.refresh();
-        let Some(mut client) = self.service.clients.take_out(place) else { return };
+        let Some(client) = self.service.clients.get_mut(place) else { return };
         let wants_more = !client.closing
             && !client.killed
             && !connection.has_requests
@@ -348,6 +358,35 @@ impl EventLoop {
                 Err(_) => client.killed = true,
             }
         }
+        if client.authenticated && connection.has_requests {
+            connection.parse_ahead(&self.service.settings.limits.of_requests(false));
+        }
+    }
+
+    /// Asks for what the first requests of some connections will read, so that they wait for their cache
+    /// misses together.
+    fn prefetch(&self, places: &[usize]) {
+        let (mut keys, mut count, mut db) = ([&[][..]; AHEAD], 0, None);
+        for &place in places {
+            let key =
+                self.connections[place].as_ref().and_then(|connection| connection.key_ahead());
+            let Some((key, client)) = key.zip(self.service.clients.get(place)) else { continue };
+            // Those who use another database do without.
+            if client.db == *db.get_or_insert(client.db) {
+                keys[count] = key;
+                count += 1;
+            }
+        }
+        if let (Some(db), 2..) = (db, count) {
+            self.service.store.prefetch(db, &keys[..count]);
+        }
+    }
+
+    /// Executes the requests of a connection that have arrived.
+    fn serve(&mut self, place: usize) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        self.service.refresh();
+        let Some(mut client) = self.service.clients.take_out(place) else { return };
         let can_go_on = connection.waits_for == Dispatched::Done;
         if connection.has_requests && can_go_on && !client.killed {
             let peers = self.peers.as_deref_mut();
@@ -465,6 +504,7 @@ impl EventLoop {
             return Ok(());
         }
         self.ticked_at = self.service.now;
+        self.must_collect = true;
         let service = &self.service;
         self.shared.board.write(
             service.thread,

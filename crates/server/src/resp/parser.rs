@@ -128,8 +128,13 @@ impl Parser {
 
     /// Bytes of the request that [`Parser::parse`] found.
     pub(crate) fn request_len(&self) -> usize {
-        debug_assert!(matches!(self.state, State::Done | State::DoneInline));
+        debug_assert!(self.is_done());
         self.at
+    }
+
+    /// Whether [`Parser::parse`] has found a request.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done | State::DoneInline)
     }
 
     /// Whether the request that [`Parser::parse`] found is a line: its words are not in the input.

@@ -441,6 +441,16 @@ impl Store {
         Ok(count)
     }
 
+    /// Collects a little garbage of the parts here; whether there was any.
+    pub(crate) fn collect_ahead(&self) -> Result<bool> {
+        for part in self.parts.iter().flatten() {
+            if self.db.collect_ahead(part.number)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Makes all changes to the parts here durable, if there are any.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for part in self.parts.iter_mut().flatten().filter(|part| part.unsynced) {
