@@ -96,7 +96,7 @@ fn plan(bug: Bug) -> Plan {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
         }
         Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
-        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 60),
     };
     Plan { place, histories, rules, budget }
 }
