@@ -86,6 +86,13 @@ impl Reader {
                     None => all.partition_point(|segment| segment.first <= next).checked_sub(1),
                 };
                 let Some(found) = found else {
+                    let oldest = all.front().map_or(0, |oldest| oldest.number);
+                    if at.is_some_and(|(number, _)| number < oldest) {
+                        // It was read to its end, and released: the position may be in the next one.
+                        ops.clear();
+                        (next, at) = (self.position, None);
+                        continue;
+                    }
                     drop(all);
                     let oldest = self.partition.change_positions()?.start;
                     let (partition, position) = (self.number, self.position);

@@ -252,6 +252,8 @@ impl FoundLog {
         for record in batches.iter().flatten().filter(|record| record.has_overflow()) {
             take_pieces(writer, view, record)?;
         }
+        // What a collection during the replay drops, and uses again, is not replayed after the next crash.
+        writer.map.set_durable(behind);
         let view = {
             let shared = RwLock::new(std::mem::take(view));
             let done = batches.iter().try_for_each(|records| {

@@ -137,8 +137,9 @@ pub(crate) struct Own {
     partition: usize,
     /// When so many bytes are written, the next one is due.
     due_at: u64,
-    /// How many were, at the last one.
-    taken_at: u64,
+    /// How many were when counting began, and how many behind the last one then.
+    begun_at: u64,
+    since: u64,
     /// How long the last one was, in bytes.
     len: u64,
 }
@@ -151,7 +152,7 @@ const CLOSE_SHARE: u64 = 8;
 
 impl Own {
     pub(crate) fn new(all: &Snapshots, partition: usize) -> Self {
-        Self { all: all.clone(), partition, due_at: 0, taken_at: 0, len: 0 }
+        Self { all: all.clone(), partition, due_at: 0, begun_at: 0, since: 0, len: 0 }
     }
 
     fn area(&self) -> MutexGuard<'_, Area> {
@@ -172,8 +173,8 @@ impl Own {
     /// bytes.
     pub(crate) fn begin(&mut self, written: u64, since: u64, len: u64) {
         self.len = len;
-        self.taken_at = written.saturating_sub(since);
-        self.due_at = self.taken_at.saturating_add(self.interval());
+        (self.begun_at, self.since) = (written, since);
+        self.due_at = written.saturating_add(self.interval().saturating_sub(since));
     }
 
     /// Lets the next one wait, because this one could not be taken.
@@ -198,7 +199,8 @@ impl Own {
     /// Whether a store that is closed is worth one.
     pub(crate) fn is_due_at_close(&self, written: u64) -> bool {
         let share = self.interval() / CLOSE_SHARE;
-        self.all.interval.is_some() && written.saturating_sub(self.taken_at) >= share.max(1)
+        self.all.interval.is_some()
+            && written.saturating_sub(self.begun_at) + self.since >= share.max(1)
     }
 }
 

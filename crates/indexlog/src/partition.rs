@@ -237,7 +237,7 @@ impl Partition {
     /// index has none, the pool no room for it, or scans hold blocks that were collected.
     pub(crate) fn snapshot_index(&self, stop: &AtomicBool) -> Result<bool> {
         let _one_at_a_time = self.snapshotting.lock();
-        let captured = self.writer.lock().capture_index(&self.view, self.scans.oldest());
+        let captured = self.writer.lock().capture_index(&self.view, || self.scans.oldest());
         self.named(index_snapshot::take(captured?, stop, |written, len| {
             self.writer.lock().end_snapshot(written, len);
         }))
@@ -250,7 +250,7 @@ impl Partition {
         if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
             return Ok(false);
         }
-        let captured = writer.capture_index(&self.view, None)?;
+        let captured = writer.capture_index(&self.view, || None)?;
         index_snapshot::take(captured, &AtomicBool::new(false), |_, _| {})
     }
 

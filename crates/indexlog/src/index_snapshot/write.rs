@@ -53,7 +53,7 @@ impl Writer {
     pub(crate) fn capture_index(
         &mut self,
         view: &RwLock<View>,
-        oldest_scan: Option<u64>,
+        oldest_scan: impl Fn() -> Option<u64>,
     ) -> Result<Option<Captured>> {
         let Some(own) = self.index_snapshots.clone() else { return Ok(None) };
         let Form::Ordered(partial) = view.read().form else { return Ok(None) };
@@ -63,7 +63,8 @@ impl Writer {
         }
         // Between the looking through of a block and its end, dead records are in it that nothing counts.
         self.finish_collection(view)?;
-        self.release_limbo(view, oldest_scan, usize::MAX)?;
+        // Scans may have begun meanwhile.
+        self.release_limbo(view, oldest_scan(), usize::MAX)?;
         if self.has_block_in_limbo() {
             return Ok(None);
         }
