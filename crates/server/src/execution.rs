@@ -71,6 +71,7 @@ pub(crate) fn execute(
             break;
         }
         ahead.pop();
+        connection.request_began = None;
         match &mut peers {
             Some(peers) if peers.wants_words.is_some() => {
                 peers.bring_words(connection.input.take_front(len));

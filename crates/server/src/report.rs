@@ -31,6 +31,7 @@ pub(crate) struct Report {
 }
 
 /// A client as others see it.
+#[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) id: u64,
     pub(crate) addr: SocketAddr,

@@ -188,7 +188,7 @@ fn add_needs(
     needs.parts = needs.parts.or(partitions_of(&service.store, command, args));
     if command.is(flags::ALONE) {
         // Nothing is executed for keys of partitions that are not ready yet.
-        needs.parts = service.shared.loading.ready();
+        needs.parts = needs.parts.or(service.shared.loading.ready());
     }
     if command.is(flags::SCANS) && in_transaction {
         // It may go on in the next partition.

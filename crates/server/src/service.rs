@@ -222,7 +222,8 @@ impl Service {
 
     /// This thread and the others together, as they are now or told.
     pub(crate) fn report(&self, details: Details) -> Report {
-        let mut report = Report::of(self, self.own, details);
+        // A part may have come since the others were asked, and been lent.
+        let mut report = Report::of(self, self.own.and(self.store.here()), details);
         self.reports.iter().for_each(|other| report.add(other));
         report
     }

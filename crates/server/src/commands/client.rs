@@ -111,8 +111,7 @@ fn all(call: &mut Call<'_>) -> Vec<Line> {
     let mut lines = vec![Line::of(call.client, call.service)];
     let here = call.service.clients.iter().filter(|client| !client.killed);
     lines.extend(here.map(|client| Line::of(client, call.service)));
-    let reports = call.service.reports.iter_mut();
-    reports.for_each(|report| lines.append(&mut report.clients));
+    lines.extend(call.service.reports.iter().flat_map(|report| report.clients.iter().cloned()));
     lines
 }
 

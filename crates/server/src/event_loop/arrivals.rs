@@ -68,6 +68,8 @@ impl EventLoop {
 
     /// Serves a connection from now on.
     pub(super) fn adopt(&mut self, arrival: Arrival) {
+        // A password that was set since would not be asked of who comes now.
+        self.service.refresh();
         let Arrival { mut socket, addr, client_id, is_in } = arrival;
         let Ok(laddr) = socket.local_addr() else {
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);

@@ -96,6 +96,7 @@ pub(crate) struct EventLoop {
     must_expire: bool,
     /// There may be garbage to collect while nobody asks for anything.
     must_collect: bool,
+    collects_ahead: bool,
     ticked_at: Instant,
     ticks: u32,
     synced_at: Instant,
@@ -142,6 +143,7 @@ impl EventLoop {
             must_accept: false,
             must_expire: false,
             must_collect: false,
+            collects_ahead: domain != Domain::PageCache,
             ticked_at: Instant::now(),
             ticks: 0,
             synced_at: Instant::now(),
@@ -154,11 +156,11 @@ impl EventLoop {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.stop.load(Ordering::Acquire) {
             let timeout = self.timeout();
-            let is_idle = !timeout.is_zero() && self.must_collect;
-            self.wait(&mut events, if is_idle { Duration::ZERO } else { timeout })?;
-            if is_idle && events.is_empty() {
-                // What is wrong, the next write tells.
-                self.must_collect = self.service.store.collect_ahead().unwrap_or(false);
+            let may_collect = !timeout.is_zero() && self.must_collect;
+            let timeout = if may_collect { Duration::ZERO } else { timeout };
+            let is_idle = self.wait(&mut events, timeout)? && events.is_empty();
+            if is_idle && may_collect {
+                self.must_collect = self.service.store.collect_ahead();
             }
             self.look_after()?;
             self.turn()?;
@@ -202,8 +204,8 @@ impl EventLoop {
     fn finish_with_peers(&mut self, events: &mut Events) -> Result<(), Error> {
         let mut finished = false;
         while !self.shared.all_finished() {
-            if !finished && !self.connections.iter().flatten().any(|connection| connection.waits())
-            {
+            let waits = self.connections.iter().flatten().any(|connection| connection.waits());
+            if !finished && !waits && self.listed.is_empty() {
                 finished = true;
                 self.shared.finish();
                 continue;
@@ -235,8 +237,9 @@ impl EventLoop {
         until.saturating_duration_since(now)
     }
 
-    /// Waits for sockets to become ready, and lists their connections.
-    fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<(), Error> {
+    /// Waits for sockets to become ready, and lists their connections. Returns whether there were no
+    /// messages of other threads when it began.
+    fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<bool, Error> {
         let may_sleep = self.peers.as_ref().is_none_or(|peers| peers.mailbox.fall_asleep());
         let polled = self.poll.poll(events, Some(if may_sleep { timeout } else { Duration::ZERO }));
         if let Some(peers) = &self.peers {
@@ -265,7 +268,7 @@ impl EventLoop {
         if self.must_accept {
             self.accept();
         }
-        Ok(())
+        Ok(may_sleep)
     }
 
     fn list(&mut self, place: usize) {
@@ -438,7 +441,12 @@ impl EventLoop {
             return;
         }
         match connection.send(&mut self.service.spares) {
-            Ok(len) => self.service.counters.output_bytes += len as u64,
+            Ok(len) => {
+                self.service.counters.output_bytes += len as u64;
+                if len > 0 {
+                    client.active_at = self.service.now;
+                }
+            }
             Err(_) => client.killed = true,
         }
         client.buffers.output_len = connection.backlog();
@@ -495,6 +503,7 @@ impl EventLoop {
             self.resume_paused();
         }
         let ticks = self.service.now >= self.ticked_at + TICK;
+        self.must_expire &= self.service.expires_actively;
         if (ticks || self.must_expire) && self.service.expires_actively {
             // Keys that cannot be removed now are not seen by anybody, and are tried again.
             let expired = self.service.store.expire_due(EXPIRED_MAX);
@@ -504,7 +513,8 @@ impl EventLoop {
             return Ok(());
         }
         self.ticked_at = self.service.now;
-        self.must_collect = true;
+        // Where each step would have the kernel sync, those who write pay for it in larger ones.
+        self.must_collect = self.collects_ahead;
         let service = &self.service;
         self.shared.board.write(
             service.thread,

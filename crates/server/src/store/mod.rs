@@ -441,14 +441,11 @@ impl Store {
         Ok(count)
     }
 
-    /// Collects a little garbage of the parts here; whether there was any.
-    pub(crate) fn collect_ahead(&self) -> Result<bool> {
-        for part in self.parts.iter().flatten() {
-            if self.db.collect_ahead(part.number)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// Collects a little garbage of the parts here; whether there was any. What is wrong with one, its next
+    /// write tells.
+    pub(crate) fn collect_ahead(&self) -> bool {
+        let mut parts = self.parts.iter().flatten();
+        parts.any(|part| self.db.collect_ahead(part.number).unwrap_or(false))
     }
 
     /// Makes all changes to the parts here durable, if there are any.
