@@ -11,6 +11,7 @@ use crate::reply::Reply;
 use crate::resp::Args;
 use crate::route::partitions_of;
 use crate::service::Service;
+use crate::store::Store;
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub(crate) fn awaits(client: &Client, command: &Command) -> bool {
 #[inline]
 pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     if call.service.store.has_broken() {
-        check_partitions(call, command)?;
+        check_partitions(&call.service.store, command, call.args)?;
     }
     // A command with one key changes it by one operation of the store, which is atomic by itself.
     let gathers =
@@ -130,9 +131,12 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
 
 /// Refuses a command that concerns a partition which could not be recovered, or read.
 #[cold]
-fn check_partitions(call: &Call<'_>, command: &'static Command) -> Outcome {
-    let concerned = partitions_of(&call.service.store, command, call.args);
-    let why = call.service.store.broken(concerned);
+pub(crate) fn check_partitions(
+    store: &Store,
+    command: &'static Command,
+    args: Args<'_>,
+) -> Outcome {
+    let why = store.broken(partitions_of(store, command, args));
     why.map_or(Ok(()), |why| Err(format!("ERR {why}").into()))
 }
 

@@ -240,9 +240,17 @@ fn check_refused(loading: &Loading, broken: usize, reason: &str) {
         for request in ["DBSIZE", "KEYS *", "FLUSHALL", "RANDOMKEY", &format!("SCAN {broken}")] {
             refused(client.ask(request));
         }
-        client.check(&[("MULTI", "+OK"), (&format!("GET {lost}"), "+QUEUED")]);
+        let other = (0..partitions()).find(|&partition| partition != broken);
+        let keys = loading.keys(other.expect("there are several partitions"));
+        let (kept, number) = &keys[0];
+        client.check(&[
+            ("MULTI", "+OK"),
+            (&format!("SET {kept} gone"), "+QUEUED"),
+            (&format!("SET {lost} gone"), "+QUEUED"),
+        ]);
         let reply = client.ask("EXEC");
-        assert!(reply.contains(reason), "{reply}");
+        assert!(reply.starts_with("-EXECABORT ") && reply.contains(reason), "{reply}");
+        client.check(&[(&format!("GET {kept}"), &format!("\"{number}\""))]);
         check_loading(&mut client, false);
         let info = client.ask("INFO");
         assert!(info.contains(&format!("partition{broken}:")), "{info}");

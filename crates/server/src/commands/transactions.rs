@@ -62,13 +62,26 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply().null_array();
         return Ok(());
     }
-    call.service.store.begin();
-    let done = run(call, &queue).and_then(|()| Ok(call.service.store.commit()?));
-    call.service.store.rollback();
+    let done = check_all(call, &queue).and_then(|()| {
+        call.service.store.begin();
+        let done = run(call, &queue).and_then(|()| Ok(call.service.store.commit()?));
+        call.service.store.rollback();
+        done
+    });
     done.map_err(|failure| {
         let text = failure.text();
         let text = text.strip_prefix("ERR ").unwrap_or(&text);
         format!("EXECABORT Transaction discarded because of: {text}").into()
+    })
+}
+
+/// Refuses a transaction of which a part cannot be executed, because its partition could not be recovered, or read.
+fn check_all(call: &Call<'_>, queue: &Queue) -> Outcome {
+    if !call.service.store.has_broken() {
+        return Ok(());
+    }
+    queue.iter().try_for_each(|(command, args)| {
+        dispatch::check_partitions(&call.service.store, command, args)
     })
 }
 
