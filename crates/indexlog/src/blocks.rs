@@ -291,8 +291,7 @@ impl Blocks {
     }
 
     /// The sealed block to collect where the pool cannot grow, and how much can be reclaimed of it, in
-    /// bytes: no less than of a
-    /// sealed block on average, so what a write pays for is bounded. `seq` is the
+    /// bytes: no less than of a sealed block on average, so what a write pays for is bounded. `seq` is the
     /// number of the next record.
     pub(crate) fn victim(&mut self, seq: u64) -> Option<(u32, u64)> {
         self.victims.rank_changed(|block| self.blocks[block as usize].reclaimable());
