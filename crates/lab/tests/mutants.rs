@@ -58,11 +58,7 @@ fn every_call_is_judged(score: &Score) {
     let judged: BTreeSet<String> = places.collect();
     let mut missing = Vec::new();
     for name in ["alloc", "indexlog"] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
-        for entry in fs::read_dir(folder).expect("the source is there") {
-            let path = entry.expect("the source is there").path();
-            let text = fs::read_to_string(&path).expect("the source is text");
-            let file = format!("crates/{name}/src/{}", path.file_name().unwrap().display());
+        for (file, text) in sources(name) {
             let shipped = text.lines().take_while(|line| *line != "#[cfg(test)]");
             for (number, line) in (1..).zip(shipped) {
                 let asks = CALLS.iter().any(|call| line.contains(call));
@@ -74,6 +70,27 @@ fn every_call_is_judged(score: &Score) {
         }
     }
     assert!(missing.is_empty(), "never left out:\n{}", missing.join("\n"));
+}
+
+/// The source files of a crate, with their paths from the workspace's root.
+fn sources(name: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = vec![format!("crates/{name}/src")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder)).expect("the source is there") {
+            let entry = entry.expect("the source is there");
+            let path = format!("{folder}/{}", entry.file_name().display());
+            match entry.file_type().expect("the source is there").is_dir() {
+                true => folders.push(path),
+                false => {
+                    let text = fs::read_to_string(entry.path()).expect("the source is text");
+                    found.push((path, text));
+                }
+            }
+        }
+    }
+    found
 }
 
 /// What asks for write-backs, or waits for them.
