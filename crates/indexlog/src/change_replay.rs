@@ -1,7 +1,8 @@
 //! Opening a store with a change log: where the log ends, and the replay of what the records lack.
 //!
 //! The log is read from its oldest segment on. Entries follow each other without gaps; where the next one
-//! is missing, the log ends, unless something behind it says that it was durable: that is damage. Records
+//! is missing, the log ends, unless something behind it says that it was durable: that is damage. It also ends
+//! before a batch that nothing proves durable and that has a torn large value. Records
 //! of open blocks that are beyond the log's end are cut like those behind a gap (`log_end`): they were
 //! never acknowledged. What the log has beyond the last record is replayed: first the blocks of its large
 //! values are taken, then its records are written as if they came now, with the numbers that they have.
@@ -16,6 +17,7 @@ use halite_pmem::{Flushed, Fresh, planted};
 use crate::batch::Batch;
 use crate::change_entry::{Entry, seed};
 use crate::change_log::{ChangeLog, End, Segment};
+use crate::overflow::read_whole;
 use crate::read::View;
 use crate::record::{BATCH_ALIGN, Kind, Record};
 use crate::recovery::take_pieces;
@@ -60,12 +62,20 @@ pub(crate) struct FoundLog {
     /// The highest number up to which an entry, or the map, says the records to be durable. Of these, the last may be
     /// gone since: collection drops what is dead.
     durable: u64,
+    /// Large values that were read.
+    pub(crate) values: Vec<Fresh>,
 }
 
 impl FoundLog {
-    /// Reads the log on `device`. The records up to `durable` were so. Of the batches that end before number
-    /// `floor`, at most one is kept.
-    pub(crate) fn read(device: Device, salt: u64, durable: u64, floor: u64) -> Result<Self> {
+    /// Reads the log on `device`, whose large values are on `data`. The records up to `durable` were so. Of
+    /// the batches that end before number `floor` and are proved durable, at most one is kept.
+    pub(crate) fn read(
+        device: Device,
+        data: &Device,
+        salt: u64,
+        durable: u64,
+        floor: u64,
+    ) -> Result<Self> {
         let mut segments = Vec::new();
         for number in device.logical_segments() {
             let follows = segments.last().is_none_or(|last: &Found| last.number + 1 == number);
@@ -87,10 +97,12 @@ impl FoundLog {
             opening: 0,
             logged: 0,
             durable: 0,
+            values: Vec::new(),
         };
         log.durable = durable;
         log.walk(floor);
         log.check_end()?;
+        log.cut_torn_values(data)?;
         Ok(log)
     }
 
@@ -146,10 +158,40 @@ impl FoundLog {
                 self.batches.push_back(FoundBatch { last, note, ..batch });
             }
             // The last one may have to be cut off.
-            while self.batches.len() > 1 && self.batches[0].last < floor {
+            let proved = self.proved();
+            while self.batches.len() > 1 && self.batches[0].last < floor.min(proved + 1) {
                 self.batches.pop_front();
             }
         }
+    }
+
+    /// The highest number that is proved durable, in the log or as a record.
+    pub(crate) fn proved(&self) -> u64 {
+        self.logged.max(self.durable)
+    }
+
+    /// Cuts off what begins with the first batch that is not proved durable and has a torn value.
+    fn cut_torn_values(&mut self, data: &Device) -> Result<()> {
+        let proved = self.proved();
+        let mut values = Vec::new();
+        let mut torn = None;
+        'batches: for batch in self.batches.iter().filter(|batch| batch.last > proved) {
+            for record in self.records(batch)?.iter().filter(|record| record.has_overflow()) {
+                match read_whole(data, record, self.salt) {
+                    Some(value) => values.extend(value),
+                    None if planted!(TornValueTaken) => {}
+                    None => {
+                        torn = Some(batch.first);
+                        break 'batches;
+                    }
+                }
+            }
+        }
+        self.values = values;
+        while torn.is_some_and(|torn| self.batches.back().is_some_and(|last| last.first >= torn)) {
+            self.drop_last_batch();
+        }
+        Ok(())
     }
 
     /// The index of the newest segment with entries.
@@ -235,6 +277,7 @@ impl FoundLog {
                 flushed.push(found.fresh.flush(0..found.end));
             }
         }
+        flushed.extend(self.values.iter().map(|piece| piece.flush(0..piece.len())));
     }
 
     /// Takes the blocks of the large values that are to be replayed, and writes the records of all that

@@ -18,8 +18,8 @@
 //! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind
 //! the log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it
 //! (`apply`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records of
-//! which the last says that it is the last. Values over 32 KiB go to blocks of their own first (`overflow`). A batch on several
-//! partitions is made atomic by one fence for all of them (`batch`).
+//! which the last says that it is the last. Values over 32 KiB go to blocks of their own, and wait for the same
+//! fence (`overflow`). A batch on several partitions is made atomic by one fence for all of them (`batch`).
 //!
 //! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
@@ -39,7 +39,7 @@
 //! |---|---|---|
 //! | put, delete, batch within a block | 1 | what the records take, rounded up to lines |
 //! | the same, deferred | 0; one a sync | the same |
-//! | put of a value over 32 KiB | 2 | value and record |
+//! | put of a value over 32 KiB | 1 | value and record |
 //! | batch on several partitions | 1 | the same, and one of 64 bytes a partition |
 //! | a block that fills up | 0 more | 2 map words |
 //! | opening, closing | besides the above, 2 each | both copies of the superblock |

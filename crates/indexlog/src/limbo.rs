@@ -26,7 +26,12 @@ pub(crate) struct Limbo {
 #[derive(Clone, Copy)]
 enum What {
     Block(u32),
-    Piece { first: u32, count: u32 },
+    /// A piece of the value of record number `of`.
+    Piece {
+        first: u32,
+        count: u32,
+        of: u64,
+    },
 }
 
 impl Limbo {
@@ -34,9 +39,10 @@ impl Limbo {
         Self { what: What::Block(block), epoch: 0, seq }
     }
 
-    pub(crate) fn piece(piece: &Piece, seq: u64) -> Self {
+    /// A piece of the value of record number `of`.
+    pub(crate) fn piece(piece: &Piece, of: u64, seq: u64) -> Self {
         let (first, count) = (piece.block.get(), piece.block_count());
-        Self { what: What::Piece { first, count }, epoch: 0, seq }
+        Self { what: What::Piece { first, count, of }, epoch: 0, seq }
     }
 }
 
@@ -86,7 +92,7 @@ impl Writer {
     fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
         let (first, count) = match what {
             What::Block(block) => (block, 1),
-            What::Piece { first, count } => (first, count),
+            What::Piece { first, count, .. } => (first, count),
         };
         let Some(Readable { published, seed }) = view.write().take_block(first) else {
             return Ok(false);
@@ -99,14 +105,26 @@ impl Writer {
             }
         };
         drop(fresh);
-        if let What::Block(block) = what {
-            let freed = self.free_block(block);
-            self.poison_by(freed)?;
-        }
+        let freed = match what {
+            What::Block(block) => self.free_block(block),
+            What::Piece { of, .. } => self.prove(of),
+        };
+        self.poison_by(freed)?;
         (first..first + count).for_each(|block| self.blocks.free(block));
         let released = self.release_if_spare(first);
         self.poison_by(released)?;
         Ok(true)
+    }
+
+    /// Makes sure that recovery does not look for the value of record `of`, which is durable, because
+    /// nothing told it so. One fence if nothing does yet: record and successor waited for the same fence.
+    fn prove(&mut self, of: u64) -> Result<()> {
+        if of > self.proved_seq && !planted!(ValueReusedBeforeProved) {
+            self.map.set_durable(self.durable_seq);
+            self.fence_with_map(Vec::new())?;
+            self.proved_seq = self.durable_seq;
+        }
+        Ok(())
     }
 
     /// Frees a block durably. At most 2 fences.

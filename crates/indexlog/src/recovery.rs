@@ -148,10 +148,12 @@ impl Recovering {
         let lives = read_map(&mut writer, segments)?;
         let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
         let sealed = Sealed::read_end(&view, writer.blocks.len(), &open, writer.near)?;
-        let mut cut = Cut::find(&writer, sealed, open)?;
+        let mut cut = Cut::find(&writer, sealed, open, layout.changes.is_none())?;
         if layout.changes.is_some() {
             let device = segments.device(change_device(generation, number));
-            let log = FoundLog::read(device, writer.salt, writer.map.durable()?, cut.last_batch())?;
+            let durable = writer.map.durable()?;
+            let log =
+                FoundLog::read(device, &writer.device, writer.salt, durable, cut.last_batch())?;
             cut.compare(log, number)?;
         }
         Ok((Self { writer, view, digest }, cut))
@@ -192,8 +194,13 @@ impl Unbuilt {
             found.read_block(&view, block)?;
         }
         let records_read = found.len();
-        writer.next_seq = found.seq_max + 1;
-        writer.durable_seq = found.seq_max;
+        // Collection may have dropped the newest record, and its number must not come back.
+        writer.durable_seq = found.seq_max.max(writer.map.durable()?);
+        writer.next_seq = writer.durable_seq + 1;
+        // Recovery looks at values of open blocks, of which there are none, or of the change log.
+        let durable = writer.map.durable()?;
+        writer.said_seq = log.as_ref().map_or(writer.durable_seq, |log| log.proved().max(durable));
+        writer.proved_seq = writer.said_seq;
         build(found, &mut writer, &mut view)?;
         take_values(&mut writer, &mut view)?;
         let mut records_replayed = 0;

@@ -84,7 +84,8 @@ fn plan(bug: Bug) -> Plan {
         Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
         Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
         Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
-        Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
+        Bug::TornValueTaken => ("indexlog/src/log_end.rs", Store(Large), Memory, 10),
+        Bug::ValueReusedBeforeProved => ("indexlog/src/limbo.rs", Store(Large), Memory, 200),
         Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
     };
     Plan { place, histories, rules, budget }

@@ -95,7 +95,8 @@ bugs! {
     VictimFreedBeforeCovered: "A collected block is freed with the fence that covers its copies.";
     BlockReusedBeforeFreed: "A collected block is free for others before its word is fenced.";
     TombstoneForgotten: "A collected tombstone goes while what it hides is on the medium.";
-    ValueReferencedBeforeFence: "A record refers to a large value that is not fenced yet.";
+    TornValueTaken: "Recovery keeps a record without a look at its large value.";
+    ValueReusedBeforeProved: "A large value is overwritten while recovery may still look at it.";
     ValueFreedBeforeReplaced: "A large value is freed before what replaces it is durable.";
 }
 
