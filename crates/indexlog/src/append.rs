@@ -16,8 +16,8 @@ use crate::change_replay::op_of;
 use crate::log::{Closed, Pending};
 use crate::overflow::{Streamed, Values};
 use crate::read::View;
-use crate::record::{self, ALIGN, Draft, Kind, LAG_UNKNOWN, Record};
-use crate::space::UNSEALED_MAX;
+use crate::record::{self, ALIGN, Draft, Kind, LAG_UNKNOWN, Piece, Record};
+use crate::space::{Demand, Effort, UNSEALED_MAX};
 use crate::write::Writer;
 
 /// How far the numbers of records may go beyond the one that the superblock has.
@@ -46,7 +46,7 @@ impl Writer {
             }
             let lag = draft.lag;
             let encode = |out: &mut Vec<u8>, seed| draft.encode(out, seed);
-            self.place(view, seq, draft.len(), !pieces.is_empty(), encode)?;
+            self.place(view, seq, draft.len(), pieces, encode)?;
             if let Some(changes) = &self.changes {
                 self.said_seq = changes.durable();
             } else if lag < LAG_UNKNOWN.into() {
@@ -81,7 +81,7 @@ impl Writer {
         view: &RwLock<View>,
         seq: u64,
         len: u64,
-        overflow: bool,
+        pieces: &[Piece],
         encode: impl FnOnce(&mut Vec<u8>, u64),
     ) -> Result<()> {
         if len.next_multiple_of(ALIGN) > self.log.remaining() {
@@ -96,8 +96,9 @@ impl Writer {
             self.leave_block();
             self.enter_block(view, seq)?;
         }
-        let entry = self.log.push(overflow, encode);
+        let entry = self.log.push(!pieces.is_empty(), encode);
         self.entries.push(entry);
+        pieces.iter().for_each(|piece| self.blocks.set_owner(piece.place.get(), entry));
         Ok(())
     }
 
@@ -149,12 +150,12 @@ impl Writer {
         // The rest of a block may be too short for the record that is next.
         let needed = 1 + len / (BLOCK / 4);
         let needed = if len <= self.log.remaining() { 0 } else { needed };
-        self.find_room(view, needed, len, true, &|| None)?;
+        self.find_room(view, &Demand::of_blocks(needed), len, Effort::Replay, &|| None)?;
         self.next_seq = first.seq();
         self.entries.clear();
         for record in records {
             let encode = |out: &mut Vec<u8>, seed| record::copy(record, out, seed);
-            self.place(view, record.seq(), record.len(), record.has_overflow(), encode)?;
+            self.place(view, record.seq(), record.len(), record.pieces(), encode)?;
         }
         if let Some(last) = self.entries.last_mut() {
             *last = self.log.end_batch(*last);

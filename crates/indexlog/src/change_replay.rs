@@ -289,7 +289,7 @@ impl FoundLog {
         let batches: Vec<Vec<Record<'_>>> =
             replayed.map(|batch| self.records(batch)).collect::<Result<_>>()?;
         for record in batches.iter().flatten().filter(|record| record.has_overflow()) {
-            take_pieces(writer, view, record)?;
+            take_pieces(writer, view, record, None)?;
         }
         let view = {
             let shared = RwLock::new(std::mem::take(view));

@@ -33,7 +33,8 @@
 //!
 //! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block
 //! that is worth it most (`victims`), in steps that writes pay for by what they append; the block is free
-//! once no scan can see it (`limbo`).
+//! once no scan can see it (`limbo`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a
+//! segment (`split`); they move only out of blocks of which little is taken (`compact`).
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
@@ -58,6 +59,7 @@ mod change_reader;
 mod change_replay;
 mod closing;
 mod collect;
+mod compact;
 mod engine;
 mod entry;
 mod found;
@@ -79,6 +81,7 @@ mod repartition;
 mod scan;
 mod snapshot;
 mod space;
+mod split;
 mod tombstones;
 mod verify;
 mod victims;

@@ -143,7 +143,7 @@ pub(crate) fn take_sealed_blocks(
         let fresh = claim(&writer.device, block, BLOCK)?;
         let seed = record::seed(writer.salt, block, life.incarnation);
         match life.state {
-            State::Sealed(used) if used <= BLOCK => take(view, block, fresh, used, Some(seed)),
+            State::Sealed(used) if used <= BLOCK => take(view, block, fresh, used, seed),
             State::Sealed(used) => {
                 return Err(Error::Damaged {
                     what: format!("block map, block {block}"),
@@ -166,9 +166,9 @@ pub(crate) fn take_sealed_blocks(
     Ok(open)
 }
 
-pub(crate) fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: Option<u64>) {
+fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: u64) {
     let published = Arc::clone(fresh.into_appender(used).published());
-    view.set_block(block, Readable { published, seed });
+    view.set_block(block, Readable { published, seed: Some(seed) });
 }
 
 /// What the sealed blocks of a log say of its end.
@@ -569,7 +569,7 @@ impl Kept {
             writer.map.set(open.block, life, Some(&proof));
             let (end, seed) = (open.end(), open.seed);
             sealed.push(open.block);
-            take(view, open.block, open.fresh, end, Some(seed));
+            take(view, open.block, open.fresh, end, seed);
         }
         writer.fence_with_map(Vec::new())?;
         drop_blocks(self.late, writer)?;

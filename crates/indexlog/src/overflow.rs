@@ -1,8 +1,8 @@
 //! Large values, in blocks of their own.
 //!
-//! A value that is not inline is cut into pieces, each in a run of blocks of one segment, written once;
-//! the record refers to them (Fig. 5.10), and so does the entry of a change log. The map does not know
-//! them: a block is part of a value if a live record says so.
+//! A value that is not inline is cut into pieces (`split`), each in a slot of a block or in a run of blocks of
+//! one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
+//! The map does not know them: a place is part of a value if a live record says so.
 //!
 //! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not:
 //! of those that nothing proves durable, recovery reads the values too ([`read_whole`]). What is in a
@@ -15,10 +15,11 @@ use halite_engine::{Op, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Appender, Flushed, Fresh};
 
-use crate::BLOCK;
-use crate::log::{Pending, claim};
-use crate::read::{Readable, View};
+use crate::BLOCKS_PER_SEGMENT;
+use crate::log::Pending;
+use crate::read::View;
 use crate::record::{Draft, PIECES_MAX, Piece, Record};
+use crate::split::{UNIT, UNITS};
 use crate::write::Writer;
 
 /// Pieces that were streamed, each with what its fence is to wait for.
@@ -34,15 +35,16 @@ pub(crate) struct Values {
     pub(crate) pending: Vec<Pending>,
 }
 
-/// Blocks that a value takes.
-pub(crate) fn block_count(value_len: usize) -> u64 {
-    (value_len as u64).div_ceil(BLOCK)
+/// Claims the place of a piece.
+pub(crate) fn claim_piece(device: &Device, place: u32, len: u64) -> Result<Fresh> {
+    let units = UNITS * BLOCKS_PER_SEGMENT;
+    Ok(device.claim(place / units, u64::from(place % units) * UNIT, len)?)
 }
 
 /// The pieces of a record's value, if all of them are what it refers to.
 pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Option<Vec<Fresh>> {
     let read = |piece: &Piece| {
-        let fresh = claim(device, piece.block.get(), piece.len.get().into()).ok()?;
+        let fresh = claim_piece(device, piece.place.get(), piece.len.get().into()).ok()?;
         piece.matches(fresh.bytes(), salt, record.seq()).then_some(fresh)
     };
     record.pieces().iter().map(read).collect()
@@ -70,7 +72,8 @@ impl Writer {
         Ok(values)
     }
 
-    fn write_value(
+    /// Writes the value of operation `at`.
+    pub(crate) fn write_value(
         &mut self,
         view: &RwLock<View>,
         values: &mut Values,
@@ -81,19 +84,18 @@ impl Writer {
         let seq = self.next_seq + at as u64;
         let mut rest = value;
         while !rest.is_empty() {
-            let wanted = block_count(rest.len()).min(u64::from(u32::MAX)) as u32;
-            let count_before = values.pieces.get(&at).map_or(0, Vec::len);
-            let run = if count_before < PIECES_MAX { self.blocks.take_run(wanted) } else { None };
-            // The free blocks may be too scattered.
-            let Some((block, count)) = run else { return Err(self.full(None)) };
-            let len = rest.len().min((u64::from(count) * BLOCK) as usize);
-            let (bytes, behind) = rest.split_at(len);
-            self.blocks.born(block, len as u64);
-            let piece = Piece::new(block, bytes, self.salt, seq);
-            values.pieces.entry(at).or_default().push(piece);
-            let mut appender = claim(&self.device, block, len as u64)?.into_appender(0);
+            let pieces = values.pieces.entry(at).or_default();
+            let is_fine = pieces.len() < PIECES_MAX;
+            // The free places may be too scattered.
+            let found = if is_fine { self.blocks.take_piece(rest.len() as u64) } else { None };
+            let Some((place, len)) = found else { return Err(self.full(None)) };
+            let (bytes, behind) = rest.split_at(len as usize);
+            let piece = Piece::new(place, bytes, self.salt, seq);
+            pieces.push(piece);
+            self.blocks.born(piece.block(), len);
+            let mut appender = claim_piece(&self.device, place, len)?.into_appender(0);
             let published = appender.published().clone();
-            view.write().set_block(block, Readable { published: published.clone(), seed: None });
+            view.write().pieces.insert(place, published.clone());
             if waits {
                 let flushed = appender.write_stream(bytes);
                 values.streamed.push((appender, flushed));
@@ -112,10 +114,10 @@ impl Writer {
         let Values { pieces, streamed, pending } = values;
         drop((streamed, pending));
         for piece in pieces.values().flatten() {
-            let block = piece.block.get();
-            view.write().take_block(block);
-            self.blocks.died(block, piece.len.get().into());
-            (block..block + piece.block_count()).for_each(|block| self.blocks.free(block));
+            let (place, len) = (piece.place.get(), piece.len.get().into());
+            view.write().pieces.remove(&place);
+            self.blocks.died(piece.block(), len);
+            self.blocks.free_piece(place, len);
         }
     }
 }

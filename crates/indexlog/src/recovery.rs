@@ -30,8 +30,8 @@ use crate::entry::Entry;
 use crate::found::{Found, FoundAll, Keys};
 use crate::index::Form;
 use crate::layout::Layout;
-use crate::log::claim;
-use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take, take_sealed_blocks};
+use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
+use crate::overflow::claim_piece;
 use crate::parallel::each;
 use crate::partition::in_partition;
 use crate::read::{Space, View, piece_damage};
@@ -339,24 +339,31 @@ fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {
         let pinned = view.pin_record(entry)?;
-        take_pieces(writer, view, &pinned.read()?)?;
+        take_pieces(writer, view, &pinned.read()?, Some(entry))?;
     }
     Ok(())
 }
 
-/// Takes the blocks of a large value.
-pub(crate) fn take_pieces(writer: &mut Writer, view: &mut View, record: &Record<'_>) -> Result<()> {
+/// Takes the places of a large value. `owner` leads to the record, if it is in the log by now.
+pub(crate) fn take_pieces(
+    writer: &mut Writer,
+    view: &mut View,
+    record: &Record<'_>,
+    owner: Option<Entry>,
+) -> Result<()> {
     for piece in record.pieces() {
-        let (block, len) = (piece.block.get(), u64::from(piece.len.get()));
-        let same_segment =
-            u64::from(block % BLOCKS_PER_SEGMENT) * BLOCK + len <= halite_alloc::SEGMENT;
-        if len == 0 || !same_segment {
+        let (place, len) = (piece.place.get(), u64::from(piece.len.get()));
+        let in_segment = u64::from(piece.block() % BLOCKS_PER_SEGMENT) * BLOCK;
+        if len == 0 || in_segment + len > halite_alloc::SEGMENT {
             return Err(piece_damage(record, piece));
         }
-        writer.blocks.take_overflow(block, piece.block_count())?;
-        writer.blocks.born(block, len);
-        let fresh = claim(&writer.device, block, len)?;
-        take(view, block, fresh, len, None);
+        writer.blocks.take_found_piece(place, len)?;
+        writer.blocks.born(piece.block(), len);
+        if let Some(owner) = owner {
+            writer.blocks.set_owner(place, owner);
+        }
+        let fresh = claim_piece(&writer.device, place, len)?;
+        view.pieces.insert(place, Arc::clone(fresh.into_appender(len).published()));
     }
     Ok(())
 }

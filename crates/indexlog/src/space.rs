@@ -12,9 +12,9 @@ use crate::append::draft;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::{COLLECT_BEFORE_GROWING, WORTHWHILE};
 use crate::entry::Entry;
-use crate::overflow;
 use crate::read::View;
-use crate::record::{self, ALIGN, Draft, PIECES_MAX};
+use crate::record::{self, ALIGN, Draft, PIECES_MAX, Piece};
+use crate::split::{CLASSES, class_of, piece_space, pieces};
 use crate::write::{INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -32,6 +32,51 @@ pub(crate) const RESERVE_COLLECT: u32 = 3;
 
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
 pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
+
+/// A split block of which less than so many of 8 parts is taken is emptied before records are collected.
+const SPARSE: u32 = 4;
+
+/// Any split block is, before a store is full.
+const ANY: u32 = 8;
+
+/// What a write needs to find free.
+#[derive(Default)]
+pub(crate) struct Demand {
+    blocks: u64,
+    /// Slots of each class.
+    slots: [u64; CLASSES],
+}
+
+impl Demand {
+    pub(crate) fn of_blocks(blocks: u64) -> Self {
+        Self { blocks, ..Self::default() }
+    }
+
+    /// Adds a large value. Returns the blocks and the slots that it takes.
+    fn add(&mut self, value_len: usize) -> (u64, u64) {
+        let (mut blocks, mut slots) = (0, 0);
+        for len in pieces(value_len) {
+            match class_of(len) {
+                Some(class) => {
+                    self.slots[class] += 1;
+                    slots += 1;
+                }
+                None => blocks += len.div_ceil(BLOCK),
+            }
+        }
+        self.blocks += blocks;
+        (blocks, slots)
+    }
+}
+
+/// What room is found for, and so what is done for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effort {
+    Put,
+    Delete,
+    /// The replay of a change log.
+    Replay,
+}
 
 impl Writer {
     /// From now on other partitions take segments from the same pool: what this one needs to delete and
@@ -84,7 +129,8 @@ impl Writer {
         if self.unsealed.len() > UNSEALED_MAX {
             self.sync_records()?;
         }
-        let (mut needed, mut total, mut remaining) = (0, 0, self.log.remaining());
+        let (mut demand, mut total, mut remaining) = (Demand::default(), 0, self.log.remaining());
+        let mut of_values = 0;
         let mut logged = 0;
         let mut only_deletes = true;
         for op in ops {
@@ -94,17 +140,18 @@ impl Writer {
                 // What a partition notes of a batch takes the place of an older note.
                 only_deletes &= space.0 == INTERNAL;
                 if Draft::needs_overflow(key, value) {
-                    let blocks = overflow::block_count(value.len());
-                    needed += blocks;
+                    let (blocks, slots) = demand.add(value.len());
+                    of_values += pieces(value.len()).map(piece_space).sum::<u64>();
                     // As if every block were a piece of its own: never too little.
-                    len = len - value.len() as u64 + 16 * blocks.min(PIECES_MAX as u64);
+                    let pieces = (blocks + slots).min(PIECES_MAX as u64) + 1;
+                    len = len - value.len() as u64 + size_of::<Piece>() as u64 * pieces;
                 }
             }
             logged += len;
             let len = len.next_multiple_of(ALIGN);
             total += len;
             if len > remaining {
-                needed += 1;
+                demand.blocks += 1;
                 remaining = BLOCK;
             }
             remaining = remaining.saturating_sub(len);
@@ -112,14 +159,14 @@ impl Writer {
         if total > BATCH_LEN_MAX {
             return Err(Error::BatchTooLarge { len: total, limit: BATCH_LEN_MAX });
         }
-        self.make_room_in_changes(logged)?;
-        // Whole blocks of values, and what goes behind the log's tail.
-        let appended = total + needed.saturating_sub(1) * BLOCK;
-        self.find_room(view, needed, appended, only_deletes, oldest_scan)
+        let effort = if only_deletes { Effort::Delete } else { Effort::Put };
+        self.find_room(view, &demand, total + of_values, effort, oldest_scan)?;
+        // Behind what finding room may have written.
+        self.make_room_in_changes(logged)
     }
 
     /// Makes sure that the change log has room for operations of so many bytes.
-    fn make_room_in_changes(&mut self, len: u64) -> Result<()> {
+    pub(crate) fn make_room_in_changes(&mut self, len: u64) -> Result<()> {
         let Some(changes) = &mut self.changes else { return Ok(()) };
         let made = changes.make_room(len, self.durable_seq);
         let mut has_room = self.poison_by(made)?;
@@ -134,20 +181,23 @@ impl Writer {
         if has_room { Ok(()) } else { Err(self.full(None)) }
     }
 
-    /// Makes sure that so many blocks are free, besides the reserves, and pays for what is appended.
+    /// Makes sure that what is demanded is free, besides the reserves, and pays for what is appended.
     pub(crate) fn find_room(
         &mut self,
         view: &RwLock<View>,
-        needed: u64,
+        demand: &Demand,
         appended: u64,
-        only_deletes: bool,
+        effort: Effort,
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
-        let reserve = if only_deletes { RESERVE_COLLECT } else { RESERVE_DELETE };
+        let reserve = if effort == Effort::Put { RESERVE_DELETE } else { RESERVE_COLLECT };
         // A delete is worth more effort: it is what makes room.
-        let worthwhile = if only_deletes { 1 } else { WORTHWHILE };
-        let needed = needed + u64::from(reserve);
-        while u64::from(self.blocks.free_count()) < needed {
+        let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
+        let lacks = |writer: &Self| {
+            let needed = demand.blocks + writer.blocks.blocks_for(&demand.slots);
+            u64::from(writer.blocks.free_count()) < needed + u64::from(reserve)
+        };
+        while lacks(self) {
             if self.release_limbo(view, oldest_scan())? {
                 continue;
             }
@@ -178,9 +228,15 @@ impl Writer {
                 self.sync_records()?;
                 continue;
             }
+            // What is replayed has its numbers, and nothing else may be written between.
+            let compacts = effort != Effort::Replay;
+            if compacts && self.compact(view, SPARSE)? {
+                continue;
+            }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
             match self.blocks.victim(self.next_seq).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
+                None if compacts && self.compact(view, ANY)? => {}
                 None => return Err(self.full(oldest_scan())),
             }
         }

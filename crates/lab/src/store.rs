@@ -33,7 +33,7 @@ pub enum Kind {
     Mixed,
     /// Values that fill blocks, deferred mostly.
     Blocks,
-    /// Values that do not fit a record.
+    /// Values that do not fit a record, or just do.
     Large,
     /// Values that are overwritten until space has to be collected.
     Collecting,
@@ -229,6 +229,11 @@ impl Kind {
     }
 
     fn value_len(self, random: &mut Random) -> u32 {
+        if matches!(self, Self::Large | Self::Collecting) && random.percent(30) {
+            // Where an engine may begin to store values otherwise: around powers of two.
+            let border = 2048 << random.below(8);
+            return border - 2 + random.below(5) as u32;
+        }
         let (from, to) = match self {
             Self::Few => (0, 40),
             Self::Mixed => (0, 300),
