@@ -61,8 +61,8 @@ impl Writer {
     ) -> Result<Values> {
         let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
-            let Op::Put { key, value, .. } = *op else { continue };
-            if Draft::needs_overflow(key, value)
+            let Op::Put { value, .. } = *op else { continue };
+            if Draft::needs_overflow(value)
                 && let Err(error) = self.write_value(view, &mut values, at, value, waits)
             {
                 self.discard(view, values);

@@ -33,8 +33,8 @@ pub(crate) const ALIGN: u64 = 16;
 /// A batch starts at a multiple of this, in bytes: a line.
 pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
 
-/// The longest record whose value is inline, in bytes. A longer one has its value in overflow blocks.
-pub(crate) const INLINE_LEN_MAX: usize = 32 << 10;
+/// The longest value that is inline, in bytes. A longer one is stored apart, and moved never (Lersch §5.6).
+pub(crate) const INLINE_LEN_MAX: usize = 2 << 10;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.
 pub(crate) const PIECES_MAX: usize =
@@ -132,15 +132,15 @@ pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
     frame::seed(salt, u64::from(block) << 32 | u64::from(lives))
 }
 
-fn is_too_long(key_len: usize, value_len: usize) -> bool {
-    FIXED + key_len + value_len > INLINE_LEN_MAX && value_len > 0
+fn is_too_long(value_len: usize) -> bool {
+    value_len > INLINE_LEN_MAX
 }
 
 /// Bytes of a log that a record takes, and of the overflow blocks that its value does if it is too long;
 /// in as few pieces as can be.
 pub(crate) fn space(key_len: usize, value_len: usize) -> u64 {
     let (mut body, mut overflow) = (value_len, 0);
-    if is_too_long(key_len, value_len) {
+    if is_too_long(value_len) {
         body = size_of::<U32>() + pieces(value_len).count() * size_of::<Piece>();
         overflow = pieces(value_len).map(piece_space).sum();
     }
@@ -163,9 +163,9 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Whether a record is too long for its value to be inline.
-    pub(crate) fn needs_overflow(key: &[u8], value: &[u8]) -> bool {
-        is_too_long(key.len(), value.len())
+    /// Whether a value is too long to be inline.
+    pub(crate) fn needs_overflow(value: &[u8]) -> bool {
+        is_too_long(value.len())
     }
 
     /// The length of the record in bytes, without padding.

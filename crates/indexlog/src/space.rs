@@ -136,10 +136,10 @@ impl Writer {
         for op in ops {
             let draft = draft(op, 0, 0, 0);
             let mut len = draft.len();
-            if let Op::Put { space, key, value } = *op {
+            if let Op::Put { space, value, .. } = *op {
                 // What a partition notes of a batch takes the place of an older note.
                 only_deletes &= space.0 == INTERNAL;
-                if Draft::needs_overflow(key, value) {
+                if Draft::needs_overflow(value) {
                     let (blocks, slots) = demand.add(value.len());
                     of_values += pieces(value.len()).map(piece_space).sum::<u64>();
                     // As if every block were a piece of its own: never too little.

@@ -98,9 +98,9 @@ fn a_batch_longer_than_a_segment_is_one_change() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());
     let space = engine.key_space("one").unwrap();
-    let value = |nth: u32| vec![nth as u8; 20_000];
+    let value = |nth: u32| vec![nth as u8; 2_000];
     let mut batch = WriteBatch::new();
-    (0..400_u32).for_each(|nth| batch.put(space, &nth.to_be_bytes(), &value(nth)));
+    (0..4000_u32).for_each(|nth| batch.put(space, &nth.to_be_bytes(), &value(nth)));
     for durability in [Durability::Immediate, Durability::Deferred] {
         engine.write(&batch.ops(), durability).unwrap();
     }
@@ -109,7 +109,7 @@ fn a_batch_longer_than_a_segment_is_one_change() {
         let changes = read(engine, 0, 2);
         assert_eq!(changes.len(), 2);
         for change in &changes {
-            assert_eq!(change.ops.len(), 400);
+            assert_eq!(change.ops.len(), 4000);
             for (nth, op) in (0_u32..).zip(&change.ops) {
                 let expected =
                     ChangeOp::Put { space, key: nth.to_be_bytes().to_vec(), value: value(nth) };
@@ -148,27 +148,27 @@ fn released_positions_are_named() {
     let retaining = |bytes| IndexLog::open(&options(folder.path(), Some(bytes))).unwrap();
     let engine = retaining(4 << 20);
     let space = engine.key_space("one").unwrap();
-    for nth in 0..2_000_u32 {
-        put(&engine, space, &nth.to_be_bytes(), &[1; 10_000]);
+    for nth in 0..10_000_u32 {
+        put(&engine, space, &nth.to_be_bytes(), &[1; 2_000]);
     }
     let oldest = engine.change_positions(0).unwrap().start;
-    assert!((1_000..1_700).contains(&oldest), "the oldest of 2000 that is kept is {oldest}");
+    assert!((5_000..8_500).contains(&oldest), "the oldest of 10000 that is kept is {oldest}");
     let released = engine.changes(0, 1).map(drop);
     assert!(
         matches!(released, Err(Error::ChangesReleased { position: 1, oldest: o, .. }) if o == oldest)
     );
-    assert_eq!(read(&engine, 0, oldest).len() as u64, 2_002 - oldest);
+    assert_eq!(read(&engine, 0, oldest).len() as u64, 10_002 - oldest);
     // A reader that is overtaken is told, too.
     let mut reader = engine.changes(0, oldest).unwrap();
     reader.next().unwrap().unwrap();
-    for nth in 0..2_000_u32 {
-        put(&engine, space, &nth.to_be_bytes(), &[2; 10_000]);
+    for nth in 0..10_000_u32 {
+        put(&engine, space, &nth.to_be_bytes(), &[2; 2_000]);
     }
     assert!(matches!(reader.next(), Some(Err(Error::ChangesReleased { .. }))));
     drop((reader, engine));
     // Another number of bytes counts from then on.
     let engine = retaining(0);
-    (0..500_u32).for_each(|nth| put(&engine, space, &nth.to_be_bytes(), &[3; 10_000]));
+    (0..2_500_u32).for_each(|nth| put(&engine, space, &nth.to_be_bytes(), &[3; 2_000]));
     assert!(engine.stats().change_log_bytes <= 6 << 20);
 }
 
