@@ -70,7 +70,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
-        Bug::AcknowledgedBeforeFence => ("indexlog/src/append.rs", Store(Few), Memory, 10),
+        Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::ChangeBeforeFence => ("indexlog/src/append.rs", Changes(Few), Memory, 10),
         Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
         Bug::ChangesReleasedBeforeRecords => {
