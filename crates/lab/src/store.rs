@@ -22,6 +22,8 @@ pub struct Store<F> {
     repartitions: bool,
     /// Bytes of the change log to retain, if there is one.
     change_log: Option<u64>,
+    /// How many bytes are written between two snapshots of the index, if some are taken.
+    index_snapshot: Option<u64>,
 }
 
 /// A kind of history.
@@ -37,6 +39,8 @@ pub enum Kind {
     Large,
     /// Values that are overwritten until space has to be collected.
     Collecting,
+    /// Batches that fill segments of a change log: one up to its end, and more behind it that are deferred.
+    Segments,
 }
 
 /// A step of an engine: one of its calls.
@@ -57,6 +61,8 @@ pub enum Step {
     Create(u8),
     /// The dropping of a key space.
     Drop(u8),
+    /// A snapshot of the index.
+    SnapshotIndex,
 }
 
 /// An operation on a key space; there is none without the key space.
@@ -143,6 +149,7 @@ where
             partitioning: Partitioning::Hash(1),
             repartitions: false,
             change_log: None,
+            index_snapshot: None,
         }
     }
 
@@ -164,6 +171,13 @@ where
     #[must_use]
     pub fn with_change_log(mut self, retain: u64) -> Self {
         self.change_log = Some(retain);
+        self
+    }
+
+    /// With snapshots of the index, between which so many bytes are written, and others now and then.
+    #[must_use]
+    pub fn with_index_snapshots(mut self, bytes: u64) -> Self {
+        self.index_snapshot = Some(bytes);
         self
     }
 
@@ -225,6 +239,7 @@ impl Kind {
             Self::Blocks => 4 + random.below(12),
             Self::Large => 6 + random.below(14),
             Self::Collecting => 12 + random.below(20),
+            Self::Segments => random.below(3),
         }
     }
 
@@ -241,6 +256,7 @@ impl Kind {
             Self::Large if random.percent(60) => (33_000, 300_000),
             Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
+            Self::Segments => (29_000, 31_000),
         };
         (from + random.below(to - from)) as u32
     }
@@ -250,7 +266,7 @@ impl Kind {
             Self::Few => 3,
             Self::Mixed => 8,
             Self::Blocks => 6,
-            Self::Large | Self::Collecting => 5,
+            Self::Large | Self::Collecting | Self::Segments => 5,
         }
     }
 
@@ -336,6 +352,23 @@ where
                 actions.push(Action::Step(Step::Write { ops, deferred: random.percent(30) }));
             }
         }
+        if kind == Kind::Segments {
+            // A segment has room for 67 of the longest.
+            let batches =
+                [(true, 62 + random.below(10)), (false, 40), (false, 30 + random.below(10))];
+            for (is_durable, ops) in batches {
+                let put = |random: &mut Random| {
+                    let (key, fill) = (random.below(kind.keys()) as u8, random.next() as u8);
+                    let len = if is_durable { 31_000 } else { kind.value_len(random) };
+                    Change::Put { space: 0, key, len, fill }
+                };
+                let ops = (0..ops).map(|_| put(random)).collect();
+                actions.push(Action::Step(Step::Write { ops, deferred: true }));
+                if is_durable {
+                    actions.push(Action::Step(Step::Sync));
+                }
+            }
+        }
         if kind == Kind::Collecting {
             // In batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {
@@ -363,6 +396,18 @@ where
                 }
                 _ => Action::Step(kind.step(random)),
             });
+        }
+        if self.index_snapshot.is_some() {
+            for at in (1..=actions.len()).rev() {
+                if random.percent(16) {
+                    let step = Step::SnapshotIndex;
+                    let action = match random.percent(10) {
+                        true => Action::KillWithin(Some(step), random.below(10) as u32),
+                        false => Action::Step(step),
+                    };
+                    actions.insert(at, action);
+                }
+            }
         }
         if self.partitioning.count() > 1 {
             // Every other sync is of one partition.
@@ -397,6 +442,7 @@ where
         pool_options.medium = Some(medium.clone());
         let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
         options.change_log = self.change_log;
+        options.index_snapshot = self.index_snapshot;
         let is_new = !Pool::exists(&options.pool, &options.pool_options);
         options.partitioning = Some(match self.repartitions && is_new {
             true => Partitioning::Hash(1),
@@ -406,12 +452,14 @@ where
     }
 
     fn apply(&self, open: &mut Arc<dyn Engine>, step: &Step) -> Result<(), String> {
+        let spaces = open.key_spaces().map_err(|error| error.to_string())?;
         let id = |space: u8| {
             let name = SPACES[usize::from(space)];
-            open.key_spaces().into_iter().find_map(|(of, id)| (of == name).then_some(id))
+            spaces.iter().find_map(|(of, id)| (of == name).then_some(*id))
         };
         let done = match step {
             Step::Sync => open.sync(),
+            Step::SnapshotIndex => open.snapshot_index().map(drop),
             Step::SyncPartition(number) => {
                 open.sync_partition(usize::from(*number) % open.partitions())
             }
@@ -431,6 +479,8 @@ where
     fn model(&self, world: &mut World, step: &Step) -> bool {
         match step {
             Step::Sync | Step::SyncPartition(_) => true,
+            // It may find that there is nothing to do.
+            Step::SnapshotIndex => false,
             Step::Create(space) => {
                 // A key space that exists is found without a write.
                 world.insert(marker(*space), Digest::of(b"")).is_none()
@@ -470,6 +520,7 @@ where
         }
         match step {
             Step::Sync | Step::Drop(_) => None,
+            Step::SnapshotIndex => Some((Vec::new(), false)),
             Step::SyncPartition(number) => {
                 Some((vec![usize::from(*number) % self.partitioning.count()], true))
             }
@@ -496,7 +547,7 @@ where
 
     fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
         let mut world = World::new();
-        for (name, id) in open.key_spaces() {
+        for (name, id) in open.key_spaces().map_err(|error| refusal(&error))? {
             let scan = open.scan(id, KeyRange::all(), Direction::Forward);
             let (mut count, mut last) = (0, None);
             for pair in scan.map_err(|error| refusal(&error))? {
@@ -521,7 +572,7 @@ where
     fn look_up(&self, open: &mut Arc<dyn Engine>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
         let end = name.iter().position(|&byte| byte == b'/').unwrap_or(name.len());
         let (space, key) = (&name[..end], name.get(end + 1..).unwrap_or_default());
-        let spaces = open.key_spaces();
+        let spaces = open.key_spaces().map_err(|error| refusal(&error))?;
         let found = spaces.into_iter().find(|(name, _)| name.as_bytes() == space);
         let Some((_, id)) = found else { return Ok(None) };
         if key.is_empty() {
