@@ -97,7 +97,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::SnapshotForgetsTail => {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
         }
-        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 120),
     };
     Plan { place, histories, rules, budget }
 }
