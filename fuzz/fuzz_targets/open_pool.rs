@@ -57,7 +57,7 @@ fuzz_target!(|edits: Vec<(u8, u16, [u8; 8])>| {
     }
     drop(file);
     let Ok(engine) = IndexLog::open(&options) else { return };
-    for (_, space) in engine.key_spaces() {
+    for (_, space) in engine.key_spaces().unwrap_or_default() {
         for direction in [Direction::Forward, Direction::Reverse] {
             engine.scan(space, KeyRange::all(), direction).unwrap().for_each(drop);
         }

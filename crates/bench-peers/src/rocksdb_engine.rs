@@ -122,12 +122,12 @@ impl Engine for RocksDbEngine {
         Ok(space)
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
         let ids = (0..).map(KeySpaceId);
         let mut named: Vec<_> = self.names().iter().cloned().zip(ids).collect();
         named.retain(|(name, _)| !name.is_empty());
         named.sort();
-        named
+        Ok(named)
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {

@@ -62,10 +62,10 @@ pub(crate) fn in_database(path: &Path, source: halite::Error) -> Error {
 
 /// The key space called `name`. The default one need not exist yet: `None` stands for an empty one.
 pub(crate) fn find_space(db: &Database, name: &str) -> Result<Option<KeySpace>> {
-    match db.find_key_space(name) {
+    let spaces = db.key_spaces().map_err(|error| in_database(db.path(), error))?;
+    match spaces.iter().find(|space| space.name() == name).cloned() {
         None if name != DEFAULT_SPACE => {
-            let names: Vec<_> =
-                db.key_spaces().iter().map(|space| format!("`{}`", space.name())).collect();
+            let names: Vec<_> = spaces.iter().map(|space| format!("`{}`", space.name())).collect();
             let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             Err(Error::NoKeySpace { path: db.path().to_owned(), space: name.to_owned(), existing })
         }
@@ -86,13 +86,13 @@ pub(crate) struct WriteSpace {
 impl WriteSpace {
     /// The key space called `name`, created if there is none.
     pub(crate) fn create(db: &Database, name: &str) -> halite::Result<Self> {
-        db.key_space(name).map(|space| Self::of(db, space))
+        Self::of(db, db.key_space(name)?)
     }
 
     /// An existing key space.
-    pub(crate) fn of(db: &Database, space: KeySpace) -> Self {
-        let deadlines = db.find_key_space(&format!("{}:expires", space.name()));
-        Self { space, deadlines }
+    pub(crate) fn of(db: &Database, space: KeySpace) -> halite::Result<Self> {
+        let deadlines = db.find_key_space(&format!("{}:expires", space.name()))?;
+        Ok(Self { space, deadlines })
     }
 
     pub(crate) fn put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) -> halite::Result<()> {

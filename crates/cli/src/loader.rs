@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(loader.records, 2501, "a batch that is not full is not");
         loader.finish().unwrap();
         assert_eq!(loader.records, 2502);
-        assert_eq!(db.find_key_space("db0").unwrap().len().unwrap(), 2500);
-        assert_eq!(db.find_key_space("other").unwrap().len().unwrap(), 2);
+        assert_eq!(db.find_key_space("db0").unwrap().unwrap().len().unwrap(), 2500);
+        assert_eq!(db.find_key_space("other").unwrap().unwrap().len().unwrap(), 2);
     }
 }

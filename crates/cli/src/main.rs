@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod backups;
+mod client;
 mod commands;
 mod duration;
 mod error;

@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod bytes;
 mod change;
@@ -39,7 +40,7 @@ pub use limits::{
 };
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
-pub use options::{EngineOptions, Partitioning};
+pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};
 pub use range::{Direction, KeyRange};
 pub use snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
@@ -63,7 +64,20 @@ pub trait Engine: Send + Sync {
     fn key_space(&self, name: &str) -> Result<KeySpaceId>;
 
     /// The key spaces that exist, by name.
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
+    ///
+    /// # Errors
+    /// What the names could not be recovered for.
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>>;
+
+    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
+    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    ///
+    /// # Errors
+    /// What [`Engine::write`] returns.
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        let _ = partition;
+        Ok(false)
+    }
 
     /// Removes a key space and all that is in it, durably and atomically.
     ///
@@ -76,6 +90,10 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`Error::NoSuchKeySpace`]; [`Error::Damaged`] if the record fails its checksum.
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Brings what operations on these keys, all of one partition, will read into the cache: for a caller
+    /// who knows several keys ahead. Changes nothing, and never waits for a partition.
+    fn prefetch(&self, _partition: usize, _space: KeySpaceId, _keys: &[&[u8]]) {}
 
     /// The number of keys in a key space.
     ///
@@ -117,6 +135,16 @@ pub trait Engine: Send + Sync {
     /// [`Error::NoSnapshots`] if this engine takes none; [`Error::Damaged`].
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         Err(Error::NoSnapshots)
+    }
+
+    /// Takes a snapshot of the index of each partition now, for the next opening to read. Returns whether all
+    /// have one: not if this engine, or this kind of index, has none, if the pool has no room for it, or
+    /// while scans hold what it would have to wait for.
+    ///
+    /// # Errors
+    /// What the pool reports, and as a sync: everything that was written is durable then.
+    fn snapshot_index(&self) -> Result<bool> {
+        Ok(false)
     }
 
     /// Bytes of its change log that the store retains; `None` if it has none.
@@ -164,6 +192,18 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// Waits up to `time` until a partition can be accessed without waiting; returns whether it can. Of
+    /// those that are not recovered, it is the next one.
+    ///
+    /// # Errors
+    /// What the partition could not be recovered for.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn wait_partition(&self, _partition: usize, _time: Duration) -> Result<bool> {
+        self.wait_ready().map(|()| true)
+    }
+
     /// How keys are spread over partitions.
     fn partitioning(&self) -> Partitioning {
         Partitioning::Hash(1)
@@ -194,6 +234,38 @@ pub trait Engine: Send + Sync {
         direction: Direction,
     ) -> Result<Scan> {
         self.scan(space, range, direction)
+    }
+
+    /// The number of keys of one partition.
+    ///
+    /// # Errors
+    /// As [`Engine::len`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn len_of_partition(&self, _partition: usize, space: KeySpaceId) -> Result<u64> {
+        self.len(space)
+    }
+
+    /// Visits at least `count` keys of a partition, if there are so many left, in no order, and returns where
+    /// to go on, or 0 behind the last. A walk begins with 0. However the keys change between its steps, one
+    /// that is there during the whole walk is visited at least once. `None`: the keys have an order, by
+    /// which [`Engine::scan_partition`] finds its way as cheaply.
+    ///
+    /// # Errors
+    /// As [`Engine::scan`]; [`Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn visit_partition(
+        &self,
+        _partition: usize,
+        _space: KeySpaceId,
+        _position: u64,
+        _count: usize,
+        _visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     /// [`Engine::sync`] of one partition's writes.

@@ -48,6 +48,17 @@ impl Clone for Model {
     }
 }
 
+impl Model {
+    /// The key spaces, by name.
+    fn names(&self) -> Vec<(String, KeySpaceId)> {
+        let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut names: Vec<_> =
+            state.spaces.iter().map(|(id, space)| (space.name.clone(), *id)).collect();
+        names.sort();
+        names
+    }
+}
+
 impl Engine for Model {
     fn name(&self) -> &'static str {
         "model"
@@ -65,12 +76,8 @@ impl Engine for Model {
         Ok(id)
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut names: Vec<_> =
-            state.spaces.iter().map(|(id, space)| (space.name.clone(), *id)).collect();
-        names.sort();
-        names
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        Ok(self.names())
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
@@ -160,7 +167,7 @@ struct Copied(Model);
 
 impl Snapshot for Copied {
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        self.0.key_spaces()
+        self.0.names()
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {

@@ -23,6 +23,8 @@ pub struct Stats {
     pub free_bytes: u64,
     /// Bytes of the pool that the change log takes.
     pub change_log_bytes: u64,
+    /// Bytes of the pool that the newest snapshots of the index take.
+    pub index_snapshot_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
     /// Bytes of keys and values that writes brought.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use halite_engine::EngineOptions;
+use halite_engine::{EngineOptions, INDEX_SNAPSHOT};
 use halite_pmem::{PoolOptions, Profile};
 
 use crate::{Database, Domain, ENGINES, IndexKind, Partitioning, Result};
@@ -25,6 +25,7 @@ pub struct Builder {
     pub(crate) index: IndexKind,
     pub(crate) on_demand: bool,
     pub(crate) change_log: Option<u64>,
+    pub(crate) index_snapshot: Option<u64>,
 }
 
 impl Default for Builder {
@@ -37,6 +38,7 @@ impl Default for Builder {
             index: IndexKind::default(),
             on_demand: false,
             change_log: None,
+            index_snapshot: Some(INDEX_SNAPSHOT),
         }
     }
 }
@@ -132,6 +134,26 @@ impl Builder {
         self
     }
 
+    /// How many bytes are written between two snapshots of the index; without this, 128 MiB.
+    ///
+    /// An opening reads the newest snapshot and what was written after it, and not all records. Each takes
+    /// about 17 bytes a record, and no fewer bytes are written between two than one takes. `None`: none is
+    /// taken, one that is there is given up, and opening reads and checks every record, as
+    /// [`Database::verify`] always does.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::Database;
+    /// let db = Database::builder().index_snapshot(Some(16 << 20)).open(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn index_snapshot(mut self, bytes: Option<u64>) -> Self {
+        self.index_snapshot = bytes;
+        self
+    }
+
     /// For measurements only: makes the database as slow as another medium.
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
@@ -190,6 +212,7 @@ impl Builder {
             index: self.index,
             on_demand: self.on_demand,
             change_log: self.change_log,
+            index_snapshot: self.index_snapshot,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The database.
 
 use std::fmt;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use halite_engine::Engine;
 
+use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::{
     Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
@@ -84,16 +85,20 @@ impl Database {
     }
 
     /// The key spaces that exist, by name.
-    #[must_use]
-    pub fn key_spaces(&self) -> Vec<KeySpace> {
-        let all = self.engine.key_spaces();
-        all.iter().map(|(name, id)| KeySpace::new(Arc::clone(&self.engine), name, *id)).collect()
+    ///
+    /// # Errors
+    /// What their names could not be recovered for.
+    pub fn key_spaces(&self) -> Result<Vec<KeySpace>> {
+        let space = |(name, id): &(String, _)| KeySpace::new(Arc::clone(&self.engine), name, *id);
+        Ok(self.engine.key_spaces()?.iter().map(space).collect())
     }
 
     /// The key space called `name` if it exists.
-    #[must_use]
-    pub fn find_key_space(&self, name: &str) -> Option<KeySpace> {
-        self.key_spaces().into_iter().find(|space| space.name() == name)
+    ///
+    /// # Errors
+    /// That of [`Database::key_spaces`].
+    pub fn find_key_space(&self, name: &str) -> Result<Option<KeySpace>> {
+        Ok(self.key_spaces()?.into_iter().find(|space| space.name() == name))
     }
 
     /// Removes a key space with all that is in it, durably and atomically.
@@ -191,6 +196,17 @@ impl Database {
         self.engine.wait_ready()
     }
 
+    /// Waits up to `time` until a partition is recovered, and lets it be the next one; returns whether it is.
+    ///
+    /// # Errors
+    /// What the partition could not be recovered for.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        self.engine.wait_partition(partition, time)
+    }
+
     /// The number of partitions that keys are spread over.
     #[must_use]
     pub fn partitions(&self) -> usize {
@@ -263,7 +279,8 @@ impl Database {
 }
 
 fn create_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(|source| {
+    let made = folder::make(path).and_then(|made| folder::sync_names(&made));
+    made.map_err(|source| {
         let action = "use it as the database's folder";
         halite_pmem::Error::Io { path: path.to_owned(), action, source }.into()
     })

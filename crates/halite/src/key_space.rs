@@ -41,6 +41,13 @@ impl KeySpace {
         self.engine.get(self.id, key.as_ref())
     }
 
+    /// Brings what operations on these keys will read into the cache, and waits for the cache misses of all
+    /// together: for a caller who knows several keys ahead, all of one
+    /// [partition](crate::Database::partition_of). Changes nothing, and never waits for a partition.
+    pub fn prefetch(&self, partition: usize, keys: &[&[u8]]) {
+        self.engine.prefetch(partition, self.id, keys);
+    }
+
     /// Whether `key` has a value.
     ///
     /// # Errors
@@ -175,6 +182,50 @@ impl KeySpace {
     /// As [`KeySpace::iter`].
     pub fn len(&self) -> Result<u64> {
         self.engine.len(self.id)
+    }
+
+    /// The number of keys of one partition.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    ///
+    /// # Panics
+    /// If there is no such partition, see [`crate::Database::partitions`].
+    pub fn len_of_partition(&self, partition: usize) -> Result<u64> {
+        self.engine.len_of_partition(partition, self.id)
+    }
+
+    /// Visits at least `count` keys of a partition from a position on, in no order, and returns the next
+    /// position; 0 is the first, and behind the last. A key that is there during the whole walk is visited
+    /// at least once. `None` where the index has an order: go by the keys there, with
+    /// [`KeySpace::range_of_partition`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, IndexKind};
+    /// let db = Database::builder().index(IndexKind::Hash).open(&path)?;
+    /// let fruit = db.key_space("fruit")?;
+    /// fruit.put("apple", "green")?;
+    /// let mut found = Vec::new();
+    /// let next = fruit.visit_partition(0, 0, 10, |key| found.push(key.to_vec()))?;
+    /// assert_eq!((next, &found[..]), (Some(0), &[b"apple".to_vec()][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`]; [`crate::Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn visit_partition(
+        &self,
+        partition: usize,
+        position: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        self.engine.visit_partition(partition, self.id, position, count, &mut visit)
     }
 
     /// Whether there is no key.

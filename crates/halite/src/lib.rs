@@ -37,6 +37,7 @@ mod batch;
 mod builder;
 mod database;
 mod engines;
+mod folder;
 mod key_space;
 mod snapshot;
 

@@ -48,6 +48,7 @@ use std::sync::Arc;
 pub use cursor::HashCursor;
 
 use crate::FullKeys;
+use crate::prefetch;
 use segment::{Place, Segment};
 use siphash::siphash;
 
@@ -136,6 +137,24 @@ impl HashIndex {
         candidates.for_each(|(_, entry)| keys.prefetch(entry));
     }
 
+    /// Asks for what operations with these keys will touch of the index, and calls `found` with the entries that
+    /// may be theirs, so that it can ask for what lies behind them. The cache misses of all are waited for
+    /// together.
+    pub fn prefetch(&self, keys: &[&[u8]], found: impl Fn(u64)) {
+        for keys in keys.chunks(prefetch::GROUP) {
+            let mut sought = [None; prefetch::GROUP];
+            for (place, key) in sought.iter_mut().zip(keys) {
+                let hash = siphash(self.seed, key);
+                let segment = self.segment(self.number_of(hash));
+                segment.prefetch(hash);
+                *place = Some((segment, hash));
+            }
+            for (segment, hash) in sought.into_iter().flatten() {
+                segment.candidates(hash).for_each(|(_, entry)| found(entry));
+            }
+        }
+    }
+
     /// The entry of `key`. Reads one full key, of the entry that it finds; rarely more.
     ///
     /// # Errors
@@ -202,12 +221,13 @@ impl HashIndex {
         Ok(None)
     }
 
-    /// Changes the entry of `key` in place, if it is there; whether it is. The key must stay that of
-    /// the changed entry.
+    /// Changes the entry of `key`, which the caller knows to be there, in place; whether something may
+    /// be it. Full keys are read only to decide between several entries. The key must stay that of the
+    /// changed entry.
     ///
     /// # Errors
     /// A full key cannot be read. `change` was not called.
-    pub fn modify<F: FullKeys>(
+    pub fn modify_present<F: FullKeys>(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut u64),
@@ -215,9 +235,19 @@ impl HashIndex {
     ) -> Result<bool, F::Error> {
         let hash = siphash(self.seed, key);
         let number = self.number_of(hash);
-        let Some((place, mut entry)) = find(self.segment(number), hash, key, keys)? else {
-            return Ok(false);
+        let found = {
+            let segment = self.segment(number);
+            let mut candidates = segment.candidates(hash);
+            match (candidates.next(), candidates.next()) {
+                (Some(_), Some(_)) => find(segment, hash, key, keys)?,
+                (only, _) => only,
+            }
         };
+        let Some((place, mut entry)) = found else { return Ok(false) };
+        debug_assert!(
+            keys.with_key(entry, |full| full == key).unwrap_or(true),
+            "what is changed is the key's entry"
+        );
         change(&mut entry);
         self.segment_mut(number).set(place, entry);
         Ok(true)

@@ -13,14 +13,18 @@ const LEN_MIN_BY_TAILS: usize = 4;
 
 /// Sorted keys between two fences, `low` inclusive and `high` exclusive.
 ///
-/// All of them begin with what the fences have in common, so that prefix is stored once. Of the
-/// rest, the first 8 bytes are a key's head, a big-endian number padded with zeros, which decides
-/// nearly every comparison; the bytes behind are its tail. All tails lie in one array, in order.
+/// All of them begin with what the fences have in common, so that prefix is stored once. If more is
+/// common to the keys themselves, and their heads would be equal too often, that is the *guard*: a
+/// search compares it, and a key that differs in it goes before or behind all. Of the rest, the first
+/// 8 bytes are a key's head, a big-endian number padded with zeros, which decides nearly every
+/// comparison; the bytes behind are its tail. All tails lie in one array, in order.
 #[derive(Clone)]
 #[repr(C)]
 pub(crate) struct Keys {
     len: usize,
+    /// How many bytes the fences have in common.
     prefix_len: usize,
+    guard: Box<[u8]>,
     heads: [u64; FANOUT],
     /// How many bytes of a head belong to the key.
     head_lens: [u8; FANOUT],
@@ -40,6 +44,7 @@ impl Keys {
         Self {
             len: 0,
             prefix_len,
+            guard: [].into(),
             heads: [0; FANOUT],
             head_lens: [0; FANOUT],
             tail_ends: [0; FANOUT],
@@ -73,14 +78,19 @@ impl Keys {
     pub(crate) fn could_join(&self, other: &Self, more: usize) -> bool {
         let len = self.len + other.len + more;
         let prefix_len = other.high().map_or(0, |high| common_prefix(&self.low, high));
-        let tails_len = |keys: &Self| keys.tails.len() + keys.len * (keys.prefix_len - prefix_len);
+        let tails_len = |keys: &Self| keys.tails.len() + keys.len * (keys.skip() - prefix_len);
         let roomy =
             len <= FANOUT * 3 / 4 && tails_len(self) + tails_len(other) <= TAILS_LEN_MAX / 2;
         roomy || len <= FANOUT && (self.len == 0 || other.len == 0)
     }
 
-    /// What is kept of a key between the fences. Of others, which an index meets if the full keys
-    /// that it reads are wrong, something.
+    /// How many bytes of the keys are not kept with them.
+    fn skip(&self) -> usize {
+        self.prefix_len + self.guard.len()
+    }
+
+    /// A key between the fences, without what these have in common. Of others, which an index meets if
+    /// the full keys that it reads are wrong, something.
     #[inline]
     fn behind_prefix<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         key.get(self.prefix_len..).unwrap_or_default()
@@ -89,7 +99,13 @@ impl Keys {
     /// The place of `key`, a key between the fences, or where it would go.
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let rest = self.behind_prefix(key);
+        let mut rest = self.behind_prefix(key);
+        if !self.guard.is_empty() {
+            match rest.strip_prefix(&*self.guard) {
+                Some(behind) => rest = behind,
+                None => return Err(if *rest < *self.guard { 0 } else { self.len }),
+            }
+        }
         let (head, head_len) = head_of(rest);
         let first = self.first_not_below(head);
         if first == self.len || self.heads[first] != head {
@@ -146,7 +162,18 @@ impl Keys {
     /// Adds `key`, a key between the fences, at its place.
     pub(crate) fn insert(&mut self, at: usize, key: &[u8]) {
         assert!(self.len < FANOUT, "a full node is split before it is added to");
-        let rest = self.behind_prefix(key);
+        let common = common_prefix(self.behind_prefix(key), &self.guard);
+        if common < self.guard.len() {
+            self.set_guard_len(common);
+        }
+        self.insert_behind_guard(at, key);
+        if self.len.is_power_of_two() {
+            self.refine();
+        }
+    }
+
+    fn insert_behind_guard(&mut self, at: usize, key: &[u8]) {
+        let rest = key.get(self.skip()..).unwrap_or_default();
         let (head, head_len) = head_of(rest);
         let tail = &rest[usize::from(head_len)..];
         let tail_start = self.tail_start(at);
@@ -158,6 +185,33 @@ impl Keys {
         for end in &mut self.tail_ends[at..self.len] {
             *end += tail.len() as u32;
         }
+    }
+
+    /// Lets the keys' common prefix be the guard, if more than an eighth of the heads are equal to the one
+    /// before.
+    fn refine(&mut self) {
+        let same = (1..self.len).filter(|&at| self.heads[at - 1] == self.heads[at]).count();
+        if same * 8 > self.len {
+            let common = common_prefix(&self.get(0), &self.get(self.len - 1));
+            self.set_guard_len(common - self.prefix_len);
+        }
+    }
+
+    /// Makes the guard so many bytes long, which all keys have in common.
+    fn set_guard_len(&mut self, len: usize) {
+        if len == self.guard.len() {
+            return;
+        }
+        let keys: Vec<_> = (0..self.len).map(|at| self.get(at)).collect();
+        if let Some(first) = keys.first() {
+            self.guard = first[self.prefix_len..][..len].into();
+        } else {
+            self.guard = self.guard[..len].into();
+        }
+        self.len = 0;
+        self.tails.clear();
+        keys.iter().for_each(|key| self.insert_behind_guard(self.len, key));
+        self.tails.shrink_to_fit();
     }
 
     pub(crate) fn remove(&mut self, at: usize) {
@@ -177,6 +231,7 @@ impl Keys {
     pub(crate) fn copy_to(&self, at: usize, key: &mut Vec<u8>) {
         key.clear();
         key.extend_from_slice(&self.low[..self.prefix_len]);
+        key.extend_from_slice(&self.guard);
         key.extend_from_slice(&self.heads[at].to_be_bytes()[..usize::from(self.head_lens[at])]);
         key.extend_from_slice(self.tail(at));
     }
@@ -194,12 +249,16 @@ impl Keys {
             other.copy_to(at, &mut key);
             self.insert(self.len, &key);
         }
+        self.refine();
         self.tails.shrink_to_fit();
     }
 
     /// Bytes on the heap.
     pub(crate) fn heap_len(&self) -> usize {
-        self.tails.capacity() + self.low.len() + self.high.as_ref().map_or(0, |high| high.len())
+        self.tails.capacity()
+            + self.guard.len()
+            + self.low.len()
+            + self.high.as_ref().map_or(0, |high| high.len())
     }
 }
 
@@ -226,4 +285,69 @@ fn head_of(rest: &[u8]) -> (u64, u8) {
 pub(crate) fn shift_right<T: Copy>(array: &mut [T; FANOUT], at: usize, len: usize, new: T) {
     array.copy_within(at..len, at + 1);
     array[at] = new;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Keys of which many have long prefixes in common, and some are prefixes of others.
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        let prefix =
+            prop::sample::select(vec![&b""[..], b"k", b"key:0000", b"key:0000000000", b"z"]);
+        (prefix, prop::collection::vec(prop::sample::select(vec![0, b'0', b'1', 255]), 0..12))
+            .prop_map(|(prefix, rest)| [prefix, &rest].concat())
+    }
+
+    fn check(keys: &Keys, model: &[Vec<u8>], sought: &[u8]) {
+        assert_eq!(keys.len(), model.len());
+        let wanted = |key: &[u8]| model.binary_search_by(|known| known[..].cmp(key));
+        assert_eq!(keys.search(sought), wanted(sought));
+        for (at, key) in model.iter().enumerate() {
+            assert_eq!(keys.search(key), Ok(at));
+            assert_eq!(&keys.get(at), key);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_found_where_they_belong(
+            ops in prop::collection::vec((key(), key(), 0..4_u8), 1..300),
+        ) {
+            let (mut keys, mut model) = (Keys::new([].into(), None), Vec::new());
+            for (key, sought, kind) in ops {
+                match keys.search(&key) {
+                    Ok(at) if kind == 0 || keys.len() == FANOUT => {
+                        keys.remove(at);
+                        model.remove(at);
+                    }
+                    Ok(_) => {}
+                    Err(at) if keys.len() < FANOUT => {
+                        keys.insert(at, &key);
+                        model.insert(at, key);
+                    }
+                    Err(_) => {}
+                }
+                check(&keys, &model, &sought);
+            }
+            let mut copy = Keys::new([].into(), None);
+            copy.extend_from(&keys, 0..keys.len());
+            check(&copy, &model, b"key:0000000000");
+        }
+    }
+
+    #[test]
+    fn what_keys_have_in_common_is_not_in_their_heads() {
+        let mut keys = Keys::new([].into(), None);
+        for number in 0..FANOUT {
+            keys.insert(number, format!("user:00000000{number:04}").as_bytes());
+        }
+        assert_eq!(keys.guard.len(), "user:0000000000".len());
+        let mut heads = keys.heads.to_vec();
+        heads.dedup();
+        assert_eq!(heads.len(), FANOUT);
+        assert!(keys.tails.is_empty());
+    }
 }

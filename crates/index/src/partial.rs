@@ -43,14 +43,17 @@
 mod arrange;
 mod build;
 mod cursor;
+mod image;
 mod inner;
 mod leaf;
 mod remove_range;
 
 pub use cursor::PartialKeyCursor;
+pub use image::{Fate, Ghosts, TreeReader};
 
 use crate::FullKeys;
 use crate::node_ref::NodeRef;
+use crate::prefetch;
 use inner::{Child, Inner};
 pub(crate) use leaf::Leaf;
 
@@ -172,6 +175,33 @@ impl PartialKeyTree {
         }
     }
 
+    /// Asks for what operations with these keys will touch of the tree, and calls `found` with the entries that
+    /// may be theirs, so that it can ask for what lies behind them. The cache misses of all are waited for
+    /// together.
+    pub fn prefetch(&self, keys: &[&[u8]], found: impl Fn(u64)) {
+        for keys in keys.chunks(prefetch::GROUP) {
+            let mut leaves = [None; prefetch::GROUP];
+            for (leaf, key) in leaves.iter_mut().zip(keys) {
+                let sought = self.leaf_of(key);
+                sought.prefetch_heads();
+                *leaf = Some(sought);
+            }
+            let mut places = [None; prefetch::GROUP];
+            for ((place, leaf), key) in
+                places.iter_mut().zip(leaves.into_iter().flatten()).zip(keys)
+            {
+                let candidates = leaf.candidates(key);
+                if !candidates.is_empty() {
+                    // The first that a binary search compares.
+                    let at = candidates.start.midpoint(candidates.end);
+                    leaf.prefetch_entry(at);
+                    *place = Some((leaf, at));
+                }
+            }
+            places.into_iter().flatten().for_each(|(leaf, at)| found(leaf.entry(at)));
+        }
+    }
+
     /// The leaf that has `key`, if any has; asked for, and not looked at.
     #[inline]
     fn find(&self, key: &[u8]) -> &Leaf {
@@ -242,19 +272,32 @@ impl PartialKeyTree {
         Ok(old)
     }
 
-    /// Changes the entry of `key` in place, if it is there; whether it is. One walk. The key must
-    /// stay that of the changed entry.
+    /// Changes the entry of `key`, which the caller knows to be there, in place; whether something may
+    /// be it. Full keys are read only to decide between several entries. The key must stay that of the
+    /// changed entry.
     ///
     /// # Errors
     /// A full key cannot be read. `change` was not called.
-    pub fn modify<F: FullKeys>(
+    pub fn modify_present<F: FullKeys>(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut u64),
         keys: &F,
     ) -> Result<bool, F::Error> {
         let leaf = self.find_mut(key);
-        let Ok(at) = leaf.search(key, keys)? else { return Ok(false) };
+        let candidates = leaf.candidates(key);
+        let at = match candidates.len() {
+            0 => return Ok(false),
+            1 => candidates.start,
+            _ => match leaf.search(key, keys)? {
+                Ok(at) => at,
+                Err(_) => return Ok(false),
+            },
+        };
+        debug_assert!(
+            keys.with_key(leaf.entry(at), |full| full == key).unwrap_or(true),
+            "what is changed is the key's entry"
+        );
         let mut entry = leaf.entry(at);
         change(&mut entry);
         leaf.make_mut().set_entry(at, entry);

@@ -1,5 +1,8 @@
 //! Bringing a node into the cache before it is searched.
 
+/// Keys whose cache misses are waited for together: about as many as a core has misses under way.
+pub(crate) const GROUP: usize = 16;
+
 /// Asks for the lines of a range.
 #[inline]
 pub(crate) fn lines(start: *const u8, len: usize) {

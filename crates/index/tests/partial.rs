@@ -115,10 +115,10 @@ proptest! {
                 prop_assert_eq!(tree.insert(&key, entry, &table).unwrap(), old);
             } else if kind < 9 {
                 prop_assert_eq!(tree.remove(&key, &table).unwrap(), model.remove(&key));
-            } else {
-                let is_there = tree.modify(&key, |bits| *bits = entry, &table).unwrap();
-                prop_assert_eq!(is_there, model.contains_key(&key));
-                model.entry(key.clone()).and_modify(|bits| *bits = entry);
+            } else if let Some(known) = model.get_mut(&key) {
+                let is_there = tree.modify_present(&key, |bits| *bits = entry, &table).unwrap();
+                prop_assert!(is_there);
+                *known = entry;
             }
             prop_assert_eq!(tree.get(&key, &table).unwrap(), model.get(&key).copied());
             if let Some(entry) = model.get(&key) {

@@ -10,14 +10,12 @@ use halite_engine::{Op, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Fenced, Flushed, planted};
 
-use crate::BLOCK;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::change_replay::op_of;
 use crate::log::{Closed, Pending};
 use crate::overflow::{Streamed, Values};
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, Kind, LAG_UNKNOWN, Piece, Record};
-use crate::space::{Demand, Effort, UNSEALED_MAX};
 use crate::write::Writer;
 
 /// How far the numbers of records may go beyond the one that the superblock has.
@@ -143,14 +141,7 @@ impl Writer {
     /// Writes the records of a batch that the change log has, and applies it.
     pub(crate) fn replay(&mut self, view: &RwLock<View>, records: &[Record<'_>]) -> Result<()> {
         let Some(first) = records.first() else { return Ok(()) };
-        if self.unsealed.len() > UNSEALED_MAX {
-            self.sync_records()?;
-        }
-        let len: u64 = records.iter().map(|record| record.len().next_multiple_of(ALIGN)).sum();
-        // The rest of a block may be too short for the record that is next.
-        let needed = 1 + len / (BLOCK / 4);
-        let needed = if len <= self.log.remaining() { 0 } else { needed };
-        self.find_room(view, &Demand::of_blocks(needed), len, Effort::Replay, &|| None)?;
+        self.make_room_again(view, records.iter().map(Record::len))?;
         self.next_seq = first.seq();
         self.entries.clear();
         for record in records {

@@ -119,6 +119,13 @@ pub(crate) struct Part<'a> {
     ops: Vec<Op<'a>>,
 }
 
+impl Part<'_> {
+    /// The number of the partition, if a snapshot of its index is due.
+    pub(crate) fn snapshot_due(&mut self) -> Option<usize> {
+        self.writer.is_snapshot_due().then_some(self.number)
+    }
+}
+
 /// Locks the writers of partitions, in ascending order, and gives each the operations on its keys.
 ///
 /// A range goes to the partitions in which it removes something.
@@ -217,16 +224,41 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
         .collect();
 
     // Nothing has happened as long as there may be no room.
-    for (part, ops) in parts.iter_mut().zip(&ops) {
+    let made = make_room(parts, &ops);
+    let values = match made.and_then(|()| write_values(parts, &ops)) {
+        Err(full @ Error::Full { .. }) => {
+            parts.iter_mut().try_for_each(|part| part.writer.give_back_room())?;
+            return Err(full);
+        }
+        values => values?,
+    };
+    let written = append(parts, &ops, values).and_then(|()| sync(parts));
+    if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
+        // Nobody knows what of it is durable, or it is durable and cannot be seen.
+        let why = error.to_string();
+        parts.iter_mut().for_each(|part| part.writer.poison(&why));
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Makes sure that all parts find room.
+fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
+    for (part, ops) in parts.iter_mut().zip(ops) {
         part.writer.check_health()?;
         let scans = &part.partition.scans;
         let made = part.writer.make_room_for(&part.partition.view, ops, &|| scans.oldest());
         part.partition.named(made)?;
     }
+    Ok(())
+}
+
+/// Writes the large values of all parts, or of none.
+fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<Values>> {
     let mut values = Vec::new();
     for at in 0..parts.len() {
-        let view = &parts[at].partition.view;
-        match parts[at].writer.write_values(view, &ops[at], false) {
+        let Partition { view, scans, .. } = parts[at].partition;
+        match parts[at].writer.write_values(view, &ops[at], false, &|| scans.oldest()) {
             Ok(written) => values.push(written),
             Err(error) => {
                 let written = parts.iter_mut().zip(values);
@@ -237,15 +269,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
             }
         }
     }
-
-    let written = append(parts, &ops, values).and_then(|()| sync(parts));
-    if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
-        // Nobody knows what of it is durable, or it is durable and cannot be seen.
-        let why = error.to_string();
-        parts.iter_mut().for_each(|part| part.writer.poison(&why));
-        return Err(error);
-    }
-    Ok(())
+    Ok(values)
 }
 
 /// Shows all parts to readers at once.

@@ -9,6 +9,7 @@ use halite_pmem::planted;
 use crate::block_map::INCARNATIONS;
 use crate::collect::WORTHWHILE;
 use crate::entry::Entry;
+use crate::record::INLINE_LEN_MAX;
 use crate::split::{CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
 use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
@@ -36,8 +37,7 @@ struct Block {
     used_as: Use,
     /// Lives as a block of records so far.
     incarnation: u32,
-    /// Bytes of records, dead ones included; after an opening, all of the block, for what is behind
-    /// its records can only be had by collecting it.
+    /// Bytes of records, dead ones included; of a block that was ended early, all of it ([`spent_of`]).
     spent: u64,
     /// Bytes of live records.
     live: u64,
@@ -48,6 +48,14 @@ impl Block {
     fn reclaimable(&self) -> Option<u64> {
         (self.used_as == Use::Sealed).then(|| self.spent - self.live)
     }
+}
+
+/// The bytes that collection of a block reclaims if none of its records is alive, of which it has `used`
+/// bytes. What is behind them is unused because the next record did not fit, and so it will be in the block
+/// that they move to; unless there was room for most: then a crash or a closing has ended the block, and
+/// what is behind can be had by collecting it.
+pub(crate) fn spent_of(used: u64) -> u64 {
+    if BLOCK - used > 2 * INLINE_LEN_MAX as u64 { BLOCK } else { used }
 }
 
 const ABSENT: Block = Block { used_as: Use::Absent, incarnation: 0, spent: 0, live: 0 };

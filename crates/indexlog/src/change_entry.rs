@@ -71,6 +71,20 @@ pub(crate) fn end(out: &mut Vec<u8>, seed: u64, at: u64) {
     out.resize(out.len().next_multiple_of(BATCH_ALIGN as usize), 0);
 }
 
+/// The bytes that an entry at `at` of a segment would have; none where it would not fit.
+pub(crate) fn bytes_at(segment: &[u8], at: u64) -> &[u8] {
+    let bytes = segment.get(at as usize..).unwrap_or_default();
+    match frame::len(bytes) {
+        0 => &[],
+        len => &bytes[..frame::HEADER_LEN + len as usize],
+    }
+}
+
+/// What the entry would say that the bytes begin with, whole or not.
+pub(crate) fn head_of(bytes: &[u8]) -> Option<Head> {
+    Some(Head::read_from_prefix(bytes.get(frame::HEADER_LEN..)?).ok()?.0)
+}
+
 /// An entry that has its sum.
 pub(crate) struct Entry<'a> {
     pub(crate) head: Head,
@@ -82,7 +96,11 @@ pub(crate) struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Reads the entry at `at` of a segment; none if there is none.
     pub(crate) fn read(segment: &'a [u8], at: u64, seed: u64) -> Option<Self> {
-        let bytes = segment.get(at as usize..)?;
+        Self::read_at(segment.get(at as usize..)?, at, seed)
+    }
+
+    /// The same from the bytes of the segment from `at` on.
+    pub(crate) fn read_at(bytes: &'a [u8], at: u64, seed: u64) -> Option<Self> {
         let payload = frame::read(bytes, frame::place(seed, at)).ok()?;
         let (head, mut rest) = Head::read_from_prefix(payload).ok()?;
         let mut records: Vec<Record<'a>> = Vec::new();

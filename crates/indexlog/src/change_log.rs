@@ -58,7 +58,6 @@ pub(crate) struct Segments {
 }
 
 /// A segment of entries.
-#[derive(Clone)]
 pub(crate) struct Segment {
     pub(crate) number: u32,
     /// The number of its first operation.
@@ -163,6 +162,16 @@ impl ChangeLog {
         Ok(())
     }
 
+    /// Releases segments behind the newest, but for the one that is kept: they were allocated for a write
+    /// that was refused. One fence each.
+    pub(crate) fn release_spare(&mut self) -> Result<()> {
+        while self.spare > 1 {
+            self.device.release(self.number + self.spare)?;
+            self.spare -= 1;
+        }
+        Ok(())
+    }
+
     /// Releases the segments that nobody needs: of records, those up to `durable` are so. Returns whether
     /// there were any.
     pub(crate) fn release_old(&self, durable: u64) -> Result<bool> {
@@ -181,7 +190,7 @@ impl ChangeLog {
         newer.sum::<u64>() >= self.retain
     }
 
-    /// Releases the oldest segment, if its records are durable and nobody is reading it.
+    /// Releases the oldest segment, if [`ChangeLog::take_oldest`] gives it.
     fn release_oldest(&self, durable: u64) -> Result<bool> {
         let Some(oldest) = self.take_oldest(durable) else { return Ok(false) };
         self.device.release(oldest)?;
@@ -197,8 +206,8 @@ impl ChangeLog {
         Ok(true)
     }
 
-    /// Takes the oldest segment from the readers, if its records are durable, the segment behind it begins
-    /// durably, and nobody is reading it. Without that beginning a crash would leave no log at all, and
+    /// Takes the oldest segment from the readers, who hold none longer than the lock, if its records are
+    /// durable and the segment behind it begins durably. Without that beginning a crash would leave no log at all, and
     /// nothing would tell where it ended.
     fn take_oldest(&self, durable: u64) -> Option<u32> {
         let durable_here = self.durable();

@@ -1,14 +1,14 @@
 //! Reading the change log: a partition's changes, in the order of their numbers.
 //!
 //! A position is the number that the next operation has, or will have. It means the same after the store
-//! was opened again. A reader holds on to a segment only while it reads one batch from it.
+//! was opened again. A reader holds on to no segment: it copies one entry after the other.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use halite_engine::{Change, ChangeOp, Changes, Error, KeySpaceId, Result};
 
-use crate::change_entry::{Entry, seed};
+use crate::change_entry::{self, Entry, seed};
 use crate::change_log::{Segment, Segments};
 use crate::partition::Partition;
 use crate::record::{Kind, Record};
@@ -77,7 +77,9 @@ impl Reader {
         let mut ops = Vec::new();
         let (mut next, mut at) = (self.position, self.at);
         loop {
-            let segment = {
+            // Copied under the lock: who holds a segment would keep the writer from using it again, and a full
+            // store from deleting.
+            let (segment, place, is_end, copy) = {
                 let all = segments.all.read();
                 let found = match at {
                     Some((number, _)) => all.iter().position(|segment| segment.number == number),
@@ -89,18 +91,19 @@ impl Reader {
                     let (partition, position) = (self.number, self.position);
                     return Err(Error::ChangesReleased { partition, position, oldest });
                 };
-                all[found].clone()
+                let (bytes, place) =
+                    (all[found].published.bytes(), at.map_or(0, |(_, place)| place));
+                let copy = change_entry::bytes_at(bytes, place).to_vec();
+                (all[found].number, place, place >= bytes.len() as u64, copy)
             };
-            let bytes = segment.published.bytes();
-            let place = at.map_or(0, |(_, place)| place);
-            let Some(entry) = Entry::read(bytes, place, seed(segments.salt, segment.number)) else {
-                if place < bytes.len() as u64 {
+            let Some(entry) = Entry::read_at(&copy, place, seed(segments.salt, segment)) else {
+                if !is_end {
                     return Err(self.damaged(next));
                 }
-                at = Some((segment.number + 1, 0));
+                at = Some((segment + 1, 0));
                 continue;
             };
-            at = Some((segment.number, entry.next_at));
+            at = Some((segment, entry.next_at));
             if entry.last() < next {
                 continue;
             }

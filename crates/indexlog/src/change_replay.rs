@@ -8,6 +8,7 @@
 //! values are taken, then its records are written as if they came now, with the numbers that they have.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 
 use halite_alloc::{Device, SEGMENT};
 use halite_engine::{Error, KeySpaceId, Op, Result};
@@ -15,8 +16,9 @@ use halite_pmem::locks::RwLock;
 use halite_pmem::{Flushed, Fresh, planted};
 
 use crate::batch::Batch;
-use crate::change_entry::{Entry, seed};
+use crate::change_entry::{self, Entry, seed};
 use crate::change_log::{ChangeLog, End, Segment};
+use crate::found::go_on;
 use crate::overflow::read_whole;
 use crate::read::View;
 use crate::record::{BATCH_ALIGN, Kind, Record};
@@ -201,16 +203,13 @@ impl FoundLog {
 
     /// Looks for proof that what is missing was durable.
     fn check_end(&self) -> Result<()> {
-        let newest = self.newest();
-        for (at, found) in self.segments.iter().enumerate().skip(newest) {
-            for place in (found.end..SEGMENT).step_by(BATCH_ALIGN as usize) {
-                let Some(entry) = self.entry(at, place) else { continue };
-                if entry.head.logged.get() > self.last {
-                    return Err(self.damaged(entry.head.logged.get()));
-                }
-            }
-        }
-        if self.logged > self.last { Err(self.damaged(self.logged)) } else { Ok(()) }
+        let behind = &self.segments[self.newest().min(self.segments.len())..];
+        let logged = behind.iter().map(|found| {
+            let seed = seed(self.salt, found.number);
+            logged_behind(found.fresh.bytes(), found.end, seed, self.last).0
+        });
+        let logged = logged.fold(self.logged, u64::max);
+        if logged > self.last { Err(self.damaged(logged)) } else { Ok(()) }
     }
 
     fn damaged(&self, durable: u64) -> Error {
@@ -282,7 +281,12 @@ impl FoundLog {
 
     /// Takes the blocks of the large values that are to be replayed, and writes the records of all that
     /// comes behind the last record. Returns how many. One fence, if there are any.
-    pub(crate) fn replay(&self, writer: &mut Writer, view: &mut View) -> Result<u64> {
+    pub(crate) fn replay(
+        &self,
+        writer: &mut Writer,
+        view: &mut View,
+        stop: &AtomicBool,
+    ) -> Result<u64> {
         // What collection dropped is not replayed: blocks of its values may have been used again.
         let behind = self.durable.max(writer.next_seq - 1);
         let replayed = self.batches.iter().filter(|batch| batch.last > behind);
@@ -294,6 +298,7 @@ impl FoundLog {
         let view = {
             let shared = RwLock::new(std::mem::take(view));
             let done = batches.iter().try_for_each(|records| {
+                go_on(stop)?;
                 let kept = records.len() - usize::from(planted!(ReplaySkipsLast));
                 writer.replay(&shared, &records[..kept])
             });
@@ -381,6 +386,36 @@ impl FoundLog {
     }
 }
 
+/// The highest number beyond `last` that a whole entry behind `end` of a segment says to be durable, zero if
+/// none does; and how many bytes were read for that.
+///
+/// Anything may lie there, such as values that look like heads of long entries in every line. Whatever is not
+/// whole is paid for from what a segment can hold at most, and what the search gets on by.
+fn logged_behind(segment: &[u8], end: u64, seed: u64, last: u64) -> (u64, u64) {
+    let (mut logged, mut read) = (0, 0);
+    let (mut at, mut credit) = (end, SEGMENT);
+    while at < SEGMENT {
+        let bytes = change_entry::bytes_at(segment, at);
+        let says_more = change_entry::head_of(bytes)
+            .is_some_and(|head| head.logged.get() > last && head.logged.get() < head.first.get());
+        let len = bytes.len() as u64;
+        let mut next = at + BATCH_ALIGN;
+        if says_more && len <= credit {
+            read += len;
+            match Entry::read_at(bytes, at, seed) {
+                Some(entry) => {
+                    logged = logged.max(entry.head.logged.get());
+                    next = entry.next_at;
+                }
+                None => credit -= len,
+            }
+        }
+        credit += next - at;
+        at = next;
+    }
+    (logged, read)
+}
+
 /// The operation of a record that is replayed; a large value is left where it is.
 pub(crate) fn op_of<'a>(record: &Record<'a>) -> Op<'a> {
     let (space, key) = (KeySpaceId(record.header.space.get()), record.key);
@@ -388,5 +423,56 @@ pub(crate) fn op_of<'a>(record: &Record<'a>) -> Op<'a> {
         Kind::Put => Op::Put { space, key, value: record.inline_value().unwrap_or_default() },
         Kind::Delete => Op::Delete { space, key },
         Kind::DeleteRange => Op::DeleteRange { space, start: key, end: record.range_end() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change_entry::{HEAD_LEN, Head};
+    use crate::record::Draft;
+
+    /// Puts an entry of one operation at `at`, which says that everything up to `logged` is durable.
+    fn put_entry(segment: &mut [u8], at: u64, seq: u64, logged: u64, value: &[u8]) -> u64 {
+        let (opening, before) = (1.into(), 1.into());
+        let (logged, first) = (logged.into(), seq.into());
+        let head = Head { opening, before, logged, durable: 0.into(), first };
+        let mut bytes = Vec::new();
+        change_entry::begin(&mut bytes, &head);
+        let (key, value, space) = (&b"key"[..], Some(value), 1);
+        let kind = Kind::Put;
+        let draft = Draft { kind, seq, lag: 0, remaining: 0, space, key, value, pieces: &[] };
+        change_entry::add(&mut bytes, &draft);
+        change_entry::end(&mut bytes, 9, at);
+        segment[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+        at + bytes.len() as u64
+    }
+
+    #[test]
+    fn proof_behind_the_end_is_found_whatever_else_lies_there_and_in_bounded_time() {
+        let mut segment = vec![0; SEGMENT as usize];
+        let mut at = 0;
+        while at < SEGMENT / 2 {
+            at = put_entry(&mut segment, at, 70, 60, &[b'v'; 1000]);
+        }
+        let proves_to = |segment: &[u8], last| logged_behind(segment, 0, 9, last).0;
+        assert_eq!((proves_to(&segment, 59), proves_to(&segment, 60)), (60, 0));
+        // One whole entry behind others that are torn.
+        for line in (0..at).step_by(1000).map(|at| at as usize) {
+            segment[line] ^= 1;
+        }
+        put_entry(&mut segment, at, 90, 80, b"value");
+        assert_eq!(proves_to(&segment, 59), 80);
+
+        // In every line what looks like the head of an entry that reaches to the end.
+        let head = segment[at as usize..][..HEAD_LEN as usize].to_vec();
+        for at in (0..SEGMENT).step_by(BATCH_ALIGN as usize) {
+            let line = &mut segment[at as usize..][..HEAD_LEN as usize];
+            line.copy_from_slice(&head);
+            let len = (SEGMENT - at - HEAD_LEN) as u32;
+            line[8..12].copy_from_slice(&len.to_le_bytes());
+        }
+        let (logged, read) = logged_behind(&segment, 0, 9, 59);
+        assert!(logged == 0 && read <= 2 * SEGMENT, "{read} bytes were read");
     }
 }

@@ -29,6 +29,11 @@ impl Closing {
         *self.state.lock() = None;
     }
 
+    /// Whether the partitions are those of the store.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state.lock().is_some()
+    }
+
     /// Adds the digest of a partition that was closed.
     pub(crate) fn add(&self, digest: u64) {
         let mut state = self.state.lock();

@@ -10,11 +10,12 @@
 //! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each
 //! byte that is written has `n / g` bytes of the victim looked through ([`Writer::pace`]), in steps of
 //! [`STEP`]. So no write waits for a whole block, and each pays for the space that it takes. Only if that
-//! does not suffice, as where scans hold blocks, a write waits for the rest of a victim.
+//! does not suffice, as where scans hold blocks, a write waits for the rest of a victim. Who has nothing else
+//! to do collects ahead, a step at a time ([`Writer::collect_ahead`]): a burst of writes then finds free blocks.
 //!
 //! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
-//! the first. Neither a live record's key is compared nor another record read: the entry that leads here is
-//! the one. A dead record's count is with its key's newest record, which is asked for ahead. The copies of
+//! the first. No key is compared and no other record read, but for deleted keys: a live record's entry is the
+//! one that leads here, and a dead one's count is with the only entry that may be its key's. The copies of
 //! a step are streamed and have one fence; the victim has one for the collector's word, and one for its own.
 //!
 //! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
@@ -32,7 +33,6 @@ use halite_engine::{Error, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Published, planted};
 
-use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::entry::Entry;
 use crate::limbo::Limbo;
@@ -41,13 +41,21 @@ use crate::read::{Readable, View};
 use crate::record::{self, ALIGN, Kind, Record};
 use crate::space::RESERVE_DELETE;
 use crate::write::Writer;
+use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// Bytes that are looked through at once: what a write waits for at least if it waits at all.
 const STEP: u64 = 4 << 10;
 
+/// What readers hold in limbo is looked at by a write in turns of so many.
+const HELD_AT_ONCE: usize = 4;
+
 /// Free blocks below which collection begins before the last moment, and below which it hurries.
 const PACE_BELOW: u32 = RESERVE_DELETE + 4;
 const HURRY_BELOW: u32 = RESERVE_DELETE + 2;
+
+/// Free blocks below which there is something to collect ahead, while nobody writes: 2 MiB more than writes
+/// leave. Blocks are more worth collecting the later that is, so it is not all that could be.
+const AHEAD_BELOW: u32 = PACE_BELOW + BLOCKS_PER_SEGMENT;
 
 /// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
 /// Under random overwrites a block moves a third of a record for each that is written, and the pool
@@ -82,7 +90,7 @@ impl Writer {
             if self.blocks.free_count() >= PACE_BELOW {
                 return Ok(());
             }
-            self.release_limbo(view, oldest_scan())?;
+            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
             if !self.begin_in_time(view)? {
                 return Ok(());
             }
@@ -96,9 +104,37 @@ impl Writer {
             self.step(view, STEP)?;
         }
         if self.collection.is_none() {
-            self.release_limbo(view, oldest_scan())?;
+            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
         }
         Ok(())
+    }
+
+    /// Takes a step of the collection that is under way, or begins one if the pool cannot grow and few blocks
+    /// are free. Returns whether there is more to do.
+    pub(crate) fn collect_ahead(
+        &mut self,
+        view: &RwLock<View>,
+        oldest_scan: impl Fn() -> Option<u64>,
+    ) -> Result<bool> {
+        self.check_health()?;
+        if self.collection.is_none() {
+            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
+            let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
+            // What scans hold is not got by collecting more.
+            if !is_near || self.has_block_in_limbo() || self.blocks.reclaimable() < BLOCK {
+                return Ok(false);
+            }
+            let victim = self.blocks.victim(self.next_seq);
+            let Some((victim, gain)) = victim.filter(|(_, gain)| *gain >= WORTHWHILE) else {
+                return Ok(false);
+            };
+            self.begin_collection(view, victim, gain)?;
+        }
+        self.step(view, STEP)?;
+        if self.collection.is_none() {
+            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
+        }
+        Ok(true)
     }
 
     /// Begins to collect a block if that is worthwhile, and the pool does not grow instead.
@@ -201,11 +237,6 @@ impl Writer {
             }
             collection.credit = collection.credit.saturating_sub(collection.at - begin);
             let entries = find_puts(&view, victim, &records)?;
-            for ((_, record), entry) in records.iter().zip(&entries) {
-                if entry.is_none() {
-                    view.prepare_compare(record.header.space.get(), record.key);
-                }
-            }
             for ((at, record), entry) in records.iter().zip(entries) {
                 let alive = match (record.kind, entry) {
                     (Kind::Put, Some(entry)) => Some(entry),
@@ -325,8 +356,8 @@ impl Writer {
     }
 }
 
-/// Calls `visit` with place, record and footprint of every record in `bytes`, all of which are
-/// records.
+/// Calls `visit` with place, record and footprint of every record in `bytes` from one of them on, all of
+/// which are records.
 ///
 /// # Errors
 /// The damaged record, named.
@@ -334,9 +365,10 @@ pub(crate) fn each_record<'a>(
     bytes: &'a [u8],
     seed: u64,
     block: u32,
+    from: u64,
     mut visit: impl FnMut(u64, Record<'a>, u64),
 ) -> Result<()> {
-    let mut at = 0;
+    let mut at = from;
     while at < bytes.len() as u64 {
         let (record, next) = record_at(bytes, seed, block, at)?;
         visit(at, record, next - at);

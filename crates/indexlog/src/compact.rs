@@ -46,7 +46,7 @@ impl Writer {
         if len > self.log.remaining() && !has_block {
             return Ok(false);
         }
-        match self.make_room_in_changes(len) {
+        match self.make_room_in_changes(len, &|| None) {
             Err(Error::Full { .. }) => return Ok(false),
             made => made?,
         }
@@ -64,11 +64,7 @@ impl Writer {
                 let before = values.pieces.get(&0).map_or(0, Vec::len);
                 if let Err(error) = self.write_value(view, &mut values, 0, bytes, false) {
                     self.discard(view, values);
-                    return if matches!(error, Error::Full { .. }) {
-                        Ok(false)
-                    } else {
-                        Err(error)
-                    };
+                    return error.map_or(Ok(false), Err);
                 }
                 kept.extend(&values.pieces[&0][before..]);
             } else {

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
 use halite_engine::{
@@ -19,6 +20,7 @@ use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Form;
+use crate::index_snapshot::{Keeper, Own, Snapshots};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
 use crate::partition::Partition;
@@ -40,6 +42,8 @@ const VERSION: u64 = 5;
 
 /// An index+log store.
 pub struct IndexLog {
+    /// Ends before the partitions are closed.
+    keeper: Keeper,
     pool: Pool,
     partitions: Partitions,
     partitioning: Partitioning,
@@ -86,14 +90,16 @@ impl IndexLog {
         let on_threads = options.pool_options.medium.is_none();
         let abandoned = release_other_generation(&segments, layout)?;
         let form = Form::new(options.index, || Ok(segments.pool().random()?))?;
-        let mut store = Self::open_partitions(&segments, layout, form, on_threads)?;
+        // There is nothing to come back to in a pool that nothing survives.
+        let interval = options.index_snapshot.filter(|_| !options.pool_options.in_memory);
+        let mut store = Self::open_partitions(&segments, layout, form, interval, on_threads)?;
         store.partitions.change_report(|report| report.segments_reclaimed += abandoned);
         if let Some(wanted) = &options.partitioning
             && *wanted != store.partitioning
         {
             store.partitions.all()?;
             let mut recovery = store.partitions.report();
-            store = repartition(&segments, store, layout, wanted, form, on_threads)?;
+            store = repartition(&segments, store, layout, wanted, form, interval, on_threads)?;
             recovery.partitions_ready = wanted.count();
             recovery.duration = started.elapsed();
             store.partitions.change_report(|report| *report = recovery);
@@ -104,24 +110,27 @@ impl IndexLog {
         Ok(store)
     }
 
-    /// Opens the partitions of a layout.
+    /// Opens the partitions of a layout; `snapshots` is how many bytes are written between two of the index.
     pub(crate) fn open_partitions(
         segments: &Arc<Segments>,
         layout: Layout,
         form: Form,
+        snapshots: Option<u64>,
         on_threads: bool,
     ) -> Result<Self> {
         let started = Instant::now();
         let ended = find_ends(segments, layout, form, on_threads)?;
         let closing = Closing::new(segments, layout.partitions);
-        let partitions =
-            Partitions::begin(ended, layout, Arc::clone(&closing), started, on_threads);
+        let snapshots = Snapshots::open(segments, layout, snapshots)?;
+        let of_store = Arc::clone(&closing);
+        let partitions = Partitions::begin(ended, layout, of_store, snapshots, started, on_threads);
         let partitioning = if layout.by_range {
             Partitioning::Ranges(read_bounds(partitions.get(0)?, layout.partitions)?)
         } else {
             Partitioning::Hash(layout.partitions)
         };
         Ok(Self {
+            keeper: Keeper::new(on_threads),
             pool: segments.pool().clone(),
             partitions,
             partitioning,
@@ -147,11 +156,22 @@ impl IndexLog {
             let ended = find_ends(segments, layout, Form::default(), on_threads)?;
             let closing = Closing::new(segments, layout.partitions);
             closing.forget();
-            let made = Partitions::begin(ended, layout, closing, started, on_threads);
+            let snapshots = Snapshots::open(segments, layout, None)?;
+            let made = Partitions::begin(ended, layout, closing, snapshots, started, on_threads);
             let first = &made.all()?[0];
             let value = encode_bounds(bounds);
             let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
             first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the space of all snapshots of the index back.
+    pub(crate) fn release_index_snapshots(&self) -> Result<()> {
+        for partition in self.partitions.all()? {
+            if let Some(own) = &partition.writer.lock().index_snapshots {
+                own.release_all()?;
+            }
         }
         Ok(())
     }
@@ -162,8 +182,13 @@ impl IndexLog {
 
     /// Writes operations on any key space, the catalogue included.
     fn write_all(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        let mut parts = batch::lock(self.partitions.all()?, &self.partitioning, ops)?;
-        batch::write(&mut parts, self.partitions.numbers(), durability)
+        let all = self.partitions.all()?;
+        let mut parts = batch::lock(all, &self.partitioning, ops)?;
+        batch::write(&mut parts, self.partitions.numbers(), durability)?;
+        let due: Vec<_> = parts.iter_mut().filter_map(batch::Part::snapshot_due).collect();
+        drop(parts);
+        due.into_iter().for_each(|number| self.keeper.take(&all[number]));
+        Ok(())
     }
 
     /// The only partition that an operation concerns, if it is so.
@@ -263,14 +288,14 @@ impl Engine for IndexLog {
         Ok(KeySpaceId(id))
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        let Ok(first) = self.partitions.get(0) else { return Vec::new() };
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        let first = self.partitions.get(0)?;
         let view = first.view.read();
         let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
         let mut all: Vec<_> =
             named.map(|(id, space)| (space.name.to_string(), KeySpaceId(*id))).collect();
         all.sort();
-        all
+        Ok(all)
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
@@ -291,6 +316,12 @@ impl Engine for IndexLog {
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.partition(key)?.get(space, key)
+    }
+
+    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.prefetch(space, keys);
+        }
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -327,7 +358,13 @@ impl Engine for IndexLog {
         match first {
             Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
                 let partition = self.partitions.get(at)?;
-                partition.write(&mut partition.writer.lock(), ops, durability)
+                let mut writer = partition.writer.lock();
+                partition.write(&mut writer, ops, durability)?;
+                if writer.is_snapshot_due() {
+                    drop(writer);
+                    self.keeper.take(partition);
+                }
+                Ok(())
             }
             None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
             _ => self.write_all(ops, durability),
@@ -348,6 +385,14 @@ impl Engine for IndexLog {
         Ok(Arc::new(StoreSnapshot::take(all, &self.partitioning, self.history)?))
     }
 
+    fn snapshot_index(&self) -> Result<bool> {
+        let mut all_have = true;
+        for partition in self.partitions.all()? {
+            all_have &= partition.snapshot_index(&AtomicBool::new(false))?;
+        }
+        Ok(all_have)
+    }
+
     fn change_log(&self) -> Option<u64> {
         self.change_log
     }
@@ -365,8 +410,19 @@ impl Engine for IndexLog {
         self.partitions.ready().try_for_each(|partition| partition.writer.lock().sync())
     }
 
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        match self.partitions.find(partition) {
+            Some(partition) => partition.collect_ahead(),
+            None => Ok(false),
+        }
+    }
+
     fn wait_ready(&self) -> Result<()> {
         self.partitions.all().map(drop)
+    }
+
+    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        self.partitions.wait(partition, time)
     }
 
     fn partitioning(&self) -> Partitioning {
@@ -391,6 +447,23 @@ impl Engine for IndexLog {
         let partition = self.partitions.get(partition)?;
         let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
         Ok(Box::new(scan))
+    }
+
+    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        let view = self.partitions.get(partition)?.view.read();
+        Ok(view.user_space(space)?.index.len())
+    }
+
+    fn visit_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        position: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let partition = self.partitions.get(partition)?;
+        partition.named(partition.visit(space, position, count, visit))
     }
 
     fn sync_partition(&self, partition: usize) -> Result<()> {
@@ -429,21 +502,24 @@ impl Engine for IndexLog {
 
 impl Partition {
     fn add_stats(&self, stats: &mut Stats) {
-        let writer = self.writer.lock();
-        let indexes: Vec<_> =
-            self.view.read().spaces.iter().map(|(id, space)| (*id, space.index.clone())).collect();
-        let of_users = indexes.iter().filter(|(id, _)| !is_internal(*id));
-        let index: usize = indexes.iter().map(|(_, index)| index.heap_len()).sum();
-        stats.records += of_users.map(|(_, index)| index.len()).sum::<u64>();
-        stats.live_bytes += writer.blocks.live();
-        stats.dead_bytes += writer.blocks.reclaimable();
-        stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
-        stats.index_bytes += (index + writer.tombstones.heap_len()) as u64;
-        stats.user_bytes_written += writer.user_bytes;
-        stats.collected_bytes_moved += writer.moved_bytes;
-        stats.collected_blocks += writer.collected_blocks;
-        stats.unsynced_writes += writer.unsynced();
-        stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
+        {
+            let writer = self.writer.lock();
+            stats.live_bytes += writer.blocks.live();
+            stats.dead_bytes += writer.blocks.reclaimable();
+            stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
+            stats.user_bytes_written += writer.user_bytes;
+            stats.collected_bytes_moved += writer.moved_bytes;
+            stats.collected_blocks += writer.collected_blocks;
+            stats.unsynced_writes += writer.unsynced();
+            stats.index_snapshot_bytes += writer.index_snapshots.as_ref().map_or(0, Own::len);
+            stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
+        }
+        let of_users = |view: &View| -> u64 {
+            let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
+            of_users.map(|(_, space)| space.index.len()).sum()
+        };
+        stats.records += of_users(&self.view.read());
+        stats.index_bytes += self.index_bytes();
     }
 }
 

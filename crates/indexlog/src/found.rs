@@ -7,8 +7,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_engine::Result;
+use halite_engine::{Error, Result};
 use halite_index::SortedKey;
 use halite_pmem::Published;
 
@@ -28,11 +29,25 @@ const FEW: usize = 32;
 /// So often what a run's keys have in common is left out anew, before they are compared whole.
 const LEVELS_MAX: usize = 64;
 
+/// Records that are sorted before it is asked whether to go on.
+const SORTED_AT_ONCE: usize = 2 << 20;
+
 /// Records ahead of the one at hand whose keys are brought into the cache.
 const AHEAD: usize = 16;
 
 /// Bytes of a key that are kept.
 const HEAD_LEN: usize = size_of::<u128>();
+
+/// Whether recovery is to go on.
+///
+/// # Errors
+/// [`Error::Poisoned`] if the store was closed meanwhile.
+pub(crate) fn go_on(stop: &AtomicBool) -> Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        false => Ok(()),
+        true => Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() }),
+    }
+}
 
 /// A put or a delete.
 #[derive(Clone, Copy)]
@@ -143,14 +158,17 @@ impl FoundSpace {
     }
 
     /// Sorts the records by key, and those with one key by age.
-    pub(crate) fn sort(&mut self, keys: &Keys<'_>) {
+    ///
+    /// # Errors
+    /// That of [`go_on`].
+    pub(crate) fn sort(&mut self, keys: &Keys<'_>, stop: &AtomicBool) -> Result<()> {
         let mut start = 0;
         for &(end, common) in &self.cuts {
             let left_out = &self.first[self.common..common];
             self.records[start..end].iter_mut().for_each(|found| found.prepend(left_out));
             start = end;
         }
-        sort(&mut self.records, keys, LEVELS_MAX);
+        sort(&mut self.records, keys, LEVELS_MAX, stop)
     }
 
     /// The sorted records in groups with one key each. If keys are going to be read, they are asked for.
@@ -222,15 +240,28 @@ impl<'a> Keys<'a> {
 }
 
 /// Sorts records by their heads, and where these are equal by more of their keys.
-fn sort(records: &mut [Found], keys: &Keys<'_>, levels: usize) {
-    records.sort_unstable_by_key(|found| found.head);
-    for run in records.chunk_by_mut(|a, b| a.head == b.head).filter(|run| run.len() > 1) {
-        sort_run(run, keys, levels);
+fn sort(records: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool) -> Result<()> {
+    sort_heads(records, SORTED_AT_ONCE, stop)?;
+    let mut runs = records.chunk_by_mut(|a, b| a.head == b.head).filter(|run| run.len() > 1);
+    runs.try_for_each(|run| sort_run(run, keys, levels, stop))
+}
+
+/// Sorts records by their heads alone, so many at once.
+fn sort_heads(records: &mut [Found], at_once: usize, stop: &AtomicBool) -> Result<()> {
+    go_on(stop)?;
+    if records.len() <= at_once {
+        records.sort_unstable_by_key(|found| found.head);
+        return Ok(());
     }
+    let middle = records.len() / 2;
+    let (low, _, high) = records.select_nth_unstable_by_key(middle, |found| found.head);
+    sort_heads(low, at_once, stop)?;
+    sort_heads(high, at_once, stop)
 }
 
 /// Sorts records whose heads are equal.
-fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize) {
+fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool) -> Result<()> {
+    go_on(stop)?;
     run.iter().take(AHEAD).for_each(|found| keys.prefetch(found));
     let first = keys.of(&run[0]);
     let (mut common, mut are_same) = (first.len(), true);
@@ -245,7 +276,7 @@ fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize) {
     if are_same {
         run.sort_unstable_by_key(|found| found.age());
         run[1..].iter_mut().for_each(|found| found.place |= SAME);
-        return;
+        return Ok(());
     }
     run.iter_mut().for_each(|found| found.place |= SHARED);
     if run.len() > FEW && levels > 0 {
@@ -258,8 +289,7 @@ fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize) {
             are_equal &= run[at].head == run[0].head;
         }
         if !are_equal {
-            sort(run, keys, levels - 1);
-            return;
+            return sort(run, keys, levels - 1, stop);
         }
     }
     run.sort_unstable_by(|a, b| keys.of(a).cmp(keys.of(b)).then_with(|| a.age().cmp(&b.age())));
@@ -268,6 +298,7 @@ fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize) {
             run[at].place |= SAME;
         }
     }
+    Ok(())
 }
 
 /// Everything that the blocks hold.
@@ -286,14 +317,19 @@ impl FoundAll {
         (records + self.ranges.len()) as u64
     }
 
-    /// Adds the records of a block, if it is one of records.
-    pub(crate) fn read_block(&mut self, view: &View, block: u32) -> Result<()> {
+    /// Adds the records of a block from one of them on, if it is a block of records. Returns how many bytes
+    /// they take.
+    pub(crate) fn read_block(&mut self, view: &View, block: u32, from: u64) -> Result<u64> {
         let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
-            return Ok(());
+            return Ok(0);
         };
+        let bytes = published.bytes();
+        if from >= bytes.len() as u64 {
+            return Ok(0);
+        }
         // Nearly all records of a block are of one key space.
         let (mut number, mut space) = (None, FoundSpace::default());
-        let read = each_record(published.bytes(), *seed, block, |at, record, footprint| {
+        let read = each_record(bytes, *seed, block, from, |at, record, footprint| {
             self.seq_max = self.seq_max.max(record.seq());
             let entry = Entry::new(block, at, footprint, record.has_overflow());
             let of_space = record.header.space.get();
@@ -318,7 +354,7 @@ impl FoundAll {
             space.push(record.key, entry.bits() | put | copy, record.seq());
         });
         number.map(|number| self.spaces.insert(number, space));
-        read
+        read.map(|()| bytes.len() as u64 - from)
     }
 }
 
@@ -339,3 +375,32 @@ fn head_of(bytes: &[u8]) -> u128 {
 }
 
 const _: () = assert!(size_of::<Found>() == 32);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn heads_are_sorted_in_parts_as_they_are_at_once(
+            heads in prop::collection::vec(0..50_u64, 0..300),
+            at_once in 1..100_usize,
+        ) {
+            let found = |head: &u64| Found::new(&head.to_be_bytes(), 0, *head);
+            let mut records: Vec<_> = heads.iter().map(found).collect();
+            sort_heads(&mut records, at_once, &AtomicBool::new(false)).unwrap();
+            let mut sorted = heads;
+            sorted.sort_unstable();
+            prop_assert!(records.iter().map(|found| found.seq).eq(sorted));
+        }
+    }
+
+    #[test]
+    fn sorting_is_given_up_when_the_store_is_closed() {
+        let mut records = vec![Found::new(b"key", 0, 1); 10];
+        let stopped = sort_heads(&mut records, 3, &AtomicBool::new(true));
+        assert!(matches!(stopped, Err(Error::Poisoned { .. })));
+    }
+}

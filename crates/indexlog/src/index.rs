@@ -6,6 +6,7 @@
 use halite_engine::{IndexKind, KeyRange, Result};
 use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen, SortedKey};
 
+use crate::entry::Entry;
 use crate::read::ReadableBlocks;
 
 /// Keys ahead of the one at hand that are brought into the cache.
@@ -117,6 +118,13 @@ impl Index {
         either!(self, index => index.prepare_compare(key, keys));
     }
 
+    /// The same for operations on many keys and the records that have these keys by now; waits for the cache
+    /// misses of all together.
+    pub(crate) fn prefetch(&self, wanted: &[&[u8]], keys: &ReadableBlocks) {
+        let found = |entry| keys.prefetch_record(Entry::from_bits(entry));
+        either!(self, index => index.prefetch(wanted, found));
+    }
+
     pub(crate) fn insert(
         &mut self,
         key: &[u8],
@@ -136,14 +144,14 @@ impl Index {
         either!(self, index => index.insert_with(key, entry, keys))
     }
 
-    /// Changes the entry of a key, if it is there; whether it is.
-    pub(crate) fn modify(
+    /// Changes the entry of a key that is there.
+    pub(crate) fn modify_present(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut u64),
         keys: &ReadableBlocks,
     ) -> Result<bool> {
-        either!(self, index => index.modify(key, change, keys))
+        either!(self, index => index.modify_present(key, change, keys))
     }
 
     /// For each of `wanted`, the entry of its key, if `is` accepts it, given the place among them. Waits for
@@ -176,7 +184,7 @@ impl Index {
     ) -> Result<bool> {
         match self {
             Self::Ordered(tree) => Ok(tree.modify_entry(key, is, change)),
-            Self::Hash(table) => table.modify(key, change, keys),
+            Self::Hash(table) => table.modify_present(key, change, keys),
         }
     }
 

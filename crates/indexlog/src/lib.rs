@@ -24,9 +24,9 @@
 //! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
 //!
-//! **Opening** (`recovery`, `log_end`) reads the map and every record, cuts what an interrupted write
-//! left at the log's end, sorts what it found and builds the index from it; all partitions at once
-//! (`parallel`). If other partitions are asked for, what is alive is copied into new ones (`repartition`).
+//! **Opening** (`recovery`, `log_end`) reads the map, cuts what an interrupted write left at the log's end, and
+//! builds the index: from a snapshot of it (`index_snapshot`) and the records that were written after
+//! that, or else from every record; all partitions at once (`parallel`). If other partitions are asked for, what is alive is copied into new ones (`repartition`).
 //!
 //! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then
 //! written through the cache only, and what a crash takes of them is replayed (`change_replay`).
@@ -64,6 +64,7 @@ mod engine;
 mod entry;
 mod found;
 mod index;
+mod index_snapshot;
 mod layout;
 mod limbo;
 mod log;
@@ -117,7 +118,12 @@ fn change_device(generation: u32, partition: usize) -> u16 {
     device(generation, partition, 2)
 }
 
-/// Devices of a partition. Three are in use, one is for what partitions may have later.
+/// The logical device of the snapshots of a partition's index.
+fn snapshot_device(generation: u32, partition: usize) -> u16 {
+    device(generation, partition, 3)
+}
+
+/// Devices of a partition.
 const DEVICES: u16 = 4;
 
 /// Partitions of odd generations have other devices than those of even ones, so that one can be made

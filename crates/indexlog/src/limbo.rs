@@ -4,6 +4,8 @@
 //! may bring back what led to it as long as what took its place is not durable. Then it is freed: a block
 //! by its word in the map, durably, before it is used again.
 
+use std::collections::VecDeque;
+
 use halite_engine::Result;
 use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
@@ -45,12 +47,53 @@ impl Limbo {
         let (place, len) = (piece.place.get(), piece.len.get().into());
         Self { what: What::Piece { place, len, of }, epoch: 0, seq }
     }
+
+    fn is_block(&self) -> bool {
+        matches!(self.what, What::Block(_))
+    }
+}
+
+/// What is in limbo. It goes there in the order of epochs and of numbers, and leaves in that order, so what
+/// a scan or a crash may still lead to is not walked over; what readers hold waits beside.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    queue: VecDeque<Limbo>,
+    /// Space that only readers hold.
+    held: VecDeque<Limbo>,
+    /// Blocks of records in both.
+    blocks: usize,
+}
+
+impl Waiting {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.held.is_empty()
+    }
+
+    fn push(&mut self, limbo: Limbo) {
+        let is_behind = |last: &Limbo| last.epoch <= limbo.epoch && last.seq <= limbo.seq;
+        debug_assert!(self.queue.back().is_none_or(is_behind));
+        self.blocks += usize::from(limbo.is_block());
+        self.queue.push_back(limbo);
+    }
+
+    /// Takes the oldest if no scan from `oldest_scan` on, and no crash, where the records up to `durable` are
+    /// so, leads to it.
+    fn next(&mut self, oldest_scan: Option<u64>, durable: u64) -> Option<Limbo> {
+        self.queue.pop_front_if(|limbo| {
+            let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
+            unseen && (limbo.seq <= durable || planted!(ValueFreedBeforeReplaced))
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Limbo> {
+        self.queue.iter().chain(&self.held)
+    }
 }
 
 impl Writer {
     /// Whether scans or readers keep a collected block from being freed.
     pub(crate) fn has_block_in_limbo(&self) -> bool {
-        self.limbo.iter().any(|limbo| matches!(limbo.what, What::Block(_)))
+        self.limbo.blocks > 0
     }
 
     /// Bytes that wait in limbo only for scans and snapshots to end.
@@ -70,22 +113,31 @@ impl Writer {
     }
 
     /// Frees what is in limbo and can be reached by nobody: no scan, no reader, and no crash could
-    /// bring it back. Returns whether there was anything. A block costs at most 2 fences, and
-    /// a segment that is given back with it another one.
+    /// bring it back. Of what readers held before, so many are tried, in turns. Returns whether there was
+    /// anything. A block costs at most 2 fences, and a segment that is given back with it another one.
     pub(crate) fn release_limbo(
         &mut self,
         view: &RwLock<View>,
         oldest_scan: Option<u64>,
+        held_max: usize,
     ) -> Result<bool> {
         let mut released = false;
-        for limbo in std::mem::take(&mut self.limbo) {
-            let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
-            let replaced = limbo.seq <= self.durable_seq || planted!(ValueFreedBeforeReplaced);
-            if unseen && replaced && self.release(view, limbo.what)? {
-                released = true;
-            } else {
-                self.limbo.push(limbo);
-            }
+        for _ in 0..self.limbo.held.len().min(held_max) {
+            let Some(limbo) = self.limbo.held.pop_front() else { break };
+            released |= self.release_or_hold(view, limbo)?;
+        }
+        while let Some(limbo) = self.limbo.next(oldest_scan, self.durable_seq) {
+            released |= self.release_or_hold(view, limbo)?;
+        }
+        Ok(released)
+    }
+
+    fn release_or_hold(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
+        let released = self.release(view, limbo.what)?;
+        if released {
+            self.limbo.blocks -= usize::from(limbo.is_block());
+        } else {
+            self.limbo.held.push_back(limbo);
         }
         Ok(released)
     }
@@ -145,5 +197,28 @@ impl Writer {
             self.fence_with_map(Vec::new())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_leaves_limbo_in_the_order_in_which_it_came() {
+        let mut waiting = Waiting::default();
+        for (epoch, seq) in [(1, 10), (2, 10), (4, 20), (5, 30)] {
+            waiting.push(Limbo { epoch, ..Limbo::block(0, seq) });
+        }
+        let mut taken = |oldest_scan, durable| {
+            let next = std::iter::from_fn(|| waiting.next(oldest_scan, durable));
+            next.map(|limbo| limbo.epoch).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(Some(1), 100), [], "a scan of its epoch sees it");
+        assert_eq!(taken(None, 9), [], "what took its place is not durable");
+        assert_eq!(taken(Some(3), 100), [1, 2]);
+        assert_eq!(taken(None, 29), [4]);
+        assert_eq!(taken(None, 30), [5]);
+        assert!(waiting.is_empty());
     }
 }

@@ -225,7 +225,7 @@ impl Sealed {
             return Ok(());
         };
         let mut run: Option<(u64, u64)> = None;
-        each_record(published.bytes(), *seed, block, |_, record, _| {
+        each_record(published.bytes(), *seed, block, 0, |_, record, _| {
             let newest = self.batch.map_or(0, |(seq, _)| seq);
             let batch = Batch::of(&record).filter(|_| record.seq() > newest);
             self.batch = batch.map(|batch| (record.seq(), batch)).or(self.batch);
@@ -267,10 +267,10 @@ pub(crate) struct Cut {
     pub(crate) records_cut: u64,
     /// The highest number that is proved durable.
     durable: u64,
-    /// The newest batch on several partitions in the sealed blocks that were read: what others have is
-    /// older.
+    /// The newest batch on several partitions in the sealed blocks that were read. Another may have a newer
+    /// one, if collection has moved its record.
     sealed_batch: Option<(u64, Batch)>,
-    /// Whether all sealed blocks were read for it.
+    /// Whether all sealed blocks were read for it: a newer one may have been moved by the collector.
     knows_batch: bool,
     /// The number of the last sealed record.
     sealed_last: u64,
@@ -348,13 +348,12 @@ impl Cut {
             return Err(damage.into());
         }
         let sealed_last = sealed.iter().map(|(_, last)| *last).max().unwrap_or_default();
-        let knows_batch = sealed_batch.is_some();
         Ok(Self {
             blocks: open,
             records_cut,
             durable,
             sealed_batch,
-            knows_batch,
+            knows_batch: false,
             sealed_last,
             log: None,
         })

@@ -40,17 +40,20 @@ pub(crate) fn is_at(entry: Entry, place: (u32, u64)) -> bool {
 }
 
 impl Writer {
-    /// Takes a dead record, whose block goes, off its count.
+    /// Takes a dead record, whose block goes, off its count. No record is read but those of tombstones: what
+    /// has neither a range tombstone nor one of its own, its key's live record counts, so it has one.
     pub(crate) fn take_off(&mut self, view: &mut View, record: &Record<'_>) -> Result<()> {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let View { spaces, blocks, .. } = view;
-        let killed = self.tombstones.killer(space, key, seq).is_some();
+        if self.forget(blocks, space, key, seq)? {
+            return Ok(());
+        }
         let less = |bits: &mut u64| *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
-        let is_counted = match spaces.get_mut(&space) {
-            Some(space) if !killed => space.index.modify(key, less, blocks)?,
-            _ => false,
-        };
-        if is_counted { Ok(()) } else { self.forget(blocks, space, key, seq) }
+        if let Some(space) = spaces.get_mut(&space) {
+            let is_counted = space.index.modify_present(key, less, blocks)?;
+            debug_assert!(is_counted, "every dead record is counted once");
+        }
+        Ok(())
     }
 
     /// The entry of a tombstone that still counts; else it goes with its block.
@@ -85,8 +88,8 @@ impl Writer {
         Ok(None)
     }
 
-    /// Takes a dead record, whose key has no live one that counts it, off a tombstone's count.
-    fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<()> {
+    /// Takes a dead record off a tombstone's count, if one counts it; whether one does.
+    fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<bool> {
         let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
             let counted = !killer.stale.is_zero();
             killer.stale.remove_one();
@@ -96,11 +99,11 @@ impl Writer {
             self.tombstones.insert(space, key, less, keys)?;
             (tombstone.stale() > 0 && less.stale() == 0).then_some(less)
         } else {
-            None
+            return Ok(false);
         };
         if let Some(dead) = dead {
             self.blocks.died(dead.block(), dead.footprint());
         }
-        Ok(())
+        Ok(true)
     }
 }

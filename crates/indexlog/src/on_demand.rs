@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use halite_engine::{Error, Recovery, Result};
 
 use crate::batch::{Batch, Numbers, check_whole};
 use crate::catalogue::Names;
 use crate::closing::Closing;
+use crate::index_snapshot::Snapshots;
 use crate::layout::Layout;
 use crate::partition::{Partition, in_partition};
 use crate::recovery::{Ended, Unbuilt};
@@ -28,11 +29,15 @@ pub(crate) struct Partitions {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// A partition, or what it could not be recovered for.
+type Built = std::result::Result<Arc<Partition>, Arc<Error>>;
+
 struct Shared {
     layout: Layout,
     closing: Arc<Closing>,
+    snapshots: Snapshots,
     started: Instant,
-    partitions: Vec<OnceLock<std::result::Result<Arc<Partition>, Arc<Error>>>>,
+    partitions: Vec<OnceLock<Built>>,
     names: OnceLock<std::result::Result<Names, Arc<Error>>>,
     numbers: Numbers,
     /// Whether nobody waits any more.
@@ -56,6 +61,7 @@ impl Partitions {
         ended: Ended,
         layout: Layout,
         closing: Arc<Closing>,
+        snapshots: Snapshots,
         started: Instant,
         on_threads: bool,
     ) -> Self {
@@ -64,6 +70,7 @@ impl Partitions {
         let shared = Arc::new(Shared {
             layout,
             closing,
+            snapshots,
             started,
             partitions: (0..count).map(|_| OnceLock::new()).collect(),
             names: OnceLock::new(),
@@ -101,10 +108,23 @@ impl Partitions {
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Result<&Arc<Partition>> {
         let found = match self.shared.partitions[number].get() {
-            Some(found) => found,
-            None => self.shared.wait(number),
+            Some(found) => Some(found),
+            None => self.shared.wait(number, None),
         };
+        let found = found.expect("who waits without an end gets it");
         found.as_ref().map_err(|error| again(number, error))
+    }
+
+    /// Waits up to `time` for a partition; whether it is there.
+    ///
+    /// # Errors
+    /// What it could not be recovered for.
+    pub(crate) fn wait(&self, number: usize, time: Duration) -> Result<bool> {
+        let until = Instant::now().checked_add(time);
+        match self.shared.wait(number, until) {
+            Some(found) => found.as_ref().map(|_| true).map_err(|error| again(number, error)),
+            None => Ok(false),
+        }
     }
 
     /// All partitions. Waits until they are there.
@@ -162,10 +182,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a partition; it is the next one to be begun, but for the first one, whose names the others
-    /// wait for.
+    /// Waits for a partition, until some time or as long as it takes; it is the next one to be begun, but for
+    /// the first one, whose names the others wait for. None: it is not there yet.
     #[cold]
-    fn wait(&self, number: usize) -> &std::result::Result<Arc<Partition>, Arc<Error>> {
+    fn wait(&self, number: usize, until: Option<Instant>) -> Option<&Built> {
         let mut state = self.lock();
         let place = state.unbuilt.iter().position(|unbuilt| unbuilt.number() == number);
         if let Some(wanted) = place.and_then(|place| state.unbuilt.remove(place)) {
@@ -174,9 +194,18 @@ impl Shared {
         }
         loop {
             if let Some(found) = self.partitions[number].get() {
-                return found;
+                return Some(found);
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(until) = until else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -209,7 +238,7 @@ impl Shared {
 
     fn build(&self, unbuilt: Unbuilt) -> Result<Arc<Partition>> {
         let number = unbuilt.number();
-        let mut built = unbuilt.build(self.layout.changes, &self.stop)?;
+        let mut built = unbuilt.build(self.layout.changes, &self.snapshots, &self.stop)?;
         if number == 0 {
             let names = Names::read(&built.writer, &mut built.view)?;
             let _ = self.names.set(Ok(names));
@@ -218,7 +247,7 @@ impl Shared {
             self.changed.notify_all();
         }
         self.names()?.give(&mut built.writer, &mut built.view)?;
-        if self.partitions.len() > 1 {
+        if self.partitions.len() > 1 || self.layout.changes.is_some() {
             built.writer.share_pool()?;
         }
         let reclaimed = built.writer.release_empty_segments()?;

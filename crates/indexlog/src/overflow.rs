@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use halite_alloc::Device;
-use halite_engine::{Op, Result};
+use halite_engine::{Error, Op, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Appender, Flushed, Fresh};
 
@@ -58,6 +58,7 @@ impl Writer {
         view: &RwLock<View>,
         ops: &[Op<'_>],
         waits: bool,
+        oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<Values> {
         let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
@@ -66,13 +67,13 @@ impl Writer {
                 && let Err(error) = self.write_value(view, &mut values, at, value, waits)
             {
                 self.discard(view, values);
-                return Err(error);
+                return Err(error.unwrap_or_else(|| self.full(oldest_scan())));
             }
         }
         Ok(values)
     }
 
-    /// Writes the value of operation `at`.
+    /// Writes the value of operation `at`. An error of `None` means that there is no room.
     pub(crate) fn write_value(
         &mut self,
         view: &RwLock<View>,
@@ -80,7 +81,7 @@ impl Writer {
         at: usize,
         value: &[u8],
         waits: bool,
-    ) -> Result<()> {
+    ) -> std::result::Result<(), Option<Error>> {
         let seq = self.next_seq + at as u64;
         let mut rest = value;
         while !rest.is_empty() {
@@ -88,12 +89,13 @@ impl Writer {
             let is_fine = pieces.len() < PIECES_MAX;
             // The free places may be too scattered.
             let found = if is_fine { self.blocks.take_piece(rest.len() as u64) } else { None };
-            let Some((place, len)) = found else { return Err(self.full(None)) };
+            let Some((place, len)) = found else { return Err(None) };
             let (bytes, behind) = rest.split_at(len as usize);
             let piece = Piece::new(place, bytes, self.salt, seq);
             pieces.push(piece);
             self.blocks.born(piece.block(), len);
-            let mut appender = claim_piece(&self.device, place, len)?.into_appender(0);
+            let mut appender =
+                claim_piece(&self.device, place, len).map_err(Some)?.into_appender(0);
             let published = appender.published().clone();
             view.write().pieces.insert(place, published.clone());
             if waits {

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use halite_engine::{
     Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
 };
+use halite_index::FullKeys;
 use halite_pmem::Pool;
 use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
 
@@ -13,12 +16,16 @@ use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
+use crate::index_snapshot;
 use crate::read::View;
 use crate::scan::Scans;
 use crate::write::Writer;
 
 /// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;
+
+/// Keys of a table that are visited under one lock.
+const VISITED_AT_ONCE: usize = 64;
 
 /// What the store and the scans of a partition share; it closes when the last of them is gone.
 pub(crate) struct Partition {
@@ -30,8 +37,12 @@ pub(crate) struct Partition {
     pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
+    /// Who takes a snapshot of the index. Locked before the writer.
+    snapshotting: Mutex<()>,
     /// Its number, if the store has several.
     number: Option<usize>,
+    /// Bytes of DRAM, as they were last counted, and until when that is good enough.
+    counted: Mutex<(u64, Option<Instant>)>,
     closing: Arc<Closing>,
 }
 
@@ -51,9 +62,26 @@ impl Partition {
             scans: Scans::default(),
             changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
+            snapshotting: Mutex::default(),
             number,
+            counted: Mutex::new((0, None)),
             closing,
         }
+    }
+
+    /// Bytes of DRAM that the indexes take. To count them is to visit every node, so that is done on a
+    /// snapshot, without the locks that readers and writers need, and takes a twentieth of the time at most.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let mut counted = self.counted.lock();
+        let began = Instant::now();
+        if counted.1.is_none_or(|until| until <= began) {
+            let mut bytes = self.writer.lock().tombstones.heap_len();
+            let indexes: Vec<_> =
+                self.view.read().spaces.values().map(|space| space.index.clone()).collect();
+            bytes += indexes.iter().map(Index::heap_len).sum::<usize>();
+            *counted = (bytes as u64, Instant::now().checked_add(20 * began.elapsed()));
+        }
+        counted.0
     }
 
     /// Writes operations on any key space, internal ones included.
@@ -67,6 +95,12 @@ impl Partition {
         self.named(self.expand(ops).and_then(|expanded| {
             writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
         }))
+    }
+
+    /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
+    pub(crate) fn collect_ahead(&self) -> Result<bool> {
+        let ahead = self.writer.lock().collect_ahead(&self.view, || self.scans.oldest());
+        self.named(ahead)
     }
 
     /// The same for damage in a report.
@@ -103,6 +137,14 @@ impl Partition {
             view.pin(Entry::from_bits(entry))?
         };
         pinned.value_of(key, self.salt)
+    }
+
+    /// Brings what operations on these keys will read into the cache.
+    pub(crate) fn prefetch(&self, space: KeySpaceId, keys: &[&[u8]]) {
+        let view = self.view.read();
+        if let Ok(space) = view.user_space(space) {
+            space.index.prefetch(keys, &view.blocks);
+        }
     }
 
     /// The value of a key in an index that a snapshot keeps.
@@ -159,6 +201,59 @@ impl Partition {
         Ok(Expanded(expanded))
     }
 
+    /// Visits at least `count` keys from a position of a table on, and returns the next position; `None`
+    /// where the index is none.
+    pub(crate) fn visit(
+        &self,
+        space: KeySpaceId,
+        mut position: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let mut visited = 0;
+        loop {
+            // Not for all of them at once: writers wait meanwhile.
+            let view = self.view.read();
+            let Index::Hash(table) = &view.user_space(space)?.index else { return Ok(None) };
+            let mut entries = Vec::new();
+            while entries.len() < VISITED_AT_ONCE.min(count - visited) {
+                position = table.scan(position, |entry| entries.push(entry));
+                if position == 0 {
+                    break;
+                }
+            }
+            entries.iter().for_each(|entry| view.blocks.prefetch(*entry));
+            for entry in &entries {
+                view.blocks.with_key(*entry, &mut *visit)?;
+            }
+            visited += entries.len();
+            if position == 0 || visited >= count {
+                return Ok(Some(position));
+            }
+        }
+    }
+
+    /// Takes a snapshot of the index now, until it is to `stop`. Returns whether there is one: not if the
+    /// index has none, the pool no room for it, or scans hold blocks that were collected.
+    pub(crate) fn snapshot_index(&self, stop: &AtomicBool) -> Result<bool> {
+        let _one_at_a_time = self.snapshotting.lock();
+        let captured = self.writer.lock().capture_index(&self.view, self.scans.oldest());
+        self.named(index_snapshot::take(captured?, stop, |written, len| {
+            self.writer.lock().end_snapshot(written, len);
+        }))
+    }
+
+    /// The same when nobody uses the partition any more, if it is worth it.
+    fn snapshot_at_close(&mut self) -> Result<bool> {
+        let writer = self.writer.get_mut();
+        let written = writer.written();
+        if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
+            return Ok(false);
+        }
+        let captured = writer.capture_index(&self.view, None)?;
+        index_snapshot::take(captured, &AtomicBool::new(false), |_, _| {})
+    }
+
     fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
@@ -178,6 +273,10 @@ pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
 
 impl Drop for Partition {
     fn drop(&mut self) {
+        if self.closing.is_wanted() {
+            // Without a snapshot, the next open reads the records.
+            let _ = self.snapshot_at_close();
+        }
         // If this fails, the next open finds the log's end by its records, as after a crash.
         if let Ok(digest) = self.writer.get_mut().close() {
             self.closing.add(digest);

@@ -5,8 +5,9 @@
 //! 2. Find the log's end (`log_end`), and decide which batches on several partitions are whole.
 //! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
 //!    so in all partitions, it is sealed. A crash here is met again by the same rules.
-//! 4. Check every record of every block; sort what was found by key (`found`), and build the index, the
-//!    tombstones and the accounts from it.
+//! 4. Read the index from a snapshot, and the records that were written after it (`index_snapshot`). If there is
+//!    none, check every record of every block; sort what was found by key (`found`), and build the index,
+//!    the tombstones and the accounts from it.
 //! 5. Take the blocks of large values, and replay what a change log has beyond the last record
 //!    (`change_replay`).
 //!
@@ -23,12 +24,13 @@ use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::Use;
+use crate::blocks::{Use, spent_of};
 use crate::change_replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
-use crate::found::{Found, FoundAll, Keys};
-use crate::index::Form;
+use crate::found::{Found, FoundAll, Keys, go_on};
+use crate::index::{Form, Index};
+use crate::index_snapshot::{self, Own, Snapshots};
 use crate::layout::Layout;
 use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
 use crate::overflow::claim_piece;
@@ -183,34 +185,62 @@ impl Unbuilt {
 
     /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
     /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
-    /// between two blocks if it is to `stop`.
-    pub(crate) fn build(self, retain: Option<u64>, stop: &AtomicBool) -> Result<Built> {
-        let Self { mut writer, mut view, log, .. } = self;
-        let mut found = FoundAll::default();
-        for block in 0..writer.blocks.len() {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() });
+    /// soon if it is to `stop`.
+    ///
+    /// If one of the `snapshots` of the index is there and fits, it is read, and of the records only what came
+    /// later.
+    pub(crate) fn build(
+        self,
+        retain: Option<u64>,
+        snapshots: &Snapshots,
+        stop: &AtomicBool,
+    ) -> Result<Built> {
+        let Self { number, mut writer, mut view, log } = self;
+        let mut own = Own::new(snapshots, number);
+        let recovered = index_snapshot::recover(&mut own, &mut writer, &mut view, stop)?;
+        let records_read = match recovered {
+            Some(records) => records,
+            None => {
+                let (records, bytes) = read_all(&mut writer, &mut view, stop)?;
+                own.begin(writer.written(), bytes, 0);
+                records
             }
-            found.read_block(&view, block)?;
-        }
-        let records_read = found.len();
-        // Collection may have dropped the newest record, and its number must not come back.
-        writer.durable_seq = found.seq_max.max(writer.map.durable()?);
-        writer.next_seq = writer.durable_seq + 1;
+        };
+        writer.index_snapshots = Some(own);
         // Recovery looks at values of open blocks, of which there are none, or of the change log.
         let durable = writer.map.durable()?;
         writer.said_seq = log.as_ref().map_or(writer.durable_seq, |log| log.proved().max(durable));
         writer.proved_seq = writer.said_seq;
-        build(found, &mut writer, &mut view)?;
-        take_values(&mut writer, &mut view)?;
         let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
-            records_replayed = log.replay(&mut writer, &mut view)?;
+            records_replayed = log.replay(&mut writer, &mut view, stop)?;
             let opening = writer.pool.random()? as u32;
             writer.changes = Some(log.into_writer(writer.next_seq, retain, opening)?);
         }
         Ok(Built { writer, view, records_read, records_replayed })
     }
+}
+
+/// Reads the records of all blocks, and builds everything from them. Returns how many there are, and their
+/// bytes.
+fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(u64, u64)> {
+    let (mut found, mut bytes) = (FoundAll::default(), 0);
+    for block in 0..writer.blocks.len() {
+        go_on(stop)?;
+        bytes += found.read_block(view, block, 0)?;
+    }
+    let records = found.len();
+    go_on_behind(writer, found.seq_max)?;
+    build(found, writer, view, stop)?;
+    Ok((records, bytes))
+}
+
+/// The last record that was found has this number. Collection may have dropped the newest one, and its number
+/// must not come back.
+pub(crate) fn go_on_behind(writer: &mut Writer, seq: u64) -> Result<()> {
+    writer.durable_seq = seq.max(writer.map.durable()?);
+    writer.next_seq = writer.durable_seq + 1;
+    Ok(())
 }
 
 /// Reads the lives of all blocks and adds the segments that exist.
@@ -262,7 +292,7 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
 }
 
 /// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
+fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
     // Of one and its copy the copy, as for other records.
@@ -273,11 +303,13 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
     let keys = Keys::new(view, writer.blocks.len());
     let mut indexes = Vec::new();
     for (number, mut space) in found.spaces {
-        space.sort(&keys);
+        space.sort(&keys, stop)?;
         let mut dead = Vec::new();
         let has_ranges = tombstones.has_ranges(number);
         let are_read = has_ranges || view.form.reads_keys();
-        let live = space.versions(&keys, are_read).filter_map(|versions| {
+        let versions = space.versions(&keys, are_read);
+        let versions = versions.take_while(|_| !stop.load(Ordering::Relaxed));
+        let live = versions.filter_map(|versions| {
             let key = if has_ranges { keys.of(&versions[0]) } else { &[] };
             let (newest, stale) = newest(versions, number, key, &mut tombstones)?;
             let entry = newest.entry().with_stale(stale);
@@ -291,29 +323,43 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View) -> Result<()> {
             None
         });
         indexes.push((number, view.form.build(live, &view.blocks)?));
+        go_on(stop)?;
         tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
     }
     drop(keys);
-    for (number, index) in indexes {
-        view.spaces.insert(number, Space { name: "".into(), index });
-    }
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
+    }
+    finish(indexes, tombstones, true, writer, view, stop)
+}
+
+/// Takes the indexes and tombstones of all records, whose live bytes are counted, and the values of records
+/// that may have blocks of their own.
+pub(crate) fn finish(
+    indexes: Vec<(u32, Index)>,
+    tombstones: Tombstones,
+    has_overflow: bool,
+    writer: &mut Writer,
+    view: &mut View,
+    stop: &AtomicBool,
+) -> Result<()> {
+    for (number, index) in indexes {
+        view.spaces.insert(number, Space { name: "".into(), index });
     }
     writer.tombstones = tombstones;
     view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
         if writer.blocks.used_as(block) == Use::Appending {
-            // What the block has behind its records can only be had by collecting it.
-            writer.blocks.seal(block, BLOCK, writer.next_seq);
+            let used = view.block(block).map_or(0, |readable| readable.published.len());
+            writer.blocks.seal(block, spent_of(used), writer.next_seq);
         }
     }
-    Ok(())
+    if has_overflow { take_values(writer, view, stop) } else { Ok(()) }
 }
 
 /// The newest of a key's records that no range tombstone has deleted, and how many it counts as stale. Those
 /// that one has deleted, it counts. The key is of no interest where there are no ranges.
-fn newest(
+pub(crate) fn newest(
     versions: &[Found],
     space: u32,
     key: &[u8],
@@ -333,11 +379,12 @@ fn newest(
 }
 
 /// Takes the blocks of large values that live records refer to.
-fn take_values(writer: &mut Writer, view: &mut View) -> Result<()> {
+fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let with_values = view.spaces.values().flat_map(|space| space.index.iter());
     let entries: Vec<_> =
         with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
     for entry in entries {
+        go_on(stop)?;
         let pinned = view.pin_record(entry)?;
         take_pieces(writer, view, &pinned.read()?, Some(entry))?;
     }

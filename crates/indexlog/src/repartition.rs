@@ -36,11 +36,14 @@ pub(crate) fn repartition(
     layout: Layout,
     wanted: &Partitioning,
     form: Form,
+    snapshots: Option<u64>,
     on_threads: bool,
 ) -> Result<IndexLog> {
+    // The pool needs room for what is alive twice, and this store will not open again.
+    store.release_index_snapshots()?;
     let new_layout = Layout::new(layout.generation.wrapping_add(1), wanted, layout.changes);
     let made = IndexLog::make(segments, new_layout, wanted, on_threads)
-        .and_then(|()| IndexLog::open_partitions(segments, new_layout, form, on_threads))
+        .and_then(|()| IndexLog::open_partitions(segments, new_layout, form, snapshots, on_threads))
         .and_then(|made| match copy(&store, &made) {
             Ok(()) => Ok(made),
             Err(error) => {
@@ -73,7 +76,7 @@ pub(crate) fn repartition(
 
 /// Copies all pairs, durably.
 fn copy(from: &IndexLog, to: &IndexLog) -> Result<()> {
-    let mut spaces = from.key_spaces();
+    let mut spaces = from.key_spaces()?;
     spaces.sort_by_key(|(_, id)| *id);
     for (name, old) in spaces {
         let space = to.key_space(&name)?;

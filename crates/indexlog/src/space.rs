@@ -12,6 +12,7 @@ use crate::append::draft;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::{COLLECT_BEFORE_GROWING, WORTHWHILE};
 use crate::entry::Entry;
+use crate::index_snapshot;
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, PIECES_MAX, Piece};
 use crate::split::{CLASSES, class_of, piece_space, pieces};
@@ -41,46 +42,51 @@ const ANY: u32 = 8;
 
 /// What a write needs to find free.
 #[derive(Default)]
-pub(crate) struct Demand {
+struct Demand {
     blocks: u64,
     /// Slots of each class.
     slots: [u64; CLASSES],
 }
 
 impl Demand {
-    pub(crate) fn of_blocks(blocks: u64) -> Self {
-        Self { blocks, ..Self::default() }
-    }
-
-    /// Adds a large value. Returns the blocks and the slots that it takes.
-    fn add(&mut self, value_len: usize) -> (u64, u64) {
-        let (mut blocks, mut slots) = (0, 0);
+    /// Adds a large value. Returns the most pieces that it is cut into.
+    fn add(&mut self, value_len: usize) -> u64 {
+        let mut most = 0;
         for len in pieces(value_len) {
             match class_of(len) {
                 Some(class) => {
                     self.slots[class] += 1;
-                    slots += 1;
+                    most += 1;
                 }
-                None => blocks += len.div_ceil(BLOCK),
+                None => {
+                    self.blocks += len.div_ceil(BLOCK);
+                    most += len.div_ceil(BLOCK);
+                }
             }
         }
-        self.blocks += blocks;
-        (blocks, slots)
+        most
     }
 }
 
 /// What room is found for, and so what is done for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effort {
+enum Effort {
     Put,
     Delete,
     /// The replay of a change log.
     Replay,
 }
 
+/// What records take in the log.
+struct Packed {
+    /// Besides the block that the log is in.
+    blocks: u64,
+    bytes: u64,
+}
+
 impl Writer {
-    /// From now on other partitions take segments from the same pool: what this one needs to delete and
-    /// to collect has to be its own.
+    /// From now on other partitions, or a change log, take segments from the same pool: what this one needs
+    /// to delete and to collect has to be its own.
     pub(crate) fn share_pool(&mut self) -> Result<()> {
         self.shares_pool = true;
         while self.blocks.free_count() < RESERVE_DELETE && self.add_segment()? {}
@@ -129,44 +135,89 @@ impl Writer {
         if self.unsealed.len() > UNSEALED_MAX {
             self.sync_records()?;
         }
-        let (mut demand, mut total, mut remaining) = (Demand::default(), 0, self.log.remaining());
-        let mut of_values = 0;
-        let mut logged = 0;
-        let mut only_deletes = true;
-        for op in ops {
-            let draft = draft(op, 0, 0, 0);
-            let mut len = draft.len();
-            if let Op::Put { space, value, .. } = *op {
-                // What a partition notes of a batch takes the place of an older note.
-                only_deletes &= space.0 == INTERNAL;
-                if Draft::needs_overflow(value) {
-                    let (blocks, slots) = demand.add(value.len());
-                    of_values += pieces(value.len()).map(piece_space).sum::<u64>();
-                    // As if every block were a piece of its own: never too little.
-                    let pieces = (blocks + slots).min(PIECES_MAX as u64) + 1;
-                    len = len - value.len() as u64 + size_of::<Piece>() as u64 * pieces;
-                }
+        let (mut demand, mut of_values, mut only_deletes) = (Demand::default(), 0, true);
+        let packed = self.packed(ops.iter().map(|op| {
+            let len = draft(op, 0, 0, 0).len();
+            let Op::Put { space, value, .. } = *op else { return len };
+            // What a partition notes of a batch takes the place of an older note.
+            only_deletes &= space.0 == INTERNAL;
+            if !Draft::needs_overflow(value) {
+                return len;
             }
-            logged += len;
-            let len = len.next_multiple_of(ALIGN);
-            total += len;
+            of_values += pieces(value.len()).map(piece_space).sum::<u64>();
+            // As if every block were a piece of its own: never too little.
+            let pieces = demand.add(value.len()).min(PIECES_MAX as u64) + 1;
+            len - value.len() as u64 + size_of::<Piece>() as u64 * pieces
+        }));
+        if packed.bytes > BATCH_LEN_MAX {
+            return Err(Error::BatchTooLarge { len: packed.bytes, limit: BATCH_LEN_MAX });
+        }
+        self.make_room_in_changes(packed.bytes, oldest_scan)?;
+        demand.blocks += packed.blocks;
+        let effort = if only_deletes { Effort::Delete } else { Effort::Put };
+        let next_seq = self.next_seq;
+        self.find_room(view, &demand, packed.bytes + of_values, effort, oldest_scan)?;
+        if self.next_seq > next_seq {
+            // Emptying blocks of slots has written to the change log.
+            self.make_room_in_changes(packed.bytes, oldest_scan)?;
+        }
+        Ok(())
+    }
+
+    /// What records of these lengths take behind the log's tail.
+    fn packed(&self, lens: impl Iterator<Item = u64>) -> Packed {
+        let mut packed = Packed { blocks: 0, bytes: 0 };
+        let mut remaining = self.log.remaining();
+        for len in lens.map(|len| len.next_multiple_of(ALIGN)) {
+            packed.bytes += len;
             if len > remaining {
-                demand.blocks += 1;
+                packed.blocks += 1;
                 remaining = BLOCK;
             }
             remaining = remaining.saturating_sub(len);
         }
-        if total > BATCH_LEN_MAX {
-            return Err(Error::BatchTooLarge { len: total, limit: BATCH_LEN_MAX });
+        packed
+    }
+
+    /// Makes sure that records which the change log has find room again. They had it before, so where
+    /// nothing else is left, they get what is reserved.
+    pub(crate) fn make_room_again(
+        &mut self,
+        view: &RwLock<View>,
+        lens: impl Iterator<Item = u64>,
+    ) -> Result<()> {
+        if self.unsealed.len() > UNSEALED_MAX {
+            self.sync_records()?;
         }
-        let effort = if only_deletes { Effort::Delete } else { Effort::Put };
-        self.find_room(view, &demand, total + of_values, effort, oldest_scan)?;
-        // Behind what finding room may have written.
-        self.make_room_in_changes(logged)
+        let Packed { blocks, bytes } = self.packed(lens);
+        let demand = Demand { blocks, ..Demand::default() };
+        match self.find_room(view, &demand, bytes, Effort::Replay, &|| None) {
+            Err(Error::Full { .. }) if u64::from(self.blocks.free_count()) >= blocks => Ok(()),
+            found => found,
+        }
+    }
+
+    /// Gives back what was allocated for a write that is refused because there is not enough. One fence for
+    /// each segment.
+    pub(crate) fn give_back_room(&mut self) -> Result<()> {
+        let released = match &mut self.changes {
+            Some(changes) => changes.release_spare(),
+            None => Ok(()),
+        };
+        self.poison_by(released)?;
+        if self.shares_pool {
+            let released = self.release_empty_segments();
+            self.poison_by(released)?;
+        }
+        Ok(())
     }
 
     /// Makes sure that the change log has room for operations of so many bytes.
-    pub(crate) fn make_room_in_changes(&mut self, len: u64) -> Result<()> {
+    pub(crate) fn make_room_in_changes(
+        &mut self,
+        len: u64,
+        oldest_scan: &impl Fn() -> Option<u64>,
+    ) -> Result<()> {
         let Some(changes) = &mut self.changes else { return Ok(()) };
         let made = changes.make_room(len, self.durable_seq);
         let mut has_room = self.poison_by(made)?;
@@ -178,11 +229,11 @@ impl Writer {
                 has_room = self.poison_by(made)?;
             }
         }
-        if has_room { Ok(()) } else { Err(self.full(None)) }
+        if has_room { Ok(()) } else { Err(self.full(oldest_scan())) }
     }
 
     /// Makes sure that what is demanded is free, besides the reserves, and pays for what is appended.
-    pub(crate) fn find_room(
+    fn find_room(
         &mut self,
         view: &RwLock<View>,
         demand: &Demand,
@@ -193,12 +244,15 @@ impl Writer {
         let reserve = if effort == Effort::Put { RESERVE_DELETE } else { RESERVE_COLLECT };
         // A delete is worth more effort: it is what makes room.
         let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
-        let lacks = |writer: &Self| {
+        let missing = |writer: &Self| {
             let needed = demand.blocks + writer.blocks.blocks_for(&demand.slots);
-            u64::from(writer.blocks.free_count()) < needed + u64::from(reserve)
+            (needed + u64::from(reserve)).saturating_sub(writer.blocks.free_count().into())
         };
-        while lacks(self) {
-            if self.release_limbo(view, oldest_scan())? {
+        // As many as make the room if each gives what is worthwhile. Packed again, large records may leave as
+        // much unused as was dead: a put does not go through the whole store for that.
+        let mut victims = (missing(self) + 1) * (BLOCK / WORTHWHILE);
+        while missing(self) > 0 {
+            if self.release_limbo(view, oldest_scan(), usize::MAX)? {
                 continue;
             }
             // While readers hold what was collected, collecting more only takes blocks.
@@ -234,11 +288,13 @@ impl Writer {
                 continue;
             }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
+            let worth = worth && (effort != Effort::Put || victims > 0);
             match self.blocks.victim(self.next_seq).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
                 None if compacts && self.compact(view, ANY)? => {}
                 None => return Err(self.full(oldest_scan())),
             }
+            victims = victims.saturating_sub(1);
         }
         self.pace(view, appended, oldest_scan)
     }
@@ -253,7 +309,13 @@ impl Writer {
         let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device.get(segment)?));
         let grant = match grown {
             Ok(grant) => grant,
-            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => return Ok(false),
+            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {
+                // Snapshots of the index are the first thing to go.
+                let own = self.index_snapshots.as_ref();
+                let released = own.map_or(Ok(false), index_snapshot::Own::release_all);
+                self.is_full = !self.poison_by(released)?;
+                return if self.is_full { Ok(false) } else { self.add_segment() };
+            }
             // What is durable of it is not known.
             Err(error) => return self.poison_by(Err(error)),
         };
@@ -270,6 +332,7 @@ impl Writer {
         let committed = committed.and_then(|_| Ok(grant.commit()?));
         self.poison_by(committed)?;
         self.blocks.add_segment(segment, incarnations());
+        self.is_full = false;
         Ok(true)
     }
 

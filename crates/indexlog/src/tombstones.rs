@@ -43,6 +43,16 @@ pub(crate) struct Stale(u64);
 impl Stale {
     const INEXACT: Self = Self(u64::MAX);
 
+    /// The count that was stored as `bits`.
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The stored form.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -140,6 +150,20 @@ impl Tombstones {
         let ranges = self.ranges.entry(space).or_default();
         debug_assert!(ranges.last().is_none_or(|last| last.seq < tombstone.seq));
         ranges.push(tombstone);
+    }
+
+    /// The tombstones of keys, by key space.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (u32, &PartialKeyTree)> {
+        self.points.iter().map(|(space, points)| (*space, points))
+    }
+
+    /// The range tombstones, by key space and in their order.
+    pub(crate) fn ranges_by_space(&self) -> impl Iterator<Item = (u32, &RangeTombstone)> {
+        let of_space = |(space, ranges): (&u32, _)| (*space, ranges);
+        let spaces = self.ranges.iter().map(of_space);
+        spaces.flat_map(|(space, ranges): (u32, &Vec<_>)| {
+            ranges.iter().map(move |range| (space, range))
+        })
     }
 
     /// Whether ranges of a key space were deleted.

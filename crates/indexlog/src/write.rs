@@ -15,7 +15,8 @@ use crate::blocks::Blocks;
 use crate::change_log::ChangeLog;
 use crate::collect::Collection;
 use crate::entry::Entry;
-use crate::limbo::Limbo;
+use crate::index_snapshot;
+use crate::limbo::Waiting;
 use crate::log::{Pending, Tail};
 use crate::read::View;
 use crate::tombstones::Tombstones;
@@ -53,9 +54,13 @@ pub(crate) struct Writer {
     pub(crate) pending_values: Vec<Pending>,
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
-    pub(crate) limbo: Vec<Limbo>,
-    /// Whether other partitions take segments from the same pool.
+    pub(crate) limbo: Waiting,
+    /// The snapshots of the index, if any are taken.
+    pub(crate) index_snapshots: Option<index_snapshot::Own>,
+    /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
+    /// Whether the pool had no segment when one was wanted last.
+    pub(crate) is_full: bool,
     /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
@@ -88,8 +93,10 @@ impl Writer {
             pending: Vec::new(),
             pending_values: Vec::new(),
             unsealed: Vec::new(),
-            limbo: Vec::new(),
+            limbo: Waiting::default(),
+            index_snapshots: None,
             shares_pool: false,
+            is_full: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),
@@ -112,9 +119,16 @@ impl Writer {
             // What makes it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
-        self.make_room_for(view, ops, &oldest_scan)?;
         let waits = waits(durability);
-        let values = self.write_values(view, ops, waits)?;
+        let made = self.make_room_for(view, ops, &oldest_scan);
+        let values = made.and_then(|()| self.write_values(view, ops, waits, &oldest_scan));
+        let values = match values {
+            Err(full @ Error::Full { .. }) => {
+                self.give_back_room()?;
+                return Err(full);
+            }
+            values => values?,
+        };
         let written = self.append(view, ops, values, waits);
         self.poison_by(written)?;
         let applied = self.apply(&mut view.write(), ops);

@@ -1,5 +1,7 @@
 //! The change log, read as a stream.
 
+mod power;
+
 use std::path::Path;
 
 use halite_engine::{
@@ -7,7 +9,8 @@ use halite_engine::{
     WriteBatch,
 };
 use halite_indexlog::IndexLog;
-use halite_pmem::PoolOptions;
+use halite_pmem::{Medium, PoolOptions};
+use power::Power;
 
 const RETAIN: u64 = 64 << 20;
 
@@ -256,23 +259,206 @@ fn a_full_store_deletes_while_other_partitions_take_what_is_freed() {
     assert!(keys.iter().all(|key| engine.get(space, &key.to_be_bytes()).unwrap().is_none()));
 }
 
+/// Options for a store on a medium whose power may be cut.
+fn options_on(medium: &Medium, change_log: u64) -> EngineOptions {
+    let mut pool_options = PoolOptions::default();
+    pool_options.size_max = medium.capacity();
+    pool_options.medium = Some(medium.clone());
+    EngineOptions { pool_options, change_log: Some(change_log), ..EngineOptions::new("pool") }
+}
+
+/// Segments of 2 MiB fill up with what no sync has come to, behind one that ends where a sync was.
 #[test]
 fn the_log_never_gives_up_its_last_durable_entry() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = IndexLog::open(&options(folder.path(), Some(1))).unwrap();
+    let mut power = Power::new(32 << 20, |_| false);
+    let engine = IndexLog::open(&options_on(&power.medium, 1)).unwrap();
     let space = engine.key_space("one").unwrap();
-    let value = vec![7; 30 << 10];
-    // A sync at each place of a segment of 2 MiB, and then more than a segment without one.
-    for behind in 0..70_u32 {
+    let mut value = vec![0; 30 << 10];
+    let mut durable = 0_u32;
+    let mut version = 0_u32;
+    // A sync at each place of a segment, and then more than a segment without one.
+    for behind in 0..70 {
         for number in 0..150 {
-            let op = Op::Put { space, key: &[number as u8 % 16], value: &value };
+            version += 1;
+            value[..4].copy_from_slice(&version.to_be_bytes());
+            let op = Op::Put { space, key: &[version as u8 % 16], value: &value };
             engine.write(&[op], Durability::Deferred).unwrap();
             if number == behind {
                 engine.sync().unwrap();
+                durable = version;
             }
             let positions = engine.change_positions(0).unwrap();
             assert!(positions.start <= positions.end, "{positions:?} behind {behind}");
+            power.follow();
         }
+        let left = power.cut();
+        let left = IndexLog::open(&options_on(&left, 1));
+        let left = left.unwrap_or_else(|error| panic!("{error}, synced at {behind}"));
+        let found = left.get(space, &[durable as u8 % 16]).unwrap().unwrap();
+        assert!(found[..4] >= durable.to_be_bytes()[..], "what was synced at {behind} is lost");
         engine.sync().unwrap();
+        durable = version;
+    }
+}
+
+/// A power cut takes the records that were not fenced; all of their entries happen to be durable.
+#[test]
+fn a_full_store_replays_its_records_wherever_the_power_is_cut() {
+    for (len_max, batch_max, partitions) in
+        [(900, 2_000, 1), (9_000, 60, 1), (30_000, 140, 1), (20_000, 200, 2)]
+    {
+        let mut power = Power::new(30 << 20, |site| site.file().ends_with("change_log.rs"));
+        let options = |medium: &Medium| {
+            let partitioning = Some(Partitioning::Hash(partitions));
+            EngineOptions { partitioning, ..options_on(medium, 0) }
+        };
+        let engine = IndexLog::open(&options(&power.medium)).unwrap();
+        let space = engine.key_space("one").unwrap();
+        let value = |number: u32| vec![number as u8; (number as usize * 7919) % len_max];
+        let check = |power: &mut Power, keys: std::ops::Range<u32>| {
+            let left = power.cut();
+            let left = IndexLog::open(&options(&left));
+            let left = left.unwrap_or_else(|error| panic!("{error}, values up to {len_max}"));
+            for number in keys.clone() {
+                let found = left.get(space, &number.to_be_bytes()).unwrap();
+                assert!(found.is_some_and(|found| *found == value(number)), "key {number}");
+            }
+            // It can be emptied.
+            for number in keys {
+                let op = Op::Delete { space, key: &number.to_be_bytes() };
+                left.write(&[op], Durability::Deferred).unwrap();
+            }
+        };
+        let (mut number, mut refused) = (0_u32, 0);
+        while refused < 3 {
+            // Batches make the records of a block or more wait together.
+            let count = if number % 5 == 0 { batch_max } else { 1 };
+            let pairs: Vec<_> =
+                (number..number + count).map(|at| (at.to_be_bytes(), value(at))).collect();
+            let mut batch = WriteBatch::new();
+            pairs.iter().for_each(|(key, value)| batch.put(space, key, value));
+            match engine.write(&batch.ops(), Durability::Deferred) {
+                Ok(()) => number += count,
+                Err(Error::Full { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+            power.follow();
+            if count > 1 || refused > 0 {
+                check(&mut power, 0..number);
+            }
+        }
+        // What deletes need is there, too, when they are replayed.
+        for deleted in 0..number {
+            let op = Op::Delete { space, key: &deleted.to_be_bytes() };
+            engine.write(&[op], Durability::Deferred).unwrap();
+            power.follow();
+            if deleted % (number / 4) == number / 5 {
+                check(&mut power, deleted + 1..number);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_is_refused_leaves_the_log_as_it_was() {
+    for partitions in [1, 3] {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut options = options(folder.path(), Some(0));
+        options.pool_options.size_max = 64 << 20;
+        options.partitioning = Some(Partitioning::Hash(partitions));
+        let engine = IndexLog::open(&options).unwrap();
+        let space = engine.key_space("one").unwrap();
+        for number in 0..600_u32 {
+            put(&engine, space, &number.to_be_bytes(), &[1; 30_000]);
+        }
+        let before = engine.stats().change_log_bytes;
+        let mut batch = WriteBatch::new();
+        (0..1_500_u32).for_each(|nth| batch.put(space, &nth.to_be_bytes(), &[2; 30_000]));
+        let refused = engine.write(&batch.ops(), Durability::Immediate);
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+        let after = engine.stats().change_log_bytes;
+        assert!(
+            after <= before.max(partitions as u64 * (4 << 20)),
+            "{after} bytes, {before} before"
+        );
+        // What was given back serves others.
+        for number in 600..900_u32 {
+            put(&engine, space, &number.to_be_bytes(), &[1; 30_000]);
+        }
+    }
+}
+
+#[test]
+fn readers_of_changes_do_not_keep_a_full_store_from_deleting() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut options = options(folder.path(), Some(0));
+    options.pool_options.size_max = 16 << 20;
+    let engine = IndexLog::open(&options).unwrap();
+    let space = engine.key_space("one").unwrap();
+    let mut keys = 0_u32;
+    let full = loop {
+        let op = Op::Put { space, key: &keys.to_be_bytes(), value: &[1; 100] };
+        match engine.write(&[op], Durability::Deferred) {
+            Ok(()) => keys += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, Error::Full { .. }), "{full}");
+    engine.sync().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let oldest = engine.change_positions(0).unwrap().start;
+                    let Ok(changes) = engine.changes(0, oldest) else { continue };
+                    for change in changes.take(1000) {
+                        match change {
+                            Ok(_) | Err(Error::ChangesReleased { .. }) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+            });
+        }
+        let mut delete = |number: u32| {
+            let op = Op::Delete { space, key: &number.to_be_bytes() };
+            let again = Op::Put { space, key: &number.to_be_bytes(), value: &[2; 60] };
+            engine.write(&[op], Durability::Deferred)?;
+            match engine.write(&[again], Durability::Deferred) {
+                Err(Error::Full { .. }) => Ok(()),
+                written => written,
+            }
+        };
+        let deleted = (0..keys).try_for_each(&mut delete);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        deleted.unwrap();
+    });
+}
+
+/// A log that retains more than there is takes what the pool has, but for what deletes need.
+#[test]
+fn a_full_store_whose_log_takes_all_that_is_free_deletes() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut options = options(folder.path(), Some(1 << 30));
+    options.pool_options.size_max = 32 << 20;
+    let mut engine = IndexLog::open(&options).unwrap();
+    let space = engine.key_space("one").unwrap();
+    let mut keys: Vec<u32> = Vec::new();
+    for round in 0..4_u32 {
+        for number in round * 100_000.. {
+            let op = Op::Put { space, key: &number.to_be_bytes(), value: &[round as u8; 1000] };
+            match engine.write(&[op], Durability::Deferred) {
+                Ok(()) => keys.push(number),
+                Err(Error::Full { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for number in keys.drain(..keys.len() / 2) {
+            let op = Op::Delete { space, key: &number.to_be_bytes() };
+            engine.write(&[op], Durability::Deferred).unwrap();
+        }
+        drop(engine);
+        engine = IndexLog::open(&options).unwrap();
     }
 }

@@ -66,7 +66,7 @@ fn check_answers(engine: &IndexLog, space: KeySpaceId, missing_at_most: u32) -> 
 
 fn check(folder: &Path, missing_at_most: u32) -> std::result::Result<(), Error> {
     let engine = IndexLog::open(&options(folder))?;
-    let space = engine.key_spaces();
+    let space = engine.key_spaces()?;
     let [(name, space)] = &space[..] else { panic!("the key space is gone: {space:?}") };
     assert_eq!(name, "space");
     check_answers(&engine, *space, missing_at_most)
@@ -263,4 +263,33 @@ fn a_store_of_another_engine_is_named() {
     drop(segments);
     let error = IndexLog::open(&options).err().unwrap();
     assert!(matches!(error, Error::OtherEngine { .. }), "{error}");
+}
+
+/// Whose recovery fails has not no key spaces.
+#[test]
+fn names_that_cannot_be_recovered_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions { on_demand: true, ..options(folder.path()) };
+    // Of the block that was sealed first, only the first record is read before the store is open.
+    let space = fill(&IndexLog::open(&options).unwrap());
+    let put = Op::Put { space, key: &key(0), value: &value(0) };
+    IndexLog::open(&options).unwrap().write(&[put], Durability::Immediate).unwrap();
+    let file = File::options().read(true).write(true).open(&options.pool).unwrap();
+    let mut refused = 0;
+    for at in (2 * SEGMENT + 4096..2 * SEGMENT + (256 << 10)).step_by(4096) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[!byte[0]], at).unwrap();
+        if let Ok(engine) = IndexLog::open(&options) {
+            match engine.key_spaces() {
+                Ok(spaces) => assert_eq!(spaces.len(), 1),
+                Err(error) => {
+                    assert!(is_named(&error), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        file.write_all_at(&byte, at).unwrap();
+    }
+    assert!(refused > 0, "every damage was found before the store was open");
 }

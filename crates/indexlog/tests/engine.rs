@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, IndexKind, KeyRange, KeySpaceId, Op,
@@ -44,6 +45,35 @@ fn partitions_by_range_follow_each_other_in_the_order_of_keys() {
         assert_eq!(parts.concat(), whole);
         assert_eq!(whole.len(), 7);
     }
+}
+
+/// What collection has moved is in no block of the log; there may only be the record of an older batch.
+#[test]
+fn a_batch_on_several_partitions_is_whole_though_its_record_was_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions { partitioning: ranges(&["m"]), ..options(folder.path()) };
+    let long = vec![b'p'; 60_000];
+    let pairs: [(&[u8], &[u8]); 2] = [(b"a", b""), (&long, b"")];
+    // Each is in a block of its own, which has little in it the second time.
+    for pairs in [pairs, [(b"a", b"1"), (b"p", b"1")]] {
+        let store = IndexLog::open(&options).unwrap();
+        let space = store.key_space("space").unwrap();
+        let ops = pairs.map(|(key, value)| Op::Put { space, key, value });
+        store.write(&ops, Durability::Immediate).unwrap();
+    }
+    let store = IndexLog::open(&options).unwrap();
+    let space = store.key_space("space").unwrap();
+    let large = vec![1; 2 << 20];
+    let op = Op::Put { space, key: b"q", value: &large };
+    store.write(&[op], Durability::Immediate).unwrap();
+    assert_eq!(store.stats().collected_blocks, 1, "it makes room for the value");
+    // The process is killed.
+    let image = folder.path().join("image");
+    std::fs::copy(&options.pool, &image).unwrap();
+    drop(store);
+    std::fs::rename(&image, &options.pool).unwrap();
+    let store = IndexLog::open(&options).unwrap();
+    assert_eq!(*store.get(space, b"p").unwrap().unwrap(), *b"1");
 }
 
 #[test]
@@ -173,7 +203,12 @@ fn a_partition_is_there_when_it_is_accessed() {
         assert!(store.get(space, name(number + 10_000).as_bytes()).unwrap().is_some());
     }
     let store = IndexLog::open(&options).unwrap();
+    for number in [3, 1, 0, 2] {
+        assert!(store.wait_partition(number, Duration::from_secs(60)).unwrap());
+    }
     store.wait_ready().unwrap();
+    let lens = (0..4).map(|number| store.len_of_partition(number, space).unwrap());
+    assert_eq!(lens.sum::<u64>(), store.len(space).unwrap());
     let stats = store.stats();
     assert_eq!(stats.recovery.partitions_ready, 4);
     assert_eq!(
@@ -206,10 +241,57 @@ fn a_damaged_partition_leaves_the_others_alone() {
             }
         }
     }
+    for number in 0..4 {
+        let waited = store.wait_partition(number, Duration::from_secs(60));
+        assert_eq!(waited.is_err(), number == damaged);
+    }
     assert!(store.wait_ready().unwrap_err().damage().is_some());
     assert!(store.len(space).unwrap_err().damage().is_some());
     assert_eq!(store.stats().recovery.partitions_ready, 3);
     drop(store);
     let refused = IndexLog::open(&EngineOptions { on_demand: false, ..options });
     assert!(refused.is_err_and(|error| error.damage().is_some()));
+}
+
+#[test]
+fn a_walk_in_no_order_visits_what_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let partitioning = Some(Partitioning::Hash(3));
+    let hash = EngineOptions { partitioning, index: IndexKind::Hash, ..options(folder.path()) };
+    let store = IndexLog::open(&hash).unwrap();
+    let space = store.key_space("space").unwrap();
+    (0..3_000).for_each(|number| put(&store, space, &name(number)));
+    let (mut visited, mut steps, mut changed) = (BTreeMap::new(), 0, 3_000);
+    for partition in 0..3 {
+        let mut position = 0;
+        loop {
+            let before = visited.len();
+            let mut visit = |key: &[u8]| {
+                assert_eq!(store.partition_of(key), partition);
+                *visited.entry(String::from_utf8(key.to_vec()).unwrap()).or_insert(0) += 1;
+            };
+            position =
+                store.visit_partition(partition, space, position, 10, &mut visit).unwrap().unwrap();
+            steps += 1;
+            assert!(position == 0 || visited.len() >= before);
+            if position == 0 {
+                break;
+            }
+            // The table grows and shrinks meanwhile.
+            for number in changed..changed + 50 {
+                put(&store, space, &name(number));
+                let key = name(number - 50);
+                if number - 50 >= 3_000 && steps % 3 > 0 {
+                    let op = Op::Delete { space, key: key.as_bytes() };
+                    store.write(&[op], Durability::Deferred).unwrap();
+                }
+            }
+            changed += 50;
+        }
+    }
+    assert!((0..3_000).all(|number| visited.contains_key(&name(number))));
+    assert!(steps > 200, "{steps}");
+    drop(store);
+    let ordered = IndexLog::open(&options(folder.path())).unwrap();
+    assert_eq!(ordered.visit_partition(0, space, 0, 10, &mut |_| {}).unwrap(), None);
 }

@@ -207,6 +207,92 @@ fn no_update_of_a_filled_store_moves_much() {
     test.check();
 }
 
+/// What blocks have behind their records because the next one did not fit is not had by collecting them.
+#[test]
+fn a_put_that_a_full_store_refuses_moves_little_even_when_it_was_reopened() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut test = Test::new(folder.path(), 1, 7);
+    let mut keys = 0;
+    while test.put(keys, 20_000).is_ok() {
+        keys += 1;
+    }
+    for _ in 0..3 {
+        test = test.reopen(folder.path(), 1);
+        let full = test.put(keys, 20_000);
+        assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+        let moved = test.engine.stats().collected_bytes_moved;
+        assert!(moved < 1 << 20, "{moved} bytes were moved for a put that was refused");
+    }
+    test.check();
+}
+
+/// A block that a closing ended early is collected.
+#[test]
+fn closing_often_takes_no_space() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut test = Test::new(folder.path(), 1, 7);
+    for round in 0..600 {
+        test.put(round, 100).unwrap();
+        test = test.reopen(folder.path(), 1);
+    }
+    test.check();
+}
+
+/// What is collected while nobody writes, a burst of writes need not collect.
+#[test]
+fn who_is_idle_collects_ahead_in_small_steps() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut test = Test::new(folder.path(), 1, 7);
+    assert!(!test.engine.collect_ahead(0).unwrap(), "an empty store has nothing to collect");
+    let mut keys = 0;
+    while test.live() < 0.8 {
+        for _ in 0..100 {
+            test.put(keys, 100).unwrap();
+            keys += 1;
+        }
+    }
+    for _ in 0..2 * keys {
+        let key = test.random.below(keys);
+        test.put(key, 100).unwrap();
+    }
+    let (mut before, mut steps) = (test.engine.stats(), 0);
+    while test.engine.collect_ahead(0).unwrap() {
+        let after = test.engine.stats();
+        let moved = after.collected_bytes_moved - before.collected_bytes_moved;
+        assert!(moved <= MOVED_MAX, "{moved} bytes were moved in one step");
+        (before, steps) = (after, steps + 1);
+        assert!(steps < 10_000, "it comes to an end");
+    }
+    assert!(steps > 0 && before.pool_bytes == POOL);
+    test.check();
+    // A segment of updates.
+    for _ in 0..(2 << 20) / 200 {
+        let key = test.random.below(keys);
+        test.put(key, 100).unwrap();
+    }
+    let after = test.engine.stats();
+    assert_eq!(after.collected_bytes_moved, before.collected_bytes_moved);
+
+    // What a scan holds is not got by collecting more.
+    let scan = test.engine.scan(test.space, KeyRange::all(), Direction::Forward).unwrap();
+    for _ in 0..keys {
+        let key = test.random.below(keys);
+        if test.put(key, 100).is_err() {
+            break;
+        }
+    }
+    for _ in 0..10_000 {
+        let free = test.engine.stats().free_bytes;
+        let more = test.engine.collect_ahead(0).unwrap();
+        assert!(test.engine.stats().free_bytes + (256 << 10) >= free);
+        if !more {
+            break;
+        }
+    }
+    drop(scan);
+    test.check();
+}
+
 /// Values of all lengths share a pool for ever: what one class of lengths gives up, another can have.
 #[test]
 fn values_that_change_their_lengths_do_not_fill_the_pool() {

@@ -22,6 +22,8 @@ pub struct Store<F> {
     repartitions: bool,
     /// Bytes of the change log to retain, if there is one.
     change_log: Option<u64>,
+    /// How many bytes are written between two snapshots of the index, if some are taken.
+    index_snapshot: Option<u64>,
 }
 
 /// A kind of history.
@@ -31,12 +33,14 @@ pub enum Kind {
     Few,
     /// More of them, of all sorts, with closes and kills between them.
     Mixed,
-    /// Values that fill blocks, deferred mostly.
+    /// Runs of values that fill blocks, deferred mostly.
     Blocks,
     /// Values that do not fit a record, or just do.
     Large,
     /// Values that are overwritten until space has to be collected.
     Collecting,
+    /// Batches that fill segments of a change log: one up to its end, and more behind it that are deferred.
+    Segments,
 }
 
 /// A step of an engine: one of its calls.
@@ -57,6 +61,8 @@ pub enum Step {
     Create(u8),
     /// The dropping of a key space.
     Drop(u8),
+    /// A snapshot of the index.
+    SnapshotIndex,
 }
 
 /// An operation on a key space; there is none without the key space.
@@ -92,6 +98,12 @@ pub enum Change {
 }
 
 const SPACES: [&str; 2] = ["one", "two"];
+
+/// The longest value of a run, in bytes: an engine may store longer ones apart from their records.
+const PART_LEN: u32 = 2000;
+
+/// The most values of a run.
+const RUN_MAX: u8 = 17;
 
 fn key(number: u8) -> Vec<u8> {
     let mut key = format!("key {number:02}").into_bytes();
@@ -143,6 +155,7 @@ where
             partitioning: Partitioning::Hash(1),
             repartitions: false,
             change_log: None,
+            index_snapshot: None,
         }
     }
 
@@ -164,6 +177,13 @@ where
     #[must_use]
     pub fn with_change_log(mut self, retain: u64) -> Self {
         self.change_log = Some(retain);
+        self
+    }
+
+    /// With snapshots of the index, between which so many bytes are written, and others now and then.
+    #[must_use]
+    pub fn with_index_snapshots(mut self, bytes: u64) -> Self {
+        self.index_snapshot = Some(bytes);
         self
     }
 
@@ -225,6 +245,7 @@ impl Kind {
             Self::Blocks => 4 + random.below(12),
             Self::Large => 6 + random.below(14),
             Self::Collecting => 12 + random.below(20),
+            Self::Segments => random.below(3),
         }
     }
 
@@ -241,6 +262,7 @@ impl Kind {
             Self::Large if random.percent(60) => (33_000, 300_000),
             Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
+            Self::Segments => (29_000, 31_000),
         };
         (from + random.below(to - from)) as u32
     }
@@ -250,23 +272,47 @@ impl Kind {
             Self::Few => 3,
             Self::Mixed => 8,
             Self::Blocks => 6,
-            Self::Large | Self::Collecting => 5,
+            Self::Large | Self::Collecting | Self::Segments => 5,
         }
     }
 
-    fn put(self, space: u8, random: &mut Random) -> Change {
-        let (key, fill) = (random.below(self.keys()) as u8, random.next() as u8);
-        Change::Put { space, key, len: self.value_len(random), fill }
+    /// The keys of the numbers from one that is given to the next have one run of values.
+    fn stride(self) -> u8 {
+        match self {
+            Self::Few | Self::Mixed | Self::Large => 1,
+            Self::Blocks | Self::Collecting | Self::Segments => RUN_MAX,
+        }
     }
 
-    fn change(self, space: u8, random: &mut Random) -> Change {
-        let key = random.below(self.keys()) as u8;
+    fn key(self, random: &mut Random) -> u8 {
+        random.below(self.keys()) as u8 * self.stride()
+    }
+
+    fn put(self, space: u8, random: &mut Random) -> Vec<Change> {
+        let key = self.key(random);
+        let len = self.value_len(random);
+        self.put_run(space, key, len, random)
+    }
+
+    /// Puts so many bytes: where they are to fill blocks, as values that are stored within records.
+    fn put_run(self, space: u8, key: u8, len: u32, random: &mut Random) -> Vec<Change> {
+        let fill = random.next() as u8;
+        if self.stride() == 1 || !(PART_LEN..=u32::from(RUN_MAX) * PART_LEN).contains(&len) {
+            return vec![Change::Put { space, key, len, fill }];
+        }
+        let parts = len.div_ceil(PART_LEN);
+        let part = |at: u32| Change::Put { space, key: key + at as u8, len: len / parts, fill };
+        (0..parts).map(part).collect()
+    }
+
+    fn change(self, space: u8, random: &mut Random) -> Vec<Change> {
+        let key = self.key(random);
         match random.below(100) {
             0..75 => self.put(space, random),
-            75..92 => Change::Delete { space, key },
+            75..92 => vec![Change::Delete { space, key }],
             _ => {
-                let to = key + 1 + random.below(self.keys()) as u8;
-                Change::DeleteRange { space, from: key, to }
+                let to = key + self.stride() + self.key(random);
+                vec![Change::DeleteRange { space, from: key, to }]
             }
         }
     }
@@ -275,7 +321,7 @@ impl Kind {
         let several = if self == Self::Blocks { 16 } else { 3 };
         let ops = if random.percent(25) { 2 + random.below(several) } else { 1 };
         let deferred = random.percent(if self == Self::Blocks { 70 } else { 25 });
-        let ops = (0..ops).map(|_| {
+        let ops = (0..ops).flat_map(|_| {
             let space = if random.percent(10) { 1 - space } else { space };
             self.change(space, random)
         });
@@ -319,8 +365,8 @@ where
             let put = Change::Put { space: 0, key: 0, len: blocks as u32 * 131_072, fill: 0 };
             let delete = Change::Delete { space: 0, key: 0 };
             let small = kind.put(0, random);
-            for op in [put, small, delete] {
-                actions.push(Action::Step(Step::Write { ops: vec![op], deferred: false }));
+            for ops in [vec![put], small, vec![delete]] {
+                actions.push(Action::Step(Step::Write { ops, deferred: false }));
             }
         }
         if kind == Kind::Collecting && self.change_log.is_some() {
@@ -328,18 +374,34 @@ where
             for _ in 0..random.below(4) {
                 let ops = 40 + random.below(30);
                 let put = |random: &mut Random| {
-                    let len = 26_000 + random.below(6_000) as u32;
-                    let (key, fill) = (random.below(kind.keys()) as u8, random.next() as u8);
-                    Change::Put { space: 0, key, len, fill }
+                    let (len, key) = (26_000 + random.below(6_000) as u32, kind.key(random));
+                    kind.put_run(0, key, len, random)
                 };
-                let ops = (0..ops).map(|_| put(random)).collect();
+                let ops = (0..ops).flat_map(|_| put(random)).collect();
                 actions.push(Action::Step(Step::Write { ops, deferred: random.percent(30) }));
+            }
+        }
+        if kind == Kind::Segments {
+            // A segment has room for 65 of the longest.
+            let batches =
+                [(true, 62 + random.below(10)), (false, 40), (false, 30 + random.below(10))];
+            for (is_durable, ops) in batches {
+                let put = |random: &mut Random| {
+                    let key = kind.key(random);
+                    let len = if is_durable { 31_000 } else { kind.value_len(random) };
+                    kind.put_run(0, key, len, random)
+                };
+                let ops = (0..ops).flat_map(|_| put(random)).collect();
+                actions.push(Action::Step(Step::Write { ops, deferred: true }));
+                if is_durable {
+                    actions.push(Action::Step(Step::Sync));
+                }
             }
         }
         if kind == Kind::Collecting {
             // In batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {
-                let ops = (0..4).map(|_| kind.change(0, random)).collect();
+                let ops = (0..4).flat_map(|_| kind.change(0, random)).collect();
                 let step = Step::Write { ops, deferred: false };
                 actions.push(Action::Step(step));
             }
@@ -349,7 +411,7 @@ where
             if kind == Kind::Blocks && random.percent(20) {
                 // Several blocks full of what no sync has come to yet.
                 for _ in 0..4 + random.below(12) {
-                    let step = Step::Write { ops: vec![kind.put(0, random)], deferred: true };
+                    let step = Step::Write { ops: kind.put(0, random), deferred: true };
                     actions.push(Action::Step(step));
                 }
             }
@@ -363,6 +425,18 @@ where
                 }
                 _ => Action::Step(kind.step(random)),
             });
+        }
+        if self.index_snapshot.is_some() {
+            for at in (1..=actions.len()).rev() {
+                if random.percent(16) {
+                    let step = Step::SnapshotIndex;
+                    let action = match random.percent(10) {
+                        true => Action::KillWithin(Some(step), random.below(10) as u32),
+                        false => Action::Step(step),
+                    };
+                    actions.insert(at, action);
+                }
+            }
         }
         if self.partitioning.count() > 1 {
             // Every other sync is of one partition.
@@ -385,8 +459,8 @@ where
             steps.push(Kind::Mixed.step(random));
         }
         if random.percent(3) {
-            let change = Kind::Blocks.put(0, random);
-            steps.push(Step::Write { ops: vec![change], deferred: random.percent(50) });
+            let ops = Kind::Blocks.put(0, random);
+            steps.push(Step::Write { ops, deferred: random.percent(50) });
         }
         steps
     }
@@ -397,6 +471,7 @@ where
         pool_options.medium = Some(medium.clone());
         let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
         options.change_log = self.change_log;
+        options.index_snapshot = self.index_snapshot;
         let is_new = !Pool::exists(&options.pool, &options.pool_options);
         options.partitioning = Some(match self.repartitions && is_new {
             true => Partitioning::Hash(1),
@@ -406,12 +481,14 @@ where
     }
 
     fn apply(&self, open: &mut Arc<dyn Engine>, step: &Step) -> Result<(), String> {
+        let spaces = open.key_spaces().map_err(|error| error.to_string())?;
         let id = |space: u8| {
             let name = SPACES[usize::from(space)];
-            open.key_spaces().into_iter().find_map(|(of, id)| (of == name).then_some(id))
+            spaces.iter().find_map(|(of, id)| (of == name).then_some(*id))
         };
         let done = match step {
             Step::Sync => open.sync(),
+            Step::SnapshotIndex => open.snapshot_index().map(drop),
             Step::SyncPartition(number) => {
                 open.sync_partition(usize::from(*number) % open.partitions())
             }
@@ -431,6 +508,8 @@ where
     fn model(&self, world: &mut World, step: &Step) -> bool {
         match step {
             Step::Sync | Step::SyncPartition(_) => true,
+            // It may find that there is nothing to do.
+            Step::SnapshotIndex => false,
             Step::Create(space) => {
                 // A key space that exists is found without a write.
                 world.insert(marker(*space), Digest::of(b"")).is_none()
@@ -470,6 +549,7 @@ where
         }
         match step {
             Step::Sync | Step::Drop(_) => None,
+            Step::SnapshotIndex => Some((Vec::new(), false)),
             Step::SyncPartition(number) => {
                 Some((vec![usize::from(*number) % self.partitioning.count()], true))
             }
@@ -496,7 +576,7 @@ where
 
     fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
         let mut world = World::new();
-        for (name, id) in open.key_spaces() {
+        for (name, id) in open.key_spaces().map_err(|error| refusal(&error))? {
             let scan = open.scan(id, KeyRange::all(), Direction::Forward);
             let (mut count, mut last) = (0, None);
             for pair in scan.map_err(|error| refusal(&error))? {
@@ -521,7 +601,7 @@ where
     fn look_up(&self, open: &mut Arc<dyn Engine>, name: &[u8]) -> Result<Option<Digest>, Refusal> {
         let end = name.iter().position(|&byte| byte == b'/').unwrap_or(name.len());
         let (space, key) = (&name[..end], name.get(end + 1..).unwrap_or_default());
-        let spaces = open.key_spaces();
+        let spaces = open.key_spaces().map_err(|error| refusal(&error))?;
         let found = spaces.into_iter().find(|(name, _)| name.as_bytes() == space);
         let Some((_, id)) = found else { return Ok(None) };
         if key.is_empty() {

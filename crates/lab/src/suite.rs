@@ -27,6 +27,12 @@ const PARTITIONS_SHARE: u64 = 3;
 /// The part of the time that is for stores with a change log, with one partition and with several.
 const CHANGES_SHARE: u64 = 4;
 
+/// The part of the time that is for stores with snapshots of the index.
+const SNAPSHOTS_SHARE: u64 = 3;
+
+/// How many bytes they write between two snapshots, besides those that are asked for.
+const SNAPSHOT_EVERY: u64 = 256 << 10;
+
 /// The part of the time that is for the manager of segments.
 const SPACE_SHARE: u64 = 2;
 
@@ -68,6 +74,13 @@ where
             jobs.push(Box::new(Exploration::new(subject, rules, share)));
         }
     }
+    for &rules in rules {
+        let subject = Store::new(&format!("{engine}-snapshots"), open.clone());
+        let subject = subject
+            .with_kinds(&[Kind::Mixed, Kind::Blocks, Kind::Collecting])
+            .with_index_snapshots(SNAPSHOT_EVERY);
+        jobs.push(Box::new(Exploration::new(subject, rules, SNAPSHOTS_SHARE * weight(rules))));
+    }
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
         let subject = Store::new(&format!("{engine}-threads"), open.clone());
         jobs.push(Box::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
@@ -96,8 +109,11 @@ where
         let subject = Store::new(&format!("{engine}-{kind}"), open.clone()).with_kinds(kinds);
         jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, share)));
     }
-    let subject = Store::new(&format!("{engine}-changes"), open).with_change_log(0);
+    let subject = Store::new(&format!("{engine}-changes"), open.clone()).with_change_log(0);
     jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, CHANGES_SHARE)));
+    let subject =
+        Store::new(&format!("{engine}-snapshots"), open).with_index_snapshots(SNAPSHOT_EVERY);
+    jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, SNAPSHOTS_SHARE)));
     jobs
 }
 

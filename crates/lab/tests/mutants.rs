@@ -23,10 +23,18 @@ fn every_call_is_missed_if_it_is_left_out() {
         let caught = verdict.caught.as_ref().map_or("SURVIVES", |finding| &finding.case);
         println!("{}: {caught}, {} histories", verdict.mutant, verdict.histories);
     }
-    println!("mutation score: {} of {}", score.caught(), score.verdicts.len());
-    assert_eq!(score.caught(), score.verdicts.len());
+    let (helps, judged): (Vec<_>, Vec<_>) =
+        score.verdicts.iter().partition(|verdict| place(verdict.mutant.site).starts_with(HELPS));
+    let caught = judged.iter().filter(|verdict| verdict.caught.is_some()).count();
+    println!("mutation score: {caught} of {}", judged.len());
+    assert_eq!(caught, judged.len());
+    assert!(helps.iter().all(|verdict| verdict.caught.is_none()));
     every_call_is_judged(&score);
 }
+
+/// A snapshot of the index that is not durable is not used, and costs the next opening time. So nothing
+/// goes wrong if one of its calls is left out.
+const HELPS: &str = "crates/indexlog/src/index_snapshot.rs:";
 
 /// Every line of `alloc` and `indexlog` that waits, or streams, is among those that were left out.
 fn every_call_is_judged(score: &Score) {

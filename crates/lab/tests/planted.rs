@@ -26,6 +26,8 @@ enum Histories {
     Partitions,
     /// Stores with a change log.
     Changes(Kind),
+    /// Stores with snapshots of the index.
+    Snapshots(Kind),
 }
 
 /// Where a bug is, and what it must be found with.
@@ -39,7 +41,7 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Changes, Pages, Partitions, Space, Store};
+    use Histories::{Changes, Pages, Partitions, Snapshots, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
@@ -70,7 +72,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
-        Bug::AcknowledgedBeforeFence => ("indexlog/src/append.rs", Store(Few), Memory, 10),
+        Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::ChangeBeforeFence => ("indexlog/src/append.rs", Changes(Few), Memory, 10),
         Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
         Bug::ChangesReleasedBeforeRecords => {
@@ -86,7 +88,16 @@ fn plan(bug: Bug) -> Plan {
         Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
         Bug::TornValueTaken => ("indexlog/src/log_end.rs", Store(Large), Memory, 10),
         Bug::ValueReusedBeforeProved => ("indexlog/src/limbo.rs", Store(Large), Memory, 200),
-        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
+        Bug::SnapshotBeforeSync => {
+            ("indexlog/src/index_snapshot/write.rs", Snapshots(Blocks), Memory, 60)
+        }
+        Bug::SnapshotTrustsReusedBlock => {
+            ("indexlog/src/index_snapshot/read.rs", Snapshots(Collecting), Memory, 60)
+        }
+        Bug::SnapshotForgetsTail => {
+            ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
+        }
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 120),
     };
     Plan { place, histories, rules, budget }
 }
@@ -99,6 +110,7 @@ impl Histories {
             Self::Store(kind) => format!("indexlog, {kind:?}"),
             Self::Partitions => "indexlog, 3 partitions".to_owned(),
             Self::Changes(kind) => format!("indexlog with a change log, {kind:?}"),
+            Self::Snapshots(kind) => format!("indexlog with snapshots of the index, {kind:?}"),
         }
     }
 
@@ -116,17 +128,19 @@ impl Histories {
                 let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
                 return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);
             }
-            Self::Store(kind) | Self::Changes(kind) => match kind {
+            Self::Store(kind) | Self::Changes(kind) | Self::Snapshots(kind) => match kind {
                 Kind::Few => &[Kind::Few],
                 Kind::Mixed => &[Kind::Mixed],
                 Kind::Blocks => &[Kind::Blocks],
                 Kind::Large => &[Kind::Large],
                 Kind::Collecting => &[Kind::Collecting],
+                Kind::Segments => &[Kind::Segments],
             },
         };
         let subject = Store::new("indexlog", open).with_kinds(kinds);
         match self {
             Self::Changes(_) => explore(&subject.with_change_log(0), rules, count),
+            Self::Snapshots(_) => explore(&subject.with_index_snapshots(256 << 10), rules, count),
             _ => explore(&subject, rules, count),
         }
     }

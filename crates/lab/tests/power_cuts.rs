@@ -83,6 +83,20 @@ fn change_logs_survive() {
         survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 1);
     }
     survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 1);
+    survives(&with_change_log(&[Kind::Segments], 1), Rules::Memory, 4);
+}
+
+#[test]
+fn snapshots_of_the_index_survive() {
+    let subject = |kinds| {
+        Store::new("indexlog-snapshots", |options| Ok(Arc::new(IndexLog::open(options)?)))
+            .with_kinds(kinds)
+            .with_index_snapshots(256 << 10)
+    };
+    for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
+        survives(&subject(&[Kind::Few, Kind::Mixed]), rules, fixed);
+    }
+    survives(&subject(&[Kind::Blocks, Kind::Large, Kind::Collecting]), Rules::Memory, 6);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::mailbox::Mailbox;
 use crate::message::Message;
 use crate::partition_set::PartitionSet;
-use crate::report::Report;
+use crate::report::{Details, Report};
 use crate::service::Service;
 use crate::store::{Part, Store};
 
@@ -27,8 +27,8 @@ pub(crate) struct Needs {
     pub(crate) parts: PartitionSet,
     /// Every thread tells how it is.
     pub(crate) reports: bool,
-    /// And who its clients are.
-    pub(crate) clients: bool,
+    /// And this.
+    pub(crate) details: Details,
 }
 
 /// Commands that wait for parts, or one that waits for reports too.
@@ -51,14 +51,15 @@ struct Wish {
     thread: usize,
     errand: u64,
     parts: PartitionSet,
-    /// A report is wanted instead of the parts, with the clients or without.
-    report: Option<bool>,
+    /// A report is wanted instead of the parts.
+    report: Option<Details>,
 }
 
 /// The errands of a thread, and what it lends.
 pub(crate) struct Lender {
     /// By partition: the thread that it belongs to.
     homes: Vec<usize>,
+    /// Those of this thread that are served.
     own: PartitionSet,
     /// Own parts that are here and that no errand has.
     free: PartitionSet,
@@ -76,11 +77,8 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// The lender of thread `me`, whose own parts are all here.
-    pub(crate) fn new(homes: Vec<usize>, me: usize) -> Self {
-        let mut own = PartitionSet::EMPTY;
-        let numbers = homes.iter().enumerate().filter(|(_, home)| **home == me);
-        numbers.for_each(|(number, _)| own.insert(number));
+    /// The lender of a thread that has the parts `own`.
+    pub(crate) fn new(homes: Vec<usize>, own: PartitionSet) -> Self {
         Self {
             homes,
             own,
@@ -95,7 +93,14 @@ impl Lender {
         }
     }
 
-    /// The parts of this thread.
+    /// Parts of this thread are served from now on.
+    pub(crate) fn arrive(&mut self, parts: PartitionSet) {
+        self.own = self.own.or(parts);
+        self.free = self.free.or(parts);
+        self.freed = true;
+    }
+
+    /// The parts of this thread that are served.
     pub(crate) fn own(&self) -> PartitionSet {
         self.own
     }
@@ -163,7 +168,7 @@ impl Lender {
         );
         if needs.reports {
             mailbox.others().for_each(|to| {
-                mailbox.send(to, Message::Inquire { errand: number, clients: needs.clients })
+                mailbox.send(to, Message::Inquire { errand: number, details: needs.details })
             });
         }
         self.advance(mailbox, number);
@@ -245,9 +250,9 @@ impl Lender {
     }
 
     /// Somebody asks how this thread is.
-    pub(crate) fn inquire(&mut self, thread: usize, errand: u64, clients: bool) {
+    pub(crate) fn inquire(&mut self, thread: usize, errand: u64, details: Details) {
         // With its parts: the report is about them too.
-        self.wishes.push_back(Wish { thread, errand, parts: self.own, report: Some(clients) });
+        self.wishes.push_back(Wish { thread, errand, parts: self.own, report: Some(details) });
     }
 
     /// Parts have come for an errand.
@@ -298,8 +303,8 @@ impl Lender {
     pub(crate) fn lend(&mut self, mailbox: &mut Mailbox, service: &mut Service) {
         while let Some(wish) = self.wishes.pop_front_if(|wish| wish.parts.is_within(self.free)) {
             let Wish { thread, errand, parts, report } = wish;
-            if let Some(clients) = report {
-                let report = Box::new(Report::of(service, self.own, clients));
+            if let Some(details) = report {
+                let report = Box::new(Report::of(service, self.own, details));
                 mailbox.send(thread, Message::Tell { errand, report });
                 continue;
             }
@@ -326,6 +331,7 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::loading::Loading;
     use crate::mailbox::Bell;
     use crate::settings::Settings;
     use crate::shared::Shared;
@@ -351,8 +357,8 @@ mod tests {
                             lender.lent(mailbox, &mut service.store, errand, parts);
                         }
                         Message::Return(parts) => lender.returned(&mut service.store, parts),
-                        Message::Inquire { errand, clients } => {
-                            lender.inquire(from, errand, clients);
+                        Message::Inquire { errand, details } => {
+                            lender.inquire(from, errand, details);
                         }
                         Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
                         _ => unreachable!("nobody sends anything else"),
@@ -390,13 +396,17 @@ mod tests {
             .collect();
         let bells: Arc<[Bell]> = bells.into();
         let settings = Settings::new(&Config::default(), 0);
-        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells)));
+        let ready = PartitionSet::first(partitions);
+        let loading = Loading::new(count, partitions, ready);
+        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells), loading));
         let mut all = Store::open(db, 16).unwrap();
         let homes: Vec<_> = (0..partitions).map(|partition| partition % count).collect();
         let threads = Mailbox::all(&bells).into_iter().enumerate().map(|(me, mailbox)| {
-            let lender = Lender::new(homes.clone(), me);
+            let mut own = PartitionSet::EMPTY;
+            (me..partitions).step_by(count).for_each(|number| own.insert(number));
+            let lender = Lender::new(homes.clone(), own);
             let mut store = all.sibling();
-            store.bring(all.take(lender.own()));
+            store.bring(all.take(own));
             let service = Service::new(store, Arc::clone(&shared), me, "");
             Thread { mailbox, lender, service, errands: Vec::new() }
         });

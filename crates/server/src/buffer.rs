@@ -16,6 +16,9 @@ const READ_LEN: usize = 16 << 10;
 /// The largest read while no word is known to be longer, in bytes: it bounds the time that one
 /// client takes of a turn.
 const READ_LEN_MAX: usize = 64 << 10;
+/// The most memory that is kept once a large request is done, in bytes: for large ones, new memory costs as
+/// much as to copy them.
+const KEPT: usize = 2 << 20;
 
 impl Buffer {
     /// What has arrived and is not consumed.
@@ -30,8 +33,13 @@ impl Buffer {
     }
 
     /// Bytes for which there is room.
-    pub(crate) fn free(&self) -> usize {
+    fn room(&self) -> usize {
         self.bytes.len() - self.end
+    }
+
+    /// Bytes of memory that hold nothing.
+    pub(crate) fn free(&self) -> usize {
+        self.bytes.capacity() - self.end
     }
 
     #[inline]
@@ -40,10 +48,10 @@ impl Buffer {
         debug_assert!(self.start <= self.end, "only what has arrived is consumed");
     }
 
-    /// Whether the first `len` bytes are at least as many as those behind them.
+    /// Whether the first `len` bytes are at least as many as those behind them, and half of the memory.
     #[inline]
     pub(crate) fn is_mostly_front(&self, len: usize) -> bool {
-        self.unread().len() <= 2 * len
+        self.unread().len() <= 2 * len && self.bytes.capacity() <= 2 * (len + READ_LEN)
     }
 
     /// Consumes the first `len` bytes by giving their memory away: they lie in what is returned, from
@@ -62,6 +70,10 @@ impl Buffer {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
+            if self.bytes.capacity() > KEPT && self.end <= KEPT / 2 {
+                self.bytes.truncate(self.end.max(READ_LEN));
+                self.bytes.shrink_to(KEPT / 2);
+            }
         }
     }
 
@@ -70,10 +82,10 @@ impl Buffer {
     pub(crate) fn read(&mut self, socket: &mut impl Read, missing: usize) -> io::Result<Received> {
         self.compact();
         let wanted = missing.clamp(READ_LEN, self.end.max(READ_LEN_MAX));
-        if self.free() < READ_LEN / 2 || (self.free() < wanted && self.end > READ_LEN) {
+        if self.room() < READ_LEN / 2 || (self.room() < wanted && self.end > READ_LEN) {
             self.bytes.resize(self.end + wanted, 0);
         }
-        let room = self.free();
+        let room = self.room();
         let limit = room.min(READ_LEN_MAX.max(missing));
         let len = socket.read(&mut self.bytes[self.end..self.end + limit])?;
         self.end += len;
@@ -118,11 +130,31 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_very_large_request_goes_with_it() {
+        let mut buffer = Buffer::default();
+        let request = vec![7; 4 * KEPT];
+        let mut input = &request[..];
+        while buffer.unread().len() < request.len() {
+            buffer.read(&mut input, request.len() - buffer.unread().len()).unwrap();
+        }
+        buffer.read(&mut &b"next"[..], 1).unwrap();
+        assert!(buffer.free() + buffer.len() >= 4 * KEPT);
+        buffer.consume(4 * KEPT);
+        buffer.compact();
+        assert_eq!(buffer.unread(), b"next");
+        assert!(buffer.free() + buffer.len() <= KEPT, "{}", buffer.free());
+        buffer.read(&mut &b" one"[..], 1).unwrap();
+        assert_eq!(buffer.unread(), b"next one");
+    }
+
+    #[test]
     fn what_is_given_away_is_consumed() {
         let mut buffer = Buffer::default();
         buffer.read(&mut &b"abcdefgh"[..], 1).unwrap();
         buffer.consume(2);
         assert!(buffer.is_mostly_front(3) && !buffer.is_mostly_front(2));
+        let small = Buffer { bytes: vec![7; 1 << 20], start: 0, end: 1 << 14 };
+        assert!(!small.is_mostly_front(1 << 14), "it would take all of the memory along");
         let (bytes, base) = buffer.take_front(4);
         assert_eq!((&bytes[base..], buffer.unread()), (&b"cdef"[..], &b"gh"[..]));
         buffer.read(&mut &b"ij"[..], 1).unwrap();

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::backup::Backup;
 use crate::reply::Protocol;
 use crate::store::Watch;
 use crate::transaction::Queue;
@@ -25,6 +26,8 @@ pub(crate) struct Client {
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
+    /// The backup that it takes.
+    pub(crate) backup: Option<Backup>,
     pub(crate) replies: Replies,
     pub(crate) no_evict: bool,
     /// The connection closes once its replies are sent.
@@ -88,6 +91,7 @@ impl Client {
             authenticated: false,
             queue: None,
             watches: Vec::new(),
+            backup: None,
             replies: Replies::All,
             no_evict: false,
             closing: false,

@@ -4,7 +4,7 @@
 //! key that is there all the time is returned whatever happens around it. The client holds a number
 //! for that position. Positions are kept for the most recent cursors, so a cursor can be used
 //! again; one that is too old, or not of this server's run, is not known, and its scan must begin
-//! anew.
+//! anew. Where the keys of a partition have no order, a position in its table takes the place of the key.
 
 use std::collections::VecDeque;
 

@@ -59,9 +59,16 @@ impl Debts {
         let Some(debt) = self.by_client.get_mut(&client_id) else { return };
         debt.bytes -= bytes;
         if debt.bytes < CREDIT && !debt.waiting.is_empty() {
-            self.ready.push(client_id);
+            self.wake(client_id);
         } else if debt.bytes == 0 {
             self.by_client.remove(&client_id);
+        }
+    }
+
+    /// Lets a client's requests be tried again.
+    pub(crate) fn wake(&mut self, client_id: u64) {
+        if !self.ready.contains(&client_id) {
+            self.ready.push(client_id);
         }
     }
 

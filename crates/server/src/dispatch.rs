@@ -1,7 +1,6 @@
 //! From a request to its command: who may do what, now or at EXEC.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
@@ -9,6 +8,7 @@ use crate::commands::{self, Command, flags};
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 use crate::resp::Args;
+use crate::route::partitions_of;
 use crate::service::Service;
 
 /// What became of a request.
@@ -18,10 +18,14 @@ pub(crate) enum Dispatched {
     Done,
     /// It must wait until the pause is over.
     Paused,
+    /// It must wait for a partition that is still recovered.
+    Unready,
     /// It must wait for room in a packet, or for a part that is lent.
     Stalled,
     /// It must wait for replies to the requests before it.
     Unanswered,
+    /// It must wait for the next piece of a backup.
+    Awaiting,
     /// It waits for parts, or reports, of other threads.
     Away,
 }
@@ -39,6 +43,11 @@ pub(crate) fn dispatch(
         && is_paused(service, client, command)
     {
         return Dispatched::Paused;
+    }
+    if let Ok(command) = &found
+        && awaits(client, command)
+    {
+        return Dispatched::Awaiting;
     }
     service.counters.commands += 1;
     let (start, replies) = (out.len(), client.replies);
@@ -74,18 +83,24 @@ pub(crate) fn dispatch(
 /// Whether a pause keeps a client from executing a command.
 #[inline]
 pub(crate) fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
-    let Some(pause) = service.pause else { return false };
-    if service.shared.stop.load(Ordering::Relaxed) {
-        return false;
-    }
-    let writes = command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
-    service.now < pause.until && (writes || !pause.writes_only)
+    let writes =
+        || command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
+    service.pause.is_some() && service.pauses(writes())
+}
+
+/// Whether a command has to wait for the next piece of the client's backup.
+#[inline]
+pub(crate) fn awaits(client: &Client, command: &Command) -> bool {
+    command.is(flags::AWAITS) && client.backup.as_ref().is_some_and(|backup| !backup.is_ready())
 }
 
 /// Executes a command; its changes happen together. On failure it has written no reply, but may,
 /// within EXEC, have changed something.
 #[inline]
 pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome {
+    if call.service.store.has_broken() {
+        check_partitions(call, command)?;
+    }
     // A command with one key changes it by one operation of the store, which is atomic by itself.
     let gathers =
         command.is(flags::MANY_KEYS) && call.args.len() > 2 && !call.service.store.in_transaction();
@@ -107,6 +122,14 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     }
     call.service.end_lap(call.client, command, call.args);
     result
+}
+
+/// Refuses a command that concerns a partition which could not be recovered, or read.
+#[cold]
+fn check_partitions(call: &Call<'_>, command: &'static Command) -> Outcome {
+    let concerned = partitions_of(&call.service.store, command, call.args);
+    let why = call.service.store.broken(concerned);
+    why.map_or(Ok(()), |why| Err(format!("ERR {why}").into()))
 }
 
 fn admit(

@@ -1,20 +1,22 @@
 //! The requests in a connection's input, one after the other.
 
+use crate::ahead::{AHEAD, Ahead};
 use crate::answers::Answer;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dispatch::{Dispatched, dispatch, find};
 use crate::peers::Peers;
 use crate::reply::Reply;
-use crate::resp::Step;
+use crate::resp::ProtocolError;
 use crate::route::{Lane, route};
 use crate::service::Service;
 
 /// Executes the requests in a connection's input, until they end, or too many replies wait, or one
-/// has to wait. The connection is the one at `place`.
+/// has to wait. The connection is the one at `place`; `ahead` is empty, before and behind.
 pub(crate) fn execute(
     service: &mut Service,
     mut peers: Option<&mut Peers>,
+    ahead: &mut Ahead,
     place: usize,
     connection: &mut Connection,
     client: &mut Client,
@@ -34,59 +36,55 @@ pub(crate) fn execute(
             connection.has_requests = true;
             break;
         }
-        let stranger = !client.authenticated && service.settings.requirepass.is_some();
-        let limits = service.settings.limits.of_requests(stranger);
         let input = connection.input.unread();
-        match connection.parser.parse(input, &limits) {
-            Ok(Step::Request { len }) => {
-                client.buffers.request_len = len;
-                let args = connection.parser.args(input);
-                dispatched = match &mut peers {
-                    None if args.is_empty() => Dispatched::Done,
-                    None => dispatch(service, client, find(args), args, connection.output.buffer()),
-                    Some(peers) => {
-                        let lane = Lane {
-                            place,
-                            request_len: len,
-                            owns_input: connection.input.is_mostly_front(len)
-                                && !connection.parser.is_inline(),
-                            out: connection.output.buffer(),
-                            answers: &mut connection.answers,
-                            errand: &mut connection.errand,
-                        };
-                        route(service, peers, client, args, lane)
-                    }
-                };
-                if dispatched != Dispatched::Done {
-                    connection.has_requests = true;
-                    break;
-                }
-                connection.parser.reset();
-                match &mut peers {
-                    Some(peers) if peers.wants_words.is_some() => {
-                        peers.bring_words(connection.input.take_front(len));
-                    }
-                    _ => connection.input.consume(len),
-                }
-                if connection.output.unsent() > service.settings.limits.output_buffer_len_max {
-                    service.counters.output_limit_disconnections += 1;
-                    client.killed = true;
-                }
+        if ahead.is_empty() {
+            let stranger = !client.authenticated && service.settings.requirepass.is_some();
+            let limits = service.settings.limits.of_requests(stranger);
+            // Whoever may only say who they are has nothing to be read ahead.
+            let count_max = if stranger { 1 } else { AHEAD };
+            if let Err(error) = ahead.parse(&mut connection.parser, input, &limits, count_max) {
+                refuse(service, connection, client, &error);
+                break;
             }
-            Ok(Step::More) => break,
-            Err(error) => {
-                let mut out = Vec::new();
-                let mut reply = Reply { out: &mut out, protocol: client.protocol };
-                reply.error(&format!("ERR {error}"));
-                if connection.answers.is_empty() {
-                    connection.output.push(Answer::Shared(&out));
-                } else {
-                    connection.answers.push(Answer::Shared(&out));
-                }
-                service.counters.errors += 1;
-                client.closing = true;
-            }
+            ahead.prefetch(&service.store, client.db, input);
         }
+        let Some(request) = ahead.first() else { break };
+        let (len, args) = (request.request_len(), request.args(input));
+        client.buffers.request_len = len;
+        dispatched = match &mut peers {
+            None if args.is_empty() => Dispatched::Done,
+            None => dispatch(service, client, find(args), args, connection.output.buffer()),
+            Some(peers) => {
+                let lane = Lane {
+                    place,
+                    request_len: len,
+                    owns_input: connection.input.is_mostly_front(len) && !request.is_inline(),
+                    out: connection.output.buffer(),
+                    answers: &mut connection.answers,
+                    errand: &mut connection.errand,
+                };
+                route(service, peers, client, args, lane)
+            }
+        };
+        if dispatched != Dispatched::Done {
+            connection.has_requests = true;
+            break;
+        }
+        ahead.pop();
+        match &mut peers {
+            Some(peers) if peers.wants_words.is_some() => {
+                peers.bring_words(connection.input.take_front(len));
+            }
+            _ => connection.input.consume(len),
+        }
+        if connection.output.unsent() > service.settings.limits.output_buffer_len_max {
+            service.counters.output_limit_disconnections += 1;
+            client.killed = true;
+        }
+    }
+    if !ahead.is_empty() {
+        ahead.clear();
+        connection.parser.reset();
     }
     connection.input.compact();
     let waits = !connection.input.unread().is_empty() && !connection.has_requests;
@@ -96,4 +94,23 @@ pub(crate) fn execute(
     client.buffers.output_capacity = connection.output.capacity();
     client.buffers.request_len = 0;
     dispatched
+}
+
+/// Ends a connection whose input is no request, behind the replies to those before it.
+fn refuse(
+    service: &mut Service,
+    connection: &mut Connection,
+    client: &mut Client,
+    error: &ProtocolError,
+) {
+    let mut out = Vec::new();
+    let mut reply = Reply { out: &mut out, protocol: client.protocol };
+    reply.error(&format!("ERR {error}"));
+    if connection.answers.is_empty() {
+        connection.output.push(Answer::Shared(&out));
+    } else {
+        connection.answers.push(Answer::Shared(&out));
+    }
+    service.counters.errors += 1;
+    client.closing = true;
 }

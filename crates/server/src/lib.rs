@@ -17,7 +17,9 @@
 //! replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod answers;
+mod backup;
 mod board;
 mod borrow;
 mod buffer;
@@ -38,6 +40,7 @@ mod glob;
 mod histogram;
 mod latency;
 mod listener;
+mod loading;
 mod long_double;
 mod mailbox;
 mod message;

@@ -104,8 +104,10 @@ impl Mailbox {
     /// Sends a message, now or when there is room.
     pub(crate) fn send(&mut self, to: usize, message: Message) {
         let rings = self.boxes[to].as_mut().expect("a thread does not write to itself");
+        let waited = !rings.waiting.is_empty();
         rings.waiting.push_back(message);
         rings.flush();
+        self.made_room |= waited && rings.waiting.is_empty();
         self.sent += 1;
     }
 
@@ -201,5 +203,20 @@ mod tests {
         }
         assert_eq!(expected, 3 * RING_LEN as u64);
         assert!(a.made_room && !a.is_full(1) && b.fall_asleep() && b.receive(1).is_none());
+    }
+
+    #[test]
+    fn room_is_told_of_whatever_makes_it() {
+        let bells: Vec<_> = (0..2)
+            .map(|_| Bell::new(Waker::new(Poll::new().unwrap().registry(), Token(0)).unwrap()))
+            .collect();
+        let mut boxes = Mailbox::all(&bells.into());
+        let (mut b, mut a) = (boxes.pop().unwrap(), boxes.pop().unwrap());
+        let ask = |errand| Message::Ask { errand, parts: PartitionSet::EMPTY };
+        (0..=RING_LEN as u64).for_each(|errand| a.send(1, ask(errand)));
+        assert!(a.is_full(1) && !a.made_room);
+        while b.receive(0).is_some() {}
+        a.send(1, ask(0));
+        assert!(!a.is_full(1) && a.made_room);
     }
 }

@@ -6,7 +6,7 @@ use mio::net::TcpStream;
 
 use crate::packet::Packet;
 use crate::partition_set::PartitionSet;
-use crate::report::Report;
+use crate::report::{Details, Report};
 use crate::store::{Part, Watch};
 
 /// A message. Whom it comes from, its ring tells.
@@ -23,9 +23,8 @@ pub(crate) enum Message {
     Lend { errand: u64, parts: Vec<Part> },
     /// The receiver has its parts back.
     Return(Vec<Part>),
-    /// The sender wants to know how the receiver is, and maybe who its clients are, for its errand of
-    /// this number.
-    Inquire { errand: u64, clients: bool },
+    /// The sender wants to know how the receiver is, for its errand of this number.
+    Inquire { errand: u64, details: Details },
     /// How the sender is.
     Tell { errand: u64, report: Box<Report> },
     /// The receiver disconnects these of its clients.

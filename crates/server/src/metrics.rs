@@ -1,15 +1,15 @@
 //! Metrics for Prometheus: `GET /metrics` in its text format, and nothing else.
 //!
-//! A thread of its own answers, one connection at a time, from the [`Board`](crate::board::Board) and
-//! the database's statistics. No client waits for it, but for writes to a partition while the memory of
-//! its index is counted. What a connection may send, and how long each read and write of it may take, is
-//! bounded.
+//! A thread of its own accepts connections, and one for each of them answers, from the
+//! [`Board`](crate::board::Board) and the database's statistics: no client waits for it, and no connection
+//! for another one that is slow. How many there are at a time, what each may send, and how long it may take
+//! for everything, is bounded.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,10 @@ use crate::Error;
 use crate::service::Counters;
 use crate::shared::Shared;
 
-/// How long a request, and its answer, may take.
-const TIME_MAX: Duration = Duration::from_secs(2);
+/// How long a request and its answer may take together.
+const TIME_MAX: Duration = Duration::from_secs(5);
+/// The most connections at a time.
+const CONNECTIONS_MAX: usize = 16;
 /// The longest request, in bytes.
 const REQUEST_LEN_MAX: usize = 8 << 10;
 /// How often the end of the server is looked for.
@@ -61,25 +63,46 @@ impl Metrics {
 
     /// Answers until the server ends.
     pub(crate) fn run(self) {
-        while !self.shared.stop.load(Ordering::Acquire) {
-            match self.listener.accept() {
+        thread::scope(|scope| {
+            let mut open: Vec<Weak<TcpStream>> = Vec::new();
+            while !self.shared.stop.load(Ordering::Acquire) {
+                open.retain(|socket| socket.strong_count() > 0);
+                let accepted = match open.len() {
+                    // The others wait in the backlog, for as long as one may take at most.
+                    CONNECTIONS_MAX.. => None,
+                    _ => self.listener.accept().ok(),
+                };
+                let Some((socket, _)) = accepted else {
+                    thread::sleep(PAUSE);
+                    continue;
+                };
+                let socket = Arc::new(socket);
+                open.push(Arc::downgrade(&socket));
+                let builder = thread::Builder::new().name("halite-metrics".to_owned());
                 // Whoever asks wrongly, or goes, gets no answer; there is nobody to tell.
-                Ok((socket, _)) => drop(self.answer(&socket)),
-                Err(_) => thread::sleep(PAUSE),
+                drop(builder.spawn_scoped(scope, || drop(self.answer(socket))));
             }
-        }
+            // Nobody waits for those that are slow.
+            for socket in open.iter().filter_map(Weak::upgrade) {
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        });
     }
 
-    fn answer(&self, mut socket: &TcpStream) -> io::Result<()> {
+    fn answer(&self, socket: Arc<TcpStream>) -> io::Result<()> {
+        let mut socket = &*socket;
         socket.set_nonblocking(false)?;
         let deadline = Instant::now() + TIME_MAX;
+        let left = || match deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            left => Ok(left),
+        };
         let mut request = Vec::new();
         while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || request.len() >= REQUEST_LEN_MAX {
+            if request.len() >= REQUEST_LEN_MAX {
                 return Ok(());
             }
-            socket.set_read_timeout(Some(left))?;
+            socket.set_read_timeout(Some(left()?))?;
             let mut bytes = [0; 1024];
             match socket.read(&mut bytes)? {
                 0 => return Ok(()),
@@ -91,14 +114,20 @@ impl Metrics {
             true => ("200 OK", self.text()),
             false => ("404 Not Found", "only GET /metrics is answered\n".to_owned()),
         };
-        let head = format!(
+        let answer = format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n",
+             Content-Length: {}\r\nConnection: close\r\n\r\n{text}",
             text.len()
         );
-        socket.set_write_timeout(Some(TIME_MAX))?;
-        socket.write_all(head.as_bytes())?;
-        socket.write_all(text.as_bytes())
+        let mut rest = answer.as_bytes();
+        while !rest.is_empty() {
+            socket.set_write_timeout(Some(left()?))?;
+            match socket.write(rest)? {
+                0 => return Ok(()),
+                len => rest = &rest[len..],
+            }
+        }
+        Ok(())
     }
 
     fn text(&self) -> String {
@@ -187,6 +216,14 @@ impl Metrics {
                 stats.collected_blocks
             }),
         ];
+        let served = "halite_partition_served";
+        let help = "Whether requests are answered: 1; 0 while it is recovered, or if it cannot be.";
+        let _ = write!(text, "# HELP {served} {help}\n# TYPE {served} gauge\n");
+        let loading = &self.shared.loading;
+        for number in loading.all().iter() {
+            let is_served = u8::from(loading.state(number) == "ready");
+            let _ = writeln!(text, "{served}{{partition=\"{number}\"}} {is_served}");
+        }
         for (name, kind, help, value) in by_partition {
             let name = format!("halite_partition_{name}");
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");

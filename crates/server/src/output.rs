@@ -58,9 +58,9 @@ impl Output {
         self.before_len + self.last.len() - self.sent
     }
 
-    /// Bytes of memory, as far as they are not those of other threads' replies.
+    /// Bytes of memory.
     pub(crate) fn capacity(&self) -> usize {
-        self.before_len + self.last.capacity()
+        self.before.iter().map(Vec::capacity).sum::<usize>() + self.last.capacity()
     }
 
     /// Gives memory back that is not needed.

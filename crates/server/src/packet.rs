@@ -178,7 +178,10 @@ impl Packet {
         }
         let len = self.reply.len();
         item.state = if len >= LARGE {
-            State::RepliedApart(std::mem::take(&mut self.reply))
+            // It counts by its length, so its memory must not be much more.
+            let fills = 2 * len >= self.reply.capacity();
+            let reply = if fills { std::mem::take(&mut self.reply) } else { self.reply.clone() };
+            State::RepliedApart(reply)
         } else {
             let start = self.replies.len();
             self.replies.extend_from_slice(&self.reply);
@@ -387,6 +390,23 @@ mod tests {
         packet.take_answers(|_, answer| {
             assert!(matches!(answer, Answer::Own(bytes) if bytes.as_ptr() == written));
         });
+    }
+
+    #[test]
+    fn a_large_reply_takes_no_more_memory_than_twice_its_length() {
+        let mut packet = packet(4, 4);
+        packet.reply = Vec::with_capacity(1 << 20);
+        // Nobody wants the second one.
+        for len in [LARGE, LARGE, 1 << 19, LARGE] {
+            packet.execute(|_, _, out| out.resize(len, b'v'));
+        }
+        let mut lens = Vec::new();
+        packet.take_answers(|_, answer| {
+            let Answer::Own(bytes) = answer else { return };
+            assert!(bytes.capacity() <= 2 * bytes.len(), "{} {}", bytes.capacity(), bytes.len());
+            lens.push(bytes.len());
+        });
+        assert_eq!(lens, [LARGE, 1 << 19, LARGE]);
     }
 
     #[test]

@@ -12,6 +12,15 @@ impl PartitionSet {
         Self(u64::MAX.checked_shr(64 - count as u32).unwrap_or(0))
     }
 
+    /// A bit for each.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     pub(crate) fn only(number: usize) -> Self {
         Self(1 << number)
     }

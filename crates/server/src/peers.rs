@@ -9,11 +9,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use crate::borrow::Lender;
 use crate::call::Call;
 use crate::client::Client;
+use crate::commands::flags;
 use crate::debts::Debts;
 use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::message::Message;
-use crate::packet::{Packet, Request};
+use crate::packet::{Item, Packet, Request};
 use crate::reply::Reply;
 use crate::service::Service;
 
@@ -30,6 +31,8 @@ pub(crate) struct Peers {
     guest: Client,
     /// A reply that must wait for others.
     pub(crate) late: Vec<u8>,
+    /// Some partitions are not served yet.
+    pub(crate) loading: bool,
     /// The thread whose packet ends with a request that lacks its words.
     pub(crate) wants_words: Option<usize>,
 }
@@ -57,7 +60,8 @@ impl Peers {
         let mut guest = Client::new(Client::GUEST, nowhere, nowhere, -1, service.now);
         guest.authenticated = true;
         let lanes = (0..mailbox.threads()).map(|_| Lane::default()).collect();
-        Self { mailbox, lender, lanes, guest, late: Vec::new(), wants_words: None }
+        let loading = !service.shared.loading.is_complete();
+        Self { mailbox, lender, lanes, guest, late: Vec::new(), loading, wants_words: None }
     }
 
     /// Whether a request can be sent to a thread in this turn.
@@ -131,16 +135,21 @@ impl Peers {
         spare
     }
 
-    /// Executes the requests of other threads, up to the first of each whose parts are not here.
+    /// Executes the requests of other threads, up to the first of each whose parts are not here. Those that a
+    /// pause holds back wait aside.
     pub(crate) fn execute(&mut self, service: &mut Service) {
         let free = self.lender.free();
         let guest = &mut self.guest;
+        let is_held = |service: &Service, item: &Item| {
+            service.pause.is_some() && service.pauses(item.command.is(flags::WRITE))
+        };
         for lane in &mut self.lanes {
             if lane.debts.has_ready() {
                 service.begin_lap();
                 let pieces = lane.debts.resume(|packet| {
-                    let is_here = packet.next()?.partitions.is_within(free);
-                    is_here.then(|| execute_next(service, guest, packet))
+                    let next = packet.next()?;
+                    let can = next.partitions.is_within(free) && !is_held(service, next);
+                    can.then(|| execute_next(service, guest, packet))
                 });
                 lane.executed.extend(pieces.into_iter().map(Box::new));
             }
@@ -150,6 +159,9 @@ impl Peers {
                     let client_id = item.from.client_id;
                     if lane.debts.must_wait(client_id) {
                         lane.debts.defer(client_id, packet);
+                    } else if is_held(service, item) {
+                        lane.debts.defer(client_id, packet);
+                        lane.debts.wake(client_id);
                     } else if item.partitions.is_within(free) {
                         let len = execute_next(service, guest, packet);
                         lane.debts.lend(client_id, len);

@@ -14,7 +14,7 @@ pub(crate) struct Report {
     /// The thread.
     pub(crate) thread: usize,
     pub(crate) counters: Counters,
-    /// How long the commands took that it has executed.
+    /// How long the commands took that it has executed, if that is asked for.
     pub(crate) histograms: BTreeMap<&'static str, Histogram>,
     /// Its clients, if they are asked for.
     pub(crate) clients: Vec<Line>,
@@ -39,15 +39,25 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
+/// What a report is to tell beside numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Details {
+    /// Who the clients are.
+    pub(crate) clients: bool,
+    /// How long commands took.
+    pub(crate) histograms: bool,
+}
+
 impl Report {
-    /// The report of this thread, which has the parts `own`, with its clients or not.
-    pub(crate) fn of(service: &Service, own: PartitionSet, clients: bool) -> Self {
-        let lines = service.clients.iter().filter(|client| clients && !client.killed);
+    /// The report of this thread, which has the parts `own`.
+    pub(crate) fn of(service: &Service, own: PartitionSet, details: Details) -> Self {
+        let lines = service.clients.iter().filter(|client| details.clients && !client.killed);
+        let histograms = details.histograms.then(|| service.histograms.by_name());
         let buffers = || service.clients.iter().map(|client| client.buffers);
         Self {
             thread: service.thread,
             counters: service.counters,
-            histograms: service.histograms.by_name(),
+            histograms: histograms.unwrap_or_default(),
             clients: lines.map(|client| Line::of(client, service)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),

@@ -3,18 +3,21 @@
 //! A request whose keys are all this thread's is executed on the spot, as one without keys. If all
 //! keys are another thread's, the request travels there. If they are of several threads, or the
 //! command is about all of them, it is an errand: it waits until the replies before it have come,
-//! borrows the parts, and is executed here.
+//! borrows the parts, and is executed here. What needs a partition that is still recovered waits before
+//! any of that.
 
 use crate::answers::{Answer, Answers};
 use crate::borrow::Needs;
 use crate::client::{Client, Replies};
 use crate::commands::{Command, Group, flags};
-use crate::dispatch::{Dispatched, check_admission, dispatch, find, is_paused};
+use crate::dispatch::{Dispatched, awaits, check_admission, dispatch, find, is_paused};
+use crate::failure::Outcome;
 use crate::packet::{Asker, LARGE, Request};
 use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::resp::Args;
 use crate::service::Service;
+use crate::store::Store;
 
 /// What a connection has for the requests that are not executed at once.
 pub(crate) struct Lane<'a> {
@@ -50,9 +53,13 @@ pub(crate) fn route(
     }
     let needs = match &found {
         Ok(command) if is_paused(service, client, command) => return Dispatched::Paused,
+        Ok(command) if awaits(client, command) => return Dispatched::Awaiting,
         Ok(command) => needs(service, peers, client, command, args),
         Err(_) => Needs::default(),
     };
+    if peers.loading && !is_ready(service, &found, needs.parts) {
+        return Dispatched::Unready;
+    }
     let at_hand = match lane.answers.is_empty() {
         true => peers.lender.usable(),
         // What is borrowed would be used before requests that are on their way to its owner.
@@ -178,27 +185,61 @@ fn add_needs(
     in_transaction: bool,
     needs: &mut Needs,
 ) {
-    let all = || PartitionSet::first(service.store.partitions());
-    if command.is(flags::ALL_KEYS) {
-        needs.parts = all();
-    } else if command.is(flags::SCANS) {
-        // In a transaction a scan may go on in the next partition.
-        needs.parts = if in_transaction { all() } else { scanned(service, args) };
+    needs.parts = needs.parts.or(partitions_of(&service.store, command, args));
+    if command.is(flags::ALONE) {
+        // Nothing is executed for keys of partitions that are not ready yet.
+        needs.parts = service.shared.loading.ready();
+    }
+    if command.is(flags::SCANS) && in_transaction {
+        // It may go on in the next partition.
+        needs.parts = PartitionSet::first(service.store.partitions());
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;
-        needs.clients |= command.group == Group::Connection;
+        needs.details.clients |= command.group == Group::Connection;
+        needs.details.histograms |= command.is(flags::TIMES);
         needs.parts = needs.parts.or(peers.lender.own());
-    }
-    for index in command.key_indexes(args.len()) {
-        if let Some(key) = args.get(index) {
-            needs.parts.insert(service.store.partition_of(key));
-        }
     }
 }
 
+/// The partitions whose keys a command looks at or changes.
+pub(crate) fn partitions_of(
+    store: &Store,
+    command: &'static Command,
+    args: Args<'_>,
+) -> PartitionSet {
+    if command.is(flags::ALL_KEYS) {
+        return PartitionSet::first(store.partitions());
+    }
+    let mut parts = PartitionSet::EMPTY;
+    if command.is(flags::SCANS) {
+        parts.insert(scanned(store, args));
+    }
+    for index in command.key_indexes(args.len()) {
+        if let Some(key) = args.get(index) {
+            parts.insert(store.partition_of(key));
+        }
+    }
+    parts
+}
+
+/// Whether the partitions are served that a request needs; if not, they are wanted.
+#[cold]
+fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: PartitionSet) -> bool {
+    let loading = &service.shared.loading;
+    // What changes several partitions together is numbered after all that did so before.
+    let writes = |command: &Command| command.is(flags::WRITE) || command.is(flags::EXECUTES);
+    if parts.len() > 1 && found.as_ref().is_ok_and(|command| writes(command)) {
+        parts = loading.all();
+    }
+    let missing = parts.without(loading.ready());
+    if let Some(first) = loading.want(missing) {
+        service.store.want(first);
+    }
+    missing.is_empty()
+}
+
 /// The partition in which a scan goes on; what is no cursor is refused anywhere.
-fn scanned(service: &Service, args: Args<'_>) -> PartitionSet {
+fn scanned(store: &Store, args: Args<'_>) -> usize {
     let cursor = args.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
-    let partitions = service.store.partitions() as u64;
-    PartitionSet::only((cursor.unwrap_or(0) % partitions) as usize)
+    (cursor.unwrap_or(0) % store.partitions() as u64) as usize
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::panic;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use halite::Domain;
@@ -11,13 +11,14 @@ use mio::{Poll, Waker};
 
 use crate::borrow::Lender;
 use crate::event_loop::{self, EventLoop};
+use crate::loading::{Loader, Loading};
 use crate::mailbox::{Bell, Mailbox};
 use crate::metrics::Metrics;
 use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::{Shared, lock};
 use crate::store::Store;
 use crate::{Config, Error, listener};
 
@@ -50,6 +51,8 @@ pub struct Server {
     event_loops: Vec<EventLoop>,
     addrs: Vec<SocketAddr>,
     metrics: Option<Metrics>,
+    /// What brings the partitions that are not recovered yet.
+    loader: Option<Loader>,
     handle: Handle,
 }
 
@@ -60,9 +63,10 @@ pub struct Handle {
 }
 
 impl Server {
-    /// Listens on the addresses of `config`. Clients that connect wait until [`Server::run`], where each
-    /// thread begins when its partitions are recovered. The deadlines of their keys are read then, or here if
-    /// all of them are.
+    /// Listens on the addresses of `config`. Clients that connect wait until [`Server::run`]. A request for keys
+    /// of a partition that is still recovered then waits for it; a partition that cannot be recovered refuses
+    /// its requests with the reason. But for the first one, and the one that has the order of the databases:
+    /// without those nothing can be served.
     ///
     /// # Errors
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],
@@ -97,17 +101,26 @@ impl Server {
             polls.push(poll);
         }
         let bells: Arc<[Bell]> = bells.into();
-        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells)));
+        let databases = config.databases as usize;
+        let homes: Vec<_> = (0..partitions).map(|partition| partition % threads).collect();
+        // Where nothing is left to recover, nobody has to wait for anything.
+        let is_ready = db.stats().recovery.partitions_ready == partitions;
+        let ready = if is_ready { PartitionSet::first(partitions) } else { PartitionSet::EMPTY };
+        let loading = Loading::new(threads, partitions, ready);
+        let shared = Arc::new(Shared::new(settings, Arc::clone(&bells), loading));
         let handle = Handle { shared: Arc::clone(&shared) };
 
         let metrics = config.metrics.map(|addr| Metrics::bind(addr, db.clone(), shared.clone()));
         let metrics = metrics.transpose()?;
-        let is_recovered = db.stats().recovery.partitions_ready == partitions;
-        let mut store = Store::open(db, config.databases as usize)?;
-        if is_recovered {
-            store.load()?;
-        }
-        let homes: Vec<_> = (0..partitions).map(|partition| partition % threads).collect();
+        let (store, loader) = if is_ready {
+            (Store::open(db, databases)?, None)
+        } else {
+            let opened = Arc::new(OnceLock::new());
+            let store = Store::unopened(db.clone(), Arc::clone(&opened));
+            let shared = Arc::clone(&shared);
+            (store, Some(Loader { db, databases, homes: homes.clone(), opened, shared }))
+        };
+        let mut store = store;
         let mut stores: Vec<_> = (1..threads).map(|_| store.sibling()).collect();
         for (number, &home) in homes.iter().enumerate().filter(|(_, home)| **home > 0) {
             stores[home - 1].bring(store.take(PartitionSet::only(number)));
@@ -120,12 +133,14 @@ impl Server {
         for ((store, poll), mailbox) in stores.into_iter().zip(polls).zip(mailboxes) {
             let thread = mailbox.me();
             let service = Service::new(store, Arc::clone(&shared), thread, &run_id);
-            let lender = Lender::new(homes.clone(), thread);
-            let peers = (threads > 1).then(|| Box::new(Peers::new(mailbox, lender, &service)));
+            let lender = Lender::new(homes.clone(), service.own);
+            // One thread needs the others' ways while some of its parts are elsewhere: not yet here.
+            let peers = threads > 1 || !is_ready;
+            let peers = peers.then(|| Box::new(Peers::new(mailbox, lender, &service)));
             let listeners = listeners.take().unwrap_or_default();
             event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
         }
-        Ok(Self { event_loops, addrs, metrics, handle })
+        Ok(Self { event_loops, addrs, metrics, loader, handle })
     }
 
     /// The addresses that clients can connect to.
@@ -150,6 +165,7 @@ impl Server {
     /// that have arrived, makes everything durable, and closes the database.
     ///
     /// # Errors
+    /// [`Error::Database`] if the databases cannot be opened, of a store that was still recovered.
     /// [`Error::Sync`] if writes cannot be made durable: they are not acknowledged then.
     /// [`Error::Io`] if the operating system no longer tells what clients do.
     pub fn run(self) -> Result<(), Error> {
@@ -160,6 +176,13 @@ impl Server {
                 let started = builder.spawn_scoped(scope, || metrics.run());
                 started.map_err(|source| Error::Io { action: "start a thread", source })?;
             }
+            let loader = self.loader.map(|loader| {
+                let builder = thread::Builder::new().name("halite-loader".to_owned());
+                let load = move || loader.run().inspect_err(|_| shared.fail());
+                let started = builder.spawn_scoped(scope, load);
+                started.map_err(|source| Error::Io { action: "start a thread", source })
+            });
+            let loader = loader.transpose()?;
             let mut event_loops = self.event_loops.into_iter().enumerate();
             let first = event_loops.next();
             let mut others = Vec::new();
@@ -180,7 +203,14 @@ impl Server {
                 other.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
             });
             let others = others.collect::<Vec<_>>().into_iter().collect::<Result<(), _>>();
-            started.and(ended).and(others)
+            let loaded = loader.map_or(Ok(()), |loader| {
+                loader.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+            });
+            // Its client is gone, so it ends.
+            if let Some(backup) = lock(&shared.backup).take() {
+                backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
+            }
+            started.and(ended).and(others).and(loaded.map_err(Error::from))
         })
     }
 }

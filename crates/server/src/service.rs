@@ -11,7 +11,7 @@ use crate::histogram::Histograms;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::random::Random;
-use crate::report::Report;
+use crate::report::{Details, Report};
 use crate::resp::Args;
 use crate::settings::Settings;
 use crate::shared::{Common, Shared, lock};
@@ -23,7 +23,7 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     /// The number of the thread.
     pub(crate) thread: usize,
-    /// The partitions that are this thread's.
+    /// The partitions that are this thread's, and served.
     pub(crate) own: PartitionSet,
     pub(crate) clients: Clients,
     pub(crate) shared: Arc<Shared>,
@@ -191,13 +191,26 @@ impl Service {
         }
         self.slow = common.settings.slow();
         self.settings = common.settings;
-        self.pause = common.pause;
+        self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
         if common.resets != self.resets {
             self.resets = common.resets;
             self.histograms = Histograms::default();
             self.counters = Counters { expired_before: self.store.expired, ..Counters::default() };
         }
+    }
+
+    /// Lets clients wait, or not. While they do, nothing expires: that would be a change.
+    pub(crate) fn set_pause(&mut self, pause: Option<Pause>) {
+        self.pause = pause;
+        self.store.is_paused = pause.is_some();
+    }
+
+    /// Whether a pause keeps a command from being executed that writes or not.
+    #[inline]
+    pub(crate) fn pauses(&self, writes: bool) -> bool {
+        self.pause.is_some_and(|pause| self.now < pause.until && (writes || !pause.writes_only))
+            && !self.shared.stop.load(Ordering::Relaxed)
     }
 
     /// Changes what is common to all threads.
@@ -208,8 +221,8 @@ impl Service {
     }
 
     /// This thread and the others together, as they are now or told.
-    pub(crate) fn report(&self) -> Report {
-        let mut report = Report::of(self, self.own, false);
+    pub(crate) fn report(&self, details: Details) -> Report {
+        let mut report = Report::of(self, self.own, details);
         self.reports.iter().for_each(|other| report.add(other));
         report
     }
@@ -288,11 +301,6 @@ impl Service {
                 self.some_killed = true;
             }
         }
-    }
-
-    /// Reads what belongs to the keys of this thread. Waits until its partitions are recovered.
-    pub(crate) fn load(&mut self) -> halite::Result<()> {
-        self.store.load()
     }
 
     /// Makes all changes durable.

@@ -5,9 +5,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::board::Board;
 use crate::latency::Latency;
+use crate::loading::Loading;
 use crate::mailbox::Bell;
 use crate::service::Pause;
 use crate::settings::Settings;
@@ -33,6 +35,12 @@ pub(crate) struct Shared {
     /// What took long.
     pub(crate) latency: Mutex<Latency>,
     pub(crate) board: Board,
+    /// A backup is being taken.
+    pub(crate) backs_up: AtomicBool,
+    /// The thread of the last one.
+    pub(crate) backup: Mutex<Option<JoinHandle<()>>>,
+    /// Which partitions are served.
+    pub(crate) loading: Loading,
     bells: Arc<[Bell]>,
 }
 
@@ -49,7 +57,7 @@ pub(crate) struct Common {
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>) -> Self {
+    pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
         let common = Common { settings, pause: None, expires_actively: true, resets: 0 };
         Self {
             common: Mutex::new(common),
@@ -62,6 +70,9 @@ impl Shared {
             slowlog: Mutex::default(),
             latency: Mutex::default(),
             board: Board::new(bells.len()),
+            backs_up: AtomicBool::new(false),
+            backup: Mutex::default(),
+            loading,
             bells,
         }
     }
@@ -119,7 +130,13 @@ impl Shared {
         self.unfinished.load(Ordering::Acquire) == 0 || self.failed.load(Ordering::Acquire)
     }
 
-    fn ring(&self) {
+    /// Wakes a thread.
+    pub(crate) fn ring_one(&self, thread: usize) {
+        self.bells[thread].ring();
+    }
+
+    /// Wakes all threads.
+    pub(crate) fn ring(&self) {
         self.bells.iter().for_each(Bell::ring);
     }
 }

@@ -39,10 +39,10 @@ impl Queue {
         self.commands.len()
     }
 
-    /// Bytes that the commands take.
+    /// Bytes of memory that the commands take.
     pub(crate) fn byte_len(&self) -> usize {
-        self.bytes.len()
-            + self.ranges.len() * size_of::<Range<usize>>()
-            + self.commands.len() * size_of::<(&Command, Range<usize>)>()
+        self.bytes.capacity()
+            + self.ranges.capacity() * size_of::<Range<usize>>()
+            + self.commands.capacity() * size_of::<(&Command, Range<usize>)>()
     }
 }

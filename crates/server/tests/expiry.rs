@@ -75,8 +75,8 @@ fn a_deadline_in_the_past_removes_the_key() {
     {
         client.check(&[("SET k v", "+OK"), (request, ":1"), ("EXISTS k", ":0")]);
     }
-    assert!(server.db.find_key_space("db0").unwrap().is_empty().unwrap());
-    assert!(server.db.find_key_space("db0:expires").unwrap().is_empty().unwrap());
+    assert!(server.db.find_key_space("db0").unwrap().unwrap().is_empty().unwrap());
+    assert!(server.db.find_key_space("db0:expires").unwrap().unwrap().is_empty().unwrap());
 }
 
 fn expired_keys_are_gone_for_every_command_before_they_are_collected() {
@@ -107,7 +107,7 @@ fn expired_keys_are_gone_for_every_command_before_they_are_collected() {
         ("RENAME e x", "-ERR no such key"),
     ]);
     // What is gone is gone in the store too.
-    let deadlines = server.db.find_key_space("db0:expires").unwrap();
+    let deadlines = server.db.find_key_space("db0:expires").unwrap().unwrap();
     let keys: Vec<_> = deadlines.iter().unwrap().map(|pair| pair.unwrap().0).collect();
     assert_eq!(keys, Vec::<Vec<u8>>::new());
 }
@@ -145,7 +145,7 @@ fn keys_that_nobody_asks_for_are_collected() {
     client.ask("SELECT 0");
     eventually("the removal of all expired keys", || client.ask("DBSIZE") == ":1");
     assert!(client.ask("INFO stats").contains("expired_keys:3001\\r\\n"));
-    assert!(server.db.find_key_space("db0:expires").unwrap().is_empty().unwrap());
+    assert!(server.db.find_key_space("db0:expires").unwrap().unwrap().is_empty().unwrap());
 }
 
 fn deadlines_survive_a_restart() {

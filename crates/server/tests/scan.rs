@@ -15,6 +15,60 @@ on_threads! {
     keys_of_any_bytes_are_scanned
 }
 
+mod with_a_hash_index {
+    on_threads! {
+        scans_keep_their_promises
+        a_scan_does_not_visit_all_keys_at_each_call
+        a_transaction_scans_what_it_has_changed
+    }
+
+    fn scans_keep_their_promises() {
+        crate::common::set_index(halite::IndexKind::Hash);
+        super::a_scan_visits_each_key_once();
+        super::keys_that_stay_are_returned_while_others_come_and_go();
+        super::a_cursor_can_be_used_again_and_by_others();
+        super::an_unknown_cursor_is_an_error();
+        super::keys_of_any_bytes_are_scanned();
+    }
+
+    fn a_scan_does_not_visit_all_keys_at_each_call() {
+        crate::common::set_index(halite::IndexKind::Hash);
+        let server = super::Running::start();
+        let mut client = server.client();
+        let keys = super::fill(&mut client, 3000);
+        let mut pages = 0;
+        let found = super::scan(&mut client, "COUNT 10", |client| {
+            pages += 1;
+            // The table grows and shrinks meanwhile.
+            for number in 0..20 {
+                client.ask(&format!("SET more:{pages}:{number} v"));
+                if pages % 4 > 0 {
+                    client.ask(&format!("DEL more:{}:{number}", pages - 1));
+                }
+            }
+        });
+        assert!(pages > 100, "{pages}");
+        let found: super::BTreeSet<_> = found.into_iter().collect();
+        assert!(keys.is_subset(&found));
+    }
+
+    fn a_transaction_scans_what_it_has_changed() {
+        crate::common::set_index(halite::IndexKind::Hash);
+        let server = super::Running::start();
+        let mut client = server.client();
+        super::fill(&mut client, 5);
+        for request in ["MULTI", "SET new v", "DEL key:0 key:1", "SCAN 0 COUNT 100"] {
+            client.ask(request);
+        }
+        let reply = client.ask("EXEC");
+        let (cursor, keys) =
+            super::page(reply.split_once(":2, ").unwrap().1.strip_suffix(']').unwrap());
+        assert_eq!(cursor, "0");
+        let keys: super::BTreeSet<_> = keys.into_iter().collect();
+        assert_eq!(keys, ["key:2", "key:3", "key:4", "new"].map(str::to_owned).into());
+    }
+}
+
 fn fill(client: &mut Client, count: usize) -> BTreeSet<String> {
     let keys: BTreeSet<_> = (0..count).map(|index| format!("key:{index}")).collect();
     let words: Vec<_> = keys.iter().flat_map(|key| [key.as_str(), "v"]).collect();
@@ -60,7 +114,7 @@ fn a_cursor_can_be_used_again_and_by_others() {
     let request = format!("SCAN {cursor} COUNT 5");
     let (_, first) = page(&client.ask(&request));
     let (_, again) = page(&server.client().ask(&request));
-    assert_eq!((first.len(), &first), (5, &again));
+    assert!((5..20).contains(&first.len()) && first == again, "{first:?} {again:?}");
 }
 
 fn an_unknown_cursor_is_an_error() {

@@ -38,7 +38,7 @@ fn set_and_get_keep_any_bytes() {
         ("GET none", "nil"),
     ]);
     // The key space holds the value and nothing else.
-    assert_eq!(server.db.find_key_space("db0").unwrap().get(&all).unwrap().unwrap(), all);
+    assert_eq!(server.db.find_key_space("db0").unwrap().unwrap().get(&all).unwrap().unwrap(), all);
 }
 
 fn large_values_arrive_whole() {

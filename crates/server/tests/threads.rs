@@ -29,6 +29,9 @@ on_threads! {
     partitions_are_told_of
     memory_is_told_of
     metrics_are_served_to_who_asks_for_them
+    a_slow_reader_of_metrics_keeps_nobody_waiting
+    nothing_is_written_while_writes_are_paused
+    nothing_expires_while_clients_are_paused
 }
 
 /// splitmix64, from a seed that the test prints.
@@ -620,4 +623,87 @@ fn metrics_are_served_to_who_asks_for_them() {
         assert!(http(addr, wrong).starts_with("HTTP/1.1 404 "), "{wrong}");
     }
     assert_eq!(http(addr, &"x".repeat(20_000)), "");
+}
+
+fn a_slow_reader_of_metrics_keeps_nobody_waiting() {
+    let mut server = Running::start_with(|config| {
+        config.metrics = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    });
+    let addr = server.metrics.unwrap();
+    let slow: Vec<_> = (0..10).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    slow.iter().for_each(|mut socket| socket.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap());
+    let text = http(addr, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert!(text.contains("halite_partition_served{partition=\"0\"} 1\n"), "{text}");
+    // Nor does the end of the server wait for them.
+    for mut socket in &slow {
+        socket.set_nonblocking(true).unwrap();
+        let read = socket.read(&mut [0]);
+        assert!(read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+    }
+    server.stop().unwrap();
+}
+
+/// What all of some keys hold.
+fn read_all(client: &mut Client, keys: &[String]) -> String {
+    client.call(&[&["MGET".to_owned()], keys].concat())
+}
+
+fn nothing_is_written_while_writes_are_paused() {
+    let server = Running::start();
+    let keys: Vec<_> = (0..20).map(|number| format!("key:{number}")).collect();
+    let stop = AtomicBool::new(false);
+    let rounds = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for writer in 0..6 {
+            let (keys, stop, rounds, server) = (&keys, &stop, &rounds, &server);
+            scope.spawn(move || {
+                let mut client = server.client();
+                while !stop.load(Ordering::Relaxed) {
+                    let mut requests = Vec::new();
+                    for key in keys {
+                        requests.extend(match writer % 3 {
+                            0 => request(&["INCR", key]),
+                            1 => request(&["APPEND", key, "1"]),
+                            _ => request(&["MSET", key, "1", &keys[0], "1"]),
+                        });
+                    }
+                    client.send(&requests);
+                    keys.iter().for_each(|_| assert!(!client.reply().starts_with("closed")));
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut admin = server.client();
+        for _ in 0..30 {
+            admin.check(&[("CLIENT PAUSE 100000 WRITE", "+OK")]);
+            let before = read_all(&mut admin, &keys);
+            for _ in 0..20 {
+                assert_eq!(read_all(&mut admin, &keys), before);
+            }
+            admin.check(&[("CLIENT UNPAUSE", "+OK")]);
+            let seen = rounds.load(Ordering::Relaxed);
+            common::eventually("writing", || rounds.load(Ordering::Relaxed) > seen + 6);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+fn nothing_expires_while_clients_are_paused() {
+    let server = Running::start();
+    let mut client = server.client();
+    for number in 0..50 {
+        client.check(&[(&format!("SET key:{number} v PX 30"), "+OK")]);
+    }
+    client.check(&[("CLIENT PAUSE 100000 WRITE", "+OK")]);
+    let left = client.integer("DBSIZE");
+    common::eventually("the keys' time", || client.ask("GET key:49") == "nil");
+    thread::sleep(std::time::Duration::from_millis(300));
+    // They are not there for those who read, and nothing was removed.
+    for number in 0..50 {
+        client.check(&[(&format!("GET key:{number}"), "nil")]);
+    }
+    assert!(scan(&mut client, "COUNT 100", |_| {}).is_empty());
+    assert_eq!(client.integer("DBSIZE"), left);
+    client.check(&[("CLIENT UNPAUSE", "+OK")]);
+    common::eventually("the end of the keys", || client.integer("DBSIZE") == 0);
 }

@@ -1,14 +1,17 @@
 //! `halite backup`.
 
+use std::env;
 use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use halite::{BackupError, BackupInfo, BackupReport, Database};
 use serde_json::json;
 
-use crate::backups::{in_file, info_of, new_name, newest};
+use super::serve::PASSWORD_VARIABLE;
+use crate::backups::{in_file, info_of, new_name, newest, open_backup};
+use crate::client::Client;
 use crate::folder::{in_database, open};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
@@ -20,24 +23,36 @@ Examples:
   halite backup ./data ./backups                              the next in a folder of them: 0001.full
   halite backup ./data ./backups --since ./backups            ... that follows the newest: 0002.since-0001
   halite check tuesday.backup                                 whether it is whole
+  halite backup --server 127.0.0.1:6379 monday.backup         of what a server has open
   halite restore ./copy monday.backup tuesday.backup
 
 A backup has every key space, times to live included, of one moment, with a checksum over all of it. A
 file appears when it is complete, and none is ever replaced. --since needs a database that was made with a
 change log (`halite load --change-log`, `halite serve --change-log`) which still retains what was changed.
 
-This opens the folder, which no other process may have open: a program that has the database open takes
-backups with `Database::backup`, while it goes on writing.";
+Without --server this opens the folder, which no other process may have open. With it, a server that has it
+open takes the backup while it goes on serving, and sends it here: the file is written where this runs. The
+password comes from --password-file or the environment variable HALITE_REQUIREPASS. In a program,
+`Database::backup` takes backups.";
 
 /// Write a backup, for `restore`
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
-    /// The database's folder
+    /// The database's folder; with --server, what TARGET is without
     path: PathBuf,
 
     /// The file to write, which must not be there, or a folder of backups
-    target: PathBuf,
+    #[arg(required_unless_present = "server", conflicts_with = "server")]
+    target: Option<PathBuf>,
+
+    /// Let the server at ADDRESS, a host and a port, take the backup of what it has open
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<String>,
+
+    /// Take the server's password from the first line of FILE
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
 
     /// Write only what was changed since this backup, or since the newest of this folder
     #[arg(long, value_name = "BACKUP")]
@@ -50,21 +65,36 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) fn run(&self) -> Result<()> {
+        if self.password_file.is_some() && self.server.is_none() {
+            return Err(Error::Usage(
+                "--password-file: it is a server's; give --server too".into(),
+            ));
+        }
         let previous = match &self.since {
             Some(path) if path.is_dir() => Some(newest(path)?),
             Some(path) => Some((path.clone(), info_of(path)?)),
             None => None,
         };
         let previous_number = previous.as_ref().map(|(path, _)| path.as_path());
-        let file = match self.target.is_dir() {
-            true => new_name(&self.target, previous_number)?,
-            false => self.target.clone(),
+        let target = self.target.as_ref().unwrap_or(&self.path);
+        let file = match target.is_dir() {
+            true => new_name(target, previous_number)?,
+            false => target.clone(),
         };
         if fs::symlink_metadata(&file).is_ok() {
             return Err(Error::input(file.display(), "it is there already; name another file"));
         }
-        let db = open(&self.path)?;
-        let report = self.write(&db, &file, previous.as_ref().map(|(_, info)| info))?;
+        let previous = previous.as_ref().map(|(_, info)| info);
+        let report = match &self.server {
+            Some(address) => {
+                let client = Client::connect(address, self.password()?.as_deref())?;
+                write(&file, |part, out| fetch(client, part, out, &file, previous))?
+            }
+            None => {
+                let db = open(&self.path)?;
+                write(&file, |_, out| self.write_to(&db, out, &file, previous))?
+            }
+        };
         if self.json {
             return output::json(&json!({
                 "file": file.to_string_lossy(),
@@ -79,34 +109,11 @@ impl Backup {
         output::text(&format!("{}: {kind}, {operations}, {bytes}\n", file.display()))
     }
 
-    /// Writes under another name first: a backup that was interrupted has none.
-    fn write(
-        &self,
-        db: &Database,
-        file: &Path,
-        previous: Option<&BackupInfo>,
-    ) -> Result<BackupReport> {
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let part = file.with_file_name(name);
-        let created = File::create(&part).map_err(|error| Error::io(part.display(), error))?;
-        let written = self.write_to(db, &created, file, previous).and_then(|report| {
-            let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
-                // Not every file system has links.
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(&part, file),
-                linked => linked,
-            });
-            named.map_err(|error| Error::io(file.display(), error))?;
-            Ok(report)
-        });
-        // It has its name, or is none.
-        let _ = fs::remove_file(&part);
-        let report = written?;
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Error::io(folder.display(), error))?;
-        Ok(report)
+    /// The server's password, if there is one.
+    fn password(&self) -> Result<Option<String>> {
+        let Some(file) = &self.password_file else { return Ok(env::var(PASSWORD_VARIABLE).ok()) };
+        let text = fs::read_to_string(file).map_err(|error| Error::io(file.display(), error))?;
+        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
     }
 
     fn write_to(
@@ -131,4 +138,58 @@ impl Backup {
             other => in_file(self.since.as_deref().unwrap_or(file), other),
         })
     }
+}
+
+/// Writes under another name first: a backup that was interrupted has none.
+fn write(
+    file: &Path,
+    fill: impl FnOnce(&Path, &File) -> Result<BackupReport>,
+) -> Result<BackupReport> {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = file.with_file_name(name);
+    let created = File::create(&part).map_err(|error| Error::io(part.display(), error))?;
+    let written = fill(&part, &created).and_then(|report| {
+        let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
+            // Not every file system has links.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(&part, file),
+            linked => linked,
+        });
+        named.map_err(|error| Error::io(file.display(), error))?;
+        Ok(report)
+    });
+    // It has its name, or is none.
+    let _ = fs::remove_file(&part);
+    let report = written?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| Error::io(folder.display(), error))?;
+    Ok(report)
+}
+
+/// Writes what a server sends to `part`, which is open as `out` and will be `file`, and checks that it is whole.
+fn fetch(
+    mut client: Client,
+    part: &Path,
+    out: &File,
+    file: &Path,
+    previous: Option<&BackupInfo>,
+) -> Result<BackupReport> {
+    let since = previous.map(BackupInfo::encode);
+    let mut begin = vec![&b"HALITE.BACKUP"[..], b"BEGIN"];
+    if let Some(since) = &since {
+        begin.extend([&b"SINCE"[..], since]);
+    }
+    client.call(&begin)?;
+    let bar = progress::bytes("backing up", None);
+    let mut writer = bar.wrap_write(out);
+    while let Some(piece) = client.call(&[b"HALITE.BACKUP", b"NEXT"])? {
+        writer.write_all(&piece).map_err(|error| in_file(file, BackupError::Write(error)))?;
+    }
+    bar.finish_and_clear();
+    let bar = progress::bytes("checking", None);
+    let checked = open_backup(part, &bar)?.verify();
+    bar.finish_and_clear();
+    checked.map_err(|error| in_file(file, error))
 }

@@ -44,7 +44,7 @@ impl Del {
         let mut deleted = 0;
         if let Some(space) = find_space(&db, &self.place.space)? {
             let failed = |error| in_database(&self.place.path, error);
-            let space = WriteSpace::of(&db, space);
+            let space = WriteSpace::of(&db, space).map_err(failed)?;
             let mut batch = db.batch();
             for key in keys {
                 deleted += u64::from(space.delete(&mut batch, &key).map_err(failed)?);

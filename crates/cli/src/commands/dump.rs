@@ -53,7 +53,7 @@ impl Dump {
         let db = open(&self.path)?;
         let spaces = match &self.space {
             Some(name) => find_space(&db, name)?.into_iter().collect(),
-            None => all_spaces(&db),
+            None => all_spaces(&db).map_err(|error| in_database(&self.path, error))?,
         };
         match self.file.as_deref().filter(|file| file.as_os_str() != "-") {
             Some(file) => self.dump_to_file(&spaces, file),
@@ -140,8 +140,8 @@ impl Dump {
 /// only the first can go without. `db1` comes before `db1:expires`, as [`WriteSpace`] needs it.
 ///
 /// [`WriteSpace`]: crate::folder::WriteSpace
-fn all_spaces(db: &Database) -> Vec<KeySpace> {
-    let mut spaces = db.key_spaces();
+fn all_spaces(db: &Database) -> halite::Result<Vec<KeySpace>> {
+    let mut spaces = db.key_spaces()?;
     spaces.sort_by_key(|space| (space.name() != DEFAULT_SPACE, space.name().to_owned()));
-    spaces
+    Ok(spaces)
 }

@@ -20,7 +20,7 @@ use super::stat::recovery;
 use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, index, output, size};
 
-const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
+pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
 /// How many partitions a database can have, and so how many threads can serve it.
 const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;
@@ -30,6 +30,7 @@ Examples:
   halite serve ./data                             on 127.0.0.1:6379, for any Redis client
   halite serve ./data --port 7000 --max-size 2GiB
   halite serve ./data --threads 4                 four threads, each with its part of the keys
+  halite serve ./data --threads 4 --partitions 16 ... in four parts: after a crash, each answers when it is there
   halite serve /dev/shm/cache --maxclients 100 --timeout 300
   halite serve ./data --bind 0.0.0.0 --requirepass-file secret
   HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
@@ -79,8 +80,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
-    /// The number of threads, at most one a partition; by default one a core for a new database, and
-    /// one a partition for others
+    /// The number of threads, at most one a partition; by default one a core. With several partitions a thread,
+    /// a server that recovers answers sooner, for each of them is served as soon as it is there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
 
@@ -91,7 +92,7 @@ pub(crate) struct Serve {
     partitions: Option<u32>,
 
     /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
-    /// ordered:8; hash is for point operations: SCAN, KEYS and ranges visit all keys at each call
+    /// ordered:8; hash is for point operations and SCAN: KEYS, and SCAN's MATCH, visit all keys
     #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
     index: IndexKind,
 
@@ -199,11 +200,10 @@ impl Serve {
     fn partitioning(&self) -> Option<Partitioning> {
         let exists = |path: &PathBuf| path.join(Database::POOL_FILE).exists();
         let exists = self.path.as_ref().is_some_and(exists);
-        let partitions = match (self.partitions, self.threads) {
-            (Some(partitions), _) => partitions as usize,
-            (None, _) if exists => return None,
-            (None, Some(threads)) => threads as usize,
-            (None, None) => thread::available_parallelism().map_or(1, NonZero::get),
+        let partitions = match self.partitions {
+            Some(partitions) => partitions as usize,
+            None if exists => return None,
+            None => self.threads(),
         };
         Some(Partitioning::Hash(partitions))
     }
@@ -211,7 +211,7 @@ impl Serve {
     fn configure(&self, mut config: Config) -> Result<Config> {
         config.bind.clone_from(&self.bind);
         config.port = self.port;
-        config.threads = self.threads.map(|threads| threads as usize);
+        config.threads = Some(self.threads());
         config.requirepass = self.password()?;
         config.sync = self.sync();
         config.metrics = self.metrics;
@@ -219,6 +219,12 @@ impl Serve {
         config.client_count_max = self.maxclients as usize;
         config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
         Ok(config)
+    }
+
+    /// The threads, but for those that would have no partition.
+    fn threads(&self) -> usize {
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        self.threads.map_or_else(cores, |threads| threads as usize)
     }
 
     fn sync(&self) -> SyncPolicy {
@@ -270,7 +276,7 @@ impl Serve {
             sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
-            self.threads.map_or(db.partitions(), |threads| db.partitions().min(threads as usize)),
+            db.partitions().min(self.threads()),
             db.partitions(),
             match stats.recovery.partitions_ready {
                 ready if ready < db.partitions() => {

@@ -35,7 +35,7 @@ impl Stat {
         let db = open(&self.path)?;
         let stats = db.stats();
         let mut spaces = Vec::new();
-        for space in db.key_spaces() {
+        for space in db.key_spaces().map_err(|error| in_database(&self.path, error))? {
             let len = space.len().map_err(|error| in_database(&self.path, error))?;
             spaces.push((space.name().to_owned(), len));
         }

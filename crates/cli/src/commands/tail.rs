@@ -57,7 +57,7 @@ impl Tail {
                 db.partitions()
             )));
         }
-        let mut names = Names::of(&db);
+        let mut names = Names::of(&db).map_err(|error| in_database(&self.path, error))?;
         let mut out = output::stdout();
         for partition in 0..db.partitions() {
             self.print(&db, partition, &mut names, &mut out)?;
@@ -105,8 +105,9 @@ fn position(text: &str) -> std::result::Result<(usize, u64), String> {
 struct Names(BTreeMap<KeySpaceId, String>);
 
 impl Names {
-    fn of(db: &Database) -> Self {
-        Self(db.key_spaces().iter().map(|space| (space.id(), space.name().to_owned())).collect())
+    fn of(db: &Database) -> halite::Result<Self> {
+        let spaces = db.key_spaces()?;
+        Ok(Self(spaces.iter().map(|space| (space.id(), space.name().to_owned())).collect()))
     }
 
     fn learn(&mut self, change: &Change) {

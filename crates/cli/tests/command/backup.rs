@@ -2,9 +2,11 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::run::Home;
+use crate::served::Served;
 
 /// A database with a change log.
 fn home() -> Home {
@@ -45,6 +47,55 @@ fn a_backup_and_what_follows_it_come_back() {
     assert_eq!((&restored["records"], &restored["backups"]), (&json!(2), &json!(2)));
     assert_eq!(dump(&home, "both"), dump(&home, "data"));
     assert!(home.text(&["tail", "both"]).contains("\tput\tdb0\ta\tchanged\n"));
+}
+
+#[test]
+fn a_server_takes_backups_while_it_serves() {
+    let home = home();
+    let served = Served::start(&home, &["--requirepass", "secret"]);
+    let mut connection = served.connect();
+    served.expect(&mut connection, "AUTH secret\r\nSET d 4 EX 1000\r\n", "+OK\r\n+OK\r\n");
+    let address = served.address.to_string();
+    let refused = home.run(&["backup", "--server", &address, "one"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.err.contains("NOAUTH") && refused.err.contains("--password-file"),
+        "{}",
+        refused.err
+    );
+    home.file("password", "secret\nand more\n");
+    let with = ["--server", &address, "--password-file", "password"];
+    let line = home.text(&[&["backup"], &with[..], &["one"]].concat());
+    assert!(line.starts_with("one: full backup, "), "{line}");
+    served.expect(&mut connection, "SET a changed\r\nDEL b\r\n", "+OK\r\n:1\r\n");
+    fs::create_dir(home.path("backups")).unwrap();
+    let made = home.json(&[&["backup"], &with[..], &["two", "--since", "one", "--json"]].concat());
+    assert_eq!((&made["file"], &made["operations"]), (&json!("two"), &json!(2)));
+    assert!(
+        home.text(&[&["backup"], &with[..], &["backups"]].concat())
+            .starts_with("backups/0001.full: ")
+    );
+    let again = home.run(&[&["backup"], &with[..], &["one"]].concat());
+    assert!(again.err.contains("it is there already"), "{}", again.err);
+    let open = home.run(&["backup", "data", "three"]);
+    assert_eq!(open.code, Some(1), "the server has the folder");
+    let (code, said) = served.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    home.ok(&["restore", "copy", "one", "two"]);
+    assert_eq!(dump(&home, "copy"), dump(&home, "data"));
+    home.ok(&["restore", "other", "backups"]);
+    assert_eq!(dump(&home, "other"), dump(&home, "data"));
+    let gone = home.run(&["backup", "--server", &address, "four"]);
+    assert_eq!(gone.code, Some(1), "{}", gone.err);
+    assert!(gone.err.contains(&address) && !home.path("four").exists(), "{}", gone.err);
+    assert!(!home.path("four.part").exists());
+    for wrong in [
+        &["backup", "data"][..],
+        &["backup", "--server", "x:1", "a", "b"],
+        &["backup", "data", "a", "--password-file", "b"],
+    ] {
+        assert_eq!(home.run(wrong).code, Some(2), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::{Bytes, Direction, Engine, KeyRange, KeySpaceId, Scan, Snapshot};
 /// # Errors
 /// The first difference.
 pub fn engines(engine: &dyn Engine, model: &dyn Engine) -> Check {
-    let found: BTreeMap<_, _> = engine.key_spaces().into_iter().collect();
-    let expected: BTreeMap<_, _> = model.key_spaces().into_iter().collect();
+    let found: BTreeMap<_, _> = engine.key_spaces()?.into_iter().collect();
+    let expected: BTreeMap<_, _> = model.key_spaces()?.into_iter().collect();
     ensure!(
         found.keys().eq(expected.keys()),
         "the key spaces are {:?}, should be {:?}",
@@ -64,7 +64,7 @@ pub fn key_space(
 /// The first difference.
 pub fn snapshot(snapshot: &dyn Snapshot, model: &dyn Engine) -> Check {
     let found: BTreeMap<_, _> = snapshot.key_spaces().into_iter().collect();
-    let expected: BTreeMap<_, _> = model.key_spaces().into_iter().collect();
+    let expected: BTreeMap<_, _> = model.key_spaces()?.into_iter().collect();
     ensure!(
         found.keys().eq(expected.keys()),
         "the snapshot's key spaces are {:?}, should be {:?}",

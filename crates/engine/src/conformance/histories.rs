@@ -148,7 +148,7 @@ impl<'a> Pair<'a> {
     /// The ids of a key space in both, which create it if need be.
     fn space(&mut self, number: usize) -> Check<(KeySpaceId, KeySpaceId)> {
         let name = format!("space-{number}");
-        let is_new = self.model.key_spaces().iter().all(|(known, _)| *known != name);
+        let is_new = self.model.key_spaces()?.iter().all(|(known, _)| *known != name);
         let ids = (self.store.engine().key_space(&name)?, self.model.key_space(&name)?);
         ensure!(!self.dropped.contains(&ids.0), "{name} has the id of a dropped key space");
         if is_new {

@@ -53,7 +53,7 @@ pub fn a_dropped_key_space_is_gone(factory: &dyn Factory) -> Check {
         engine.write(&batch.ops(), Durability::Immediate)?;
         engine.drop_key_space(space)?;
         dropped.push(space);
-        let names: Vec<_> = engine.key_spaces().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = engine.key_spaces()?.into_iter().map(|(name, _)| name).collect();
         ensure!(names == ["kept"], "the key spaces are {names:?}, should be [\"kept\"]");
         dropped.iter().try_for_each(|&space| is_gone(engine, space))?;
     }

@@ -54,7 +54,7 @@ pub fn a_dropped_key_space_stays_dropped(factory: &dyn Factory) -> Check {
 
         store = if round % 2 == 0 { store.reopen()? } else { store.crash()? };
         let engine = store.engine();
-        let names: Vec<_> = engine.key_spaces().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = engine.key_spaces()?.into_iter().map(|(name, _)| name).collect();
         ensure!(names == ["again"], "the key spaces are {names:?}, should be [\"again\"]");
         let space = engine.key_space("again")?;
         let len = engine.len(space)?;

@@ -127,10 +127,10 @@ impl Engine for BrokenModel {
         Ok(id)
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
         let hidden = self.hidden.lock().unwrap();
-        let all = self.model.key_spaces().into_iter();
-        all.filter(|(_, id)| !hidden.contains(id)).collect()
+        let all = self.model.key_spaces()?.into_iter();
+        Ok(all.filter(|(_, id)| !hidden.contains(id)).collect())
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
@@ -231,7 +231,7 @@ struct Present(Arc<Model>);
 
 impl Snapshot for Present {
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        Engine::key_spaces(&*self.0)
+        Engine::key_spaces(&*self.0).unwrap()
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {

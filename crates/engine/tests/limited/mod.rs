@@ -77,7 +77,7 @@ impl Engine for LimitedModel {
         self.model.key_space(name)
     }
 
-    fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
         self.model.key_spaces()
     }
 
@@ -111,7 +111,7 @@ impl Engine for LimitedModel {
             counts.used + new - old
         } else {
             self.model.write(ops, durability)?;
-            let spaces = self.model.key_spaces().into_iter();
+            let spaces = self.model.key_spaces()?.into_iter();
             spaces.map(|(_, space)| self.size_of(space, KeyRange::all())).sum::<Result<u64>>()?
         };
         counts.used = used;

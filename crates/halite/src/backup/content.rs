@@ -38,7 +38,9 @@ const PARTITION: u8 = 7;
 const BOUND_LEN_MAX: usize = VALUE_LEN_MAX;
 
 impl BackupInfo {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// As it stands at the beginning of the backup: for [`BackupInfo::decode`], elsewhere.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(self.id.to_le_bytes());
         out.extend(self.parent.unwrap_or_default().to_le_bytes());
@@ -62,8 +64,9 @@ impl BackupInfo {
         out
     }
 
-    /// Reads a header; `None` if it is none.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// Reads what [`BackupInfo::encode`] wrote; `None` if the bytes are none of that.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let from = &mut &bytes[..];
         let (id, parent) = (u128::from_le_bytes(take(from)?), u128::from_le_bytes(take(from)?));
         let created = u64::from_le_bytes(take(from)?);

@@ -13,6 +13,7 @@ use halite_engine::{ChangeOp, Direction, Partitioning};
 
 use super::content::Item;
 use super::{BackupError, BackupInfo, BackupReader};
+use crate::folder;
 use crate::{Builder, Database, Durability, KeyRange, KeySpace};
 
 /// The folder in which a database is made.
@@ -83,7 +84,7 @@ impl Builder {
             report.info = read.info;
         }
         db.sync()?;
-        for space in db.key_spaces() {
+        for space in db.key_spaces()? {
             report.pairs += space.len()?;
         }
         Ok(report)
@@ -141,7 +142,7 @@ impl Restoring<'_> {
                 self.spaces.insert(space.0, made);
             }
             ChangeOp::DropKeySpace { name } => {
-                if let Some(space) = self.db.find_key_space(&name) {
+                if let Some(space) = self.db.find_key_space(&name)? {
                     self.db.drop_key_space(&space)?;
                 }
                 self.spaces.retain(|_, space| space.name() != name);
@@ -185,8 +186,8 @@ impl Restoring<'_> {
 /// The folder of a database that is being made, held against others.
 struct Place {
     path: PathBuf,
-    /// Whether the folder was made for this.
-    is_new: bool,
+    /// The folders that were made for this, the outermost first.
+    made: Vec<PathBuf>,
     /// The database that is to be replaced, locked.
     old: Option<File>,
     /// Locked.
@@ -195,7 +196,6 @@ struct Place {
 
 impl Place {
     fn take(path: &Path, replace: bool) -> Result<Self, BackupError> {
-        let is_new = !path.exists();
         let pool = path.join(Database::POOL_FILE);
         let old = match File::open(&pool) {
             Ok(_) if !replace => return Err(BackupError::Exists { path: path.to_owned() }),
@@ -206,14 +206,22 @@ impl Place {
         if let Some(old) = &old {
             lock(old, &pool, BackupError::InUse { path: path.to_owned() })?;
         }
-        let workshop = path.join(WORKSHOP);
-        fs::create_dir_all(&workshop).map_err(failed("make", &workshop))?;
-        let held = File::open(&workshop).map_err(failed("open", &workshop))?;
-        lock(&held, &workshop, BackupError::Restoring { path: path.to_owned() })?;
-        let place = Self { path: path.to_owned(), is_new, old, _workshop: held };
+        let made = folder::make(path).map_err(failed("make", path))?;
+        let held = Self::hold(path);
+        let workshop = held.inspect_err(|_| folder::remove(&made))?;
+        let place = Self { path: path.to_owned(), made, old, _workshop: workshop };
         // Left by a crash.
         place.clear()?;
         Ok(place)
+    }
+
+    /// The workshop in a folder, locked.
+    fn hold(path: &Path) -> Result<File, BackupError> {
+        let workshop = path.join(WORKSHOP);
+        folder::make(&workshop).map_err(failed("make", &workshop))?;
+        let held = File::open(&workshop).map_err(failed("open", &workshop))?;
+        lock(&held, &workshop, BackupError::Restoring { path: path.to_owned() })?;
+        Ok(held)
     }
 
     fn workshop(&self) -> PathBuf {
@@ -245,25 +253,16 @@ impl Place {
                 _ => failed("name", &pool)(source),
             })?;
         }
-        let above = self.path.parent().filter(|_| self.is_new);
-        // Of a name alone, the parent is an empty path.
-        let above =
-            above.map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
-        for folder in [Some(&*self.path), above].into_iter().flatten() {
-            let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            synced.map_err(failed("sync", folder))?;
-        }
-        Ok(())
+        folder::sync(&self.path).map_err(failed("sync", &self.path))?;
+        folder::sync_names(&self.made).map_err(failed("sync the names above", &self.path))
     }
 
     /// Removes what is not needed any more; what cannot be removed, the next restoring removes.
     fn leave(self) {
         let _ = self.clear();
         let _ = fs::remove_dir(self.workshop());
-        if self.is_new {
-            // It stays if there is a database in it.
-            let _ = fs::remove_dir(&self.path);
-        }
+        // They stay if there is a database in them.
+        folder::remove(&self.made);
     }
 }
 

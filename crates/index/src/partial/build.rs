@@ -27,19 +27,30 @@ impl PartialKeyTree {
             len += 1;
         }
         leaves.close(leaves.pending.len(), None);
-        let mut level =
-            parents(leaves.nodes.into_iter().map(|(low, leaf)| (low, Child::Leaf(leaf))));
-        while level.len() > 1 {
-            level = parents(level.into_iter().map(|(low, inner)| (low, Child::Inner(inner))));
-        }
-        level.pop().map_or_else(|| Self::new(partial), |(_, root)| Self { root, len, partial })
+        above_leaves(partial, leaves.nodes, len)
+    }
+}
+
+/// The tree of leaves and their low fences, which have `len` entries.
+pub(crate) fn above_leaves(
+    partial: PartialLen,
+    leaves: Vec<(Box<[u8]>, Child)>,
+    len: u64,
+) -> PartialKeyTree {
+    let mut level = parents(leaves.into_iter());
+    while level.len() > 1 {
+        level = parents(level.into_iter().map(|(low, inner)| (low, Child::Inner(inner))));
+    }
+    match level.pop() {
+        Some((_, root)) => PartialKeyTree { root, len, partial },
+        None => PartialKeyTree::new(partial),
     }
 }
 
 struct Leaves<K> {
     partial: PartialLen,
     /// Each with its low fence.
-    nodes: Vec<(Box<[u8]>, NodeRef<Leaf>)>,
+    nodes: Vec<(Box<[u8]>, Child)>,
     /// The low fence of the leaf in the making.
     low: Box<[u8]>,
     pending: Vec<(K, u64)>,
@@ -74,7 +85,7 @@ impl<K: SortedKey> Leaves<K> {
         let leaf = Leaf::build(self.partial, &self.pending[..count], base);
         self.pending.drain(..count);
         let low = std::mem::replace(&mut self.low, high.unwrap_or_default());
-        self.nodes.push((low, NodeRef::new(leaf)));
+        self.nodes.push((low, Child::Leaf(NodeRef::new(leaf))));
     }
 }
 

@@ -98,7 +98,8 @@ impl Inner {
         &mut self.children[at]
     }
 
-    fn low_of(&self, child: usize) -> Box<[u8]> {
+    /// The fence below a child: its keys are not less.
+    pub(crate) fn low_of(&self, child: usize) -> Box<[u8]> {
         match child {
             0 => self.keys.low().into(),
             _ => self.keys.get(child - 1).into(),

@@ -67,6 +67,19 @@ impl Leaf {
         }
     }
 
+    /// A leaf whose keys have `skip` bytes in common, the last of them `guard`; without entries.
+    pub(crate) fn restore(partial: PartialLen, skip: usize, guard: Box<[u8]>) -> Self {
+        Self { skip: skip as u32, guard, ..Self::new(partial, &[], 0) }
+    }
+
+    /// Adds an entry behind the others, with the bytes of a head that is not less than theirs.
+    pub(crate) fn push(&mut self, head: &[u8], entry: u64) {
+        let at = self.len();
+        self.bytes[at * head.len()..][..head.len()].copy_from_slice(head);
+        self.len += 1;
+        self.set_entry(at, entry);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len.into()
     }
@@ -136,6 +149,11 @@ impl Leaf {
     pub(crate) fn head(&self, at: usize) -> u64 {
         let k = self.partial.bytes();
         first_8(&self.bytes[at * k..][..k])
+    }
+
+    /// The heads, each as long as the entries' parts of their keys.
+    pub(crate) fn heads(&self) -> &[u8] {
+        &self.bytes[..self.len() * self.partial.bytes()]
     }
 
     fn set_head(&mut self, at: usize, head: u64) {
@@ -319,7 +337,7 @@ impl Leaf {
 
 /// The first 8 bytes as a number, padded with zeros.
 #[inline]
-fn first_8(bytes: &[u8]) -> u64 {
+pub(crate) fn first_8(bytes: &[u8]) -> u64 {
     if let Some(bytes) = bytes.first_chunk() {
         return u64::from_be_bytes(*bytes);
     }

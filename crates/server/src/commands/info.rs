@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::failure::Outcome;
-use crate::report::Report;
+use crate::report::{Details, Report};
 use crate::service::Service;
 
 use super::connection::REDIS_VERSION;
@@ -33,7 +33,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
         || wanted
             .iter()
             .any(|word| ["all", "default", "everything"].iter().any(|name| is(word, name)));
-    let report = call.service.report();
+    let report = call.service.report(Details::default());
     let mut text = String::new();
     for (name, section) in SECTIONS {
         if all || wanted.iter().any(|word| is(word, name)) {
@@ -104,8 +104,9 @@ fn memory(service: &Service, _: &Report, text: &mut String) {
 }
 
 fn persistence(service: &Service, report: &Report, text: &mut String) {
+    let loading = &service.shared.loading;
     lines!(text,
-        "loading": 0,
+        "loading": u8::from(!loading.is_complete()),
         "async_loading": 0,
         "rdb_changes_since_last_save": service.store.stats().unsynced_writes,
         "rdb_bgsave_in_progress": 0,
@@ -115,6 +116,15 @@ fn persistence(service: &Service, report: &Report, text: &mut String) {
         "aof_rewrite_in_progress": 0,
         "aof_last_write_status": "ok",
     );
+    if !loading.is_complete() {
+        let (ready, all) = (loading.ready().len(), loading.all().len());
+        lines!(text,
+            "loading_start_time": loading.began_s,
+            "loading_partitions": all,
+            "loading_partitions_ready": ready,
+            "loading_loaded_perc": format_args!("{:.2}", 100.0 * ready as f64 / all as f64),
+        );
+    }
 }
 
 fn stats(_: &Service, report: &Report, text: &mut String) {
@@ -189,15 +199,16 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
 
 /// A line for each partition: what it holds, and what its collector has done.
 fn partitions(service: &Service, _: &Report, text: &mut String) {
-    let threads = service.shared.threads();
+    let (threads, loading) = (service.shared.threads(), &service.shared.loading);
     for number in 0..service.store.partitions() {
         let stats = service.store.partition_stats(number);
         let _ = write!(
             text,
-            "partition{number}:thread={},domain={},records={},pool_bytes={},live_bytes={},\
+            "partition{number}:thread={},state={},domain={},records={},pool_bytes={},live_bytes={},\
              dead_bytes={},free_bytes={},index_bytes={},unsynced_writes={},collected_blocks={},\
              collected_bytes_moved={}\r\n",
             number % threads,
+            loading.state(number),
             stats.domain,
             stats.records,
             stats.live_bytes + stats.dead_bytes + stats.free_bytes,
@@ -213,8 +224,10 @@ fn partitions(service: &Service, _: &Report, text: &mut String) {
 }
 
 fn keyspace(service: &Service, report: &Report, text: &mut String) {
+    let loading = &service.shared.loading;
+    let readable = loading.ready().without(loading.broken());
     for db in 0..service.settings.databases {
-        let keys = service.store.len(db).unwrap_or(0);
+        let keys = service.store.len_of(db, readable).unwrap_or(0);
         if keys > 0 {
             let (expires, sum) = report.expiring[db];
             let mean = sum.checked_div(expires as u128).unwrap_or(0) as u64;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::call::Call;
 use crate::failure::Outcome;
+use crate::report::Details;
 use crate::service::unix_time;
 use crate::shared::lock;
 
@@ -132,7 +133,8 @@ fn age(seconds: u64) -> String {
 }
 
 pub(super) fn histogram(call: &mut Call<'_>) -> Outcome {
-    let mut found = call.service.report().histograms;
+    let details = Details { histograms: true, ..Details::default() };
+    let mut found = call.service.report(details).histograms;
     let wanted = call.args.from(2);
     if !wanted.is_empty() {
         // The name of a command is that of all its parts, too.

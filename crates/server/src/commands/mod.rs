@@ -5,6 +5,7 @@
 //! either writes a reply or returns why it did nothing.
 
 mod admin;
+mod backup;
 mod client;
 mod command;
 mod config;

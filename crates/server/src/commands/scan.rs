@@ -2,7 +2,8 @@
 //!
 //! SCAN goes through the partitions one after the other. A cursor is the number of a position in
 //! the partition's [`Cursors`](crate::cursors::Cursors), times the number of partitions, plus that
-//! of the partition; position 0 is the partition's beginning, so cursor 0 is that of all.
+//! of the partition; position 0 is the partition's beginning, so cursor 0 is that of all. Where the keys
+//! have no order, what stands at such a position is one in the table instead of a key.
 
 use std::ops::ControlFlow;
 
@@ -51,6 +52,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     .map(<[u8]>::to_vec);
     let mut page = Page::default();
     let next = loop {
+        let after = std::mem::take(&mut after);
         find(call, Some(at), options.pattern, after.as_deref(), options.count, &mut page)?;
         if let Some(key) = &page.last {
             break call.service.store.part_mut(at).cursors.issue(db, key) * partitions + at as u64;
@@ -63,7 +65,6 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         if !PartitionSet::only(at).is_within(call.service.store.here()) {
             break at as u64;
         }
-        after = None;
     };
     let found = if options.other_type { Vec::new() } else { page.found };
     let mut reply = call.reply();
@@ -105,7 +106,8 @@ struct Page {
     looked_at: usize,
     /// Bytes of those that match.
     bytes: usize,
-    /// The last one that was looked at, if there may be more in its partition.
+    /// The last one that was looked at, or the position in the table that comes next, if there may be more in
+    /// its partition.
     last: Option<Box<[u8]>>,
 }
 
@@ -124,8 +126,13 @@ fn find(
     if !call.service.store.in_transaction() {
         let _ = call.service.store.expire_due(EXPIRED_MAX);
     }
-    let prefix = glob::literal_prefix(pattern);
     let bytes_max = call.service.settings.limits.output_buffer_len_max;
+    if let Some(partition) = partition
+        && visit(call, partition, pattern, after, count, page, bytes_max)?
+    {
+        return Ok(());
+    }
+    let prefix = glob::literal_prefix(pattern);
     call.service.store.walk(call.client.db, partition, prefix, after, |key| {
         if glob::matches(pattern, key) {
             page.bytes += key.len();
@@ -140,4 +147,40 @@ fn find(
         ControlFlow::Break(())
     })?;
     Ok(())
+}
+
+/// Keys that are visited at once: between them, the bytes of the page are looked at.
+const VISITED_AT_ONCE: usize = 1000;
+
+/// [`find`] in a partition whose keys have no order; returns whether it is one.
+fn visit(
+    call: &mut Call<'_>,
+    partition: usize,
+    pattern: &[u8],
+    after: Option<&[u8]>,
+    count: usize,
+    page: &mut Page,
+    bytes_max: usize,
+) -> Outcome<bool> {
+    let mut position = after.and_then(|after| after.try_into().ok()).map_or(0, u64::from_be_bytes);
+    loop {
+        let step = count.saturating_sub(page.looked_at).clamp(1, VISITED_AT_ONCE);
+        let db = call.client.db;
+        let next = call.service.store.visit(db, partition, position, step, |key| {
+            if glob::matches(pattern, key) {
+                page.bytes += key.len();
+                page.found.push(key.into());
+            }
+            page.looked_at += 1;
+        })?;
+        position = match next {
+            None => return Ok(false),
+            Some(0) => return Ok(true),
+            Some(next) => next,
+        };
+        if page.looked_at >= count || page.bytes > bytes_max {
+            page.last = Some(position.to_be_bytes().into());
+            return Ok(true);
+        }
+    }
 }

@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, client, command, config, connection, counters, expiry, info, keys, latency, lcs, memory,
-    object, scan, slowlog, strings, transactions,
+    admin, backup, client, command, config, connection, counters, expiry, info, keys, latency, lcs,
+    memory, object, scan, slowlog, strings, transactions,
 };
 
 /// What a command is, for dispatch and for COMMAND.
@@ -105,6 +105,12 @@ pub(crate) mod flags {
     pub(crate) const SCANS: u32 = 1 << 12;
     /// It is about all threads of the server.
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
+    /// It is executed while no other thread executes anything for a key.
+    pub(crate) const ALONE: u32 = 1 << 14;
+    /// It tells how long commands took.
+    pub(crate) const TIMES: u32 = 1 << 15;
+    /// It waits for the next piece of the client's backup.
+    pub(crate) const AWAITS: u32 = 1 << 16;
 
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -274,7 +280,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|kill", -3, ADMIN | ALL_THREADS, Connection, "2.4.0", "Disconnects clients", client::kill),
         part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
         part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
-        part("client|pause", -3, ADMIN, Connection, "3.0.0", "Lets clients wait", client::pause),
+        part("client|pause", -3, ADMIN | ALONE, Connection, "3.0.0", "Lets clients wait", client::pause),
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
         part("client|setname", 3, 0, Connection, "2.6.9", "Sets the client's name", client::setname),
@@ -307,21 +313,27 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("debug", -2, ADMIN, Server, "1.0.0", "Commands for tests", admin::debug),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
+    new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[
+        part("halite.backup|begin", -2, ADMIN | DANGEROUS | NO_MULTI | ALL_KEYS, Server, "7.4.0", "Begins a backup", backup::begin),
+        part("halite.backup|help", 2, 0, Server, "7.4.0", "Lists the subcommands", backup::help),
+        part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
+        part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
+    ]),
     new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
         part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", latency::doctor),
         part("latency|graph", 3, ADMIN, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
         part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", latency::help),
-        part("latency|histogram", -2, ADMIN | ALL_THREADS, Server, "7.0.0", "Tells how long commands took", latency::histogram),
+        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES, Server, "7.0.0", "Tells how long commands took", latency::histogram),
         part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", latency::history),
         part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
         part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
     ]),
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
-        part("memory|doctor", 2, ALL_THREADS, Server, "4.0.0", "Tells what is wrong with memory", memory::doctor),
+        part("memory|doctor", 2, 0, Server, "4.0.0", "Tells what is wrong with memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
-        part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Tells what takes memory", memory::stats),
+        part("memory|stats", 2, 0, Server, "4.0.0", "Tells what takes memory", memory::stats),
         part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),

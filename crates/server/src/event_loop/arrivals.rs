@@ -1,4 +1,4 @@
-//! Connections that come and go.
+//! Connections that come and go, and parts that come.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -12,6 +12,7 @@ use crate::commands::transactions;
 use crate::connection::Connection;
 use crate::listener;
 use crate::message::{Arrival, Message};
+use crate::partition_set::PartitionSet;
 
 impl EventLoop {
     /// Accepts the connections that wait, as many as there may be.
@@ -90,6 +91,34 @@ impl EventLoop {
         self.connections[place] = Some(Box::new(Connection::new(socket)));
     }
 
+    /// Takes the parts that have come since the last turn, and lets requests go on that may have waited for
+    /// them, or for those of other threads.
+    pub(super) fn take_parts(&mut self) {
+        let Some(peers) = &mut self.peers else { return };
+        let loading = &self.shared.loading;
+        let parts = loading.take(self.service.thread);
+        if !parts.is_empty() {
+            let mut numbers = PartitionSet::EMPTY;
+            parts.iter().for_each(|part| numbers.insert(part.number()));
+            self.service.store.bring(parts);
+            peers.lender.arrive(numbers);
+            self.service.own = peers.lender.own();
+            loading.serve(numbers);
+            self.shared.ring();
+        }
+        if loading.is_complete() {
+            peers.loading = false;
+            if self.shared.threads() == 1 {
+                self.peers = None;
+            }
+        }
+        let ready = self.shared.loading.ready();
+        if ready != self.ready {
+            self.ready = ready;
+            self.resume_unready();
+        }
+    }
+
     pub(super) fn close(&mut self, place: usize) {
         let client = self.service.clients.remove(place);
         let client_id = client.as_ref().map_or(0, |client| client.id);
@@ -113,6 +142,8 @@ impl EventLoop {
             self.free.push(place);
         }
         self.paused.retain(|&paused| paused != place);
+        self.awaiting.retain(|&awaiting| awaiting != place);
+        self.unready.retain(|&unready| unready != place);
         self.stalled.retain(|&stalled| stalled != place);
     }
 

@@ -18,6 +18,8 @@ impl EventLoop {
                 self.take(&mut peers, from, message);
             }
         }
+        // Whoever has given a part back may have changed before what is common.
+        self.service.refresh();
         peers.execute(&mut self.service);
         self.peers = Some(peers);
         self.list_completed();
@@ -49,7 +51,7 @@ impl EventLoop {
                 lender.lent(mailbox, &mut self.service.store, errand, parts);
             }
             Message::Return(parts) => peers.lender.returned(&mut self.service.store, parts),
-            Message::Inquire { errand, clients } => peers.lender.inquire(from, errand, clients),
+            Message::Inquire { errand, details } => peers.lender.inquire(from, errand, details),
             Message::Tell { errand, report } => {
                 peers.lender.told(&mut peers.mailbox, errand, *report);
             }

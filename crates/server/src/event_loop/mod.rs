@@ -26,11 +26,14 @@ use halite::Domain;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::ahead::Ahead;
+use crate::backup::Backup;
 use crate::board::Note;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::execute;
 use crate::message::Message;
+use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::service::Service;
 use crate::shared::Shared;
@@ -70,10 +73,17 @@ pub(crate) struct EventLoop {
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
     free: Vec<usize>,
+    ahead: Ahead,
     /// Connections to serve in this turn.
     listed: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
     paused: Vec<usize>,
+    /// Connections whose next request waits for a partition that is still recovered.
+    unready: Vec<usize>,
+    /// The partitions that were served when those were last looked at.
+    ready: PartitionSet,
+    /// Connections whose next request waits for a piece of a backup.
+    awaiting: Vec<usize>,
     /// Connections whose next request waits for room or for a part, and whether there may be some.
     stalled: Vec<usize>,
     must_retry: bool,
@@ -117,8 +127,12 @@ impl EventLoop {
             next_thread: 0,
             connections: Vec::new(),
             free: Vec::new(),
+            ahead: Ahead::default(),
             listed: Vec::new(),
             paused: Vec::new(),
+            unready: Vec::new(),
+            ready: PartitionSet::EMPTY,
+            awaiting: Vec::new(),
             stalled: Vec::new(),
             must_retry: false,
             finishing: false,
@@ -134,7 +148,6 @@ impl EventLoop {
 
     /// Serves clients until somebody stops the server.
     pub(crate) fn run(mut self) -> Result<(), Error> {
-        self.service.load()?;
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.stop.load(Ordering::Acquire) {
             self.wait(&mut events, self.timeout())?;
@@ -149,6 +162,7 @@ impl EventLoop {
         self.listeners.clear();
         self.service.change(|common| common.pause = None);
         self.resume_paused();
+        self.resume_unready();
         self.wait(events, Duration::ZERO)?;
         self.turn()?;
         self.finishing = true;
@@ -257,8 +271,14 @@ impl EventLoop {
     /// Serves the listed connections, makes what they wrote durable, and answers them.
     fn turn(&mut self) -> Result<(), Error> {
         self.service.refresh();
+        if self.peers.as_ref().is_some_and(|peers| peers.loading) {
+            self.take_parts();
+        }
         if self.peers.is_some() {
             self.receive();
+        }
+        if !self.awaiting.is_empty() {
+            self.resume_awaiting();
         }
         let served = std::mem::take(&mut self.listed);
         for &place in &served {
@@ -331,11 +351,20 @@ impl EventLoop {
         let can_go_on = connection.waits_for == Dispatched::Done;
         if connection.has_requests && can_go_on && !client.killed {
             let peers = self.peers.as_deref_mut();
-            let dispatched = execute(&mut self.service, peers, place, connection, &mut client);
+            let dispatched =
+                execute(&mut self.service, peers, &mut self.ahead, place, connection, &mut client);
             connection.waits_for = dispatched;
             match dispatched {
                 Dispatched::Paused => self.paused.push(place),
                 Dispatched::Stalled => self.stalled.push(place),
+                // It would wait for longer than the server lives.
+                Dispatched::Unready if self.shared.stop.load(Ordering::Acquire) => {
+                    client.closing = true;
+                    connection.has_requests = false;
+                    connection.waits_for = Dispatched::Done;
+                }
+                Dispatched::Unready => self.unready.push(place),
+                Dispatched::Awaiting => self.awaiting.push(place),
                 Dispatched::Done | Dispatched::Unanswered | Dispatched::Away => {}
             }
         }
@@ -403,10 +432,27 @@ impl EventLoop {
         }
     }
 
+    /// Lets connections go on for whose backups there is a piece.
+    fn resume_awaiting(&mut self) {
+        let client = |place: usize| self.service.clients.get(place);
+        let is_ready = |place: &mut usize| {
+            client(*place).is_none_or(|client| client.backup.as_ref().is_none_or(Backup::is_ready))
+        };
+        for place in self.awaiting.extract_if(.., is_ready).collect::<Vec<_>>() {
+            self.resume(place, Dispatched::Awaiting);
+        }
+    }
+
+    pub(super) fn resume_unready(&mut self) {
+        for place in std::mem::take(&mut self.unready) {
+            self.resume(place, Dispatched::Unready);
+        }
+    }
+
     /// Does what no event announces.
     fn look_after(&mut self) -> Result<(), Error> {
         if self.service.pause.is_some_and(|pause| pause.until <= self.service.now) {
-            self.service.pause = None;
+            self.service.set_pause(None);
             self.resume_paused();
         }
         let ticks = self.service.now >= self.ticked_at + TICK;

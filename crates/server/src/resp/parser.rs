@@ -126,6 +126,12 @@ impl Parser {
         Args::new(bytes, &self.ranges)
     }
 
+    /// Bytes of the request that [`Parser::parse`] found.
+    pub(crate) fn request_len(&self) -> usize {
+        debug_assert!(matches!(self.state, State::Done | State::DoneInline));
+        self.at
+    }
+
     /// Whether the request that [`Parser::parse`] found is a line: its words are not in the input.
     pub(crate) fn is_inline(&self) -> bool {
         self.state == State::DoneInline

@@ -1,5 +1,7 @@
 //! The key spaces of a database.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use halite::{KeyRange, KeySpace};
 
 use super::Result;
@@ -14,18 +16,27 @@ pub(super) struct Database {
 impl Database {
     /// Opens the key spaces of a database.
     pub(super) fn open(db: &halite::Database, number: usize) -> Result<Self> {
-        let values = db.key_space(&format!("db{number}"))?;
-        let expires = db.key_space(&format!("db{number}:expires"))?;
-        Ok(Self { values, expires })
+        let [values, expires] = Self::names(number);
+        Ok(Self { values: db.key_space(&values)?, expires: db.key_space(&expires)? })
     }
 
-    /// Reads all deadlines of the keys of a partition, in milliseconds since 1970.
+    /// The names of the key spaces of a database.
+    pub(super) fn names(number: usize) -> [String; 2] {
+        [format!("db{number}"), format!("db{number}:expires")]
+    }
+
+    /// Reads all deadlines of the keys of a partition, in milliseconds since 1970; false: `stop` was set
+    /// before it was done.
     pub(super) fn read_deadlines(
         &self,
         partition: usize,
+        stop: &AtomicBool,
         mut note: impl FnMut(&[u8], u64),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         for pair in self.expires.range_of_partition::<&[u8]>(partition, ..)? {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
             let (key, record) = pair?;
             let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| halite::Error::Damaged {
                 what: format!(
@@ -37,7 +48,7 @@ impl Database {
             })?;
             note(&key, u64::from_be_bytes(record));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Adds to `batch` that a key expires at `deadline`, or does not.

@@ -18,15 +18,21 @@
 
 mod database;
 mod deadlines;
+mod opened;
 mod order;
 mod overlay;
 mod part;
 mod walk;
 mod watches;
 
-use halite::{Bytes, Durability, KEY_LEN_MAX, KeySpace, VALUE_LEN_MAX};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use halite::{Bytes, Durability, KEY_LEN_MAX, VALUE_LEN_MAX};
 
 use database::Database;
+pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
 pub(crate) use part::Part;
 pub(crate) use watches::Watch;
@@ -50,12 +56,18 @@ pub(crate) enum NewDeadline {
 /// The databases, as one thread has them.
 pub(crate) struct Store {
     db: halite::Database,
+    /// The databases, once they are open: before there is any part.
+    opened: Arc<OnceLock<Opened>>,
+    /// Theirs, since there was a part here.
     databases: Vec<Database>,
     /// By partition: those that are here.
     parts: Vec<Option<Part>>,
-    settings: KeySpace,
+    /// The parts here whose requests are refused.
+    broken: PartitionSet,
     batch: halite::Batch,
     overlay: Option<Overlay>,
+    /// Nothing is to change: keys that have expired are not there for anybody, and stay.
+    pub(crate) is_paused: bool,
     /// The time that all of a request sees, in milliseconds since 1970.
     pub(crate) now_ms: u64,
     /// Keys that this thread changed since the start.
@@ -63,6 +75,9 @@ pub(crate) struct Store {
     /// Keys that expired here since the start.
     pub(crate) expired: u64,
 }
+
+/// Keys that are asked for together.
+const PREFETCHED_MAX: usize = 16;
 
 /// Where a key is.
 #[derive(Debug, Clone, Copy)]
@@ -74,48 +89,40 @@ struct Spot {
 }
 
 impl Store {
-    /// Opens `count` databases. All parts are here, [yet to be loaded](Self::load).
+    /// Opens `count` databases, with all of their parts. Waits until everything is recovered.
     pub(crate) fn open(db: halite::Database, count: usize) -> Result<Self> {
-        let settings = db.key_space("server")?;
-        let order = match settings.get(order::KEY)? {
-            Some(record) => order::decode(&record, count)?,
-            None => (0..count).collect(),
-        };
-        let databases = (0..order.len()).map(|number| Database::open(&db, number));
-        let databases: Vec<_> = databases.collect::<Result<_>>()?;
-        let parts = Part::open_all(&db, &databases, &order);
-        Ok(Self {
+        let opened = Opened::open(&db, count)?;
+        let mut parts = Vec::new();
+        for number in 0..db.partitions() {
+            let mut part = opened.part(&db, number);
+            opened.read_deadlines(&mut part, &AtomicBool::new(false))?;
+            parts.push(part);
+        }
+        let mut store = Self::unopened(db, Arc::new(OnceLock::from(opened)));
+        store.bring(parts);
+        Ok(store)
+    }
+
+    /// A store whose databases are yet to be opened. No part is there.
+    pub(crate) fn unopened(db: halite::Database, opened: Arc<OnceLock<Opened>>) -> Self {
+        Self {
             batch: db.batch(),
+            parts: (0..db.partitions()).map(|_| None).collect(),
             db,
-            databases,
-            parts,
-            settings,
+            opened,
+            databases: Vec::new(),
+            broken: PartitionSet::EMPTY,
             overlay: None,
+            is_paused: false,
             now_ms: 0,
             changes: 0,
             expired: 0,
-        })
-    }
-
-    /// Reads the deadlines of the keys whose parts are here. Waits for partitions that are still recovered.
-    pub(crate) fn load(&mut self) -> Result<()> {
-        let mut parts = self.parts.iter_mut().flatten();
-        parts.try_for_each(|part| part.read_deadlines(&self.databases))
+        }
     }
 
     /// A store on the same databases, for another thread. No part is there.
     pub(crate) fn sibling(&self) -> Self {
-        Self {
-            db: self.db.clone(),
-            databases: self.databases.clone(),
-            parts: self.parts.iter().map(|_| None).collect(),
-            settings: self.settings.clone(),
-            batch: self.db.batch(),
-            overlay: None,
-            now_ms: self.now_ms,
-            changes: 0,
-            expired: 0,
-        }
+        Self::unopened(self.db.clone(), Arc::clone(&self.opened))
     }
 
     /// The number of partitions.
@@ -139,22 +146,74 @@ impl Store {
 
     /// Gives parts away.
     pub(crate) fn take(&mut self, wanted: PartitionSet) -> Vec<Part> {
+        self.broken = self.broken.without(wanted);
         wanted.iter().filter_map(|number| self.parts[number].take()).collect()
     }
 
     /// Takes parts in.
     pub(crate) fn bring(&mut self, parts: Vec<Part>) {
+        if self.databases.is_empty() && !parts.is_empty() {
+            self.databases = self.opened().databases.clone();
+        }
         for part in parts {
             let number = part.number;
+            if part.broken().is_some() {
+                self.broken.insert(number);
+            }
             debug_assert!(self.parts[number].is_none(), "there is one part of a partition");
             self.parts[number] = Some(part);
         }
+    }
+
+    /// Lets a partition be the next one that is recovered.
+    pub(crate) fn want(&self, partition: usize) {
+        // If it cannot be, its part says so.
+        let _ = self.db.wait_partition(partition, Duration::ZERO);
+    }
+
+    /// Whether requests for some part here are refused.
+    #[inline]
+    pub(crate) fn has_broken(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    /// What requests for some of these partitions are refused for.
+    pub(crate) fn broken(&self, partitions: PartitionSet) -> Option<&str> {
+        let mut broken = self.broken.and(partitions).iter();
+        broken.find_map(|number| self.parts[number].as_ref()?.broken())
+    }
+
+    fn opened(&self) -> &Opened {
+        self.opened.get().expect("there is a part once the databases are open")
     }
 
     /// A part that is here.
     #[inline]
     pub(crate) fn part_mut(&mut self, partition: usize) -> &mut Part {
         self.parts[partition].as_mut().expect("a command runs where the parts of its keys are")
+    }
+
+    /// Asks for what operations on these keys will read, of those whose parts are here.
+    pub(crate) fn prefetch(&self, db: usize, keys: &[&[u8]]) {
+        let Some(part) = self.parts.iter().flatten().next() else { return };
+        let values = &self.databases[part.order[db]].values;
+        if self.parts.len() == 1 {
+            return values.prefetch(0, keys);
+        }
+        for keys in keys.chunks(PREFETCHED_MAX) {
+            let mut homes = [0; PREFETCHED_MAX];
+            homes.iter_mut().zip(keys).for_each(|(home, key)| *home = self.partition_of(key));
+            for part in self.parts.iter().flatten() {
+                let (mut own, mut count) = ([&[][..]; PREFETCHED_MAX], 0);
+                for (key, _) in keys.iter().zip(homes).filter(|(_, home)| *home == part.number) {
+                    own[count] = key;
+                    count += 1;
+                }
+                if count > 0 {
+                    values.prefetch(part.number, &own[..count]);
+                }
+            }
+        }
     }
 
     /// The value of `key`, unless it has expired.
@@ -280,7 +339,7 @@ impl Store {
             overlay.order = Some(order);
         } else {
             let record = order::encode(&order);
-            self.settings.put_with(order::KEY, record, Durability::Deferred)?;
+            self.opened().settings.put_with(order::KEY, record, Durability::Deferred)?;
             self.set_order(&order);
         }
         self.changes += 1;
@@ -326,7 +385,8 @@ impl Store {
             }
         }
         if let Some(order) = &overlay.order {
-            self.batch.put(&self.settings, order::KEY, order::encode(order));
+            let settings = &self.opened.get().expect("the databases are open").settings;
+            self.batch.put(settings, order::KEY, order::encode(order));
         }
         if self.batch.is_empty() {
             return Ok(());
@@ -353,6 +413,9 @@ impl Store {
 
     /// Removes up to `count_max` keys of the parts here that have expired; returns how many.
     pub(crate) fn expire_due(&mut self, count_max: usize) -> Result<usize> {
+        if self.is_paused {
+            return Ok(0);
+        }
         let mut count = 0;
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
@@ -398,6 +461,11 @@ impl Store {
     #[inline]
     pub(crate) fn is_unsynced(&self) -> bool {
         self.parts.iter().flatten().any(|part| part.unsynced)
+    }
+
+    /// Everything as it is now, and the database that it is of.
+    pub(crate) fn snapshot(&self) -> Result<(halite::Database, halite::Snapshot)> {
+        Ok((self.db.clone(), self.db.take_snapshot()?))
     }
 
     /// What the Halite database holds and has done.
@@ -458,6 +526,9 @@ impl Store {
     /// Whether the key of `watch` was changed, or has expired, since the watch began.
     pub(crate) fn has_changed(&mut self, watch: &Watch) -> Result<bool> {
         self.contains(watch.db, &watch.key)?;
+        if self.is_paused && self.is_due(self.spot(watch.db, &watch.key), &watch.key) {
+            return Ok(true);
+        }
         Ok(self.part(self.partition_of(&watch.key)).watches.has_changed(watch))
     }
 
@@ -543,6 +614,9 @@ impl Store {
 
     /// Removes a key that is due. If there is no room to say so, it stays, and stays due.
     fn expire(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
+        if self.is_paused {
+            return Ok(());
+        }
         match self.erase(db, spot, key) {
             Err(halite::Error::Full { .. }) => {
                 self.part_mut(spot.partition).watches.touch(db, key);

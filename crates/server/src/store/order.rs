@@ -2,7 +2,10 @@
 
 use super::Result;
 
-/// The key that holds the order, in the key space `server`.
+/// The key space of the order.
+pub(super) const SPACE: &str = "server";
+
+/// The key that holds the order.
 pub(super) const KEY: &[u8] = b"databases";
 
 /// For each database, the number of its key spaces, in 4 big-endian bytes.

@@ -1,5 +1,7 @@
 //! What belongs to the keys of one partition.
 
+use std::sync::atomic::AtomicBool;
+
 use super::Result;
 use super::database::Database;
 use super::deadlines::Deadlines;
@@ -20,45 +22,56 @@ pub(crate) struct Part {
     pub(super) watches: Watches,
     /// The scans that stand in this partition.
     pub(crate) cursors: Cursors,
-    /// Whether the deadlines were read.
-    loaded: bool,
+    /// What the partition's requests are refused for: it could not be recovered, or read.
+    broken: Option<Box<str>>,
     /// Something changed since the last sync.
     pub(super) unsynced: bool,
 }
 
 impl Part {
-    /// The parts of all partitions, without the deadlines of their keys.
-    pub(super) fn open_all(
-        db: &halite::Database,
-        databases: &[Database],
+    /// The part of one of so many partitions, without the deadlines of its keys.
+    pub(super) fn new(
+        number: usize,
         order: &[usize],
-    ) -> Vec<Option<Self>> {
-        let mut random = Random::new();
-        let parts = (0..db.partitions()).map(|number| {
-            Some(Self {
-                number,
-                order: order.to_vec(),
-                deadlines: databases.iter().map(|_| Deadlines::default()).collect(),
-                watches: Watches::new(order.len()),
-                cursors: Cursors::new(&mut random, db.partitions()),
-                loaded: false,
-                unsynced: false,
-            })
-        });
-        parts.collect()
+        databases: usize,
+        partitions: usize,
+        random: &mut Random,
+    ) -> Self {
+        Self {
+            number,
+            order: order.to_vec(),
+            deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
+            watches: Watches::new(order.len()),
+            cursors: Cursors::new(random, partitions),
+            broken: None,
+            unsynced: false,
+        }
     }
 
-    /// Reads the deadlines of its keys, once. Waits until the partition is recovered.
-    pub(super) fn read_deadlines(&mut self, databases: &[Database]) -> Result<()> {
-        if std::mem::replace(&mut self.loaded, true) {
-            return Ok(());
-        }
+    /// Reads the deadlines of its keys, once. Waits until the partition is recovered. Returns false if `stop`
+    /// was set before it was done.
+    pub(super) fn read_deadlines(
+        &mut self,
+        databases: &[Database],
+        stop: &AtomicBool,
+    ) -> Result<bool> {
         for (deadlines, database) in self.deadlines.iter_mut().zip(databases) {
-            database.read_deadlines(self.number, |key, deadline| {
-                deadlines.set(key, Some(deadline));
-            })?;
+            let note = |key: &[u8], deadline| deadlines.set(key, Some(deadline));
+            if !database.read_deadlines(self.number, stop, note)? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Lets the partition's requests be refused.
+    pub(crate) fn break_down(&mut self, error: &halite::Error) {
+        self.broken = Some(error.to_string().into());
+    }
+
+    /// What the partition's requests are refused for.
+    pub(crate) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 
     /// The number of the partition.

@@ -127,7 +127,6 @@ proptest! {
         check_deadlines(&together);
         // And it is all in the database.
         let mut reopened = Store::open(together.db.clone(), 3).unwrap();
-        reopened.load().unwrap();
         reopened.now_ms = together.now_ms;
         prop_assert_eq!(seen(&mut reopened), seen(&mut together));
     }
@@ -157,7 +156,6 @@ proptest! {
         actions.iter().for_each(|action| apply(&mut store, action));
         store.now_ms += 10;
         let mut copy = Store::open(store.db.clone(), 3).unwrap();
-        copy.load().unwrap();
         copy.now_ms = store.now_ms;
         while store.expire_due(limit).unwrap() == limit {}
         check_deadlines(&store);
@@ -208,5 +206,53 @@ proptest! {
         }
         by_partition.sort();
         prop_assert_eq!(found, by_partition);
+    }
+
+    #[test]
+    fn a_visit_in_no_order_finds_what_a_walk_does(
+        keys in prop::collection::btree_set(prop::collection::vec(0..3u8, 0..6), 0..60),
+        changed in prop::collection::btree_set(prop::collection::vec(0..3u8, 0..6), 0..10),
+        flushed in any::<bool>(), step in 1..20usize, partitions in 1..4usize,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let builder = halite::Database::builder().index(halite::IndexKind::Hash);
+        let builder = builder.partitioning(halite::Partitioning::Hash(partitions));
+        let db = builder.open(folder.path().join("data")).unwrap();
+        let mut store = Store::open(db, 3).unwrap();
+        store.now_ms = 10;
+        for (number, key) in keys.iter().enumerate() {
+            let deadline = if number % 5 == 0 { NewDeadline::At(5) } else { NewDeadline::Clear };
+            store.put(0, key, b"v", deadline).unwrap();
+        }
+        for in_transaction in [false, true] {
+            if in_transaction {
+                store.begin();
+                if flushed {
+                    store.flush(0..1).unwrap();
+                }
+                for key in &changed {
+                    if !store.remove(0, key).unwrap() {
+                        store.put(0, key, b"v", NewDeadline::Clear).unwrap();
+                    }
+                }
+            }
+            let (mut expected, mut found) = (Vec::new(), std::collections::BTreeSet::new());
+            store.walk(0, None, b"", None, |key| {
+                expected.push(key.to_vec());
+                std::ops::ControlFlow::Continue(())
+            }).unwrap();
+            for partition in 0..partitions {
+                let mut position = 0;
+                loop {
+                    let visit = |key: &[u8]| found.extend([key.to_vec()]);
+                    let next = store.visit(0, partition, position, step, visit).unwrap();
+                    position = next.unwrap();
+                    if position == 0 {
+                        break;
+                    }
+                }
+            }
+            prop_assert_eq!(expected, found.into_iter().collect::<Vec<_>>());
+        }
     }
 }

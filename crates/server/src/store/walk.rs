@@ -1,4 +1,4 @@
-//! Keys in order, as a transaction sees them.
+//! Keys in order, or in none, as a transaction sees them.
 
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
@@ -7,6 +7,7 @@ use halite::KeyRange;
 
 use super::overlay::{Change, Value};
 use super::{Result, Store};
+use crate::partition_set::PartitionSet;
 
 impl Store {
     /// Visits the keys that begin with `prefix` and are larger than `after`, in order, until
@@ -68,6 +69,39 @@ impl Store {
         }
     }
 
+    /// Visits at least `count` keys of one partition from a position on, if there are so many, in no order, and
+    /// returns where to go on, or 0 behind the last: see [`halite::KeySpace::visit_partition`]. Keys that
+    /// have expired are passed over. What a transaction has put is visited at each step.
+    pub(crate) fn visit(
+        &self,
+        db: usize,
+        partition: usize,
+        position: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let place = self.place(db);
+        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
+        let cleared = changes.is_some_and(|changes| changes.cleared);
+        let changed = |key: &[u8]| changes?.keys.get(key).map(|change| &change.value);
+        let is_due = |key: &[u8]| self.is_due(self.spot_at(place, key), key);
+        let values = &self.databases[place].values;
+        let count = if cleared { 0 } else { count };
+        let next = values.visit_partition(partition, position, count, |key| {
+            if matches!(changed(key), None | Some(Value::Kept)) && !is_due(key) {
+                visit(key);
+            }
+        })?;
+        let Some(next) = next else { return Ok(None) };
+        for (key, change) in changes.into_iter().flat_map(|changes| &changes.keys) {
+            let is_here = self.partition_of(key) == partition;
+            if matches!(change.value, Value::Put(_)) && is_here && !is_due(key) {
+                visit(key);
+            }
+        }
+        Ok(Some(if cleared { 0 } else { next }))
+    }
+
     /// The number of keys, expired ones that have not been removed yet included.
     pub(crate) fn len(&self, db: usize) -> Result<u64> {
         let place = self.place(db);
@@ -84,6 +118,15 @@ impl Store {
             }
         }
         Ok(len)
+    }
+
+    /// [`Store::len`] of some partitions, as it is outside of transactions; none if no part is here.
+    pub(crate) fn len_of(&self, db: usize, partitions: PartitionSet) -> Result<u64> {
+        if self.here().is_empty() {
+            return Ok(0);
+        }
+        let values = &self.databases[self.place(db)].values;
+        partitions.iter().map(|number| values.len_of_partition(number)).sum()
     }
 
     /// A key chosen by `random`, which gives a new number at each call.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halite::{Database, Partitioning};
+use halite::{Database, IndexKind, Partitioning};
 use halite_server::{Config, Error, Handle, Server};
 
 /// Makes tests of functions: each runs with a server of one thread, of two, and of three.
@@ -27,14 +27,23 @@ macro_rules! on_threads {
     };
 }
 
+pub(crate) mod gated;
+
 thread_local! {
     /// The number of threads, and of partitions, of the servers that this test starts.
     static THREADS: Cell<usize> = const { Cell::new(1) };
+    /// The index of their databases.
+    static INDEX: Cell<Option<IndexKind>> = const { Cell::new(None) };
 }
 
 /// Lets the servers that this test starts have so many threads.
 pub(crate) fn set_threads(threads: usize) {
     THREADS.set(threads);
+}
+
+/// Lets the databases that this test opens have this index.
+pub(crate) fn set_index(index: IndexKind) {
+    INDEX.set(Some(index));
 }
 
 /// Runs a test with servers of so many threads.
@@ -50,7 +59,8 @@ pub(crate) fn threads() -> usize {
 
 /// Opens a database with a partition for each thread.
 pub(crate) fn open(path: impl AsRef<Path>) -> Database {
-    Database::builder().partitioning(Partitioning::Hash(threads())).open(path).unwrap()
+    let builder = Database::builder().partitioning(Partitioning::Hash(threads()));
+    builder.index(INDEX.get().unwrap_or_default()).open(path).unwrap()
 }
 
 /// How long a test waits for a reply before it fails.

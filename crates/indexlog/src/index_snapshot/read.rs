@@ -1,0 +1,294 @@
+//! Reading a snapshot of the index.
+
+use std::collections::BTreeMap;
+
+use halite_alloc::SEGMENT;
+use halite_blocks::log::frame;
+use halite_index::{Fate, Ghosts, PartialKeyTree, PartialLen, TreeReader};
+use halite_pmem::planted;
+
+use super::{Area, Fit, ITEM_HEAD, ITEMS_AT, ODD, Unfit, VERSION, item, tree};
+use crate::BLOCK;
+use crate::entry::Entry;
+use crate::read::{Readable, View};
+use crate::tombstones::{PARTIAL_LEN, RangeTombstone, Stale};
+use crate::write::Writer;
+
+/// What a snapshot says of the store, as far as it is still so.
+pub(super) struct Loaded {
+    /// The number of the last record.
+    pub(super) seq: u64,
+    /// By key space.
+    pub(super) indexes: BTreeMap<u32, PartialKeyTree>,
+    /// The tombstones of keys.
+    pub(super) points: BTreeMap<u32, PartialKeyTree>,
+    /// The tombstones of ranges, by key space and number, and whether their records are there.
+    pub(super) ranges: BTreeMap<(u32, u64), (RangeTombstone, bool)>,
+    /// Entries whose records are not there, with what they counted.
+    pub(super) ghosts: Vec<(u32, Ghosts)>,
+    /// Bytes of live records and tombstones of keys, by block.
+    pub(super) live: Vec<u64>,
+    /// Whether an entry has a value in blocks of its own.
+    pub(super) has_overflow: bool,
+    /// Bytes of the snapshot.
+    pub(super) len: u64,
+    blocks: Vec<Known>,
+}
+
+/// What a snapshot knows of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// It was there, and is not any more.
+    Gone,
+    /// So many bytes of it were used.
+    Used(u64),
+}
+
+impl Loaded {
+    /// Reads the newest snapshot that is whole, if there is one that fits the blocks of a partition.
+    pub(super) fn read(
+        area: &mut Area,
+        partial: PartialLen,
+        writer: &Writer,
+        view: &View,
+    ) -> Option<Self> {
+        let mut found: Vec<_> = [0, 1]
+            .into_iter()
+            .filter_map(|parity| {
+                let number = area.with_frame(Area::place(parity, 0), number_of).ok()??;
+                number.is_multiple_of(2).eq(&(parity == 0)).then_some(number)
+            })
+            .collect();
+        found.sort_unstable();
+        found.into_iter().rev().find_map(|number| {
+            area.number = number;
+            Self::read_number(area, number, partial, writer, view).ok()
+        })
+    }
+
+    /// How much of a block the snapshot covers, in bytes.
+    pub(super) fn covered(&self, block: u32) -> u64 {
+        match self.blocks.get(block as usize) {
+            Some(Known::Used(used)) if !planted!(SnapshotForgetsTail) => *used,
+            Some(Known::Used(_)) => BLOCK,
+            _ => 0,
+        }
+    }
+
+    fn read_number(
+        area: &Area,
+        number: u64,
+        partial: PartialLen,
+        writer: &Writer,
+        view: &View,
+    ) -> Fit<Self> {
+        let blocks = writer.blocks.len() as usize;
+        let mut loading = Loading {
+            loaded: Self {
+                seq: 0,
+                indexes: BTreeMap::new(),
+                points: BTreeMap::new(),
+                ranges: BTreeMap::new(),
+                ghosts: Vec::new(),
+                live: vec![0; blocks],
+                has_overflow: false,
+                len: 0,
+                blocks: vec![Known::Nothing; blocks],
+            },
+            partial,
+            has_head: false,
+            reader: None,
+            has_ended: false,
+        };
+        for segment in 0..ODD {
+            area.with_frame(Area::place(number, segment), |frame| {
+                if number_of(frame) != Some(number) {
+                    return Err(Unfit);
+                }
+                loading.loaded.len += (frame::HEADER_LEN + frame.len()) as u64;
+                loading.read_items(&frame[size_of::<u64>()..], writer, view)
+            })??;
+            if loading.has_ended {
+                return Ok(loading.loaded);
+            }
+        }
+        Err(Unfit)
+    }
+}
+
+impl Area {
+    /// Calls `read` with the payload of the frame of a segment.
+    fn with_frame<R>(&self, place: u32, read: impl FnOnce(&[u8]) -> R) -> Fit<R> {
+        let fresh = self.device.claim(place, 0, SEGMENT).map_err(|_| Unfit)?;
+        let payload = frame::read(fresh.bytes(), self.seed(place)).map_err(|_| Unfit)?;
+        Ok(read(payload))
+    }
+}
+
+/// The number of the snapshot that a frame belongs to.
+fn number_of(frame: &[u8]) -> Option<u64> {
+    frame.first_chunk().map(|number| u64::from_le_bytes(*number))
+}
+
+/// A snapshot that is being read.
+struct Loading {
+    loaded: Loaded,
+    partial: PartialLen,
+    has_head: bool,
+    /// The tree that leaves are read of: key space and what it is of.
+    reader: Option<(u32, u8, TreeReader)>,
+    has_ended: bool,
+}
+
+impl Loading {
+    fn read_items(&mut self, mut rest: &[u8], writer: &Writer, view: &View) -> Fit<()> {
+        while !rest.is_empty() && !self.has_ended {
+            let (head, behind) = rest.split_first_chunk::<ITEM_HEAD>().ok_or(Unfit)?;
+            let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+            let (bytes, behind) = behind.split_at_checked(len as usize).ok_or(Unfit)?;
+            rest = behind;
+            if self.has_head == (head[0] == item::HEAD) {
+                return Err(Unfit);
+            }
+            match head[0] {
+                item::HEAD => self.read_head(bytes).ok_or(Unfit)?,
+                item::BLOCKS => self.read_blocks(bytes, writer, view)?,
+                item::TREE => self.begin_tree(bytes)?,
+                item::LEAF => self.read_leaf(bytes).ok_or(Unfit)?,
+                item::RANGE => self.read_range(bytes).ok_or(Unfit)?,
+                item::END => {
+                    self.end_tree()?;
+                    self.has_ended = true;
+                }
+                _ => return Err(Unfit),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_head(&mut self, bytes: &[u8]) -> Option<()> {
+        let (version, bytes) = bytes.split_first_chunk()?;
+        let (partial, bytes) = bytes.split_first_chunk()?;
+        self.loaded.seq = u64::from_le_bytes(bytes.try_into().ok()?);
+        self.has_head = true;
+        let is_of_this_form = u32::from_le_bytes(*version) == VERSION
+            && u32::from_le_bytes(*partial) as usize == self.partial.bytes();
+        is_of_this_form.then_some(())
+    }
+
+    fn read_blocks(&mut self, bytes: &[u8], writer: &Writer, view: &View) -> Fit<()> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() || !words.len().is_multiple_of(3) {
+            return Err(Unfit);
+        }
+        for known in words.chunks_exact(3) {
+            let block = u32::from_le_bytes([known[0][0], known[0][1], known[0][2], known[0][3]]);
+            let life = u32::from_le_bytes([known[0][4], known[0][5], known[0][6], known[0][7]]);
+            let (used, sum) = (u64::from_le_bytes(known[1]), known[2]);
+            let found = match view.block(block) {
+                Some(Readable { published, seed: Some(_) }) => {
+                    let is_same = writer.blocks.incarnation(block) == life
+                        && published.read(0..8).is_some_and(|first| first == sum);
+                    is_same.then(|| published.len())
+                }
+                _ => None,
+            };
+            let now = planted!(SnapshotTrustsReusedBlock, found.or(Some(BLOCK)), found);
+            // A block that was given back with its segment is not even counted any more.
+            let at = block as usize;
+            if at >= self.loaded.blocks.len() {
+                self.loaded.blocks.resize(at + 1, Known::Nothing);
+                self.loaded.live.resize(at + 1, 0);
+            }
+            self.loaded.blocks[at] = match now {
+                // Of the records that the snapshot leads to, some are not there.
+                Some(now) if now < used => return Err(Unfit),
+                Some(_) => Known::Used(used),
+                None => Known::Gone,
+            };
+        }
+        Ok(())
+    }
+
+    fn begin_tree(&mut self, bytes: &[u8]) -> Fit<()> {
+        self.end_tree()?;
+        let (space, what) = bytes.split_first_chunk().ok_or(Unfit)?;
+        let (space, [what]) = (u32::from_le_bytes(*space), what) else { return Err(Unfit) };
+        let partial = if *what == tree::INDEX { self.partial } else { PARTIAL_LEN };
+        self.reader = Some((space, *what, TreeReader::new(partial)));
+        Ok(())
+    }
+
+    fn end_tree(&mut self) -> Fit<()> {
+        let Some((space, what, reader)) = self.reader.take() else { return Ok(()) };
+        let (read, ghosts) = reader.finish().ok_or(Unfit)?;
+        self.loaded.ghosts.push((space, ghosts));
+        let trees = match what {
+            tree::INDEX => &mut self.loaded.indexes,
+            tree::TOMBSTONES => &mut self.loaded.points,
+            _ => return Err(Unfit),
+        };
+        if trees.insert(space, read).is_some() { Err(Unfit) } else { Ok(()) }
+    }
+
+    fn read_leaf(&mut self, bytes: &[u8]) -> Option<()> {
+        let Self { loaded: Loaded { blocks, live, has_overflow, .. }, reader, .. } = self;
+        let (_, what, reader) = reader.as_mut()?;
+        let is_index = *what == tree::INDEX;
+        let mut is_fit = true;
+        reader.read_leaf(bytes, |bits| {
+            let entry = Entry::from_bits(bits);
+            match fit(blocks, entry) {
+                Some(true) => {
+                    if is_index || entry.stale() > 0 {
+                        live[entry.block() as usize] += entry.footprint();
+                    }
+                    *has_overflow |= entry.has_overflow();
+                    Fate::Keep
+                }
+                Some(false) if entry.stale() > 0 => Fate::Ghost,
+                Some(false) => Fate::Drop,
+                None => {
+                    is_fit = false;
+                    Fate::Drop
+                }
+            }
+        })?;
+        is_fit.then_some(())
+    }
+
+    fn read_range(&mut self, bytes: &[u8]) -> Option<()> {
+        let (space, bytes) = bytes.split_first_chunk()?;
+        let (seq, bytes) = bytes.split_first_chunk()?;
+        let (entry, bytes) = bytes.split_first_chunk()?;
+        let (stale, bytes) = bytes.split_first_chunk()?;
+        let (start_len, bytes) = bytes.split_first_chunk()?;
+        let (has_end, bytes) = bytes.split_first()?;
+        let (start, end) = bytes.split_at_checked(u32::from_le_bytes(*start_len) as usize)?;
+        let entry = Entry::from_bits(u64::from_le_bytes(*entry));
+        let tombstone = RangeTombstone {
+            seq: u64::from_le_bytes(*seq),
+            start: start.into(),
+            end: (*has_end != 0).then(|| end.into()),
+            entry,
+            stale: Stale::from_bits(u64::from_le_bytes(*stale)),
+        };
+        let is_there = fit(&self.loaded.blocks, entry)?;
+        let key = (u32::from_le_bytes(*space), tombstone.seq);
+        self.loaded.ranges.insert(key, (tombstone, is_there)).is_none().then_some(())
+    }
+}
+
+/// Whether an entry leads to a record that is still there; `None` if it never led to one.
+fn fit(blocks: &[Known], entry: Entry) -> Option<bool> {
+    match *blocks.get(entry.block() as usize)? {
+        Known::Used(used) => {
+            (entry.footprint() > 0 && entry.offset() + entry.footprint() <= used).then_some(true)
+        }
+        Known::Gone => Some(false),
+        Known::Nothing => None,
+    }
+}
+
+const _: () = assert!(ITEMS_AT == frame::HEADER_LEN + size_of::<u64>());

@@ -1,0 +1,56 @@
+//! A medium whose power is cut at the worst moment: nothing is left of what was not fenced.
+
+use halite_pmem::{Domain, Medium, Site, Trace, What};
+
+/// A medium, and what of it is certainly durable.
+pub(crate) struct Power {
+    pub(crate) medium: Medium,
+    stored: Vec<u8>,
+    durable: Vec<u8>,
+    trace: Trace,
+    /// Whose stores leave the cache at once.
+    is_evicted: fn(Site) -> bool,
+}
+
+impl Power {
+    /// A new medium of so many bytes; what is stored from some places is durable at once.
+    pub(crate) fn new(len: u64, is_evicted: fn(Site) -> bool) -> Self {
+        let medium = Medium::new(Domain::Memory, len).unwrap();
+        let zeros = vec![0; medium.capacity() as usize];
+        let (stored, durable) = (zeros.clone(), zeros);
+        Self { medium, stored, durable, trace: Trace::default(), is_evicted }
+    }
+
+    /// Takes in what happened since the last call.
+    pub(crate) fn follow(&mut self) {
+        self.medium.take_trace(&mut self.trace);
+        for event in &self.trace.events {
+            match event.what {
+                What::Store { at, len, bytes, .. } => {
+                    let range = at as usize..(at + u64::from(len)) as usize;
+                    self.stored[range.clone()].copy_from_slice(self.trace.stored(bytes, len));
+                    if (self.is_evicted)(event.site) {
+                        self.durable[range.clone()].copy_from_slice(&self.stored[range]);
+                    }
+                }
+                What::Fence { first, count } => {
+                    for &(at, len) in self.trace.fenced(first, count) {
+                        // Lines are written back whole.
+                        let range =
+                            at as usize / 64 * 64..((at + len) as usize).next_multiple_of(64);
+                        self.durable[range.clone()].copy_from_slice(&self.stored[range]);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What a power cut leaves now.
+    pub(crate) fn cut(&mut self) -> Medium {
+        self.follow();
+        let left = Medium::new(Domain::Memory, self.medium.capacity()).unwrap();
+        left.restore(self.medium.file(), [(0, &self.durable[..])]);
+        left
+    }
+}

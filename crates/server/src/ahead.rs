@@ -1,0 +1,98 @@
+//! Requests that are parsed ahead.
+//!
+//! What has arrived of a connection's requests is parsed together, up to [`AHEAD`] requests, and what all
+//! of them will read is asked for before the first is executed: so they wait for their cache misses
+//! together. Whatever keeps a request from being executed, those behind it are parsed again later.
+
+use std::ops::Range;
+
+use crate::resp::{Limits, Parser, ProtocolError, Step};
+use crate::store::Store;
+
+/// The most requests that are parsed ahead.
+pub(crate) const AHEAD: usize = 16;
+
+/// The next requests of a connection.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// One a request. Those that are not `parsed` are at their start.
+    parsers: [Parser; AHEAD],
+    /// The requests to come.
+    parsed: Range<usize>,
+}
+
+impl Ahead {
+    /// Parses the requests that `input` begins with, once there are none: the first with the connection's
+    /// `parser`, which may have seen a part of it, and so many at all. Afterwards `parser` has seen what is
+    /// there of the request behind them.
+    ///
+    /// # Errors
+    /// What makes the first no request.
+    pub(crate) fn parse(
+        &mut self,
+        parser: &mut Parser,
+        input: &[u8],
+        limits: &Limits,
+        count_max: usize,
+    ) -> Result<(), ProtocolError> {
+        debug_assert!(self.is_empty(), "requests are executed in their order");
+        self.parsed = 0..0;
+        let mut at = 0;
+        for ahead in self.parsers.iter_mut().take(count_max) {
+            match parser.parse(&input[at..], limits) {
+                Ok(Step::Request { len }) => at += len,
+                Ok(Step::More) => break,
+                // It is told of behind those before it.
+                Err(_) if at > 0 => {
+                    parser.reset();
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+            std::mem::swap(parser, ahead);
+            self.parsed.end += 1;
+            if at == input.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no request is parsed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parsed.is_empty()
+    }
+
+    /// The parser of the next request, which `input` begins with.
+    pub(crate) fn first(&self) -> Option<&Parser> {
+        self.parsers[self.parsed.clone()].first()
+    }
+
+    /// Goes on behind the next request.
+    pub(crate) fn pop(&mut self) {
+        if let Some(at) = self.parsed.next() {
+            self.parsers[at].reset();
+        }
+    }
+
+    /// Forgets the requests.
+    pub(crate) fn clear(&mut self) {
+        while !self.is_empty() {
+            self.pop();
+        }
+    }
+
+    /// Asks for what the requests, which `input` begins with, will read of a database. The word behind a
+    /// command's name is a key, or nothing is lost.
+    pub(crate) fn prefetch(&self, store: &Store, db: usize, mut input: &[u8]) {
+        let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
+        for parser in &self.parsers[self.parsed.clone()] {
+            if let Some(key) = parser.args(input).get(1) {
+                keys[count] = key;
+                count += 1;
+            }
+            input = &input[parser.request_len()..];
+        }
+        store.prefetch(db, &keys[..count]);
+    }
+}

@@ -1,0 +1,181 @@
+//! A backup that a client takes while others write.
+//!
+//! `HALITE.BACKUP BEGIN` takes a snapshot, and lets a thread of its own write it as a backup into a [`Pipe`].
+//! `HALITE.BACKUP NEXT` returns the next piece of it; while there is none, it waits in its connection, and
+//! nobody else does. The thread waits in turn while nobody asks for the few pieces that are ready. So a backup
+//! takes as much memory as these, however large it is, and nothing is written where the server runs.
+//!
+//! One backup is taken at a time. It ends with its client, and when its client asks for nothing for a
+//! minute: what the snapshot may read is not reused meanwhile.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use halite::{BackupInfo, Database, Snapshot};
+
+use crate::shared::{Shared, lock};
+
+/// Bytes of a piece at most.
+const PIECE_LEN: usize = 256 << 10;
+/// Pieces that nobody has asked for.
+const PIECES_MAX: usize = 2;
+/// How long nobody may ask for one.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the end of the server is looked for.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A backup that is taken, as its client has it: dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Backup(Arc<Pipe>);
+
+/// A part of a backup.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Bytes(Vec<u8>),
+    /// Nothing follows.
+    End,
+    /// It cannot go on, for this reason.
+    Failed(String),
+}
+
+/// What lies between the thread that writes and the client.
+#[derive(Debug, Default)]
+struct Pipe {
+    pieces: Mutex<VecDeque<Piece>>,
+    /// Somebody has taken a piece, or has gone.
+    changed: Condvar,
+    is_closed: AtomicBool,
+}
+
+impl Backup {
+    /// Lets a snapshot be written: all of it, or what was changed since a backup. Whenever there is a piece
+    /// again, thread `reader` of the server is woken.
+    ///
+    /// # Errors
+    /// Another one is being taken; there is no thread for it.
+    pub(crate) fn begin(
+        db: Database,
+        snapshot: Snapshot,
+        since: Option<BackupInfo>,
+        shared: &Arc<Shared>,
+        reader: usize,
+    ) -> Result<Self, String> {
+        let turn = Turn::take(shared).ok_or("another backup is being taken; wait for its end")?;
+        let pipe = Arc::new(Pipe::default());
+        let mut out = Writer { piece: Vec::new(), pipe: Arc::clone(&pipe), turn, reader };
+        let write = move || {
+            let written = match &since {
+                None => db.backup(&snapshot, &mut out),
+                Some(since) => db.backup_since(since, &snapshot, &mut out),
+            };
+            // Before anybody is told that it is over.
+            drop((snapshot, db));
+            let Writer { pipe, turn, reader, .. } = out;
+            let shared = Arc::clone(&turn.0);
+            drop(turn);
+            lock(&pipe.pieces).push_back(match written {
+                Ok(_) => Piece::End,
+                Err(error) => Piece::Failed(error.to_string()),
+            });
+            shared.ring_one(reader);
+        };
+        let builder = thread::Builder::new().name("halite-backup".to_owned());
+        let started = builder.spawn(write).map_err(|error| format!("no thread for it: {error}"))?;
+        // The one before it has ended, or is about to.
+        *lock(&shared.backup) = Some(started);
+        Ok(Self(pipe))
+    }
+
+    /// Whether there is a piece.
+    pub(crate) fn is_ready(&self) -> bool {
+        !lock(&self.0.pieces).is_empty()
+    }
+
+    /// The next piece, if there is one.
+    pub(crate) fn next(&self) -> Option<Piece> {
+        let piece = lock(&self.0.pieces).pop_front();
+        self.0.changed.notify_all();
+        piece
+    }
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        self.0.is_closed.store(true, Ordering::Release);
+        self.0.changed.notify_all();
+    }
+}
+
+/// Whoever has it is the only one who writes a backup.
+struct Turn(Arc<Shared>);
+
+impl Turn {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let taken = shared.backs_up.swap(true, Ordering::AcqRel);
+        (!taken).then(|| Self(Arc::clone(shared)))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.backs_up.store(false, Ordering::Release);
+    }
+}
+
+/// Cuts what is written into pieces.
+struct Writer {
+    piece: Vec<u8>,
+    pipe: Arc<Pipe>,
+    turn: Turn,
+    /// The thread of the server that the client belongs to.
+    reader: usize,
+}
+
+impl Writer {
+    fn send(&mut self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        let mut pieces = lock(&self.pipe.pieces);
+        while pieces.len() >= PIECES_MAX {
+            if self.must_end() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if Instant::now() >= until {
+                let why = format!("nobody has asked for more of it for {} s", PATIENCE.as_secs());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            let waited = self.pipe.changed.wait_timeout(pieces, PAUSE);
+            pieces = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        pieces.push_back(Piece::Bytes(std::mem::take(&mut self.piece)));
+        drop(pieces);
+        self.turn.0.ring_one(self.reader);
+        Ok(())
+    }
+
+    /// Whether nobody will ask for more.
+    fn must_end(&self) -> bool {
+        self.pipe.is_closed.load(Ordering::Acquire) || self.turn.0.stop.load(Ordering::Acquire)
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.must_end() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let len = bytes.len().min(PIECE_LEN - self.piece.len());
+        self.piece.extend_from_slice(&bytes[..len]);
+        if self.piece.len() == PIECE_LEN {
+            self.send()?;
+        }
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() { Ok(()) } else { self.send() }
+    }
+}

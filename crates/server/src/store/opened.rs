@@ -1,0 +1,52 @@
+//! The databases, once they can be opened.
+
+use std::sync::atomic::AtomicBool;
+
+use halite::KeySpace;
+
+use super::Result;
+use super::database::Database;
+use super::order;
+use super::part::Part;
+use crate::random::Random;
+
+/// The key spaces of the databases, and their order when they were opened.
+pub(crate) struct Opened {
+    pub(super) databases: Vec<Database>,
+    /// The key space of the order.
+    pub(super) settings: KeySpace,
+    pub(super) order: Vec<usize>,
+}
+
+impl Opened {
+    /// The key under which the order lies: its partition has to be there before the databases can be opened.
+    pub(crate) const ORDER_KEY: &[u8] = order::KEY;
+
+    /// Opens `count` databases, and makes those that are not there.
+    pub(crate) fn open(db: &halite::Database, count: usize) -> Result<Self> {
+        let settings = db.key_space(order::SPACE)?;
+        let order = match settings.get(order::KEY)? {
+            Some(record) => order::decode(&record, count)?,
+            None => (0..count).collect(),
+        };
+        let databases = (0..order.len()).map(|number| Database::open(db, number));
+        Ok(Self { databases: databases.collect::<Result<_>>()?, settings, order })
+    }
+
+    /// Whether none has to be made.
+    pub(crate) fn exist(db: &halite::Database, count: usize) -> Result<bool> {
+        let spaces = db.key_spaces()?;
+        let mut names = (0..count).flat_map(Database::names).chain([order::SPACE.to_owned()]);
+        Ok(names.all(|name| spaces.iter().any(|space| space.name() == name)))
+    }
+
+    /// The part of a partition, without the deadlines of its keys.
+    pub(crate) fn part(&self, db: &halite::Database, number: usize) -> Part {
+        Part::new(number, &self.order, self.databases.len(), db.partitions(), &mut Random::new())
+    }
+
+    /// Reads the deadlines of a part's keys; false: `stop` was set before it was done.
+    pub(crate) fn read_deadlines(&self, part: &mut Part, stop: &AtomicBool) -> Result<bool> {
+        part.read_deadlines(&self.databases, stop)
+    }
+}
