@@ -44,6 +44,8 @@ struct FoundBatch {
     at: (usize, u64),
     /// The opening in which what is before it was written.
     before: u32,
+    /// The highest number that the map, or what is before it, proves durable.
+    proved_before: u64,
     /// The batch on several partitions whose part it is.
     note: Option<Batch>,
 }
@@ -64,6 +66,9 @@ pub(crate) struct FoundLog {
     /// The highest number up to which an entry, or the map, says the records to be durable. Of these, the last may be
     /// gone since: collection drops what is dead.
     durable: u64,
+    /// The highest number that the map, or a batch that is kept, proves durable. What is cut off proves nothing to
+    /// the next opening.
+    proved: u64,
     /// Large values that were read.
     pub(crate) values: Vec<Fresh>,
 }
@@ -98,10 +103,10 @@ impl FoundLog {
             last: 0,
             opening: 0,
             logged: 0,
-            durable: 0,
+            durable,
+            proved: durable,
             values: Vec::new(),
         };
-        log.durable = durable;
         log.walk(floor);
         log.check_end()?;
         log.cut_torn_values(data)?;
@@ -139,8 +144,8 @@ impl FoundLog {
             let ends_batch = entry.ends_batch();
             let note = entry.records.last().and_then(Batch::of);
             if entry.begins_batch() {
-                let at = (segment, at);
-                batch = Some(FoundBatch { first, last, at, before, note: None });
+                let (at, proved_before) = ((segment, at), self.proved);
+                batch = Some(FoundBatch { first, last, at, before, proved_before, note: None });
             }
             at = entry.next_at;
             accepted[segment] = at;
@@ -152,6 +157,7 @@ impl FoundLog {
                 continue;
             }
             (self.last, self.opening) = (last, opening);
+            self.proved = self.logged.max(self.durable);
             let begun = batch.map_or(0, |batch| batch.at.0);
             for at in begun..=segment {
                 (self.segments[at].first, self.segments[at].end) = (firsts[at], accepted[at]);
@@ -160,24 +166,22 @@ impl FoundLog {
                 self.batches.push_back(FoundBatch { last, note, ..batch });
             }
             // The last one may have to be cut off.
-            let proved = self.proved();
-            while self.batches.len() > 1 && self.batches[0].last < floor.min(proved + 1) {
+            while self.batches.len() > 1 && self.batches[0].last < floor.min(self.proved + 1) {
                 self.batches.pop_front();
             }
         }
     }
 
-    /// The highest number that is proved durable, in the log or as a record.
+    /// The highest number that is proved durable, in the log or as a record, by what stays there.
     pub(crate) fn proved(&self) -> u64 {
-        self.logged.max(self.durable)
+        self.proved
     }
 
     /// Cuts off what begins with the first batch that is not proved durable and has a torn value.
     fn cut_torn_values(&mut self, data: &Device) -> Result<()> {
-        let proved = self.proved();
         let mut values = Vec::new();
         let mut torn = None;
-        'batches: for batch in self.batches.iter().filter(|batch| batch.last > proved) {
+        'batches: for batch in self.batches.iter().filter(|batch| batch.last > self.proved) {
             for record in self.records(batch)?.iter().filter(|record| record.has_overflow()) {
                 match read_whole(data, record, self.salt) {
                     Some(value) => values.extend(value),
@@ -243,6 +247,7 @@ impl FoundLog {
         }
         let undecided = self.logged < batch.last;
         (self.last, self.opening) = (batch.first - 1, batch.before);
+        self.proved = batch.proved_before;
         undecided
     }
 
