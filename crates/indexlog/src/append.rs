@@ -3,33 +3,36 @@
 //! The records of a write go behind the log's tail, and into another block where one is full. A durable
 //! write is streamed and has one fence ([`Writer::append`]); a deferred one goes through the cache, and
 //! waits for the next fence ([`Writer::sync`]). A block that was left is sealed when all of it is durable.
-//! With a change log, its entry is what is waited for, and records are made durable with others.
+//! With a change log, its entry is what is waited for, and records are made durable with others. Large
+//! values are written before (`overflow`), and wait for the same fence as what refers to them.
 
-use std::collections::BTreeMap;
-
-use halite_engine::{Durability, Op, Result};
+use halite_engine::{Op, Result};
 use halite_pmem::locks::RwLock;
 use halite_pmem::{Fenced, Flushed, planted};
 
 use crate::block_map::{FIRSTS, Life, State};
 use crate::change_replay::op_of;
 use crate::log::{Closed, Pending};
+use crate::overflow::{Streamed, Values};
 use crate::read::View;
-use crate::record::{self, ALIGN, Draft, Kind, Piece, Record};
+use crate::record::{self, ALIGN, Draft, Kind, LAG_UNKNOWN, Piece, Record};
 use crate::write::Writer;
 
 /// How far the numbers of records may go beyond the one that the superblock has.
 const NEAR_MAX: u64 = FIRSTS as u64 / 4;
 
 impl Writer {
-    /// Writes the records of `ops` behind the log's tail, and their places into `self.entries`.
+    /// Writes the records of `ops`, which refer to `values`, behind the log's tail, and their places into
+    /// `self.entries`. Waits for one fence, if it `waits`.
     pub(crate) fn append(
         &mut self,
         view: &RwLock<View>,
         ops: &[Op<'_>],
-        pieces: &BTreeMap<usize, Vec<Piece>>,
-        durability: Durability,
+        values: Values,
+        waits: bool,
     ) -> Result<()> {
+        let Values { pieces, streamed, pending } = values;
+        self.pending_values.extend(pending);
         self.entries.clear();
         for (at, op) in ops.iter().enumerate() {
             let pieces = pieces.get(&at).map_or(&[][..], Vec::as_slice);
@@ -39,8 +42,14 @@ impl Writer {
             if let Some(changes) = &mut self.changes {
                 changes.push(&draft, self.next_seq, self.durable_seq)?;
             }
+            let lag = draft.lag;
             let encode = |out: &mut Vec<u8>, seed| draft.encode(out, seed);
-            self.place(view, seq, draft.len(), !pieces.is_empty(), encode)?;
+            self.place(view, seq, draft.len(), pieces, encode)?;
+            if let Some(changes) = &self.changes {
+                self.said_seq = changes.durable();
+            } else if lag < LAG_UNKNOWN.into() {
+                self.said_seq = seq - 1 - lag;
+            }
         }
         if let Some(last) = self.entries.last_mut() {
             *last = self.log.end_batch(*last);
@@ -49,18 +58,17 @@ impl Writer {
         if planted!(DeferredTakenForDurable) {
             self.durable_seq = self.next_seq - 1;
         }
-        let waits = planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate);
         if self.changes.is_some() {
-            return self.append_changes(view, ops, waits);
+            return self.append_changes(view, ops, streamed, waits);
         }
         if waits && self.pending.is_empty() {
-            return self.append_durably(view, ops);
+            return self.append_durably(view, ops, streamed);
         }
         if let Some(pending) = self.log.write() {
             self.add_pending(pending);
         }
         if waits {
-            self.sync_pending(Vec::new())?;
+            self.sync_pending(Vec::new(), streamed)?;
         }
         Ok(())
     }
@@ -71,7 +79,7 @@ impl Writer {
         view: &RwLock<View>,
         seq: u64,
         len: u64,
-        overflow: bool,
+        pieces: &[Piece],
         encode: impl FnOnce(&mut Vec<u8>, u64),
     ) -> Result<()> {
         if len.next_multiple_of(ALIGN) > self.log.remaining() {
@@ -86,23 +94,31 @@ impl Writer {
             self.leave_block();
             self.enter_block(view, seq)?;
         }
-        let entry = self.log.push(overflow, encode);
+        let entry = self.log.push(!pieces.is_empty(), encode);
         self.entries.push(entry);
+        pieces.iter().for_each(|piece| self.blocks.set_owner(piece.place.get(), entry));
         Ok(())
     }
 
     /// Writes the records through the cache, and the entry behind the change log's end: durably, if that
     /// is waited for. One fence then.
-    fn append_changes(&mut self, view: &RwLock<View>, ops: &[Op<'_>], waits: bool) -> Result<()> {
+    fn append_changes(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        streamed: Streamed,
+        waits: bool,
+    ) -> Result<()> {
         if let Some(pending) = self.log.write() {
             self.add_pending(pending);
         }
         let is_first = !self.waits_for_records();
+        let is_alone = streamed.is_empty() && !self.map.is_dirty();
         let Some(changes) = &mut self.changes else { return Ok(()) };
         if planted!(ChangeBeforeFence) {
             changes.write();
             self.end_changes_sync();
-        } else if waits && is_first && !changes.is_pending() && !self.map.is_dirty() {
+        } else if waits && is_first && !changes.is_pending() && is_alone {
             let flushed = changes.stream();
             if let [Op::Put { space, key, .. }] = *ops {
                 // While the lines drain, the index's come into the cache.
@@ -114,9 +130,9 @@ impl Writer {
         } else {
             changes.write();
             if waits && is_first {
-                self.sync_changes()?;
+                self.sync_changes(streamed)?;
             } else if waits {
-                self.sync_pending(Vec::new())?;
+                self.sync_pending(Vec::new(), streamed)?;
             }
         }
         Ok(())
@@ -130,7 +146,7 @@ impl Writer {
         self.entries.clear();
         for record in records {
             let encode = |out: &mut Vec<u8>, seed| record::copy(record, out, seed);
-            self.place(view, record.seq(), record.len(), record.has_overflow(), encode)?;
+            self.place(view, record.seq(), record.len(), record.pieces(), encode)?;
         }
         if let Some(last) = self.entries.last_mut() {
             *last = self.log.end_batch(*last);
@@ -148,19 +164,24 @@ impl Writer {
     }
 
     /// Streams the chunk and waits for it: the one fence of a put.
-    fn append_durably(&mut self, view: &RwLock<View>, ops: &[Op<'_>]) -> Result<()> {
+    fn append_durably(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        streamed: Streamed,
+    ) -> Result<()> {
         let Some(flushed) = self.log.stream() else { return Ok(()) };
         if let [Op::Put { space, key, .. }] = *ops {
             // While the lines drain, the index's come into the cache.
             view.read().prepare_update(space.0, key);
         }
-        if self.map.is_dirty() {
-            let mut proofs = self.sync_pending(vec![flushed])?;
+        if self.map.is_dirty() || !streamed.is_empty() {
+            let mut proofs = self.sync_pending(vec![flushed], streamed)?;
             self.log.publish(proofs.swap_remove(0));
         } else {
             let [proof] = self.pool.fence([flushed])?;
             self.log.publish(proof);
-            self.durable_seq = self.next_seq - 1;
+            self.note_durable();
         }
         Ok(())
     }
@@ -170,9 +191,9 @@ impl Writer {
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.check_health()?;
         let synced = if self.waits_for_records() {
-            self.sync_pending(Vec::new()).map(drop)
+            self.sync_pending(Vec::new(), Vec::new()).map(drop)
         } else {
-            self.sync_changes()
+            self.sync_changes(Vec::new())
         };
         self.poison_by(synced)
     }
@@ -180,7 +201,7 @@ impl Writer {
     /// Makes the records of every write so far durable. One fence, if there is anything to wait for.
     pub(crate) fn sync_records(&mut self) -> Result<()> {
         self.check_health()?;
-        let synced = self.sync_pending(Vec::new()).map(drop);
+        let synced = self.sync_pending(Vec::new(), Vec::new()).map(drop);
         self.poison_by(synced)
     }
 
@@ -189,22 +210,31 @@ impl Writer {
         self.changes.is_none() || !self.unsealed.is_empty()
     }
 
-    /// Makes what waits in the change log durable.
-    fn sync_changes(&mut self) -> Result<()> {
+    /// Makes what waits in the change log durable, and the values with it.
+    fn sync_changes(&mut self, streamed: Streamed) -> Result<()> {
         let mut flushed = Vec::new();
         if let Some(changes) = &mut self.changes {
             changes.flush_pending(&mut flushed);
         }
         if !flushed.is_empty() {
-            self.fence_with_map(flushed)?;
+            self.fence_with_values(flushed, streamed)?;
         }
         self.end_changes_sync();
         Ok(())
     }
 
-    pub(crate) fn end_changes_sync(&self) {
+    pub(crate) fn end_changes_sync(&mut self) {
         if let Some(changes) = &self.changes {
             changes.end_sync(self.next_seq - 1);
+            self.proved_seq = self.said_seq;
+        }
+    }
+
+    /// Notes that the records of all writes so far are durable.
+    fn note_durable(&mut self) {
+        self.durable_seq = self.next_seq - 1;
+        if self.changes.is_none() {
+            self.proved_seq = self.said_seq;
         }
     }
 
@@ -214,16 +244,21 @@ impl Writer {
         }
     }
 
-    /// Flushes and fences all that is pending, behind `flushed`, whose proofs come first.
+    /// Flushes and fences all that is pending, behind `flushed`, whose proofs come first, and with it the
+    /// values that were streamed.
     #[track_caller]
-    pub(crate) fn sync_pending(&mut self, mut flushed: Vec<Flushed>) -> Result<Vec<Fenced>> {
+    pub(crate) fn sync_pending(
+        &mut self,
+        mut flushed: Vec<Flushed>,
+        streamed: Streamed,
+    ) -> Result<Vec<Fenced>> {
         let given = flushed.len();
         let waits_in_log = self.flush_pending(&mut flushed);
         let appended = flushed.len();
         if let Some(changes) = &mut self.changes {
             changes.flush_pending(&mut flushed);
         }
-        let proofs = self.fence_with_map(flushed)?;
+        let proofs = self.fence_with_values(flushed, streamed)?;
         // All that was ever appended is durable now, so every proof of appended bytes will do.
         let last = appended.checked_sub(1).and_then(|last| proofs.get(last));
         debug_assert!(waits_in_log == (appended > given));
@@ -244,7 +279,7 @@ impl Writer {
     /// Notes that everything is durable. `last` is the proof of the last bytes that were appended, if
     /// any were; in the log's current block, if they waited there.
     pub(crate) fn end_sync(&mut self, last: Option<&Fenced>, waits_in_log: bool) {
-        self.durable_seq = self.next_seq - 1;
+        self.note_durable();
         self.end_changes_sync();
         let Some(proof) = last else { return };
         for (block, used) in std::mem::take(&mut self.unsealed) {
@@ -253,6 +288,32 @@ impl Writer {
         if waits_in_log {
             self.log.proof = Some(proof.clone());
         }
+    }
+
+    /// Starts the write-back of the values that were written through the cache.
+    #[track_caller]
+    pub(crate) fn flush_values(&mut self, flushed: &mut Vec<Flushed>) {
+        flushed.extend(self.pending_values.iter().map(Pending::flush));
+        self.pending_values.clear();
+    }
+
+    /// Fences `flushed` together with all values that wait, and the words of the map. What was streamed of
+    /// the values can be read then.
+    #[track_caller]
+    fn fence_with_values(
+        &mut self,
+        mut flushed: Vec<Flushed>,
+        streamed: Streamed,
+    ) -> Result<Vec<Fenced>> {
+        let given = flushed.len();
+        let (mut appenders, tokens): (Vec<_>, Vec<_>) = streamed.into_iter().unzip();
+        flushed.extend(tokens);
+        self.flush_values(&mut flushed);
+        let proofs = self.fence_with_map(flushed)?;
+        for (appender, proof) in appenders.iter_mut().zip(&proofs[given.min(proofs.len())..]) {
+            appender.publish(proof);
+        }
+        Ok(proofs)
     }
 
     /// Fences `flushed` together with the words of the map that wait.

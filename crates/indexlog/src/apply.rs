@@ -119,10 +119,13 @@ impl Writer {
         if dead.has_overflow() {
             let pinned = view.pin_record(dead).ok();
             // A record that cannot be read any more leaves its value's blocks to the next open.
-            let pieces = pinned.as_ref().and_then(|pinned| Some(pinned.read().ok()?.pieces()));
-            for piece in pieces.unwrap_or_default() {
-                self.blocks.died(piece.block.get(), piece.len.get().into());
-                self.send_to_limbo(view, Limbo::piece(piece, self.next_seq - 1));
+            let record = pinned.as_ref().and_then(|pinned| pinned.read().ok());
+            for record in record.iter() {
+                for piece in record.pieces() {
+                    self.blocks.died(piece.block(), piece.len.get().into());
+                    let limbo = Limbo::piece(piece, record.seq(), self.next_seq - 1);
+                    self.send_to_limbo(view, limbo);
+                }
             }
         }
         self.blocks.died(dead.block(), dead.footprint());

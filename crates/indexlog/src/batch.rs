@@ -14,7 +14,7 @@
 //!
 //! | | fences | lines written |
 //! |---|---|---|
-//! | batch on `n` partitions | 1, and 1 a partition with values of their own blocks | its records, and one of 64 bytes a partition |
+//! | batch on `n` partitions | 1 | its records and values, and one of 64 bytes a partition |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use halite_engine::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
 use halite_pmem::locks::MutexGuard;
 
+use crate::overflow::Values;
 use crate::partition::{Expanded, Partition};
 use crate::read::View;
 use crate::record::{Kind, Record};
-use crate::write::{CATALOGUE, INTERNAL, Values, Writer};
+use crate::write::{CATALOGUE, INTERNAL, Writer};
 
 /// The key of the newest batch on several partitions.
 pub(crate) const KEY: &[u8] = b"batch";
@@ -256,12 +257,14 @@ fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
 fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<Values>> {
     let mut values = Vec::new();
     for at in 0..parts.len() {
-        let scans = &parts[at].partition.scans;
-        match parts[at].writer.write_values(&ops[at], &|| scans.oldest()) {
+        let Partition { view, scans, .. } = parts[at].partition;
+        match parts[at].writer.write_values(view, &ops[at], false, &|| scans.oldest()) {
             Ok(written) => values.push(written),
             Err(error) => {
                 let written = parts.iter_mut().zip(values);
-                written.for_each(|(part, values)| part.writer.discard(values));
+                written.for_each(|(part, values)| {
+                    part.writer.discard(&part.partition.view, values);
+                });
                 return Err(error);
             }
         }
@@ -282,7 +285,7 @@ fn apply(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
 fn append(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>], values: Vec<Values>) -> Result<()> {
     for ((part, ops), values) in parts.iter_mut().zip(ops).zip(values) {
         let view = &part.partition.view;
-        part.writer.append_with_values(view, ops, values, Durability::Deferred)?;
+        part.writer.append(view, ops, values, false)?;
     }
     Ok(())
 }
@@ -298,6 +301,7 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
         if let Some(changes) = &mut part.writer.changes {
             changes.flush_pending(&mut flushed);
         }
+        part.writer.flush_values(&mut flushed);
         part.writer.map.flush(&mut flushed);
     }
     let pool = parts[0].partition.pool.clone();

@@ -10,6 +10,7 @@ use crate::block_map::INCARNATIONS;
 use crate::collect::WORTHWHILE;
 use crate::entry::Entry;
 use crate::record::INLINE_LEN_MAX;
+use crate::split::{CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
 use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -25,6 +26,8 @@ pub(crate) enum Use {
     Sealed,
     /// A part of a value.
     Overflow,
+    /// Slots for parts of values.
+    Split,
     /// Nothing that the index leads to, but a scan may still read it.
     Limbo,
 }
@@ -52,7 +55,7 @@ impl Block {
 /// that they move to; unless there was room for most: then a crash or a closing has ended the block, and
 /// what is behind can be had by collecting it.
 pub(crate) fn spent_of(used: u64) -> u64 {
-    if BLOCK - used > INLINE_LEN_MAX as u64 { BLOCK } else { used }
+    if BLOCK - used > 2 * INLINE_LEN_MAX as u64 { BLOCK } else { used }
 }
 
 const ABSENT: Block = Block { used_as: Use::Absent, incarnation: 0, spent: 0, live: 0 };
@@ -73,6 +76,7 @@ pub(crate) struct Blocks {
     free_count: u32,
     /// Where the search for a free block begins.
     next: u32,
+    splits: Splits,
     victims: Victims,
     live: u64,
     /// Sealed blocks, and what can be reclaimed of them, in bytes.
@@ -89,6 +93,7 @@ impl Blocks {
             free: Vec::new(),
             free_count: 0,
             next: 0,
+            splits: Splits::default(),
             victims: Victims::default(),
             live: 0,
             sealed: 0,
@@ -192,9 +197,92 @@ impl Blocks {
         self.mark_used(block, Use::Appending);
     }
 
+    /// Takes a place for the first piece of what is left of a value, `rest` bytes. Where there is none for
+    /// as much as it should have, less is taken.
+    pub(crate) fn take_piece(&mut self, rest: u64) -> Option<(u32, u64)> {
+        let len = first_piece(rest);
+        let class = match class_of(len) {
+            Some(class) => class,
+            None => match self.take_run(len.div_ceil(BLOCK) as u32) {
+                Some((first, count)) => {
+                    return Some((first * UNITS, len.min(u64::from(count) * BLOCK)));
+                }
+                None => CLASSES - 1,
+            },
+        };
+        (0..=class).rev().find_map(|class| {
+            let place = self.splits.take(class).or_else(|| {
+                let (block, _) = self.take_run(1)?;
+                self.blocks[block as usize].used_as = Use::Split;
+                self.splits.add(block, class);
+                self.splits.take(class)
+            })?;
+            Some((place, len.min(size_of_class(class))))
+        })
+    }
+
+    /// Takes the place that a piece of so many bytes was found at.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if something else is there, or no piece can be.
+    pub(crate) fn take_found_piece(&mut self, place: u32, len: u64) -> Result<()> {
+        let (block, unit) = (place / UNITS, place % UNITS);
+        let Some(class) = class_of(len) else {
+            if unit != 0 {
+                return Err(self.no_piece(block));
+            }
+            return self.take_overflow(block, len.div_ceil(BLOCK) as u32);
+        };
+        if self.used_as(block) == Use::Free {
+            self.mark_used(block, Use::Split);
+            self.splits.add(block, class);
+        }
+        let is_slot = self.splits.class(block) == Some(class)
+            && unit.is_multiple_of((size_of_class(class) / UNIT) as u32);
+        match is_slot && self.splits.take_found(place, class) {
+            true => Ok(()),
+            false => Err(self.no_piece(block)),
+        }
+    }
+
+    /// Frees a place that nothing leads to any more.
+    pub(crate) fn free_piece(&mut self, place: u32, len: u64) {
+        let block = place / UNITS;
+        match class_of(len) {
+            Some(class) if self.splits.give_back(place, class) => self.free(block),
+            Some(_) => {}
+            None => (block..block + len.div_ceil(BLOCK) as u32).for_each(|block| self.free(block)),
+        }
+    }
+
+    /// How many free blocks so many slots of each class need.
+    pub(crate) fn blocks_for(&self, slots: &[u64; CLASSES]) -> u64 {
+        let needed = |class: usize| {
+            let beyond = slots[class].saturating_sub(self.splits.free(class));
+            beyond.div_ceil(slots_of(class).into())
+        };
+        (0..CLASSES).map(needed).sum()
+    }
+
+    /// Notes which record has the piece at a place.
+    pub(crate) fn set_owner(&mut self, place: u32, owner: Entry) {
+        self.splits.set_owner(place, owner);
+    }
+
+    /// The records that have pieces in a split block.
+    pub(crate) fn owners(&self, block: u32) -> Vec<Entry> {
+        self.splits.owners(block)
+    }
+
+    /// The split block with the least in it, of those of which less than `share` of 8 parts is taken and
+    /// whose pieces find other slots.
+    pub(crate) fn sparsest_split(&self, share: u32) -> Option<u32> {
+        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0)
+    }
+
     /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long
     /// enough, or else the longest there is.
-    pub(crate) fn take_run(&mut self, wanted: u32) -> Option<(u32, u32)> {
+    fn take_run(&mut self, wanted: u32) -> Option<(u32, u32)> {
         let wanted = wanted.min(BLOCKS_PER_SEGMENT);
         let run = |free: u16| longest_run(free);
         let enough = self.free.iter().position(|&free| free != 0 && run(free).1 >= wanted);
@@ -212,18 +300,21 @@ impl Blocks {
     ///
     /// # Errors
     /// [`Error::Damaged`] if one of them is used otherwise.
-    pub(crate) fn take_overflow(&mut self, first: u32, count: u32) -> Result<()> {
+    fn take_overflow(&mut self, first: u32, count: u32) -> Result<()> {
         for block in first..first.saturating_add(count) {
-            let used_as = self.used_as(block);
-            if used_as != Use::Free {
-                return Err(Error::Damaged {
-                    what: format!("block {block}"),
-                    why: format!("a value is said to be in it, but it is {used_as:?}"),
-                });
+            if self.used_as(block) != Use::Free {
+                return Err(self.no_piece(block));
             }
             self.mark_used(block, Use::Overflow);
         }
         Ok(())
+    }
+
+    fn no_piece(&self, block: u32) -> Error {
+        Error::Damaged {
+            what: format!("block {block}"),
+            why: format!("a value is said to be in it, but it is {:?}", self.used_as(block)),
+        }
     }
 
     fn mark_used(&mut self, block: u32, used_as: Use) {

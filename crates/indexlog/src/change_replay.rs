@@ -1,7 +1,8 @@
 //! Opening a store with a change log: where the log ends, and the replay of what the records lack.
 //!
 //! The log is read from its oldest segment on. Entries follow each other without gaps; where the next one
-//! is missing, the log ends, unless something behind it says that it was durable: that is damage. Records
+//! is missing, the log ends, unless something behind it says that it was durable: that is damage. It also ends
+//! before a batch that nothing proves durable and that has a torn large value. Records
 //! of open blocks that are beyond the log's end are cut like those behind a gap (`log_end`): they were
 //! never acknowledged. What the log has beyond the last record is replayed: first the blocks of its large
 //! values are taken, then its records are written as if they came now, with the numbers that they have.
@@ -18,6 +19,7 @@ use crate::batch::Batch;
 use crate::change_entry::{self, Entry, seed};
 use crate::change_log::{ChangeLog, End, Segment};
 use crate::found::go_on;
+use crate::overflow::read_whole;
 use crate::read::View;
 use crate::record::{BATCH_ALIGN, Kind, Record};
 use crate::recovery::take_pieces;
@@ -42,6 +44,8 @@ struct FoundBatch {
     at: (usize, u64),
     /// The opening in which what is before it was written.
     before: u32,
+    /// The highest number that the map, or what is before it, proves durable.
+    proved_before: u64,
     /// The batch on several partitions whose part it is.
     note: Option<Batch>,
 }
@@ -62,12 +66,23 @@ pub(crate) struct FoundLog {
     /// The highest number up to which an entry, or the map, says the records to be durable. Of these, the last may be
     /// gone since: collection drops what is dead.
     durable: u64,
+    /// The highest number that the map, or a batch that is kept, proves durable. What is cut off proves nothing to
+    /// the next opening.
+    proved: u64,
+    /// Large values that were read.
+    pub(crate) values: Vec<Fresh>,
 }
 
 impl FoundLog {
-    /// Reads the log on `device`. The records up to `durable` were so. Of the batches that end before number
-    /// `floor`, at most one is kept.
-    pub(crate) fn read(device: Device, salt: u64, durable: u64, floor: u64) -> Result<Self> {
+    /// Reads the log on `device`, whose large values are on `data`. The records up to `durable` were so. Of
+    /// the batches that end before number `floor` and are proved durable, at most one is kept.
+    pub(crate) fn read(
+        device: Device,
+        data: &Device,
+        salt: u64,
+        durable: u64,
+        floor: u64,
+    ) -> Result<Self> {
         let mut segments = Vec::new();
         for number in device.logical_segments() {
             let follows = segments.last().is_none_or(|last: &Found| last.number + 1 == number);
@@ -88,11 +103,13 @@ impl FoundLog {
             last: 0,
             opening: 0,
             logged: 0,
-            durable: 0,
+            durable,
+            proved: durable,
+            values: Vec::new(),
         };
-        log.durable = durable;
         log.walk(floor);
         log.check_end()?;
+        log.cut_torn_values(data)?;
         Ok(log)
     }
 
@@ -127,8 +144,8 @@ impl FoundLog {
             let ends_batch = entry.ends_batch();
             let note = entry.records.last().and_then(Batch::of);
             if entry.begins_batch() {
-                let at = (segment, at);
-                batch = Some(FoundBatch { first, last, at, before, note: None });
+                let (at, proved_before) = ((segment, at), self.proved);
+                batch = Some(FoundBatch { first, last, at, before, proved_before, note: None });
             }
             at = entry.next_at;
             accepted[segment] = at;
@@ -140,6 +157,7 @@ impl FoundLog {
                 continue;
             }
             (self.last, self.opening) = (last, opening);
+            self.proved = self.logged.max(self.durable);
             let begun = batch.map_or(0, |batch| batch.at.0);
             for at in begun..=segment {
                 (self.segments[at].first, self.segments[at].end) = (firsts[at], accepted[at]);
@@ -148,10 +166,38 @@ impl FoundLog {
                 self.batches.push_back(FoundBatch { last, note, ..batch });
             }
             // The last one may have to be cut off.
-            while self.batches.len() > 1 && self.batches[0].last < floor {
+            while self.batches.len() > 1 && self.batches[0].last < floor.min(self.proved + 1) {
                 self.batches.pop_front();
             }
         }
+    }
+
+    /// The highest number that is proved durable, in the log or as a record, by what stays there.
+    pub(crate) fn proved(&self) -> u64 {
+        self.proved
+    }
+
+    /// Cuts off what begins with the first batch that is not proved durable and has a torn value.
+    fn cut_torn_values(&mut self, data: &Device) -> Result<()> {
+        let mut values = Vec::new();
+        let mut torn = None;
+        'batches: for batch in self.batches.iter().filter(|batch| batch.last > self.proved) {
+            for record in self.records(batch)?.iter().filter(|record| record.has_overflow()) {
+                match read_whole(data, record, self.salt) {
+                    Some(value) => values.extend(value),
+                    None if planted!(TornValueTaken) => {}
+                    None => {
+                        torn = Some(batch.first);
+                        break 'batches;
+                    }
+                }
+            }
+        }
+        self.values = values;
+        while torn.is_some_and(|torn| self.batches.back().is_some_and(|last| last.first >= torn)) {
+            self.drop_last_batch();
+        }
+        Ok(())
     }
 
     /// The index of the newest segment with entries.
@@ -201,6 +247,7 @@ impl FoundLog {
         }
         let undecided = self.logged < batch.last;
         (self.last, self.opening) = (batch.first - 1, batch.before);
+        self.proved = batch.proved_before;
         undecided
     }
 
@@ -234,6 +281,7 @@ impl FoundLog {
                 flushed.push(found.fresh.flush(0..found.end));
             }
         }
+        flushed.extend(self.values.iter().map(|piece| piece.flush(0..piece.len())));
     }
 
     /// Takes the blocks of the large values that are to be replayed, and writes the records of all that
@@ -250,7 +298,7 @@ impl FoundLog {
         let batches: Vec<Vec<Record<'_>>> =
             replayed.map(|batch| self.records(batch)).collect::<Result<_>>()?;
         for record in batches.iter().flatten().filter(|record| record.has_overflow()) {
-            take_pieces(writer, view, record)?;
+            take_pieces(writer, view, record, None)?;
         }
         // What a collection during the replay drops, and uses again, is not replayed after the next crash.
         writer.map.set_durable(behind);

@@ -327,6 +327,9 @@ impl Writer {
                 self.blocks.died(old.block(), old.footprint());
                 self.blocks.born(new.block(), new.footprint());
             }
+            for piece in record.pieces() {
+                self.blocks.set_owner(piece.place.get(), new);
+            }
             self.moved_bytes += new.footprint();
         }
         Ok(())

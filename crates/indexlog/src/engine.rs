@@ -38,7 +38,7 @@ use crate::{BLOCK, PARTITIONS_MAX};
 const ROOT: &str = "engine:indexlog";
 
 /// The version of the records' form. Earlier ones were never released.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// An index+log store.
 pub struct IndexLog {

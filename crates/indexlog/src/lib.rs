@@ -18,8 +18,8 @@
 //! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind
 //! the log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it
 //! (`apply`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records of
-//! which the last says that it is the last. Values over 32 KiB go to blocks of their own first (`overflow`). A batch on several
-//! partitions is made atomic by one fence for all of them (`batch`).
+//! which the last says that it is the last. Values over 2 KiB go to blocks of their own, and wait for the same
+//! fence (`overflow`). A batch on several partitions is made atomic by one fence for all of them (`batch`).
 //!
 //! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
@@ -33,13 +33,14 @@
 //!
 //! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block
 //! that is worth it most (`victims`), in steps that writes pay for by what they append; the block is free
-//! once no scan can see it (`limbo`).
+//! once no scan can see it (`limbo`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a
+//! segment (`split`); they move only out of blocks of which little is taken (`compact`).
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
 //! | put, delete, batch within a block | 1 | what the records take, rounded up to lines |
 //! | the same, deferred | 0; one a sync | the same |
-//! | put of a value over 32 KiB | 2 | value and record |
+//! | put of a value over 2 KiB | 1 | value and record |
 //! | batch on several partitions | 1 | the same, and one of 64 bytes a partition |
 //! | a block that fills up | 0 more | 2 map words |
 //! | opening, closing | besides the above, 2 each | both copies of the superblock |
@@ -58,6 +59,7 @@ mod change_reader;
 mod change_replay;
 mod closing;
 mod collect;
+mod compact;
 mod engine;
 mod entry;
 mod found;
@@ -80,6 +82,7 @@ mod repartition;
 mod scan;
 mod snapshot;
 mod space;
+mod split;
 mod tombstones;
 mod verify;
 mod victims;
@@ -89,7 +92,9 @@ pub use engine::IndexLog;
 
 /// The unit of space accounting and collection, in bytes. A segment has [`BLOCKS_PER_SEGMENT`].
 ///
-/// Lersch has records in blocks of 64 KiB; twice that lets a key of 64 KiB stand in one record.
+/// Lersch has records in blocks of 64 KiB; twice that lets a key of 64 KiB stand in one record, and 16 blocks
+/// of a segment be told by 16 bits. Since values over 2 KiB lie apart, a record is rarely longer than 3 KiB, so what the
+/// end of a block wastes is a hundredth either way.
 const BLOCK: u64 = 128 << 10;
 
 /// Blocks in a segment.

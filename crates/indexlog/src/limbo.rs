@@ -14,6 +14,7 @@ use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::read::{Readable, View};
 use crate::record::Piece;
+use crate::split::{UNITS, piece_space};
 use crate::write::Writer;
 
 /// Space that the index no longer leads to, until nothing else can either.
@@ -28,7 +29,12 @@ pub(crate) struct Limbo {
 #[derive(Clone, Copy)]
 enum What {
     Block(u32),
-    Piece { first: u32, count: u32 },
+    /// A piece of the value of record number `of`.
+    Piece {
+        place: u32,
+        len: u64,
+        of: u64,
+    },
 }
 
 impl Limbo {
@@ -36,9 +42,10 @@ impl Limbo {
         Self { what: What::Block(block), epoch: 0, seq }
     }
 
-    pub(crate) fn piece(piece: &Piece, seq: u64) -> Self {
-        let (first, count) = (piece.block.get(), piece.block_count());
-        Self { what: What::Piece { first, count }, epoch: 0, seq }
+    /// A piece of the value of record number `of`.
+    pub(crate) fn piece(piece: &Piece, of: u64, seq: u64) -> Self {
+        let (place, len) = (piece.place.get(), piece.len.get().into());
+        Self { what: What::Piece { place, len, of }, epoch: 0, seq }
     }
 
     fn is_block(&self) -> bool {
@@ -89,14 +96,14 @@ impl Writer {
         self.limbo.blocks > 0
     }
 
-    /// Bytes of blocks that wait in limbo only for scans and snapshots to end.
+    /// Bytes that wait in limbo only for scans and snapshots to end.
     pub(crate) fn held_in_limbo(&self, oldest_scan: Option<u64>) -> u64 {
         let is_seen = |limbo: &&Limbo| oldest_scan.is_some_and(|oldest| oldest <= limbo.epoch);
-        let blocks = |limbo: &Limbo| match limbo.what {
-            What::Block(_) => 1,
-            What::Piece { count, .. } => u64::from(count),
+        let space = |limbo: &Limbo| match limbo.what {
+            What::Block(_) => BLOCK,
+            What::Piece { len, .. } => piece_space(len),
         };
-        self.limbo.iter().filter(is_seen).map(blocks).sum::<u64>() * BLOCK
+        self.limbo.iter().filter(is_seen).map(space).sum::<u64>()
     }
 
     pub(crate) fn send_to_limbo(&mut self, view: &mut View, mut limbo: Limbo) {
@@ -136,29 +143,46 @@ impl Writer {
     }
 
     fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
-        let (first, count) = match what {
-            What::Block(block) => (block, 1),
-            What::Piece { first, count } => (first, count),
-        };
-        let Some(Readable { published, seed }) = view.write().take_block(first) else {
-            return Ok(false);
-        };
-        let fresh = match published.reclaim() {
-            Ok(fresh) => fresh,
-            Err(published) => {
-                view.write().set_block(first, Readable { published, seed });
-                return Ok(false);
+        let block = match what {
+            What::Block(block) => {
+                let Some(Readable { published, seed }) = view.write().take_block(block) else {
+                    return Ok(false);
+                };
+                if let Err(published) = published.reclaim() {
+                    view.write().set_block(block, Readable { published, seed });
+                    return Ok(false);
+                }
+                let freed = self.free_block(block);
+                self.poison_by(freed)?;
+                self.blocks.free(block);
+                block
+            }
+            What::Piece { place, len, of } => {
+                let Some(published) = view.write().pieces.remove(&place) else { return Ok(false) };
+                if let Err(published) = published.reclaim() {
+                    view.write().pieces.insert(place, published);
+                    return Ok(false);
+                }
+                let proved = self.prove(of);
+                self.poison_by(proved)?;
+                self.blocks.free_piece(place, len);
+                place / UNITS
             }
         };
-        drop(fresh);
-        if let What::Block(block) = what {
-            let freed = self.free_block(block);
-            self.poison_by(freed)?;
-        }
-        (first..first + count).for_each(|block| self.blocks.free(block));
-        let released = self.release_if_spare(first);
+        let released = self.release_if_spare(block);
         self.poison_by(released)?;
         Ok(true)
+    }
+
+    /// Makes sure that recovery does not look for the value of record `of`, which is durable, because
+    /// nothing told it so. One fence if nothing does yet: record and successor waited for the same fence.
+    fn prove(&mut self, of: u64) -> Result<()> {
+        if of > self.proved_seq && !planted!(ValueReusedBeforeProved) {
+            self.map.set_durable(self.durable_seq);
+            self.fence_with_map(Vec::new())?;
+            self.proved_seq = self.durable_seq;
+        }
+        Ok(())
     }
 
     /// Frees a block durably. At most 2 fences.

@@ -3,7 +3,8 @@
 //! Records of the log are numbered without gaps. Sealed blocks are whole; open ones end where their
 //! records end, or where the first number is missing. A record also says up to which number
 //! everything was durable when it was written: a missing one below that is damage, not an
-//! interrupted write.
+//! interrupted write. Of records that nothing proves durable, the large values are read too: one that
+//! is torn was written by an interrupted write.
 //!
 //! Of a batch on several partitions, the end of one log may have a part and that of another not: then
 //! [`cut_undecided`] cuts it off everywhere.
@@ -20,6 +21,7 @@ use crate::block_map::{FIRSTS, Life, State};
 use crate::change_replay::FoundLog;
 use crate::collect::each_record;
 use crate::log::claim;
+use crate::overflow::read_whole;
 use crate::read::{Readable, View};
 use crate::record::{self, BATCH_ALIGN, Record};
 use crate::write::Writer;
@@ -47,6 +49,10 @@ struct Followed {
     remaining: u32,
     /// The batch on several partitions whose part it ends.
     batch: Option<Batch>,
+    /// Whether it has a large value.
+    has_overflow: bool,
+    /// The pieces of that, if they were read.
+    value: Vec<Fresh>,
 }
 
 impl OpenBlock {
@@ -72,6 +78,8 @@ impl OpenBlock {
                 end: at,
                 remaining: record.header.remaining.get(),
                 batch: Batch::of(&record),
+                has_overflow: record.has_overflow(),
+                value: Vec::new(),
             });
         }
         // A later batch that survived may prove that what is missing before it was durable.
@@ -87,6 +95,26 @@ impl OpenBlock {
     /// it.
     fn first(&self, near: u64) -> u64 {
         self.seqs.map_or_else(|| first_near(self.number, near), |(first, _)| first)
+    }
+
+    /// Reads the large values of the records behind number `durable`. Returns how many records there are
+    /// before the first whose value is torn.
+    fn read_values(&mut self, writer: &Writer, durable: u64) -> usize {
+        let first = self.seqs.map_or(0, |(first, _)| first);
+        let proved = (durable + 1).saturating_sub(first) as usize;
+        for at in proved..self.records.len() {
+            if !self.records[at].has_overflow || planted!(TornValueTaken) {
+                continue;
+            }
+            let begin = at.checked_sub(1).map_or(0, |before| self.records[before].end);
+            let bytes = &self.fresh.bytes()[begin as usize..];
+            let record = Record::read(bytes, frame::place(self.seed, begin)).ok();
+            match record.and_then(|record| read_whole(&writer.device, &record, writer.salt)) {
+                Some(value) => self.records[at].value = value,
+                None => return at,
+            }
+        }
+        self.records.len()
     }
 
     /// Where the records end.
@@ -115,7 +143,7 @@ pub(crate) fn take_sealed_blocks(
         let fresh = claim(&writer.device, block, BLOCK)?;
         let seed = record::seed(writer.salt, block, life.incarnation);
         match life.state {
-            State::Sealed(used) if used <= BLOCK => take(view, block, fresh, used, Some(seed)),
+            State::Sealed(used) if used <= BLOCK => take(view, block, fresh, used, seed),
             State::Sealed(used) => {
                 return Err(Error::Damaged {
                     what: format!("block map, block {block}"),
@@ -138,9 +166,9 @@ pub(crate) fn take_sealed_blocks(
     Ok(open)
 }
 
-pub(crate) fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: Option<u64>) {
+fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: u64) {
     let published = Arc::clone(fresh.into_appender(used).published());
-    view.set_block(block, Readable { published, seed });
+    view.set_block(block, Readable { published, seed: Some(seed) });
 }
 
 /// What the sealed blocks of a log say of its end.
@@ -251,10 +279,16 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Decides how many records of the open blocks to keep.
-    pub(crate) fn find(writer: &Writer, sealed: Sealed, mut open: Vec<OpenBlock>) -> Result<Self> {
+    /// Decides how many records of the open blocks to keep; where there is no change log that does, it
+    /// `reads_values`.
+    pub(crate) fn find(
+        writer: &Writer,
+        sealed: Sealed,
+        mut open: Vec<OpenBlock>,
+        reads_values: bool,
+    ) -> Result<Self> {
         let near = sealed.near(&open, writer.near);
-        let durable = sealed.durable(&open);
+        let durable = sealed.durable(&open).max(writer.map.durable()?);
         let Sealed { runs: sealed, batch: sealed_batch, .. } = sealed;
         let mut records_cut = 0;
         // The number that must come next, if it is known; and whether something is missing.
@@ -273,7 +307,16 @@ impl Cut {
                 open.records.clear();
                 continue;
             }
-            expected = open.seqs.map(|(_, last)| last + 1);
+            if reads_values {
+                let whole = open.read_values(writer, durable);
+                broken = whole < open.records.len();
+                records_cut += (open.records.len() - whole) as u64;
+                open.records.truncate(whole);
+            }
+            expected = open.seqs.map(|(first, _)| first + open.records.len() as u64);
+            if broken {
+                missing_at = missing_at.or(Some((open.block, open.end())));
+            }
         }
         // Of a batch all must be there; the rest of one may be in a block that was sealed already.
         let is_sealed = |seq| sealed.binary_search_by_key(&seq, |(first, _)| *first).is_ok();
@@ -419,6 +462,8 @@ impl Cut {
                 writer.pool.fence_all(&erased)?;
             }
         }
+        let last = self.last();
+        let unproved = self.log.as_ref().filter(|log| log.proved() < last).map(|_| last);
         let (kept, mut dropped): (Vec<_>, Vec<_>) =
             self.blocks.into_iter().partition(|open| !open.records.is_empty());
         // The newest first, so that what is left has no hole before it.
@@ -431,14 +476,20 @@ impl Cut {
         // The process may have died where the power did not: what was read may not be durable yet.
         let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
         let mut flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
+        let values = kept.iter().flat_map(|open| &open.records).flat_map(|record| &record.value);
+        flushed.extend(values.map(|piece| piece.flush(0..piece.len())));
         if let Some(log) = &self.log {
             log.flush(&mut flushed);
         }
         let proofs = writer.pool.fence_found(&flushed)?;
+        if let Some(log) = &mut self.log {
+            log.values.clear();
+        }
         Ok(Kept {
             log: self.log,
             blocks: kept.into_iter().zip(proofs).collect(),
             late: late.unwrap_or_default(),
+            unproved,
         })
     }
 }
@@ -495,22 +546,29 @@ pub(crate) struct Kept {
     late: Vec<OpenBlock>,
     /// The change log, durable.
     pub(crate) log: Option<FoundLog>,
+    /// The number of the last record, if nothing proves it durable where there is a change log.
+    unproved: Option<u64>,
 }
 
 impl Kept {
     /// Seals the blocks, when those of all partitions are durable. Returns them.
     pub(crate) fn seal(self, writer: &mut Writer, view: &mut View) -> Result<Vec<u32>> {
-        if self.blocks.is_empty() {
+        if self.blocks.is_empty() && self.unproved.is_none() {
             return Ok(Vec::new());
         }
         let mut sealed = Vec::new();
-        for (open, proof) in self.blocks {
+        if let Some(last) = self.unproved {
+            // Large values that no live record refers to may be overwritten from now on.
+            writer.map.set_durable(last);
+        }
+        for (mut open, proof) in self.blocks {
+            open.records.iter_mut().for_each(|record| record.value.clear());
             let incarnation = writer.blocks.incarnation(open.block);
             let life = Life { state: State::Sealed(open.end()), incarnation };
             writer.map.set(open.block, life, Some(&proof));
             let (end, seed) = (open.end(), open.seed);
             sealed.push(open.block);
-            take(view, open.block, open.fresh, end, Some(seed));
+            take(view, open.block, open.fresh, end, seed);
         }
         writer.fence_with_map(Vec::new())?;
         drop_blocks(self.late, writer)?;

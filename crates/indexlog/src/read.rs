@@ -19,6 +19,8 @@ use crate::write::{CATALOGUE, INTERNAL};
 pub(crate) struct View {
     pub(crate) spaces: BTreeMap<u32, Space>,
     pub(crate) blocks: ReadableBlocks,
+    /// The pieces of large values, by place.
+    pub(crate) pieces: BTreeMap<u32, Arc<Published>>,
     /// How indexes are made.
     pub(crate) form: Form,
     /// The number behind the last operation that shows.
@@ -34,11 +36,11 @@ pub(crate) struct Space {
     pub(crate) index: Index,
 }
 
-/// A block, or a run of blocks, that can be read.
+/// A block of records that can be read.
 #[derive(Clone)]
 pub(crate) struct Readable {
     pub(crate) published: Arc<Published>,
-    /// The seed of its records' checksums; none if it is part of a value.
+    /// The seed of its records' checksums.
     pub(crate) seed: Option<u64>,
 }
 
@@ -118,8 +120,8 @@ impl View {
         if entry.has_overflow() {
             let record = pinned.read()?;
             let pieces = record.pieces().iter().map(|piece| {
-                let readable = self.block(piece.block.get())?;
-                readable.published.pin(0..u64::from(piece.len.get()))
+                let published = self.pieces.get(&piece.place.get())?;
+                published.pin(0..u64::from(piece.len.get()))
             });
             pinned.pieces = pieces.collect();
         }
@@ -147,7 +149,7 @@ fn missing(entry: Entry) -> Error {
 /// Bytes of a record that are asked for ahead.
 const PREFETCHED_MAX: u64 = 256;
 
-/// By number: blocks of records, and the first block of every piece of a value.
+/// Blocks of records, by number.
 #[derive(Default)]
 pub(crate) struct ReadableBlocks(Vec<Option<Readable>>);
 
@@ -208,6 +210,16 @@ impl PinnedRecord {
         Record::read(&self.bytes, seed).map_err(|why| {
             record::damage(&self.bytes, self.entry.block(), self.entry.offset(), why).into()
         })
+    }
+
+    /// The pieces of its value, if all of them are pinned and have their checksums.
+    pub(crate) fn whole_pieces(&self, record: &Record<'_>, salt: u64) -> Option<Vec<&[u8]>> {
+        let pieces = record.pieces().iter().zip(&self.pieces);
+        let read = |(piece, pinned): (&record::Piece, &Option<Pinned>)| {
+            pinned.as_ref().filter(|bytes| piece.matches(bytes, salt, record.seq())).map(|_| ())
+        };
+        pieces.map(read).collect::<Option<()>>()?;
+        Some(self.pieces.iter().flatten().map(|pinned| &**pinned).collect())
     }
 
     /// The key.
@@ -274,7 +286,7 @@ pub(crate) fn piece_damage(record: &Record<'_>, piece: &record::Piece) -> Error 
             "value of key `{}`, {} bytes at block {}",
             record.key[..record.key.len().min(64)].escape_ascii(),
             piece.len.get(),
-            piece.block.get()
+            piece.block()
         ),
         why: "it does not have its checksum".into(),
     }

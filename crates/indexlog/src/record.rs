@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header (24 bytes)                        key       then, if inline   or else
-//! seq kind flags lag space key_len         key_len   value             value_len, pieces × {block,
+//! seq kind flags lag space key_len         key_len   value             value_len, pieces × {place,
 //!  8   1    1     2    4      4            bytes                       len, checksum}: 4 + 16 × n bytes
 //! remaining
 //!     4
@@ -25,7 +25,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::BLOCK;
-use crate::overflow::block_count;
+use crate::split::{UNITS, piece_space, pieces};
 
 /// Records start at multiples of this, in bytes.
 pub(crate) const ALIGN: u64 = 16;
@@ -33,8 +33,8 @@ pub(crate) const ALIGN: u64 = 16;
 /// A batch starts at a multiple of this, in bytes: a line.
 pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
 
-/// The longest record whose value is inline, in bytes. A longer one has its value in overflow blocks.
-pub(crate) const INLINE_LEN_MAX: usize = 32 << 10;
+/// The longest value that is inline, in bytes. A longer one is stored apart, and moved never (Lersch §5.6).
+pub(crate) const INLINE_LEN_MAX: usize = 2 << 10;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.
 pub(crate) const PIECES_MAX: usize =
@@ -97,32 +97,32 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Piece {
-    /// The first of a run of blocks.
-    pub(crate) block: U32,
+    /// Where it begins on the data device, in units of 2 KiB.
+    pub(crate) place: U32,
     /// In bytes.
     pub(crate) len: U32,
     checksum: U64,
 }
 
 impl Piece {
-    /// Describes `bytes`, the part of a value that record `seq` refers to in `block`.
-    pub(crate) fn new(block: u32, bytes: &[u8], salt: u64, seq: u64) -> Self {
-        let checksum = Self::sum(block, bytes, salt, seq);
-        Self { block: block.into(), len: (bytes.len() as u32).into(), checksum: checksum.into() }
+    /// Describes `bytes`, the part of a value that record `seq` refers to at `place`.
+    pub(crate) fn new(place: u32, bytes: &[u8], salt: u64, seq: u64) -> Self {
+        let checksum = Self::sum(place, bytes, salt, seq);
+        Self { place: place.into(), len: (bytes.len() as u32).into(), checksum: checksum.into() }
     }
 
     /// Whether `bytes` are what the record refers to.
     pub(crate) fn matches(&self, bytes: &[u8], salt: u64, seq: u64) -> bool {
-        self.checksum.get() == Self::sum(self.block.get(), bytes, salt, seq)
+        self.checksum.get() == Self::sum(self.place.get(), bytes, salt, seq)
     }
 
-    /// How many blocks the piece takes.
-    pub(crate) fn block_count(&self) -> u32 {
-        u64::from(self.len.get()).div_ceil(BLOCK) as u32
+    /// The block that it begins in.
+    pub(crate) fn block(&self) -> u32 {
+        self.place.get() / UNITS
     }
 
-    fn sum(block: u32, bytes: &[u8], salt: u64, seq: u64) -> u64 {
-        xxh3_64_with_seed(bytes, seed(salt ^ seq, block, 0))
+    fn sum(place: u32, bytes: &[u8], salt: u64, seq: u64) -> u64 {
+        xxh3_64_with_seed(bytes, seed(salt ^ seq, place, 0))
     }
 }
 
@@ -132,18 +132,19 @@ pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
     frame::seed(salt, u64::from(block) << 32 | u64::from(lives))
 }
 
-fn is_too_long(key_len: usize, value_len: usize) -> bool {
-    FIXED + key_len + value_len > INLINE_LEN_MAX && value_len > 0
+fn is_too_long(value_len: usize) -> bool {
+    value_len > INLINE_LEN_MAX
 }
 
 /// Bytes of a log that a record takes, and of the overflow blocks that its value does if it is too long;
-/// in one piece, where there is room for it.
+/// in as few pieces as can be.
 pub(crate) fn space(key_len: usize, value_len: usize) -> u64 {
-    let (body, blocks) = match is_too_long(key_len, value_len) {
-        true => (size_of::<U32>() + size_of::<Piece>(), block_count(value_len)),
-        false => (value_len, 0),
-    };
-    ((FIXED + key_len + body) as u64).next_multiple_of(ALIGN) + blocks * BLOCK
+    let (mut body, mut overflow) = (value_len, 0);
+    if is_too_long(value_len) {
+        body = size_of::<U32>() + pieces(value_len).count() * size_of::<Piece>();
+        overflow = pieces(value_len).map(piece_space).sum();
+    }
+    ((FIXED + key_len + body) as u64).next_multiple_of(ALIGN) + overflow
 }
 
 /// What a new record says besides its key and value.
@@ -162,9 +163,9 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Whether a record is too long for its value to be inline.
-    pub(crate) fn needs_overflow(key: &[u8], value: &[u8]) -> bool {
-        is_too_long(key.len(), value.len())
+    /// Whether a value is too long to be inline.
+    pub(crate) fn needs_overflow(value: &[u8]) -> bool {
+        is_too_long(value.len())
     }
 
     /// The length of the record in bytes, without padding.
@@ -211,7 +212,8 @@ impl Draft<'_> {
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(self.key);
         if overflow {
-            out.extend_from_slice(U32::from(value.len() as u32).as_bytes());
+            let len = self.pieces.iter().map(|piece| piece.len.get()).sum::<u32>();
+            out.extend_from_slice(U32::from(len).as_bytes());
             out.extend_from_slice(self.pieces.as_bytes());
         } else {
             out.extend_from_slice(value);

@@ -32,8 +32,8 @@ use crate::found::{Found, FoundAll, Keys, go_on};
 use crate::index::{Form, Index};
 use crate::index_snapshot::{self, Own, Snapshots};
 use crate::layout::Layout;
-use crate::log::claim;
-use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take, take_sealed_blocks};
+use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
+use crate::overflow::claim_piece;
 use crate::parallel::each;
 use crate::partition::in_partition;
 use crate::read::{Space, View, piece_damage};
@@ -150,10 +150,12 @@ impl Recovering {
         let lives = read_map(&mut writer, segments)?;
         let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
         let sealed = Sealed::read_end(&view, writer.blocks.len(), &open, writer.near)?;
-        let mut cut = Cut::find(&writer, sealed, open)?;
+        let mut cut = Cut::find(&writer, sealed, open, layout.changes.is_none())?;
         if layout.changes.is_some() {
             let device = segments.device(change_device(generation, number));
-            let log = FoundLog::read(device, writer.salt, writer.map.durable()?, cut.last_batch())?;
+            let durable = writer.map.durable()?;
+            let log =
+                FoundLog::read(device, &writer.device, writer.salt, durable, cut.last_batch())?;
             cut.compare(log, number)?;
         }
         Ok((Self { writer, view, digest }, cut))
@@ -205,6 +207,10 @@ impl Unbuilt {
             }
         };
         writer.index_snapshots = Some(own);
+        // Recovery looks at values of open blocks, of which there are none, or of the change log.
+        let durable = writer.map.durable()?;
+        writer.said_seq = log.as_ref().map_or(writer.durable_seq, |log| log.proved().max(durable));
+        writer.proved_seq = writer.said_seq;
         let mut records_replayed = 0;
         if let (Some(log), Some(retain)) = (log, retain) {
             records_replayed = log.replay(&mut writer, &mut view, stop)?;
@@ -224,10 +230,17 @@ fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(
         bytes += found.read_block(view, block, 0)?;
     }
     let records = found.len();
-    writer.next_seq = found.seq_max + 1;
-    writer.durable_seq = found.seq_max;
+    go_on_behind(writer, found.seq_max)?;
     build(found, writer, view, stop)?;
     Ok((records, bytes))
+}
+
+/// The last record that was found has this number. Collection may have dropped the newest one, and its number
+/// must not come back.
+pub(crate) fn go_on_behind(writer: &mut Writer, seq: u64) -> Result<()> {
+    writer.durable_seq = seq.max(writer.map.durable()?);
+    writer.next_seq = writer.durable_seq + 1;
+    Ok(())
 }
 
 /// Reads the lives of all blocks and adds the segments that exist.
@@ -373,24 +386,31 @@ fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Resul
     for entry in entries {
         go_on(stop)?;
         let pinned = view.pin_record(entry)?;
-        take_pieces(writer, view, &pinned.read()?)?;
+        take_pieces(writer, view, &pinned.read()?, Some(entry))?;
     }
     Ok(())
 }
 
-/// Takes the blocks of a large value.
-pub(crate) fn take_pieces(writer: &mut Writer, view: &mut View, record: &Record<'_>) -> Result<()> {
+/// Takes the places of a large value. `owner` leads to the record, if it is in the log by now.
+pub(crate) fn take_pieces(
+    writer: &mut Writer,
+    view: &mut View,
+    record: &Record<'_>,
+    owner: Option<Entry>,
+) -> Result<()> {
     for piece in record.pieces() {
-        let (block, len) = (piece.block.get(), u64::from(piece.len.get()));
-        let same_segment =
-            u64::from(block % BLOCKS_PER_SEGMENT) * BLOCK + len <= halite_alloc::SEGMENT;
-        if len == 0 || !same_segment {
+        let (place, len) = (piece.place.get(), u64::from(piece.len.get()));
+        let in_segment = u64::from(piece.block() % BLOCKS_PER_SEGMENT) * BLOCK;
+        if len == 0 || in_segment + len > halite_alloc::SEGMENT {
             return Err(piece_damage(record, piece));
         }
-        writer.blocks.take_overflow(block, piece.block_count())?;
-        writer.blocks.born(block, len);
-        let fresh = claim(&writer.device, block, len)?;
-        take(view, block, fresh, len, None);
+        writer.blocks.take_found_piece(place, len)?;
+        writer.blocks.born(piece.block(), len);
+        if let Some(owner) = owner {
+            writer.blocks.set_owner(place, owner);
+        }
+        let fresh = claim_piece(&writer.device, place, len)?;
+        view.pieces.insert(place, Arc::clone(fresh.into_appender(len).published()));
     }
     Ok(())
 }

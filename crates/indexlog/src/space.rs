@@ -13,9 +13,9 @@ use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::{COLLECT_BEFORE_GROWING, WORTHWHILE};
 use crate::entry::Entry;
 use crate::index_snapshot;
-use crate::overflow;
 use crate::read::View;
-use crate::record::{self, ALIGN, Draft, PIECES_MAX};
+use crate::record::{self, ALIGN, Draft, PIECES_MAX, Piece};
+use crate::split::{CLASSES, class_of, piece_space, pieces};
 use crate::write::{INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -33,6 +33,49 @@ pub(crate) const RESERVE_COLLECT: u32 = 3;
 
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
 pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
+
+/// A split block of which less than so many of 8 parts is taken is emptied before records are collected.
+const SPARSE: u32 = 4;
+
+/// Any split block is, before a store is full.
+const ANY: u32 = 8;
+
+/// What a write needs to find free.
+#[derive(Default)]
+struct Demand {
+    blocks: u64,
+    /// Slots of each class.
+    slots: [u64; CLASSES],
+}
+
+impl Demand {
+    /// Adds a large value. Returns the most pieces that it is cut into.
+    fn add(&mut self, value_len: usize) -> u64 {
+        let mut most = 0;
+        for len in pieces(value_len) {
+            match class_of(len) {
+                Some(class) => {
+                    self.slots[class] += 1;
+                    most += 1;
+                }
+                None => {
+                    self.blocks += len.div_ceil(BLOCK);
+                    most += len.div_ceil(BLOCK);
+                }
+            }
+        }
+        most
+    }
+}
+
+/// What room is found for, and so what is done for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    Put,
+    Delete,
+    /// The replay of a change log.
+    Replay,
+}
 
 /// What records take in the log.
 struct Packed {
@@ -92,26 +135,33 @@ impl Writer {
         if self.unsealed.len() > UNSEALED_MAX {
             self.sync_records()?;
         }
-        let (mut values, mut only_deletes) = (0, true);
+        let (mut demand, mut of_values, mut only_deletes) = (Demand::default(), 0, true);
         let packed = self.packed(ops.iter().map(|op| {
             let len = draft(op, 0, 0, 0).len();
-            let Op::Put { space, key, value } = *op else { return len };
+            let Op::Put { space, value, .. } = *op else { return len };
             // What a partition notes of a batch takes the place of an older note.
             only_deletes &= space.0 == INTERNAL;
-            if !Draft::needs_overflow(key, value) {
+            if !Draft::needs_overflow(value) {
                 return len;
             }
-            let blocks = overflow::block_count(value.len());
-            values += blocks;
+            of_values += pieces(value.len()).map(piece_space).sum::<u64>();
             // As if every block were a piece of its own: never too little.
-            len - value.len() as u64 + 16 * blocks.min(PIECES_MAX as u64)
+            let pieces = demand.add(value.len()).min(PIECES_MAX as u64) + 1;
+            len - value.len() as u64 + size_of::<Piece>() as u64 * pieces
         }));
         if packed.bytes > BATCH_LEN_MAX {
             return Err(Error::BatchTooLarge { len: packed.bytes, limit: BATCH_LEN_MAX });
         }
         self.make_room_in_changes(packed.bytes, oldest_scan)?;
-        let (needed, appended) = (packed.blocks + values, packed.bytes + values * BLOCK);
-        self.find_room(view, needed, appended, only_deletes, oldest_scan)
+        demand.blocks += packed.blocks;
+        let effort = if only_deletes { Effort::Delete } else { Effort::Put };
+        let next_seq = self.next_seq;
+        self.find_room(view, &demand, packed.bytes + of_values, effort, oldest_scan)?;
+        if self.next_seq > next_seq {
+            // Emptying blocks of slots has written to the change log.
+            self.make_room_in_changes(packed.bytes, oldest_scan)?;
+        }
+        Ok(())
     }
 
     /// What records of these lengths take behind the log's tail.
@@ -140,7 +190,8 @@ impl Writer {
             self.sync_records()?;
         }
         let Packed { blocks, bytes } = self.packed(lens);
-        match self.find_room(view, blocks, bytes, true, &|| None) {
+        let demand = Demand { blocks, ..Demand::default() };
+        match self.find_room(view, &demand, bytes, Effort::Replay, &|| None) {
             Err(Error::Full { .. }) if u64::from(self.blocks.free_count()) >= blocks => Ok(()),
             found => found,
         }
@@ -162,7 +213,7 @@ impl Writer {
     }
 
     /// Makes sure that the change log has room for operations of so many bytes.
-    fn make_room_in_changes(
+    pub(crate) fn make_room_in_changes(
         &mut self,
         len: u64,
         oldest_scan: &impl Fn() -> Option<u64>,
@@ -181,24 +232,26 @@ impl Writer {
         if has_room { Ok(()) } else { Err(self.full(oldest_scan())) }
     }
 
-    /// Makes sure that so many blocks are free, besides the reserves, and pays for what is appended.
-    pub(crate) fn find_room(
+    /// Makes sure that what is demanded is free, besides the reserves, and pays for what is appended.
+    fn find_room(
         &mut self,
         view: &RwLock<View>,
-        needed: u64,
+        demand: &Demand,
         appended: u64,
-        only_deletes: bool,
+        effort: Effort,
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
-        let reserve = if only_deletes { RESERVE_COLLECT } else { RESERVE_DELETE };
+        let reserve = if effort == Effort::Put { RESERVE_DELETE } else { RESERVE_COLLECT };
         // A delete is worth more effort: it is what makes room.
-        let worthwhile = if only_deletes { 1 } else { WORTHWHILE };
-        let needed = needed + u64::from(reserve);
-        let missing = needed.saturating_sub(self.blocks.free_count().into());
+        let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
+        let missing = |writer: &Self| {
+            let needed = demand.blocks + writer.blocks.blocks_for(&demand.slots);
+            (needed + u64::from(reserve)).saturating_sub(writer.blocks.free_count().into())
+        };
         // As many as make the room if each gives what is worthwhile. Packed again, large records may leave as
         // much unused as was dead: a put does not go through the whole store for that.
-        let mut victims = (missing + 1) * (BLOCK / WORTHWHILE);
-        while u64::from(self.blocks.free_count()) < needed {
+        let mut victims = (missing(self) + 1) * (BLOCK / WORTHWHILE);
+        while missing(self) > 0 {
             if self.release_limbo(view, oldest_scan(), usize::MAX)? {
                 continue;
             }
@@ -229,10 +282,16 @@ impl Writer {
                 self.sync_records()?;
                 continue;
             }
+            // What is replayed has its numbers, and nothing else may be written between.
+            let compacts = effort != Effort::Replay;
+            if compacts && self.compact(view, SPARSE)? {
+                continue;
+            }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
-            let worth = worth && (only_deletes || victims > 0);
+            let worth = worth && (effort != Effort::Put || victims > 0);
             match self.blocks.victim(self.next_seq).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
+                None if compacts && self.compact(view, ANY)? => {}
                 None => return Err(self.full(oldest_scan())),
             }
             victims = victims.saturating_sub(1);

@@ -91,8 +91,8 @@ impl Partition {
             return;
         }
         for piece in record.pieces() {
-            let readable = view.block(piece.block.get());
-            let bytes = readable.map_or(&[][..], |readable| readable.published.bytes());
+            let published = view.pieces.get(&piece.place.get());
+            let bytes = published.map_or(&[][..], |published| published.bytes());
             report.bytes += bytes.len() as u64;
             if bytes.len() != piece.len.get() as usize
                 || !piece.matches(bytes, self.salt, record.seq())

@@ -1,11 +1,9 @@
 //! The write path.
 //!
 //! [`Writer::write`] checks the operations, makes room (`space`), writes large values (`overflow`), encodes
-//! records behind the log's tail and waits for one fence (`append`), and applies the operations to the view
-//! (`apply`). Nothing has happened if anything fails before the records are written; if the fence itself
+//! records behind the log's tail and waits for one fence for both (`append`), and applies the operations to
+//! the view (`apply`). Nothing has happened if anything fails before the records are written; if the fence itself
 //! fails, nobody knows what is durable, so the writer takes no more writes.
-
-use std::collections::BTreeMap;
 
 use halite_alloc::{Device, Segments};
 use halite_engine::{Durability, Error, Op, Result};
@@ -20,9 +18,7 @@ use crate::entry::Entry;
 use crate::index_snapshot;
 use crate::limbo::Waiting;
 use crate::log::{Pending, Tail};
-use crate::overflow::Unfenced;
 use crate::read::View;
-use crate::record::{Draft, Piece};
 use crate::tombstones::Tombstones;
 
 /// The key space that holds the names of the others: name → id. Only the first partition's has any.
@@ -49,7 +45,13 @@ pub(crate) struct Writer {
     pub(crate) next_seq: u64,
     /// Records up to this one are durable.
     pub(crate) durable_seq: u64,
+    /// What the last record that was written says of that, or the last entry of the change log.
+    pub(crate) said_seq: u64,
+    /// Something durable proves to recovery that records up to this one are durable.
+    pub(crate) proved_seq: u64,
     pub(crate) pending: Vec<Pending>,
+    /// Values that were written through the cache and are not yet durable.
+    pub(crate) pending_values: Vec<Pending>,
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Waiting,
@@ -86,7 +88,10 @@ impl Writer {
             tombstones: Tombstones::default(),
             next_seq: 1,
             durable_seq: 0,
+            said_seq: 0,
+            proved_seq: 0,
             pending: Vec::new(),
+            pending_values: Vec::new(),
             unsealed: Vec::new(),
             limbo: Waiting::default(),
             index_snapshots: None,
@@ -114,67 +119,20 @@ impl Writer {
             // What makes it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
+        let waits = waits(durability);
         let made = self.make_room_for(view, ops, &oldest_scan);
-        let values = match made.and_then(|()| self.write_values(ops, &oldest_scan)) {
+        let values = made.and_then(|()| self.write_values(view, ops, waits, &oldest_scan));
+        let values = match values {
             Err(full @ Error::Full { .. }) => {
                 self.give_back_room()?;
                 return Err(full);
             }
             values => values?,
         };
-        let written = self.append_with_values(view, ops, values, durability);
+        let written = self.append(view, ops, values, waits);
         self.poison_by(written)?;
         let applied = self.apply(&mut view.write(), ops);
         self.poison_by(applied)
-    }
-
-    /// Writes the values of operations that do not fit a record into free blocks, of which there are
-    /// enough. They are not yet durable.
-    pub(crate) fn write_values(
-        &mut self,
-        ops: &[Op<'_>],
-        oldest_scan: &impl Fn() -> Option<u64>,
-    ) -> Result<Values> {
-        let mut values = Values::default();
-        for (at, op) in ops.iter().enumerate() {
-            let Op::Put { key, value, .. } = *op else { continue };
-            if Draft::needs_overflow(key, value) {
-                let (device, blocks) = (&self.device, &mut self.blocks);
-                let seq = self.next_seq + at as u64;
-                match values.unfenced.write(device, blocks, value, self.salt, seq) {
-                    Ok(written) => drop(values.pieces.insert(at, written)),
-                    Err(error) => {
-                        self.discard(values);
-                        return Err(error.unwrap_or_else(|| self.full(oldest_scan())));
-                    }
-                }
-            }
-        }
-        Ok(values)
-    }
-
-    /// Gives the blocks of values back that nothing refers to.
-    pub(crate) fn discard(&mut self, values: Values) {
-        values.unfenced.discard(&mut self.blocks);
-    }
-
-    /// Writes the records of operations, behind the fence of their values.
-    pub(crate) fn append_with_values(
-        &mut self,
-        view: &RwLock<View>,
-        ops: &[Op<'_>],
-        values: Values,
-        durability: Durability,
-    ) -> Result<()> {
-        let Values { unfenced, pieces } = values;
-        planted!(
-            ValueReferencedBeforeFence,
-            self.append(view, ops, &pieces, durability)
-                .and_then(|()| unfenced.publish(&self.pool, view)),
-            unfenced
-                .publish(&self.pool, view)
-                .and_then(|()| self.append(view, ops, &pieces, durability))
-        )
     }
 
     /// Ends the log's current block, durably, so that the next open finds a clean end. Returns the digest
@@ -182,8 +140,11 @@ impl Writer {
     pub(crate) fn close(&mut self) -> Result<u64> {
         self.sync_records()?;
         self.leave_block();
+        if self.changes.is_some() {
+            self.map.set_durable(self.durable_seq);
+        }
         // Sealing what was just fenced takes a second fence, this one.
-        let closed = self.sync_pending(Vec::new());
+        let closed = self.sync_pending(Vec::new(), Vec::new());
         self.poison_by(closed)?;
         Ok(self.map.digest())
     }
@@ -216,6 +177,11 @@ impl Writer {
     }
 }
 
+/// Whether a write is acknowledged only when it is durable.
+fn waits(durability: Durability) -> bool {
+    planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate)
+}
+
 /// Whether the only operation deletes what is not there.
 fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
     Ok(match *ops {
@@ -226,12 +192,4 @@ fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
         },
         _ => false,
     })
-}
-
-/// The values of operations that do not fit a record: written, and not yet durable.
-#[derive(Default)]
-pub(crate) struct Values {
-    unfenced: Unfenced,
-    /// By operation.
-    pieces: BTreeMap<usize, Vec<Piece>>,
 }

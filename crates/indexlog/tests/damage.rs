@@ -270,10 +270,10 @@ fn a_store_of_another_engine_is_named() {
 fn names_that_cannot_be_recovered_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let options = EngineOptions { on_demand: true, ..options(folder.path()) };
-    // Of the blocks that were sealed first, only the first record is read before the store is open.
-    for _ in 0..2 {
-        fill(&IndexLog::open(&options).unwrap());
-    }
+    // Of the block that was sealed first, only the first record is read before the store is open.
+    let space = fill(&IndexLog::open(&options).unwrap());
+    let put = Op::Put { space, key: &key(0), value: &value(0) };
+    IndexLog::open(&options).unwrap().write(&[put], Durability::Immediate).unwrap();
     let file = File::options().read(true).write(true).open(&options.pool).unwrap();
     let mut refused = 0;
     for at in (2 * SEGMENT + 4096..2 * SEGMENT + (256 << 10)).step_by(4096) {

@@ -33,9 +33,9 @@ pub enum Kind {
     Few,
     /// More of them, of all sorts, with closes and kills between them.
     Mixed,
-    /// Values that fill blocks, deferred mostly.
+    /// Runs of values that fill blocks, deferred mostly.
     Blocks,
-    /// Values that do not fit a record.
+    /// Values that do not fit a record, or just do.
     Large,
     /// Values that are overwritten until space has to be collected.
     Collecting,
@@ -98,6 +98,12 @@ pub enum Change {
 }
 
 const SPACES: [&str; 2] = ["one", "two"];
+
+/// The longest value of a run, in bytes: an engine may store longer ones apart from their records.
+const PART_LEN: u32 = 2000;
+
+/// The most values of a run.
+const RUN_MAX: u8 = 17;
 
 fn key(number: u8) -> Vec<u8> {
     let mut key = format!("key {number:02}").into_bytes();
@@ -244,6 +250,11 @@ impl Kind {
     }
 
     fn value_len(self, random: &mut Random) -> u32 {
+        if matches!(self, Self::Large | Self::Collecting) && random.percent(30) {
+            // Where an engine may begin to store values otherwise: around powers of two.
+            let border = 2048 << random.below(8);
+            return border - 2 + random.below(5) as u32;
+        }
         let (from, to) = match self {
             Self::Few => (0, 40),
             Self::Mixed => (0, 300),
@@ -265,19 +276,43 @@ impl Kind {
         }
     }
 
-    fn put(self, space: u8, random: &mut Random) -> Change {
-        let (key, fill) = (random.below(self.keys()) as u8, random.next() as u8);
-        Change::Put { space, key, len: self.value_len(random), fill }
+    /// The keys of the numbers from one that is given to the next have one run of values.
+    fn stride(self) -> u8 {
+        match self {
+            Self::Few | Self::Mixed | Self::Large => 1,
+            Self::Blocks | Self::Collecting | Self::Segments => RUN_MAX,
+        }
     }
 
-    fn change(self, space: u8, random: &mut Random) -> Change {
-        let key = random.below(self.keys()) as u8;
+    fn key(self, random: &mut Random) -> u8 {
+        random.below(self.keys()) as u8 * self.stride()
+    }
+
+    fn put(self, space: u8, random: &mut Random) -> Vec<Change> {
+        let key = self.key(random);
+        let len = self.value_len(random);
+        self.put_run(space, key, len, random)
+    }
+
+    /// Puts so many bytes: where they are to fill blocks, as values that are stored within records.
+    fn put_run(self, space: u8, key: u8, len: u32, random: &mut Random) -> Vec<Change> {
+        let fill = random.next() as u8;
+        if self.stride() == 1 || !(PART_LEN..=u32::from(RUN_MAX) * PART_LEN).contains(&len) {
+            return vec![Change::Put { space, key, len, fill }];
+        }
+        let parts = len.div_ceil(PART_LEN);
+        let part = |at: u32| Change::Put { space, key: key + at as u8, len: len / parts, fill };
+        (0..parts).map(part).collect()
+    }
+
+    fn change(self, space: u8, random: &mut Random) -> Vec<Change> {
+        let key = self.key(random);
         match random.below(100) {
             0..75 => self.put(space, random),
-            75..92 => Change::Delete { space, key },
+            75..92 => vec![Change::Delete { space, key }],
             _ => {
-                let to = key + 1 + random.below(self.keys()) as u8;
-                Change::DeleteRange { space, from: key, to }
+                let to = key + self.stride() + self.key(random);
+                vec![Change::DeleteRange { space, from: key, to }]
             }
         }
     }
@@ -286,7 +321,7 @@ impl Kind {
         let several = if self == Self::Blocks { 16 } else { 3 };
         let ops = if random.percent(25) { 2 + random.below(several) } else { 1 };
         let deferred = random.percent(if self == Self::Blocks { 70 } else { 25 });
-        let ops = (0..ops).map(|_| {
+        let ops = (0..ops).flat_map(|_| {
             let space = if random.percent(10) { 1 - space } else { space };
             self.change(space, random)
         });
@@ -330,8 +365,8 @@ where
             let put = Change::Put { space: 0, key: 0, len: blocks as u32 * 131_072, fill: 0 };
             let delete = Change::Delete { space: 0, key: 0 };
             let small = kind.put(0, random);
-            for op in [put, small, delete] {
-                actions.push(Action::Step(Step::Write { ops: vec![op], deferred: false }));
+            for ops in [vec![put], small, vec![delete]] {
+                actions.push(Action::Step(Step::Write { ops, deferred: false }));
             }
         }
         if kind == Kind::Collecting && self.change_log.is_some() {
@@ -339,25 +374,24 @@ where
             for _ in 0..random.below(4) {
                 let ops = 40 + random.below(30);
                 let put = |random: &mut Random| {
-                    let len = 26_000 + random.below(6_000) as u32;
-                    let (key, fill) = (random.below(kind.keys()) as u8, random.next() as u8);
-                    Change::Put { space: 0, key, len, fill }
+                    let (len, key) = (26_000 + random.below(6_000) as u32, kind.key(random));
+                    kind.put_run(0, key, len, random)
                 };
-                let ops = (0..ops).map(|_| put(random)).collect();
+                let ops = (0..ops).flat_map(|_| put(random)).collect();
                 actions.push(Action::Step(Step::Write { ops, deferred: random.percent(30) }));
             }
         }
         if kind == Kind::Segments {
-            // A segment has room for 67 of the longest.
+            // A segment has room for 65 of the longest.
             let batches =
                 [(true, 62 + random.below(10)), (false, 40), (false, 30 + random.below(10))];
             for (is_durable, ops) in batches {
                 let put = |random: &mut Random| {
-                    let (key, fill) = (random.below(kind.keys()) as u8, random.next() as u8);
+                    let key = kind.key(random);
                     let len = if is_durable { 31_000 } else { kind.value_len(random) };
-                    Change::Put { space: 0, key, len, fill }
+                    kind.put_run(0, key, len, random)
                 };
-                let ops = (0..ops).map(|_| put(random)).collect();
+                let ops = (0..ops).flat_map(|_| put(random)).collect();
                 actions.push(Action::Step(Step::Write { ops, deferred: true }));
                 if is_durable {
                     actions.push(Action::Step(Step::Sync));
@@ -367,7 +401,7 @@ where
         if kind == Kind::Collecting {
             // In batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {
-                let ops = (0..4).map(|_| kind.change(0, random)).collect();
+                let ops = (0..4).flat_map(|_| kind.change(0, random)).collect();
                 let step = Step::Write { ops, deferred: false };
                 actions.push(Action::Step(step));
             }
@@ -377,7 +411,7 @@ where
             if kind == Kind::Blocks && random.percent(20) {
                 // Several blocks full of what no sync has come to yet.
                 for _ in 0..4 + random.below(12) {
-                    let step = Step::Write { ops: vec![kind.put(0, random)], deferred: true };
+                    let step = Step::Write { ops: kind.put(0, random), deferred: true };
                     actions.push(Action::Step(step));
                 }
             }
@@ -425,8 +459,8 @@ where
             steps.push(Kind::Mixed.step(random));
         }
         if random.percent(3) {
-            let change = Kind::Blocks.put(0, random);
-            steps.push(Step::Write { ops: vec![change], deferred: random.percent(50) });
+            let ops = Kind::Blocks.put(0, random);
+            steps.push(Step::Write { ops, deferred: random.percent(50) });
         }
         steps
     }

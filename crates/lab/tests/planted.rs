@@ -72,7 +72,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
-        Bug::AcknowledgedBeforeFence => ("indexlog/src/append.rs", Store(Few), Memory, 10),
+        Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
         Bug::ChangeBeforeFence => ("indexlog/src/append.rs", Changes(Few), Memory, 10),
         Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
         Bug::ChangesReleasedBeforeRecords => {
@@ -86,6 +86,8 @@ fn plan(bug: Bug) -> Plan {
         Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
         Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
         Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
+        Bug::TornValueTaken => ("indexlog/src/log_end.rs", Store(Large), Memory, 10),
+        Bug::ValueReusedBeforeProved => ("indexlog/src/limbo.rs", Store(Large), Memory, 200),
         Bug::SnapshotBeforeSync => {
             ("indexlog/src/index_snapshot/write.rs", Snapshots(Blocks), Memory, 60)
         }
@@ -95,8 +97,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::SnapshotForgetsTail => {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
         }
-        Bug::ValueReferencedBeforeFence => ("indexlog/src/write.rs", Store(Large), Memory, 10),
-        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 60),
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 120),
     };
     Plan { place, histories, rules, budget }
 }

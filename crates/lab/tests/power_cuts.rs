@@ -96,7 +96,7 @@ fn snapshots_of_the_index_survive() {
     for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
         survives(&subject(&[Kind::Few, Kind::Mixed]), rules, fixed);
     }
-    survives(&subject(&[Kind::Blocks, Kind::Collecting]), Rules::Memory, 4);
+    survives(&subject(&[Kind::Blocks, Kind::Large, Kind::Collecting]), Rules::Memory, 6);
 }
 
 #[test]

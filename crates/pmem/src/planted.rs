@@ -95,10 +95,11 @@ bugs! {
     VictimFreedBeforeCovered: "A collected block is freed with the fence that covers its copies.";
     BlockReusedBeforeFreed: "A collected block is free for others before its word is fenced.";
     TombstoneForgotten: "A collected tombstone goes while what it hides is on the medium.";
+    TornValueTaken: "Recovery keeps a record without a look at its large value.";
+    ValueReusedBeforeProved: "A large value is overwritten while recovery may still look at it.";
     SnapshotBeforeSync: "A snapshot of the index is taken before what it leads to is durable.";
     SnapshotTrustsReusedBlock: "A snapshot of the index is used for a block that lives another life.";
     SnapshotForgetsTail: "What was written behind a snapshot of the index is not read.";
-    ValueReferencedBeforeFence: "A record refers to a large value that is not fenced yet.";
     ValueFreedBeforeReplaced: "A large value is freed before what replaces it is durable.";
 }
 

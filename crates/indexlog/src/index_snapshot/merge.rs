@@ -20,7 +20,7 @@ use crate::entry::Entry;
 use crate::found::{Found, FoundAll, FoundSpace, Keys, go_on};
 use crate::index::{Form, Index};
 use crate::read::{ReadableBlocks, View};
-use crate::recovery::{finish, newest};
+use crate::recovery::{finish, go_on_behind, newest};
 use crate::tombstones::{RangeTombstone, Tombstones};
 use crate::write::Writer;
 
@@ -57,8 +57,7 @@ pub(crate) fn recover(
     area.device.retain(|place| Area::is_of(number, place))?;
     drop(area);
     let Merged { indexes, tombstones, live, seq, records, bytes, has_overflow } = merged;
-    writer.next_seq = seq + 1;
-    writer.durable_seq = seq;
+    go_on_behind(writer, seq)?;
     (0..).zip(live).filter(|(_, live)| *live > 0).for_each(|(block, live)| {
         writer.blocks.born(block, live);
     });

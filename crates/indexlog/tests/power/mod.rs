@@ -21,6 +21,14 @@ impl Power {
         Self { medium, stored, durable, trace: Trace::default(), is_evicted }
     }
 
+    /// Cuts the power, and goes on with what is left.
+    #[allow(dead_code, reason = "not every test cuts twice")]
+    pub(crate) fn cut_and_go_on(mut self, is_evicted: fn(Site) -> bool) -> Self {
+        let medium = self.cut();
+        let Self { durable, .. } = self;
+        Self { medium, stored: durable.clone(), durable, trace: Trace::default(), is_evicted }
+    }
+
     /// Takes in what happened since the last call.
     pub(crate) fn follow(&mut self) {
         self.medium.take_trace(&mut self.trace);
