@@ -178,7 +178,7 @@ impl Reader {
         for piece in record.pieces() {
             let pinned = {
                 let view = self.partition.view.read();
-                let published = view.pieces.get(&piece.place.get())?;
+                let published = view.pieces.get(piece.place.get())?;
                 published.pin(0..u64::from(piece.len.get()))?
             };
             if !piece.matches(&pinned, self.partition.salt, record.seq()) {

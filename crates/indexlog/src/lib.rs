@@ -75,6 +75,7 @@ mod on_demand;
 mod overflow;
 mod parallel;
 mod partition;
+mod pieces;
 mod read;
 mod record;
 mod recovery;

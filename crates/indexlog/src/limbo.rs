@@ -158,7 +158,7 @@ impl Writer {
                 block
             }
             What::Piece { place, len, of } => {
-                let Some(published) = view.write().pieces.remove(&place) else { return Ok(false) };
+                let Some(published) = view.write().pieces.remove(place) else { return Ok(false) };
                 if let Err(published) = published.reclaim() {
                     view.write().pieces.insert(place, published);
                     return Ok(false);

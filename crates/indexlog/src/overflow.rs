@@ -117,7 +117,7 @@ impl Writer {
         drop((streamed, pending));
         for piece in pieces.values().flatten() {
             let (place, len) = (piece.place.get(), piece.len.get().into());
-            view.write().pieces.remove(&place);
+            view.write().pieces.remove(place);
             self.blocks.died(piece.block(), len);
             self.blocks.free_piece(place, len);
         }

@@ -10,6 +10,7 @@ use halite_pmem::{Pinned, Published};
 
 use crate::entry::Entry;
 use crate::index::{Form, Index};
+use crate::pieces::Pieces;
 use crate::record::{self, Record};
 use crate::write::{CATALOGUE, INTERNAL};
 
@@ -19,8 +20,7 @@ use crate::write::{CATALOGUE, INTERNAL};
 pub(crate) struct View {
     pub(crate) spaces: BTreeMap<u32, Space>,
     pub(crate) blocks: ReadableBlocks,
-    /// The pieces of large values, by place.
-    pub(crate) pieces: BTreeMap<u32, Arc<Published>>,
+    pub(crate) pieces: Pieces,
     /// How indexes are made.
     pub(crate) form: Form,
     /// The number behind the last operation that shows.
@@ -120,7 +120,7 @@ impl View {
         if entry.has_overflow() {
             let record = pinned.read()?;
             let pieces = record.pieces().iter().map(|piece| {
-                let published = self.pieces.get(&piece.place.get())?;
+                let published = self.pieces.get(piece.place.get())?;
                 published.pin(0..u64::from(piece.len.get()))
             });
             pinned.pieces = pieces.collect();

@@ -5,7 +5,7 @@
 //! The fullest block with a free slot is taken from first, so that others empty themselves; those that do
 //! not are emptied (`compact`), for which the record of each piece is known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use halite_alloc::SEGMENT;
 
@@ -78,7 +78,8 @@ struct Split {
 /// The split blocks.
 #[derive(Default)]
 pub(crate) struct Splits {
-    blocks: BTreeMap<u32, Split>,
+    /// By block.
+    blocks: Vec<Option<Split>>,
     /// Of each class, the blocks that have a free slot, by how many are taken.
     open: [BTreeSet<(u32, u32)>; CLASSES],
     /// Free slots of each class.
@@ -89,14 +90,26 @@ impl Splits {
     /// Splits a block.
     pub(crate) fn add(&mut self, block: u32, class: usize) {
         let owners = vec![None; slots_of(class) as usize].into();
-        self.blocks.insert(block, Split { class, taken: 0, owners });
+        let at = block as usize;
+        if self.blocks.len() <= at {
+            self.blocks.resize_with(at + 1, || None);
+        }
+        self.blocks[at] = Some(Split { class, taken: 0, owners });
         self.open[class].insert((0, block));
         self.free[class] += u64::from(slots_of(class));
     }
 
+    fn get(&self, block: u32) -> Option<&Split> {
+        self.blocks.get(block as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, block: u32) -> Option<&mut Split> {
+        self.blocks.get_mut(block as usize)?.as_mut()
+    }
+
     /// The class of a split block.
     pub(crate) fn class(&self, block: u32) -> Option<usize> {
-        Some(self.blocks.get(&block)?.class)
+        Some(self.get(block)?.class)
     }
 
     /// Free slots of a class.
@@ -107,7 +120,7 @@ impl Splits {
     /// Takes a slot of a class, if there is one, and returns its place.
     pub(crate) fn take(&mut self, class: usize) -> Option<u32> {
         let &(_, block) = self.open[class].last()?;
-        let slot = self.blocks.get(&block)?.taken.trailing_ones();
+        let slot = self.get(block)?.taken.trailing_ones();
         let place = block * UNITS + slot * (UNITS / slots_of(class));
         self.set(place, class, true).then_some(place)
     }
@@ -122,9 +135,9 @@ impl Splits {
         let was_taken = self.set(place, class, false);
         assert!(was_taken, "the slot at {place} is freed once");
         let block = place / UNITS;
-        let is_whole = self.blocks.get(&block).is_some_and(|split| split.taken == 0);
+        let is_whole = self.get(block).is_some_and(|split| split.taken == 0);
         if is_whole {
-            self.blocks.remove(&block);
+            self.blocks[block as usize] = None;
             self.open[class].remove(&(0, block));
             self.free[class] -= u64::from(slots_of(class));
         }
@@ -134,7 +147,7 @@ impl Splits {
     /// Takes or frees a slot; returns whether that changed it.
     fn set(&mut self, place: u32, class: usize, takes: bool) -> bool {
         let (block, units) = (place / UNITS, UNITS / slots_of(class));
-        let Some(split) = self.blocks.get_mut(&block) else { return false };
+        let Some(split) = self.get_mut(block) else { return false };
         let bit = 1 << (place % UNITS / units);
         if (split.taken & bit != 0) == takes {
             return false;
@@ -155,14 +168,14 @@ impl Splits {
 
     /// Notes which record has the piece at a place.
     pub(crate) fn set_owner(&mut self, place: u32, owner: Entry) {
-        if let Some(split) = self.blocks.get_mut(&(place / UNITS)) {
+        if let Some(split) = self.get_mut(place / UNITS) {
             split.owners[(place % UNITS / (UNITS / slots_of(split.class))) as usize] = Some(owner);
         }
     }
 
     /// The records that have pieces in a block.
     pub(crate) fn owners(&self, block: u32) -> Vec<Entry> {
-        let split = self.blocks.get(&block);
+        let split = self.get(block);
         let mut owners: Vec<_> =
             split.iter().flat_map(|split| split.owners.iter().flatten()).copied().collect();
         owners.dedup_by_key(|entry| (entry.block(), entry.offset()));
@@ -188,6 +201,8 @@ const _: () = assert!(UNITS == u64::BITS);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -242,7 +257,7 @@ mod tests {
                 prop_assert!(!splits.take_found(place, class));
             }
             for class in 0..CLASSES {
-                let blocks = splits.blocks.values().filter(|split| split.class == class).count();
+                let blocks = splits.blocks.iter().flatten().filter(|split| split.class == class).count();
                 let slots = taken.values().filter(|of| **of == class).count();
                 prop_assert_eq!(splits.free(class), (blocks * slots_of(class) as usize - slots) as u64);
             }

@@ -91,7 +91,7 @@ impl Partition {
             return;
         }
         for piece in record.pieces() {
-            let published = view.pieces.get(&piece.place.get());
+            let published = view.pieces.get(piece.place.get());
             let bytes = published.map_or(&[][..], |published| published.bytes());
             report.bytes += bytes.len() as u64;
             if bytes.len() != piece.len.get() as usize

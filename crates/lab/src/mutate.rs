@@ -93,18 +93,20 @@ fn short() -> Effort {
     }
 }
 
-/// Leaves out every request that the jobs meet, one at a time. With a budget of time, it goes on with
-/// the survivors until the time is over.
+/// Leaves out every request that the jobs meet and that `is_asked_for`, one at a time. With a budget of
+/// time, it goes on with the survivors until the time is over.
 ///
 /// # Panics
 /// If a thread cannot be started.
 pub fn mutate(
     plan: &Plan,
     jobs: &[Box<dyn Job + '_>],
+    is_asked_for: &(dyn Fn(Site) -> bool + Sync),
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Score {
     let clock = Clock::new(plan);
-    let mutants = find(plan, jobs, &clock);
+    let mut mutants = find(plan, jobs, &clock);
+    mutants.retain(|account| is_asked_for(account.mutant.site));
     let search = Search {
         plan,
         jobs,

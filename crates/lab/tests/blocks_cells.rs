@@ -30,7 +30,7 @@ fn cells_come_back_from_every_crash() {
 #[test]
 fn every_flush_and_fence_is_missed_if_it_is_left_out() {
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
-    let score = mutate(&plan, &jobs(&RULES), &|_| ());
+    let score = mutate(&plan, &jobs(&RULES), &|_| true, &|_| ());
     assert!(score.findings.is_empty(), "{:#?}", score.findings.first());
     let own = |place: &str| place.starts_with(SOURCE);
     let mut judged = BTreeSet::new();

@@ -27,7 +27,7 @@ fn leaves_survive_power_cuts() {
 fn every_call_of_the_leaves_is_missed_if_it_is_left_out() {
     let jobs = leaves::jobs(&[Rules::Memory, Rules::PageCache]);
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(600)) };
-    let score = mutate(&plan, &jobs, &|_| ());
+    let score = mutate(&plan, &jobs, &|_| true, &|_| ());
     assert!(score.findings.is_empty(), "{:?}", score.findings);
     for verdict in &score.verdicts {
         let caught = verdict.caught.as_ref().map_or("SURVIVES", |finding| &finding.case);

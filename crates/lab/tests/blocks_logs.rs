@@ -28,7 +28,7 @@ fn no_power_cut_takes_an_entry_or_makes_one_up() {
 #[test]
 fn every_call_is_missed_if_it_is_left_out() {
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
-    let score = mutate(&plan, &jobs(&RULES), &|_| ());
+    let score = mutate(&plan, &jobs(&RULES), &|_| true, &|_| ());
     assert!(score.findings.is_empty(), "{:?}", score.findings);
     let is_of_logs = |file: &str| file.contains("blocks/src/log/");
     let of_logs = score.verdicts.iter().filter(|verdict| is_of_logs(verdict.mutant.site.file()));

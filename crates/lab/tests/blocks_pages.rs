@@ -82,7 +82,7 @@ fn every_call_is_missed_if_it_is_left_out() {
     let jobs: Vec<Box<dyn Job>> =
         blocks_suite(&RULES).into_iter().filter(|job| job.name().starts_with("page-")).collect();
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
-    let score = mutate(&plan, &jobs, &|_| ());
+    let score = mutate(&plan, &jobs, &|_| true, &|_| ());
     assert!(score.findings.is_empty(), "{:?}", score.findings);
     let of_pages: Vec<_> = score
         .verdicts

@@ -102,7 +102,7 @@ fn a_job_ends_at_its_last_wanted_violation_and_the_others_go_on() {
 #[test]
 fn what_is_wrong_without_a_mutant_is_not_credited_to_it() {
     let jobs: Vec<_> = jobs().into_iter().take(1).collect();
-    let score = mutate(&plan(), &jobs, &|_| ());
+    let score = mutate(&plan(), &jobs, &|_| true, &|_| ());
     assert!(!score.findings.is_empty() && score.caught() > 0);
     for caught in score.verdicts.iter().filter_map(|verdict| verdict.caught.as_ref()) {
         assert!(!caught.what.contains("root"), "{}", caught.what);

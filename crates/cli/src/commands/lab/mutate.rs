@@ -36,7 +36,7 @@ impl Mutate {
         let bench = &self.bench;
         let plan = bench.plan()?;
         let bar = progress::lab();
-        let score = mutate(&plan, &bench.jobs(), &show(&bar, "caught"));
+        let score = mutate(&plan, &bench.jobs(), &|_| true, &show(&bar, "caught"));
         bar.finish_and_clear();
         let Score { verdicts, findings, tally, elapsed, .. } = &score;
         let (caught, all) = (score.caught(), verdicts.len());
