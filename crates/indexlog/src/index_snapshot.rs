@@ -316,3 +316,19 @@ impl From<Error> for Unfit {
         Self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_could_not_be_taken_is_tried_again_before_the_next_would_be_due() {
+        let all = Snapshots { areas: Arc::new([]), interval: Some(800) };
+        let mut own = Own::new(&all, 0);
+        own.begin(1_000, 0, 100);
+        assert!(!own.is_due(1_799) && own.is_due(1_800));
+        assert!(!own.is_due(u64::MAX - 1), "it is being taken");
+        own.postpone(1_800);
+        assert!(!own.is_due(1_899) && own.is_due(1_900));
+    }
+}
