@@ -70,7 +70,7 @@ impl Keys {
     pub(crate) fn is_full_for(&self, key: &[u8]) -> bool {
         self.len == FANOUT
             || self.len >= LEN_MIN_BY_TAILS
-                && self.tails.len() + key.len() - self.prefix_len > TAILS_LEN_MAX
+                && self.tails.len() + self.behind_prefix(key).len() > TAILS_LEN_MAX
     }
 
     /// Whether the keys of both, and `more`, would fit into one node with room to spare, or one has

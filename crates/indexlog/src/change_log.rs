@@ -8,7 +8,7 @@
 //! The log is a run of segments of a logical device, numbered without gaps and never twice. The oldest
 //! goes, whole, when the records of all its entries are durable and the newer ones have the bytes to
 //! retain. A log always has two segments of its own, so that a full store can delete: where the pool has
-//! none left, the oldest becomes the next one before its time.
+//! none left, snapshots of the index give theirs, and then the oldest becomes the next one before its time.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
@@ -128,8 +128,14 @@ impl ChangeLog {
     }
 
     /// Makes sure that operations of so many bytes find room. Returns false if there is none. Of records,
-    /// those up to `durable` are so.
-    pub(crate) fn make_room(&mut self, len: u64, durable: u64) -> Result<bool> {
+    /// those up to `durable` are so. Where the pool has no segment, `give_way` says whether others gave some back,
+    /// before one goes that readers may want.
+    pub(crate) fn make_room(
+        &mut self,
+        len: u64,
+        durable: u64,
+        give_way: impl Fn() -> Result<bool>,
+    ) -> Result<bool> {
         let entry = (HEAD_LEN + len).next_multiple_of(BATCH_ALIGN);
         // The rest of a segment may be too short for the operation that is next.
         let per_segment = SEGMENT - 2 * BLOCK;
@@ -140,7 +146,8 @@ impl ChangeLog {
         self.release_old(durable)?;
         while u64::from(self.spare) < needed {
             let reused = self.is_oldest_unwanted() && self.reuse_oldest(durable)?;
-            if !reused && !self.add_spare()? && !self.reuse_oldest(durable)? {
+            let found = reused || self.add_spare()? || give_way()?;
+            if !found && !self.reuse_oldest(durable)? {
                 return Ok(false);
             }
         }

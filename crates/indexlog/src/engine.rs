@@ -176,7 +176,7 @@ impl IndexLog {
         Ok(())
     }
 
-    fn partition(&self, key: &[u8]) -> Result<&Arc<Partition>> {
+    pub(crate) fn partition(&self, key: &[u8]) -> Result<&Arc<Partition>> {
         self.partitions.get(self.partitioning.partition_of(key))
     }
 

@@ -17,8 +17,9 @@ pub(crate) struct Entry(u64);
 const FIELD: u64 = (1 << 13) - 1;
 
 impl Entry {
-    /// A count that is not exact any more: so many or more. A tombstone with it is kept until an opening
-    /// reads all records, and not a snapshot of the index: that counts afresh.
+    /// A count that is not exact any more: so many or more. Nothing lowers it, as nothing corrects a count that
+    /// a snapshot of the index has made too high; a tombstone with either is kept until an opening reads all
+    /// records: only that counts afresh.
     pub(crate) const STALE_MAX: u32 = (1 << 11) - 1;
 
     /// The highest number of blocks, given the width of their numbers.

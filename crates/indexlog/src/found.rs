@@ -83,6 +83,10 @@ impl Found {
         self.place & PUT != 0
     }
 
+    pub(crate) fn is_copy(self) -> bool {
+        self.place & COPY != 0
+    }
+
     /// How many bytes of the head are of the key; none if it goes on behind it.
     fn whole_len(self) -> Option<usize> {
         Some(((self.place & LEN) >> LEN_SHIFT) as usize).filter(|&len| len <= HEAD_LEN)
@@ -102,7 +106,7 @@ impl Found {
     /// Of records with one key the newest comes first; of one and its copy the copy, so that a block
     /// whose collection was interrupted has nothing alive.
     fn age(self) -> (Reverse<u64>, Reverse<bool>) {
-        (Reverse(self.seq), Reverse(self.place & COPY != 0))
+        (Reverse(self.seq), Reverse(self.is_copy()))
     }
 }
 

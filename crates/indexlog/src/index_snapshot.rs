@@ -68,8 +68,8 @@ const ODD: u32 = 1 << 16;
 /// Segments that stay free in the pool beside those of a snapshot.
 const SPARE: u64 = 2;
 
-/// Bytes of a frame before the items: its head, and the number of the snapshot.
-const ITEMS_AT: usize = frame::HEADER_LEN + size_of::<u64>();
+/// The highest number of a snapshot: more than are ever taken.
+const NUMBER_MAX: u64 = u64::MAX / 2;
 
 /// Bytes of an item before what it says.
 const ITEM_HEAD: usize = 5;
@@ -82,6 +82,19 @@ mod item {
     pub(super) const LEAF: u8 = 4;
     pub(super) const RANGE: u8 = 5;
     pub(super) const END: u8 = 6;
+
+    /// Whether an item may follow the `last` one; none is before the first. What leads to blocks comes behind
+    /// all that is said of these.
+    pub(super) fn may_follow(last: Option<u8>, kind: u8) -> bool {
+        let Some(last) = last else { return kind == HEAD };
+        match kind {
+            BLOCKS => last <= BLOCKS,
+            TREE => last <= LEAF,
+            LEAF => last == TREE || last == LEAF,
+            RANGE | END => last <= RANGE,
+            _ => false,
+        }
+    }
 }
 
 /// What a tree is of.
@@ -147,6 +160,10 @@ pub(crate) struct Own {
 /// Bytes that are written between two snapshots for each that one takes, at least.
 const WRITTEN_SHARE: u64 = 4;
 
+/// Of what is written between two snapshots, so much is written between one that could not be taken and the
+/// next attempt: an eighth.
+const POSTPONED_SHARE: u64 = 8;
+
 /// A close leaves so much of what may be written between two snapshots without one: an eighth.
 const CLOSE_SHARE: u64 = 8;
 
@@ -177,9 +194,9 @@ impl Own {
         self.due_at = written.saturating_add(self.interval().saturating_sub(since));
     }
 
-    /// Lets the next one wait, because this one could not be taken.
+    /// Lets the next one wait a little, because this one could not be taken.
     pub(crate) fn postpone(&mut self, written: u64) {
-        self.due_at = written.saturating_add(self.interval());
+        self.due_at = written.saturating_add(self.interval() / POSTPONED_SHARE);
     }
 
     /// Bytes of the last one.
@@ -274,6 +291,13 @@ impl Area {
         Ok(())
     }
 
+    /// Gives the space back of all but the last one that was begun or found.
+    fn keep_newest(&mut self) -> Result<()> {
+        let number = self.number;
+        self.device.retain(|place| Self::is_of(number, place))?;
+        Ok(())
+    }
+
     /// Gives all space back, of a snapshot that is being written, too. Returns whether there was any.
     fn release(&mut self) -> Result<bool> {
         self.writing = false;
@@ -290,5 +314,21 @@ type Fit<T> = std::result::Result<T, Unfit>;
 impl From<Error> for Unfit {
     fn from(_: Error) -> Self {
         Self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_that_could_not_be_taken_is_tried_again_before_the_next_would_be_due() {
+        let all = Snapshots { areas: Arc::new([]), interval: Some(800) };
+        let mut own = Own::new(&all, 0);
+        own.begin(1_000, 0, 100);
+        assert!(!own.is_due(1_799) && own.is_due(1_800));
+        assert!(!own.is_due(u64::MAX - 1), "it is being taken");
+        own.postpone(1_800);
+        assert!(!own.is_due(1_899) && own.is_due(1_900));
     }
 }

@@ -70,7 +70,7 @@ const KIND_AT: usize = frame::HEADER_LEN + size_of::<U64>();
 pub(crate) const LEN_MIN: u64 = (FIXED as u64).next_multiple_of(ALIGN);
 
 /// The highest number of a record: more than can be written, so that sums of numbers do not wrap.
-const SEQ_MAX: u64 = 1 << 62;
+pub(crate) const SEQ_MAX: u64 = 1 << 62;
 
 /// The lag that says nothing.
 pub(crate) const LAG_UNKNOWN: u16 = u16::MAX;

@@ -12,7 +12,7 @@ use crate::append::draft;
 use crate::block_map::{FIRSTS, Life, State};
 use crate::collect::{COLLECT_BEFORE_GROWING, WORTHWHILE};
 use crate::entry::Entry;
-use crate::index_snapshot;
+use crate::index_snapshot::Own;
 use crate::read::View;
 use crate::record::{self, ALIGN, Draft, PIECES_MAX, Piece};
 use crate::split::{CLASSES, class_of, piece_space, pieces};
@@ -218,18 +218,22 @@ impl Writer {
         len: u64,
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
-        let Some(changes) = &mut self.changes else { return Ok(()) };
-        let made = changes.make_room(len, self.durable_seq);
-        let mut has_room = self.poison_by(made)?;
+        let mut has_room = self.find_room_in_changes(len)?;
         if !has_room && self.durable_seq + 1 < self.next_seq {
             // The oldest segment may go when the records of its entries are durable.
             self.sync_records()?;
-            if let Some(changes) = &mut self.changes {
-                let made = changes.make_room(len, self.durable_seq);
-                has_room = self.poison_by(made)?;
-            }
+            has_room = self.find_room_in_changes(len)?;
         }
         if has_room { Ok(()) } else { Err(self.full(oldest_scan())) }
+    }
+
+    fn find_room_in_changes(&mut self, len: u64) -> Result<bool> {
+        let Self { changes: Some(changes), index_snapshots, durable_seq, .. } = self else {
+            return Ok(true);
+        };
+        let give_way = || index_snapshots.as_ref().map_or(Ok(false), Own::release_all);
+        let made = changes.make_room(len, *durable_seq, give_way);
+        self.poison_by(made)
     }
 
     /// Makes sure that what is demanded is free, besides the reserves, and pays for what is appended.
@@ -312,7 +316,7 @@ impl Writer {
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {
                 // Snapshots of the index are the first thing to go.
                 let own = self.index_snapshots.as_ref();
-                let released = own.map_or(Ok(false), index_snapshot::Own::release_all);
+                let released = own.map_or(Ok(false), Own::release_all);
                 self.is_full = !self.poison_by(released)?;
                 return if self.is_full { Ok(false) } else { self.add_segment() };
             }

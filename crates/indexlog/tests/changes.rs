@@ -270,34 +270,48 @@ fn options_on(medium: &Medium, change_log: u64) -> EngineOptions {
 /// Segments of 2 MiB fill up with what no sync has come to, behind one that ends where a sync was.
 #[test]
 fn the_log_never_gives_up_its_last_durable_entry() {
-    let mut power = Power::new(32 << 20, |_| false);
-    let engine = IndexLog::open(&options_on(&power.medium, 1)).unwrap();
-    let space = engine.key_space("one").unwrap();
-    let mut value = vec![0; 30 << 10];
-    let mut durable = 0_u32;
-    let mut version = 0_u32;
-    // A sync at each place of a segment, and then more than a segment without one.
-    for behind in 0..70 {
-        for number in 0..150 {
-            version += 1;
-            value[..4].copy_from_slice(&version.to_be_bytes());
-            let op = Op::Put { space, key: &[version as u8 % 16], value: &value };
-            engine.write(&[op], Durability::Deferred).unwrap();
-            if number == behind {
-                engine.sync().unwrap();
-                durable = version;
-            }
-            let positions = engine.change_positions(0).unwrap();
-            assert!(positions.start <= positions.end, "{positions:?} behind {behind}");
-            power.follow();
+    let begin = || {
+        let power = Power::new(32 << 20, |_| false);
+        let engine = IndexLog::open(&options_on(&power.medium, 1)).unwrap();
+        let space = engine.key_space("one").unwrap();
+        (power, engine, space)
+    };
+    let write = |engine: &IndexLog, space, number: u32| {
+        // Nothing dies: a collection would make everything durable.
+        let op = Op::Put { space, key: &number.to_be_bytes(), value: &[1; 2_000] };
+        engine.write(&[op], Durability::Deferred).unwrap();
+    };
+    // A log begins with two segments. With this write it enters a third.
+    let (_power, engine, space) = begin();
+    let before = engine.stats().change_log_bytes;
+    let entering = (0..).find(|&number| {
+        write(&engine, space, number);
+        engine.stats().change_log_bytes > before
+    });
+    let entering = entering.unwrap();
+    assert!(entering > 1_500, "two segments have {entering} entries");
+    for durable in entering - 3..entering + 2 {
+        let (mut power, engine, space) = begin();
+        for number in 0..=durable {
+            write(&engine, space, number);
         }
+        engine.sync().unwrap();
+        let end = engine.change_positions(0).unwrap().end;
+        // More than a segment, and less than what is synced at once.
+        for number in 1..entering * 3 / 4 {
+            write(&engine, space, durable + number);
+            let positions = engine.change_positions(0).unwrap();
+            assert!(positions.start <= positions.end, "{positions:?}, synced at {durable}");
+        }
+        assert_eq!(engine.change_positions(0).unwrap().end, end, "nothing else is durable");
         let left = power.cut();
         let left = IndexLog::open(&options_on(&left, 1));
-        let left = left.unwrap_or_else(|error| panic!("{error}, synced at {behind}"));
-        let found = left.get(space, &[durable as u8 % 16]).unwrap().unwrap();
-        assert!(found[..4] >= durable.to_be_bytes()[..], "what was synced at {behind} is lost");
-        engine.sync().unwrap();
-        durable = version;
+        let left = left.unwrap_or_else(|error| panic!("{error}, synced at {durable}"));
+        let found = left.get(space, &durable.to_be_bytes()).unwrap();
+        assert!(found.is_some(), "what was synced at {durable} is lost");
+        assert!(left.change_positions(0).unwrap().end >= end, "its changes are lost");
+        let changes = read(&left, 0, end - 1);
+        assert_eq!(changes.first().map(|change| change.position), Some(end));
     }
 }
 
@@ -467,6 +481,34 @@ fn readers_of_changes_do_not_keep_a_full_store_from_deleting() {
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         deleted.unwrap();
     });
+}
+
+/// What readers may want of the log stays as long as something else can go.
+#[test]
+fn snapshots_of_the_index_go_before_changes_do() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut options = options(folder.path(), Some(1 << 30));
+    options.pool_options.size_max = 48 << 20;
+    options.index_snapshot = Some(u64::MAX);
+    let engine = IndexLog::open(&options).unwrap();
+    let space = engine.key_space("one").unwrap();
+    // One snapshot is a segment, and so are the changes that follow.
+    put(&engine, space, b"first", b"value");
+    assert!(engine.snapshot_index().unwrap());
+    let mut log = 0;
+    // Few keys: it is the log that takes the space.
+    for number in 0_u32.. {
+        put(&engine, space, &[number as u8 % 16], &[1; 1_900]);
+        if engine.change_positions(0).unwrap().start > 1 {
+            break;
+        }
+        log = engine.stats().change_log_bytes;
+    }
+    assert!(log > 24 << 20, "the log takes {log} bytes");
+    drop(engine);
+    let engine = IndexLog::open(&options).unwrap();
+    assert!(engine.get(space, b"first").unwrap().is_some());
+    assert_eq!(engine.stats().index_snapshot_bytes, 0, "the snapshot is there");
 }
 
 /// A log that retains more than there is takes what the pool has, but for what deletes need.

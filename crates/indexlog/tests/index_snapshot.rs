@@ -12,6 +12,7 @@ use halite_engine::{
 use halite_indexlog::IndexLog;
 use proptest::prelude::*;
 use tempfile::TempDir;
+use xxhash_rust::xxh3::xxh3_64;
 
 const SPACES: [&str; 2] = ["one", "two"];
 
@@ -341,6 +342,21 @@ fn a_store_that_needs_the_space_takes_it() {
     assert!(test.store().stats().recovery.records_read > 200_000);
 }
 
+#[test]
+fn an_opening_that_is_given_up_leaves_the_snapshot() {
+    let mut test = filled(200_000);
+    assert!(test.store().snapshot_index().unwrap());
+    test.store = None;
+    let mut options = test.options.clone();
+    options.on_demand = true;
+    for _ in 0..10 {
+        drop(IndexLog::open(&options).unwrap());
+    }
+    let store = IndexLog::open(&test.options).unwrap();
+    assert_eq!(store.stats().recovery.records_read, 0);
+    assert_eq!(store.len(test.spaces[0]).unwrap(), 200_000);
+}
+
 /// The segments in which two pools of one length differ, but for the first ones.
 fn changed_segments(before: &Path, after: &Path) -> Vec<u64> {
     let (before, after) = (fs::read(before).unwrap(), fs::read(after).unwrap());
@@ -400,4 +416,225 @@ fn a_part_of_a_batch_that_was_moved_is_not_missed() {
         Step::Kill,
     ];
     steps.iter().for_each(|step| test.apply(step));
+}
+
+/// The items of a snapshot that is one frame, each with its kind.
+type Items = Vec<(u8, Vec<u8>)>;
+
+const BLOCKS: u8 = 2;
+const TREE: u8 = 3;
+const LEAF: u8 = 4;
+const END: u8 = 6;
+
+/// A frame of a snapshot, whoever made it.
+struct Forged {
+    number: u64,
+    items: Items,
+}
+
+impl Forged {
+    /// What of a payload is whole.
+    fn of(payload: &[u8]) -> Self {
+        let (number, mut rest) = payload.split_first_chunk().unwrap();
+        let mut items = Vec::new();
+        while let Some((head, behind)) = rest.split_first_chunk::<5>() {
+            let len = u32::from_le_bytes(head[1..].try_into().unwrap()) as usize;
+            items.push((head[0], behind[..len].to_vec()));
+            rest = &behind[len..];
+        }
+        Self { number: u64::from_le_bytes(*number), items }
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        let mut payload = self.number.to_le_bytes().to_vec();
+        for (kind, bytes) in &self.items {
+            payload.push(*kind);
+            payload.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            payload.extend_from_slice(bytes);
+        }
+        payload
+    }
+
+    /// The first item of a kind.
+    fn item(&mut self, kind: u8) -> &mut Vec<u8> {
+        &mut self.items.iter_mut().find(|(of, _)| *of == kind).unwrap().1
+    }
+
+    fn place(&self, kind: u8) -> usize {
+        self.items.iter().position(|(of, _)| *of == kind).unwrap()
+    }
+}
+
+/// A store with a snapshot in one frame, which can be replaced.
+struct Forgery {
+    test: Test,
+    frame: usize,
+    whole: Vec<u8>,
+    records: u64,
+}
+
+impl Forgery {
+    fn new(steps: &[Step]) -> Self {
+        let mut test = Test::new(1, u64::MAX, 64 << 20);
+        steps.iter().for_each(|step| test.apply(step));
+        test.kill();
+        let records = test.store().stats().recovery.records_read;
+        let before = test.folder.path().join("before");
+        fs::copy(&test.options.pool, &before).unwrap();
+        assert!(test.store().snapshot_index().unwrap());
+        let frames = changed_segments(&before, &test.options.pool);
+        assert_eq!(frames.len(), 1);
+        test.store = None;
+        let whole = fs::read(&test.options.pool).unwrap();
+        Self { test, frame: frames[0] as usize * SEGMENT as usize, whole, records }
+    }
+
+    fn payload(&self) -> &[u8] {
+        let frame = &self.whole[self.frame..];
+        let len = u32::from_le_bytes(frame[8..12].try_into().unwrap()) as usize;
+        &frame[12..12 + len]
+    }
+
+    /// Opens the store with another payload, under the sum that it would have.
+    fn open(&self, payload: &[u8]) -> halite_engine::Result<IndexLog> {
+        let sum = u64::from_le_bytes(self.whole[self.frame..][..8].try_into().unwrap());
+        let seed = sum ^ xxh3_64(self.payload());
+        let mut frame = (xxh3_64(payload) ^ seed).to_le_bytes().to_vec();
+        frame.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        frame.extend_from_slice(payload);
+        fs::write(&self.test.options.pool, &self.whole).unwrap();
+        let file = File::options().write(true).open(&self.test.options.pool).unwrap();
+        file.write_all_at(&frame, self.frame as u64).unwrap();
+        drop(file);
+        IndexLog::open(&self.test.options)
+    }
+
+    /// The same with what `forge` makes of the snapshot; returns how many records were read.
+    fn forge(&self, forge: impl FnOnce(&mut Forged)) -> u64 {
+        let mut forged = Forged::of(self.payload());
+        forge(&mut forged);
+        let store = self.open(&forged.payload()).unwrap();
+        assert!(pairs(&store) == self.test.model);
+        store.stats().recovery.records_read
+    }
+}
+
+#[test]
+fn a_forged_snapshot_is_not_used() {
+    let forgery = Forgery::new(&[
+        Step::Fill { from: 0, keys: 100, times: 2, len: 100 },
+        Step::DeleteRange { space: 0, from: 0, keys: 9 },
+    ]);
+    let all = forgery.records;
+    assert!(all > 200);
+    assert_eq!(forgery.forge(|_| ()), 0, "what is as it was is used");
+    type Forge = fn(&mut Forged);
+    let forgeries: [(&str, Forge); 11] = [
+        ("the last number there is", |forged| forged.number = u64::MAX - 1 + forged.number % 2),
+        ("a block beyond the map", |forged| forged.item(BLOCKS)[..4].fill(0xff)),
+        ("a block that is used further", |forged| forged.item(BLOCKS)[8..16].fill(0x7f)),
+        ("a block that is used up to within a record", |forged| forged.item(BLOCKS)[8] -= 16),
+        ("blocks behind what leads to them", |forged| {
+            let (blocks, end) = (forged.place(BLOCKS), forged.place(END));
+            let moved = forged.items.remove(blocks);
+            forged.items.insert(end - 1, moved);
+        }),
+        ("blocks again behind what leads to them", |forged| {
+            let mut gone = forged.item(BLOCKS).clone();
+            gone[4..8].fill(0x55);
+            let end = forged.place(END);
+            forged.items.insert(end, (BLOCKS, gone));
+        }),
+        ("a leaf of no tree", |forged| drop(forged.items.remove(forged.place(TREE)))),
+        ("two heads", |forged| forged.items.insert(0, forged.items[0].clone())),
+        ("something behind the end", |forged| forged.items.push(forged.items[1].clone())),
+        ("no end", |forged| drop(forged.items.pop())),
+        ("more records than there can be", |forged| forged.items[0].1[8..].fill(0xff)),
+    ];
+    for (what, forge) in forgeries {
+        let read = forgery.forge(forge);
+        assert_eq!(read, all, "{what}");
+    }
+}
+
+/// A record with a number of the snapshot's time that is no copy, where the snapshot does not reach.
+#[test]
+fn a_snapshot_that_claims_later_records_is_not_used() {
+    let mut forgery = Forgery::new(&[Step::Fill { from: 0, keys: 50, times: 1, len: 100 }]);
+    let all = forgery.records;
+    let store = forgery.open(forgery.payload()).unwrap();
+    forgery.test.store = Some(store);
+    forgery.test.apply(&Step::Fill { from: 0, keys: 20, times: 1, len: 60 });
+    forgery.test.apply(&Step::DeleteRange { space: 0, from: 0, keys: 3 });
+    forgery.test.store = None;
+    forgery.whole = fs::read(&forgery.test.options.pool).unwrap();
+    assert_eq!(forgery.forge(|_| ()), 21);
+    assert_eq!(forgery.forge(|forged| forged.items[0].1[8] += 10), all + 21);
+}
+
+#[test]
+fn a_snapshot_whose_entries_lead_to_one_record_is_not_used() {
+    let forgery = Forgery::new(&[Step::Fill { from: 0, keys: 6, times: 1, len: 50_000 }]);
+    let records = forgery.records;
+    // The key of the last one is longer: there are not so many bytes.
+    let longest = |forged: &mut Forged, from: usize, to: usize| {
+        let leaves = forged.items.iter_mut().filter(|(kind, _)| *kind == LEAF);
+        let leaf = &mut leaves.max_by_key(|(_, leaf)| leaf.len()).unwrap().1;
+        let entries = leaf.len() - 6 * 8;
+        leaf.copy_within(entries + from * 8..entries + (from + 1) * 8, entries + to * 8);
+    };
+    assert_eq!(forgery.forge(|forged| longest(forged, 5, 4)), records);
+    // Of these, it is their values that are taken twice. It is used once.
+    let mut forged = Forged::of(forgery.payload());
+    longest(&mut forged, 0, 1);
+    let opened = forgery.open(&forged.payload());
+    assert!(matches!(opened, Err(halite_engine::Error::Damaged { .. })), "{:?}", opened.err());
+    drop(opened);
+    let store = IndexLog::open(&forgery.test.options).unwrap();
+    assert_eq!(store.stats().recovery.records_read, records);
+    assert!(pairs(&store) == forgery.test.model);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1) })]
+
+    /// Whatever a snapshot says: nothing panics, and nothing hangs.
+    #[test]
+    fn any_forged_snapshot_is_survived(seed in any::<u64>()) {
+        let forgery = Forgery::new(&[
+            Step::Fill { from: 0, keys: 150, times: 2, len: 60 },
+            Step::Put { space: 0, key: 7, len: 50_000 },
+            Step::Delete { space: 0, key: 9 },
+            Step::DeleteRange { space: 0, from: 20, keys: 10 },
+        ]);
+        let mut random = seed | 1;
+        let mut draw = |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 20) as usize % below
+        };
+        for _ in 0..400 {
+            let mut payload = forgery.payload().to_vec();
+            for _ in 0..1 + draw(4) {
+                let at = 8 + draw(payload.len() - 8);
+                payload[at] = [0, 0xff, payload[at] ^ 1 << draw(8), payload[at].wrapping_add(1)][draw(4)];
+            }
+            let Ok(store) = forgery.open(&payload) else { continue };
+            for space in store.key_spaces().unwrap_or_default() {
+                let scan = store.scan(space.1, KeyRange::all(), Direction::Forward).unwrap();
+                let _ = scan.take(1_000).count();
+                for number in 0..150 {
+                    let _ = store.get(space.1, &key(number));
+                }
+                for number in 0..40 {
+                    let put = Op::Put { space: space.1, key: &key(number * 3), value: &[1; 90] };
+                    let _ = store.write(&[put], Durability::Deferred);
+                }
+                let (start, end) = (key(60), key(90));
+                let range = Op::DeleteRange { space: space.1, start: &start, end: Some(&end) };
+                let _ = store.write(&[range], Durability::Immediate);
+            }
+        }
+    }
 }

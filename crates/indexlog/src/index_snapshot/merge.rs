@@ -15,7 +15,7 @@ use halite_engine::Result;
 use halite_index::{Ghosts, PartialKeyTree, PartialLen};
 
 use super::read::Loaded;
-use super::{Area, Fit, Own, Unfit};
+use super::{Fit, Own, Unfit};
 use crate::entry::Entry;
 use crate::found::{Found, FoundAll, FoundSpace, Keys, go_on};
 use crate::index::{Form, Index};
@@ -32,37 +32,33 @@ pub(crate) fn recover(
     view: &mut View,
     stop: &AtomicBool,
 ) -> Result<Option<u64>> {
-    let own_before = own.clone();
-    let mut area = own_before.area();
-    let loaded = match view.form {
+    let merged = match view.form {
         Form::Ordered(partial) => {
-            Loaded::read(&mut area, partial, writer, view).map(|loaded| (partial, loaded))
+            // Not locked any more when it is merged: a partition that is full takes its space.
+            let loaded = Loaded::read(&mut own.area(), partial, writer, view, stop);
+            loaded.and_then(|loaded| merge(partial, loaded, writer, view, stop))
         }
-        Form::Hash(_) => None,
+        Form::Hash(_) => Err(Unfit),
     };
-    let Some((partial, loaded)) = loaded else {
-        area.release()?;
+    let Ok(merged) = merged else {
+        go_on(stop)?;
+        // The other way tells what is wrong, if anything is.
+        own.area().release()?;
         return Ok(None);
     };
-    let (number, len) = (area.number, loaded.len);
-    let merged = match merge(partial, loaded, writer, view, stop) {
-        Ok(merged) => merged,
-        // The other way tells what is wrong, if anything is.
-        Err(Unfit) => {
-            go_on(stop)?;
-            area.release()?;
-            return Ok(None);
-        }
-    };
-    area.device.retain(|place| Area::is_of(number, place))?;
-    drop(area);
-    let Merged { indexes, tombstones, live, seq, records, bytes, has_overflow } = merged;
+    own.area().keep_newest()?;
+    let Merged { indexes, tombstones, live, seq, records, bytes, len, has_overflow } = merged;
     go_on_behind(writer, seq)?;
     (0..).zip(live).filter(|(_, live)| *live > 0).for_each(|(block, live)| {
         writer.blocks.born(block, live);
     });
     let indexes = indexes.into_iter().map(|(space, tree)| (space, Index::Ordered(tree))).collect();
-    finish(indexes, tombstones, has_overflow, writer, view, stop)?;
+    if let Err(error) = finish(indexes, tombstones, has_overflow, writer, view, stop) {
+        go_on(stop)?;
+        // Whether it leads to values wrongly or the store is damaged, the next opening finds out.
+        own.area().release()?;
+        return Err(error);
+    }
     own.begin(writer.written(), bytes, len);
     Ok(Some(records))
 }
@@ -77,6 +73,8 @@ struct Merged {
     /// Records that were read, and their bytes.
     records: u64,
     bytes: u64,
+    /// Bytes of the snapshot.
+    len: u64,
     has_overflow: bool,
 }
 
@@ -94,8 +92,12 @@ fn merge(
         let covered = loaded.covered(block);
         bytes += found.read_block(view, block, covered)?;
     }
-    let records = found.len();
+    let (records, len) = (found.len(), loaded.len);
     let FoundAll { spaces, ranges, seq_max } = found;
+    let is_later = |found: &Found| found.seq > loaded.seq || found.is_copy();
+    if !spaces.values().flat_map(|space| &space.records).all(is_later) {
+        return Err(Unfit);
+    }
     let mut merging = Merging {
         partial,
         indexes: loaded.indexes,
@@ -112,21 +114,25 @@ fn merge(
     let keys = Keys::new(view, writer.blocks.len());
     for (number, mut space) in spaces {
         space.sort(&keys, stop)?;
-        merging.add_records(number, &space, &keys)?;
+        merging.add_records(number, &space, &keys, stop)?;
     }
     let Merging { indexes, tombstones, mut live, has_overflow, .. } = merging;
     // What these count is known by now.
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         born(&mut live, tombstone.entry)?;
     }
-    Ok(Merged { indexes, tombstones, live, seq: seq_max, records, bytes, has_overflow })
+    let used = |block| view.block(block).map_or(0, |readable| readable.published.len());
+    if (0..).zip(&live).any(|(block, live)| *live > used(block)) {
+        return Err(Unfit);
+    }
+    Ok(Merged { indexes, tombstones, live, seq: seq_max, records, bytes, len, has_overflow })
 }
 
 struct Merging<'a> {
     partial: PartialLen,
     indexes: BTreeMap<u32, PartialKeyTree>,
     tombstones: Tombstones,
-    ghosts: Vec<(u32, Ghosts)>,
+    ghosts: BTreeMap<u32, Vec<Ghosts>>,
     live: Vec<u64>,
     has_overflow: bool,
     blocks: &'a ReadableBlocks,
@@ -141,11 +147,19 @@ impl Merging<'_> {
         seq: u64,
     ) -> Fit<()> {
         let mut all = known;
+        if later.iter().any(|(_, is_copy, tombstone)| tombstone.seq <= seq && !is_copy) {
+            return Err(Unfit);
+        }
         // Of one and its copy the copy.
         later.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
         later.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
         for (space, _, tombstone) in later {
             match all.get_mut(&(space, tombstone.seq)) {
+                Some((known, _))
+                    if known.start != tombstone.start || known.end != tombstone.end =>
+                {
+                    return Err(Unfit);
+                }
                 Some((known, is_there)) => {
                     known.entry = tombstone.entry;
                     *is_there = true;
@@ -184,7 +198,7 @@ impl Merging<'_> {
                 died(&mut self.live, old)?;
             }
         }
-        for (_, ghosts) in self.ghosts.iter().filter(|(of, _)| *of == space) {
+        for ghosts in self.ghosts.get(&space).into_iter().flatten() {
             for ghost in ghosts.range(start, end) {
                 // One more than it counted: its own record is not there.
                 range.stale.take_over(Entry::from_bits(ghost));
@@ -194,10 +208,17 @@ impl Merging<'_> {
     }
 
     /// Adds the sorted records of a key space.
-    fn add_records(&mut self, number: u32, space: &FoundSpace, keys: &Keys<'_>) -> Fit<()> {
+    fn add_records(
+        &mut self,
+        number: u32,
+        space: &FoundSpace,
+        keys: &Keys<'_>,
+        stop: &AtomicBool,
+    ) -> Fit<()> {
         let partial = self.partial;
         self.indexes.entry(number).or_insert_with(|| PartialKeyTree::new(partial));
         for versions in space.versions(keys, true) {
+            go_on(stop)?;
             let key = keys.of(&versions[0]);
             if let Some((newest, stale)) = newest(versions, number, key, &mut self.tombstones) {
                 self.add(number, key, newest, stale)?;
@@ -209,8 +230,8 @@ impl Merging<'_> {
     /// Adds the newest record of a key, behind which so many stale ones were found.
     fn add(&mut self, number: u32, key: &[u8], newest: Found, stale: u32) -> Fit<()> {
         let Some(index) = self.indexes.get_mut(&number) else { return Err(Unfit) };
-        let ghosts = self.ghosts.iter().filter(|(of, _)| *of == number);
-        let ghosts = ghosts.flat_map(|(_, ghosts)| ghosts.candidates(key));
+        let ghosts = self.ghosts.get(&number).into_iter().flatten();
+        let ghosts = ghosts.flat_map(|ghosts| ghosts.candidates(key));
         let stale =
             ghosts.fold(stale, |sum, ghost| sum.saturating_add(Entry::from_bits(ghost).stale()));
         let entry = newest.entry();
@@ -253,4 +274,48 @@ fn died(live: &mut [u64], entry: Entry) -> Fit<()> {
     let live = live.get_mut(entry.block() as usize).ok_or(Unfit)?;
     *live = live.checked_sub(entry.footprint()).ok_or(Unfit)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::ALIGN;
+    use crate::tombstones::Stale;
+
+    fn range(seq: u64, start: &[u8], end: Option<&[u8]>, offset: u64) -> RangeTombstone {
+        let entry = Entry::new(0, offset, ALIGN, false);
+        let end = end.map(Into::into);
+        RangeTombstone { seq, start: start.into(), end, entry, stale: Stale::default() }
+    }
+
+    #[test]
+    fn what_is_found_again_of_a_range_is_a_copy_of_it() {
+        let (blocks, partial) = (ReadableBlocks::default(), PartialLen::Eight);
+        let merged = |is_copy: bool, found: RangeTombstone| {
+            let mut merging = Merging {
+                partial,
+                indexes: BTreeMap::new(),
+                tombstones: Tombstones::default(),
+                ghosts: BTreeMap::new(),
+                live: Vec::new(),
+                has_overflow: false,
+                blocks: &blocks,
+            };
+            let known = BTreeMap::from([((7, 5), (range(5, b"a", Some(b"c"), 0), false))]);
+            let added = merging.add_ranges(known, vec![(7, is_copy, found)], 10);
+            added.ok().map(|()| merging.tombstones.range(7, 5).map(|range| range.entry.offset()))
+        };
+        let copy = || range(5, b"a", Some(b"c"), 64);
+        assert_eq!(merged(true, copy()), Some(Some(64)));
+        assert_eq!(merged(false, copy()), None, "the snapshot does not reach where it was written");
+        for other in [range(5, b"b", Some(b"c"), 64), range(5, b"a", None, 64)] {
+            assert_eq!(merged(true, other), None, "it has other bounds");
+        }
+        assert_eq!(
+            merged(true, range(6, b"a", Some(b"c"), 64)),
+            None,
+            "the snapshot has none such"
+        );
+        assert_eq!(merged(false, range(11, b"a", Some(b"c"), 64)), Some(None));
+    }
 }

@@ -1,16 +1,19 @@
 //! Reading a snapshot of the index.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use halite_alloc::SEGMENT;
 use halite_blocks::log::frame;
 use halite_index::{Fate, Ghosts, PartialKeyTree, PartialLen, TreeReader};
 use halite_pmem::planted;
 
-use super::{Area, Fit, ITEM_HEAD, ITEMS_AT, ODD, Unfit, VERSION, item, tree};
+use super::{Area, Fit, ITEM_HEAD, NUMBER_MAX, ODD, Unfit, VERSION, item, tree};
 use crate::BLOCK;
 use crate::entry::Entry;
+use crate::found::go_on;
 use crate::read::{Readable, View};
+use crate::record::SEQ_MAX;
 use crate::tombstones::{PARTIAL_LEN, RangeTombstone, Stale};
 use crate::write::Writer;
 
@@ -24,8 +27,8 @@ pub(super) struct Loaded {
     pub(super) points: BTreeMap<u32, PartialKeyTree>,
     /// The tombstones of ranges, by key space and number, and whether their records are there.
     pub(super) ranges: BTreeMap<(u32, u64), (RangeTombstone, bool)>,
-    /// Entries whose records are not there, with what they counted.
-    pub(super) ghosts: Vec<(u32, Ghosts)>,
+    /// Entries whose records are not there, with what they counted, by key space.
+    pub(super) ghosts: BTreeMap<u32, Vec<Ghosts>>,
     /// Bytes of live records and tombstones of keys, by block.
     pub(super) live: Vec<u64>,
     /// Whether an entry has a value in blocks of its own.
@@ -46,13 +49,15 @@ enum Known {
 }
 
 impl Loaded {
-    /// Reads the newest snapshot that is whole, if there is one that fits the blocks of a partition.
+    /// Reads the newest snapshot that is whole, if there is one that fits the blocks of a partition. Gives up
+    /// soon if it is to `stop`.
     pub(super) fn read(
         area: &mut Area,
         partial: PartialLen,
         writer: &Writer,
         view: &View,
-    ) -> Option<Self> {
+        stop: &AtomicBool,
+    ) -> Fit<Self> {
         let mut found: Vec<_> = [0, 1]
             .into_iter()
             .filter_map(|parity| {
@@ -61,10 +66,11 @@ impl Loaded {
             })
             .collect();
         found.sort_unstable();
-        found.into_iter().rev().find_map(|number| {
+        let read = found.into_iter().rev().find_map(|number| {
             area.number = number;
-            Self::read_number(area, number, partial, writer, view).ok()
-        })
+            Self::read_number(area, partial, writer, view, stop).ok()
+        });
+        read.ok_or(Unfit)
     }
 
     /// How much of a block the snapshot covers, in bytes.
@@ -78,11 +84,12 @@ impl Loaded {
 
     fn read_number(
         area: &Area,
-        number: u64,
         partial: PartialLen,
         writer: &Writer,
         view: &View,
+        stop: &AtomicBool,
     ) -> Fit<Self> {
+        let number = area.number;
         let blocks = writer.blocks.len() as usize;
         let mut loading = Loading {
             loaded: Self {
@@ -90,18 +97,18 @@ impl Loaded {
                 indexes: BTreeMap::new(),
                 points: BTreeMap::new(),
                 ranges: BTreeMap::new(),
-                ghosts: Vec::new(),
+                ghosts: BTreeMap::new(),
                 live: vec![0; blocks],
                 has_overflow: false,
                 len: 0,
                 blocks: vec![Known::Nothing; blocks],
             },
             partial,
-            has_head: false,
+            last: None,
             reader: None,
-            has_ended: false,
         };
         for segment in 0..ODD {
+            go_on(stop)?;
             area.with_frame(Area::place(number, segment), |frame| {
                 if number_of(frame) != Some(number) {
                     return Err(Unfit);
@@ -109,7 +116,7 @@ impl Loaded {
                 loading.loaded.len += (frame::HEADER_LEN + frame.len()) as u64;
                 loading.read_items(&frame[size_of::<u64>()..], writer, view)
             })??;
-            if loading.has_ended {
+            if loading.last == Some(item::END) {
                 return Ok(loading.loaded);
             }
         }
@@ -126,41 +133,40 @@ impl Area {
     }
 }
 
-/// The number of the snapshot that a frame belongs to.
+/// The number of the snapshot that a frame belongs to, if it is one.
 fn number_of(frame: &[u8]) -> Option<u64> {
-    frame.first_chunk().map(|number| u64::from_le_bytes(*number))
+    let number = frame.first_chunk().map(|number| u64::from_le_bytes(*number));
+    number.filter(|number| *number <= NUMBER_MAX)
 }
 
 /// A snapshot that is being read.
 struct Loading {
     loaded: Loaded,
     partial: PartialLen,
-    has_head: bool,
+    /// What the last item is.
+    last: Option<u8>,
     /// The tree that leaves are read of: key space and what it is of.
     reader: Option<(u32, u8, TreeReader)>,
-    has_ended: bool,
 }
 
 impl Loading {
     fn read_items(&mut self, mut rest: &[u8], writer: &Writer, view: &View) -> Fit<()> {
-        while !rest.is_empty() && !self.has_ended {
+        while !rest.is_empty() {
             let (head, behind) = rest.split_first_chunk::<ITEM_HEAD>().ok_or(Unfit)?;
             let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
             let (bytes, behind) = behind.split_at_checked(len as usize).ok_or(Unfit)?;
             rest = behind;
-            if self.has_head == (head[0] == item::HEAD) {
+            if !item::may_follow(self.last, head[0]) {
                 return Err(Unfit);
             }
+            self.last = Some(head[0]);
             match head[0] {
                 item::HEAD => self.read_head(bytes).ok_or(Unfit)?,
                 item::BLOCKS => self.read_blocks(bytes, writer, view)?,
                 item::TREE => self.begin_tree(bytes)?,
                 item::LEAF => self.read_leaf(bytes).ok_or(Unfit)?,
                 item::RANGE => self.read_range(bytes).ok_or(Unfit)?,
-                item::END => {
-                    self.end_tree()?;
-                    self.has_ended = true;
-                }
+                item::END => self.end_tree()?,
                 _ => return Err(Unfit),
             }
         }
@@ -171,10 +177,9 @@ impl Loading {
         let (version, bytes) = bytes.split_first_chunk()?;
         let (partial, bytes) = bytes.split_first_chunk()?;
         self.loaded.seq = u64::from_le_bytes(bytes.try_into().ok()?);
-        self.has_head = true;
         let is_of_this_form = u32::from_le_bytes(*version) == VERSION
             && u32::from_le_bytes(*partial) as usize == self.partial.bytes();
-        is_of_this_form.then_some(())
+        (is_of_this_form && self.loaded.seq <= SEQ_MAX).then_some(())
     }
 
     fn read_blocks(&mut self, bytes: &[u8], writer: &Writer, view: &View) -> Fit<()> {
@@ -195,6 +200,9 @@ impl Loading {
                 _ => None,
             };
             let now = planted!(SnapshotTrustsReusedBlock, found.or(Some(BLOCK)), found);
+            if block >= writer.map.len() {
+                return Err(Unfit);
+            }
             // A block that was given back with its segment is not even counted any more.
             let at = block as usize;
             if at >= self.loaded.blocks.len() {
@@ -223,7 +231,7 @@ impl Loading {
     fn end_tree(&mut self) -> Fit<()> {
         let Some((space, what, reader)) = self.reader.take() else { return Ok(()) };
         let (read, ghosts) = reader.finish().ok_or(Unfit)?;
-        self.loaded.ghosts.push((space, ghosts));
+        self.loaded.ghosts.entry(space).or_default().push(ghosts);
         let trees = match what {
             tree::INDEX => &mut self.loaded.indexes,
             tree::TOMBSTONES => &mut self.loaded.points,
@@ -274,7 +282,8 @@ impl Loading {
             entry,
             stale: Stale::from_bits(u64::from_le_bytes(*stale)),
         };
-        let is_there = fit(&self.loaded.blocks, entry)?;
+        let is_there =
+            fit(&self.loaded.blocks, entry).filter(|_| tombstone.seq <= self.loaded.seq)?;
         let key = (u32::from_le_bytes(*space), tombstone.seq);
         self.loaded.ranges.insert(key, (tombstone, is_there)).is_none().then_some(())
     }
@@ -290,5 +299,3 @@ fn fit(blocks: &[Known], entry: Entry) -> Option<bool> {
         Known::Nothing => None,
     }
 }
-
-const _: () = assert!(ITEMS_AT == frame::HEADER_LEN + size_of::<u64>());

@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use halite_alloc::SEGMENT;
+use halite_blocks::log::frame;
 use halite_engine::Result;
 use halite_index::{PartialKeyTree, PartialLen};
 use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
 
-use super::{ITEM_HEAD, ITEMS_AT, Own, VERSION, item, tree};
+use super::{ITEM_HEAD, Own, VERSION, item, tree};
 use crate::index::{Form, Index};
 use crate::read::View;
 use crate::record;
@@ -195,7 +196,7 @@ impl Packer<'_> {
             self.put()?;
         }
         if self.frame.is_empty() {
-            self.frame.resize(ITEMS_AT - size_of::<u64>(), 0);
+            self.frame.resize(frame::HEADER_LEN, 0);
             self.frame.extend_from_slice(&self.number.to_le_bytes());
         }
         self.frame.push(kind);
@@ -221,5 +222,52 @@ impl Packer<'_> {
                 ControlFlow::Break(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
+
+    use crate::IndexLog;
+    use crate::scan::RangeScan;
+
+    /// What a collection frees that a snapshot ends, a scan may read that began while it was under way.
+    #[test]
+    fn a_scan_that_begins_during_a_snapshot_reads_all_of_its_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = EngineOptions::new(folder.path().join("pool"));
+        options.pool_options.size_max = 64 << 20;
+        options.index_snapshot = Some(u64::MAX);
+        let store = IndexLog::open(&options).unwrap();
+        let space = store.key_space("one").unwrap();
+        let put = |number: u32, fill| {
+            let op = Op::Put { space, key: &number.to_be_bytes(), value: &[fill; 1_000] };
+            store.write(&[op], Durability::Deferred).unwrap();
+        };
+        (0..1_000).for_each(|number| put(number, 1));
+        // Of the first blocks half of the records die.
+        (0..500).step_by(2).for_each(|number| put(number, 2));
+        store.sync().unwrap();
+
+        let partition = store.partition(b"").unwrap();
+        let mut writer = partition.writer.lock();
+        let (victim, gain) = writer.blocks.emptiest().unwrap();
+        writer.begin_collection(&partition.view, victim, gain).unwrap();
+        let scan = RefCell::new(None);
+        let oldest_scan = || {
+            let oldest = partition.scans.oldest();
+            let (view, all) = (partition.view.read(), KeyRange::all());
+            let begun = RangeScan::begin(partition, &view, space, &all, Direction::Forward);
+            scan.borrow_mut().get_or_insert(begun.unwrap());
+            oldest
+        };
+        assert!(writer.capture_index(&partition.view, oldest_scan).unwrap().is_some());
+        assert_eq!(writer.collected_blocks, 1);
+        drop(writer);
+        let pairs = scan.take().unwrap().map(|pair| pair.unwrap().1[0]);
+        assert_eq!(pairs.map(u64::from).sum::<u64>(), 1_000 + 250);
     }
 }
