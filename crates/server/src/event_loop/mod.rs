@@ -505,9 +505,7 @@ impl EventLoop {
         let ticks = self.service.now >= self.ticked_at + TICK;
         self.must_expire &= self.service.expires_actively;
         if (ticks || self.must_expire) && self.service.expires_actively {
-            // Keys that cannot be removed now are not seen by anybody, and are tried again.
-            let expired = self.service.store.expire_due(EXPIRED_MAX);
-            self.must_expire = expired.is_ok_and(|count| count == EXPIRED_MAX);
+            self.must_expire = self.service.store.expire_due(EXPIRED_MAX) == EXPIRED_MAX;
         }
         if !ticks {
             return Ok(());
