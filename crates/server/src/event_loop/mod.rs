@@ -261,6 +261,7 @@ impl EventLoop {
                 event.is_readable() || event.is_read_closed() || event.is_error();
             connection.writable |= event.is_writable();
             connection.ending |= event.is_read_closed();
+            connection.gone |= event.is_error() || event.is_write_closed();
             if connection.readable || connection.output.unsent() > 0 {
                 self.list(place);
             }
@@ -436,7 +437,13 @@ impl EventLoop {
     fn answer(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         let Some(client) = self.service.clients.get_mut(place) else { return };
-        if client.killed {
+        // What waits may do so for long, and nobody would read its reply.
+        let waits_in_vain = connection.gone
+            && matches!(
+                connection.waits_for,
+                Dispatched::Paused | Dispatched::Unready | Dispatched::Awaiting
+            );
+        if client.killed || waits_in_vain {
             self.close(place);
             return;
         }
