@@ -183,21 +183,29 @@ impl EventLoop {
         self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
         let deadline = Instant::now() + FAREWELL;
-        while self.connections.iter().flatten().any(|connection| connection.output.unsent() > 0) {
+        loop {
+            for place in 0..self.connections.len() {
+                self.send_all(place);
+            }
+            self.listed.clear();
+            let mut connections = self.connections.iter().flatten();
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
+            if left.is_zero() || !connections.any(|connection| connection.output.unsent() > 0) {
+                return Ok(());
             }
             self.wait(events, left)?;
-            for token in std::mem::take(&mut self.listed) {
-                let Some(connection) = self.connections[token].as_mut() else { continue };
-                connection.listed = false;
-                if connection.send(&mut self.service.spares).is_err() {
-                    self.close(token);
-                }
+        }
+    }
+
+    /// Sends replies until there are none, or the socket takes no more: only then it announces that it does.
+    fn send_all(&mut self, place: usize) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        connection.listed = false;
+        while connection.writable && connection.output.unsent() > 0 {
+            if connection.send(&mut self.service.spares).is_err() {
+                return self.close(place);
             }
         }
-        Ok(())
     }
 
     /// Goes on until no thread waits for another one.
