@@ -228,8 +228,10 @@ impl EventLoop {
     /// How long nothing needs to be done if no socket becomes ready.
     fn timeout(&self) -> Duration {
         let waits = |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound();
-        let must_retry = self.must_retry && self.peers.as_deref().is_some_and(waits);
-        if !self.listed.is_empty() || self.must_expire || must_retry {
+        let peers = self.peers.as_deref();
+        let must_retry = self.must_retry && peers.is_some_and(waits);
+        let must_give = peers.is_some_and(|peers| peers.lender.must_give());
+        if !self.listed.is_empty() || self.must_expire || must_retry || must_give {
             return Duration::ZERO;
         }
         let now = Instant::now();
