@@ -578,7 +578,7 @@ fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     let timeout = service.settings.limits.request_timeout;
     let since = |then: Instant| service.now.saturating_duration_since(then);
     let stranger = !client.authenticated && service.settings.requirepass.is_some();
-    if stranger && since(client.connected_at) >= timeout {
+    if stranger && since(client.stranger_since) >= timeout {
         return true;
     }
     let arrived = connection.input.unread().len();
