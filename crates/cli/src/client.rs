@@ -30,7 +30,8 @@ impl Client {
         let mut client =
             Self { socket: BufReader::with_capacity(1 << 18, socket), address: address.to_owned() };
         if let Some(password) = password {
-            client.call(&[b"AUTH", password.as_bytes()])?;
+            // With the user's name, a server that has no password takes any.
+            client.call(&[b"AUTH", b"default", password.as_bytes()])?;
         }
         Ok(client)
     }

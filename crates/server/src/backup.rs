@@ -15,8 +15,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use halite::{BackupInfo, Database, Snapshot};
-
 use crate::shared::{Shared, lock};
 
 /// Bytes of a piece at most.
@@ -52,39 +50,31 @@ struct Pipe {
 }
 
 impl Backup {
-    /// Lets a snapshot be written: all of it, or what was changed since a backup. Whenever there is a piece
-    /// again, thread `reader` of the server is woken.
+    /// Lets a thread of its own `write` a backup. Whenever there is a piece again, thread `reader` of the server
+    /// is woken.
     ///
     /// # Errors
-    /// Another one is being taken; there is no thread for it.
+    /// There is no thread for it.
     pub(crate) fn begin(
-        db: Database,
-        snapshot: Snapshot,
-        since: Option<BackupInfo>,
-        shared: &Arc<Shared>,
+        turn: Turn,
         reader: usize,
+        write: impl FnOnce(&mut Writer) -> Result<(), String> + Send + 'static,
     ) -> Result<Self, String> {
-        let turn = Turn::take(shared).ok_or("another backup is being taken; wait for its end")?;
-        let pipe = Arc::new(Pipe::default());
-        let mut out = Writer { piece: Vec::new(), pipe: Arc::clone(&pipe), turn, reader };
-        let write = move || {
-            let written = match &since {
-                None => db.backup(&snapshot, &mut out),
-                Some(since) => db.backup_since(since, &snapshot, &mut out),
-            };
-            // Before anybody is told that it is over.
-            drop((snapshot, db));
-            let Writer { pipe, turn, reader, .. } = out;
-            let shared = Arc::clone(&turn.0);
-            drop(turn);
-            lock(&pipe.pieces).push_back(match written {
-                Ok(_) => Piece::End,
-                Err(error) => Piece::Failed(error.to_string()),
-            });
-            shared.ring_one(reader);
+        let (pipe, shared) = (Arc::new(Pipe::default()), Arc::clone(&turn.0));
+        let mut out = Writer {
+            piece: Vec::new(),
+            pipe: Arc::clone(&pipe),
+            shared: Arc::clone(&shared),
+            turn: Some(turn),
+            reader,
+            last: Piece::Failed("the thread that wrote it panicked".to_owned()),
+        };
+        let run = move || {
+            let written = write(&mut out);
+            out.end(written.map_or_else(Piece::Failed, |()| Piece::End));
         };
         let builder = thread::Builder::new().name("halite-backup".to_owned());
-        let started = builder.spawn(write).map_err(|error| format!("no thread for it: {error}"))?;
+        let started = builder.spawn(run).map_err(|error| format!("no thread for it: {error}"))?;
         // The one before it has ended, or is about to.
         *lock(&shared.backup) = Some(started);
         Ok(Self(pipe))
@@ -110,11 +100,12 @@ impl Drop for Backup {
     }
 }
 
-/// Whoever has it is the only one who writes a backup.
-struct Turn(Arc<Shared>);
+/// Whoever has it is the only one who takes a backup.
+pub(crate) struct Turn(Arc<Shared>);
 
 impl Turn {
-    fn take(shared: &Arc<Shared>) -> Option<Self> {
+    /// The turn, if nobody has it.
+    pub(crate) fn take(shared: &Arc<Shared>) -> Option<Self> {
         let taken = shared.backs_up.swap(true, Ordering::AcqRel);
         (!taken).then(|| Self(Arc::clone(shared)))
     }
@@ -126,16 +117,32 @@ impl Drop for Turn {
     }
 }
 
-/// Cuts what is written into pieces.
-struct Writer {
+/// Cuts what is written into pieces. Dropped, it brings the last one.
+pub(crate) struct Writer {
     piece: Vec<u8>,
     pipe: Arc<Pipe>,
-    turn: Turn,
+    shared: Arc<Shared>,
+    turn: Option<Turn>,
     /// The thread of the server that the client belongs to.
     reader: usize,
+    last: Piece,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Before anybody is told that it is over: the next one may begin.
+        self.turn = None;
+        let last = std::mem::replace(&mut self.last, Piece::End);
+        lock(&self.pipe.pieces).push_back(last);
+        self.shared.ring_one(self.reader);
+    }
 }
 
 impl Writer {
+    fn end(mut self, last: Piece) {
+        self.last = last;
+    }
+
     fn send(&mut self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         let mut pieces = lock(&self.pipe.pieces);
@@ -152,13 +159,13 @@ impl Writer {
         }
         pieces.push_back(Piece::Bytes(std::mem::take(&mut self.piece)));
         drop(pieces);
-        self.turn.0.ring_one(self.reader);
+        self.shared.ring_one(self.reader);
         Ok(())
     }
 
     /// Whether nobody will ask for more.
     fn must_end(&self) -> bool {
-        self.pipe.is_closed.load(Ordering::Acquire) || self.turn.0.stop.load(Ordering::Acquire)
+        self.pipe.is_closed.load(Ordering::Acquire) || self.shared.stop.load(Ordering::Acquire)
     }
 }
 
@@ -177,5 +184,45 @@ impl Write for Writer {
 
     fn flush(&mut self) -> io::Result<()> {
         if self.piece.is_empty() { Ok(()) } else { self.send() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+    use crate::Config;
+    use crate::loading::Loading;
+    use crate::mailbox::Bell;
+    use crate::partition_set::PartitionSet;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_thread_that_panics_says_so_and_lets_the_next_one_begin() {
+        let bell = Bell::new(Waker::new(Poll::new().unwrap().registry(), Token(0)).unwrap());
+        let loading = Loading::new(1, 1, PartitionSet::first(1));
+        let settings = Settings::new(&Config::default(), 0);
+        let shared = Arc::new(Shared::new(settings, vec![bell].into(), loading));
+        for panics in [true, false] {
+            let turn = Turn::take(&shared).unwrap();
+            assert!(Turn::take(&shared).is_none());
+            let backup = Backup::begin(turn, 0, move |out| {
+                out.write_all(b"some").map_err(|error| error.to_string())?;
+                assert!(!panics, "as the test wants it");
+                out.flush().map_err(|error| error.to_string())
+            });
+            let backup = backup.unwrap();
+            let ended = lock(&shared.backup).take().unwrap().join();
+            assert_eq!(ended.is_err(), panics);
+            if panics {
+                let why = backup.next();
+                assert!(matches!(&why, Some(Piece::Failed(why)) if why.contains("panicked")));
+            } else {
+                assert!(matches!(backup.next(), Some(Piece::Bytes(bytes)) if bytes == b"some"));
+                assert!(matches!(backup.next(), Some(Piece::End)));
+            }
+            assert!(backup.next().is_none());
+        }
     }
 }

@@ -299,6 +299,12 @@ impl Lender {
         self.returning = PartitionSet::EMPTY;
     }
 
+    /// Whether something is here for others that did not leave with the last turn.
+    pub(crate) fn must_give(&self) -> bool {
+        let wish = self.wishes.front();
+        !self.returning.is_empty() || wish.is_some_and(|wish| wish.parts.is_within(self.free))
+    }
+
     /// Gives those who ask what they ask for, in their order, as far as it is here.
     pub(crate) fn lend(&mut self, mailbox: &mut Mailbox, service: &mut Service) {
         while let Some(wish) = self.wishes.pop_front_if(|wish| wish.parts.is_within(self.free)) {
@@ -411,6 +417,26 @@ mod tests {
             Thread { mailbox, lender, service, errands: Vec::new() }
         });
         (threads.collect(), folder)
+    }
+
+    #[test]
+    fn what_is_not_needed_any_more_behind_the_turns_messages_is_told_of() {
+        let (mut threads, _folder) = threads(2, 2);
+        let all = PartitionSet::first(2);
+        let needs = Needs { parts: all, ..Needs::default() };
+        let Thread { lender, mailbox, .. } = &mut threads[0];
+        let first = lender.begin(mailbox, 0, needs);
+        for _ in 0..3 {
+            threads.iter_mut().for_each(Thread::turn);
+        }
+        assert!(threads[0].lender.is_complete(first) && !threads[0].lender.must_give());
+        // Its connection goes when the turn's messages have left.
+        threads[0].lender.finish(first, 0);
+        assert!(threads[0].lender.must_give());
+        threads[0].turn();
+        assert!(!threads[0].lender.must_give());
+        threads[1].turn();
+        assert_eq!(threads[1].lender.free(), PartitionSet::only(1));
     }
 
     proptest! {

@@ -35,6 +35,8 @@ pub(crate) struct Client {
     /// The connection closes at once.
     pub(crate) killed: bool,
     pub(crate) connected_at: Instant,
+    /// When it connected, or said RESET.
+    pub(crate) stranger_since: Instant,
     pub(crate) active_at: Instant,
     /// The name of the last command.
     pub(crate) last_command: &'static str,
@@ -97,6 +99,7 @@ impl Client {
             closing: false,
             killed: false,
             connected_at: now,
+            stranger_since: now,
             active_at: now,
             last_command: "NULL",
             buffers: Buffers::default(),

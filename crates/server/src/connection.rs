@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) writable: bool,
     /// The other side will send no more; what it has sent may still be in the socket.
     pub(crate) ending: bool,
+    /// The other side neither sends nor takes anything any more.
+    pub(crate) gone: bool,
     /// The other side sends no more, and all has been read.
     pub(crate) ended: bool,
     /// The connection is in the list of those to be served.
@@ -50,6 +52,7 @@ impl Connection {
             readable: false,
             writable: true,
             ending: false,
+            gone: false,
             ended: false,
             listed: false,
             has_requests: false,

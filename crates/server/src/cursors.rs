@@ -1,25 +1,30 @@
-//! Where scans stand.
+//! Where scans of keys that have an order stand.
 //!
 //! The keys of a partition are in order, so a scan goes on behind the last key that it visited: a
-//! key that is there all the time is returned whatever happens around it. The client holds a number
-//! for that position. Positions are kept for the most recent cursors, so a cursor can be used
-//! again; one that is too old, or not of this server's run, is not known, and its scan must begin
-//! anew. Where the keys of a partition have no order, a position in its table takes the place of the key.
+//! key that is there all the time is returned whatever happens around it. A key is no number, and the client
+//! holds one: a cursor, for which the partition keeps the key. It may be used again, and by others.
+//!
+//! Cursors are kept while there is room. Then those go first that their scans have passed: whose next
+//! cursor was used, or that led to the end of the partition. Of the others, the one goes first that was not
+//! used for the longest time: a scan that nobody goes on with, or one between two of whose steps
+//! thousands of others began and were left in the middle. A cursor that is gone, or not of this server's
+//! run, is not known, and its scan must begin anew: nothing is skipped silently.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::random::Random;
 
-/// The positions of a partition's most recent cursors.
+/// The cursors of a partition.
 #[derive(Debug)]
 pub(crate) struct Cursors {
-    /// The cursor of the first position.
-    first: u64,
-    positions: VecDeque<Position>,
-    /// Bytes of all keys.
+    next: u64,
+    positions: HashMap<u64, Position>,
+    /// All cursors, the one first that is forgotten first.
+    order: BTreeMap<Rank, u64>,
+    /// Counts the uses of cursors.
+    uses: u64,
+    /// Bytes of all positions.
     bytes: usize,
-    /// The most positions, and the most bytes of their keys.
-    count_max: usize,
     bytes_max: usize,
 }
 
@@ -27,45 +32,76 @@ pub(crate) struct Cursors {
 struct Position {
     db: usize,
     key: Box<[u8]>,
+    /// The cursor that the scan had before.
+    before: Option<u64>,
+    rank: Rank,
 }
 
-/// The most cursors that are known, of all partitions.
-const COUNT_MAX: usize = 65_536;
-/// The most bytes that their keys take, of all partitions; but for the last of each.
+/// Whether the scan has yet to go on from a cursor, and when that was last used.
+type Rank = (bool, u64);
+
+/// The most bytes that cursors take, of all partitions; but for the last of each.
 const BYTES_MAX: usize = 64 << 20;
+/// What a cursor takes beside its key, in bytes, about.
+const POSITION_LEN: usize = 160;
 
 impl Cursors {
     /// No cursor, of one of so many partitions. The first one will be random, so that those of an earlier run
     /// are not known.
     pub(crate) fn new(random: &mut Random, partitions: usize) -> Self {
-        // Clients may keep cursors as signed or as floating-point numbers: 47 bits suit all, and
-        // the number of the partition takes up to six of them.
         Self {
-            first: (random.next() >> 23) + 1,
-            positions: VecDeque::new(),
+            // Clients may keep cursors as signed or as floating-point numbers: 47 bits suit all, and
+            // the number of the partition takes up to six of them.
+            next: (random.next() >> 23) + 1,
+            positions: HashMap::new(),
+            order: BTreeMap::new(),
+            uses: 0,
             bytes: 0,
-            count_max: COUNT_MAX / partitions,
             bytes_max: BYTES_MAX / partitions,
         }
     }
 
-    /// A cursor for the keys of `db` behind `key`.
-    pub(crate) fn issue(&mut self, db: usize, key: &[u8]) -> u64 {
-        while self.positions.len() >= self.count_max
-            || (self.bytes + key.len() > self.bytes_max && !self.positions.is_empty())
+    /// A cursor for the keys of `db` behind `key`, for a scan that has gone on from the cursor `before`.
+    pub(crate) fn issue(&mut self, db: usize, key: &[u8], before: Option<u64>) -> u64 {
+        let len = key.len() + POSITION_LEN;
+        while self.bytes + len > self.bytes_max
+            && let Some((_, oldest)) = self.order.pop_first()
         {
-            self.bytes -= self.positions.pop_front().map_or(0, |position| position.key.len());
-            self.first += 1;
+            let gone = self.positions.remove(&oldest);
+            self.bytes -= gone.map_or(0, |position| position.key.len() + POSITION_LEN);
         }
-        self.bytes += key.len();
-        self.positions.push_back(Position { db, key: key.into() });
-        self.first + self.positions.len() as u64 - 1
+        let cursor = self.next;
+        self.next += 1;
+        self.uses += 1;
+        let rank = (true, self.uses);
+        self.bytes += len;
+        self.positions.insert(cursor, Position { db, key: key.into(), before, rank });
+        self.order.insert(rank, cursor);
+        cursor
     }
 
-    /// The key behind which the scan with this cursor goes on.
-    pub(crate) fn key(&self, db: usize, cursor: u64) -> Option<&[u8]> {
-        let index = usize::try_from(cursor.checked_sub(self.first)?).ok()?;
-        self.positions.get(index).filter(|position| position.db == db).map(|at| &*at.key)
+    /// The key behind which the scan with this cursor goes on, as it does now.
+    pub(crate) fn use_again(&mut self, db: usize, cursor: u64) -> Option<Box<[u8]>> {
+        let position = self.positions.get(&cursor).filter(|position| position.db == db)?;
+        let (key, before) = (position.key.clone(), position.before);
+        self.note(cursor, true);
+        if let Some(before) = before {
+            self.pass(before);
+        }
+        Some(key)
+    }
+
+    /// The scan with this cursor has gone on.
+    pub(crate) fn pass(&mut self, cursor: u64) {
+        self.note(cursor, false);
+    }
+
+    fn note(&mut self, cursor: u64, is_needed: bool) {
+        let Some(position) = self.positions.get_mut(&cursor) else { return };
+        self.uses += 1;
+        self.order.remove(&position.rank);
+        position.rank = (is_needed, self.uses);
+        self.order.insert(position.rank, cursor);
     }
 }
 
@@ -73,27 +109,49 @@ impl Cursors {
 mod tests {
     use super::*;
 
+    const PARTITIONS: usize = 64;
+    /// More than there is room for.
+    const STEPS: usize = 2 * BYTES_MAX / PARTITIONS / POSITION_LEN;
+
     #[test]
-    fn a_cursor_can_be_used_again_until_too_many_others_are_issued() {
-        let mut cursors = Cursors::new(&mut Random::new(), 1);
-        let first = cursors.issue(0, b"first");
-        assert!(first > 0 && first < 1 << 42);
-        for _ in 1..COUNT_MAX {
-            assert_eq!(cursors.key(0, first), Some(&b"first"[..]));
-            cursors.issue(0, b"x");
+    fn a_scan_takes_its_own_cursors_place_and_not_that_of_one_that_rests() {
+        let mut cursors = Cursors::new(&mut Random::new(), PARTITIONS);
+        let resting = cursors.issue(0, b"resting", None);
+        let first = cursors.issue(0, b"x", None);
+        let mut cursor = first;
+        for _ in 0..STEPS {
+            assert_eq!(cursors.use_again(0, cursor).as_deref(), Some(&b"x"[..]));
+            cursor = cursors.issue(0, b"x", Some(cursor));
         }
-        cursors.issue(0, b"x");
-        assert_eq!(cursors.key(0, first), None);
-        assert_eq!(cursors.key(0, first + 1), Some(&b"x"[..]));
+        assert_eq!(cursors.use_again(0, first), None);
+        assert_eq!(cursors.use_again(0, resting).as_deref(), Some(&b"resting"[..]));
+        assert_eq!(cursors.positions.len(), cursors.order.len());
+        assert!(cursors.bytes <= BYTES_MAX / PARTITIONS && cursors.positions.len() > STEPS / 3);
+    }
+
+    #[test]
+    fn a_scan_that_goes_on_outlives_those_that_are_left() {
+        let mut cursors = Cursors::new(&mut Random::new(), PARTITIONS);
+        let left = cursors.issue(0, b"left", None);
+        let mut cursor = cursors.issue(0, b"x", None);
+        for step in 0..STEPS {
+            cursors.issue(0, b"left", None);
+            if step % (STEPS / 10) == 0 {
+                assert!(cursors.use_again(0, cursor).is_some());
+                cursor = cursors.issue(0, b"x", Some(cursor));
+            }
+        }
+        assert!(cursors.use_again(0, cursor).is_some());
+        assert_eq!(cursors.use_again(0, left), None);
     }
 
     #[test]
     fn a_cursor_belongs_to_its_database_and_run() {
         let mut cursors = Cursors::new(&mut Random::new(), 1);
-        let cursor = cursors.issue(3, b"key");
-        assert_eq!(cursors.key(0, cursor), None);
-        assert_eq!(cursors.key(3, cursor + 1), None);
-        assert_eq!(cursors.key(3, 1), None);
+        let cursor = cursors.issue(3, b"key", None);
+        assert_eq!(cursors.use_again(0, cursor), None);
+        assert_eq!(cursors.use_again(3, cursor + 1), None);
+        assert_eq!(cursors.use_again(3, 1), None);
     }
 
     #[test]
@@ -101,9 +159,10 @@ mod tests {
         let mut cursors = Cursors::new(&mut Random::new(), 1);
         let long = vec![b'k'; 64 << 10];
         for _ in 0..3000 {
-            let cursor = cursors.issue(0, &long);
-            assert_eq!(cursors.key(0, cursor), Some(&long[..]));
+            let cursor = cursors.issue(0, &long, None);
+            assert_eq!(cursors.use_again(0, cursor).as_deref(), Some(&long[..]));
         }
-        assert!(cursors.bytes <= BYTES_MAX && cursors.positions.len() == BYTES_MAX / long.len());
+        let len = long.len() + POSITION_LEN;
+        assert!(cursors.bytes <= BYTES_MAX && cursors.positions.len() == BYTES_MAX / len);
     }
 }

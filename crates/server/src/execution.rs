@@ -38,7 +38,7 @@ pub(crate) fn execute(
         }
         let input = connection.input.unread();
         if ahead.is_empty() {
-            let stranger = !client.authenticated && service.settings.requirepass.is_some();
+            let stranger = is_stranger(service, client);
             let limits = service.settings.limits.of_requests(stranger);
             // Whoever may only say who they are has nothing to be read ahead.
             let count_max = if stranger { 1 } else { AHEAD };
@@ -50,6 +50,7 @@ pub(crate) fn execute(
         }
         let Some(request) = ahead.first() else { break };
         let (len, args) = (request.request_len(), request.args(input));
+        let was_stranger = is_stranger(service, client);
         client.buffers.request_len = len;
         dispatched = match &mut peers {
             None if args.is_empty() => Dispatched::Done,
@@ -78,6 +79,11 @@ pub(crate) fn execute(
             }
             _ => connection.input.consume(len),
         }
+        if !was_stranger && is_stranger(service, client) {
+            // What was parsed ahead had the limits of somebody who is known.
+            ahead.clear();
+            connection.parser.reset();
+        }
         if connection.output.unsent() > service.settings.limits.output_buffer_len_max {
             service.counters.output_limit_disconnections += 1;
             client.killed = true;
@@ -95,6 +101,12 @@ pub(crate) fn execute(
     client.buffers.output_capacity = connection.output.capacity();
     client.buffers.request_len = 0;
     dispatched
+}
+
+/// Whether a client may only say who it is.
+#[inline]
+fn is_stranger(service: &Service, client: &Client) -> bool {
+    !client.authenticated && service.settings.requirepass.is_some()
 }
 
 /// Ends a connection whose input is no request, behind the replies to those before it.

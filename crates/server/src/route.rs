@@ -1,10 +1,10 @@
 //! Where a request is executed.
 //!
 //! A request whose keys are all this thread's is executed on the spot, as one without keys. If all
-//! keys are another thread's, the request travels there. If they are of several threads, or the
-//! command is about all of them, it is an errand: it waits until the replies before it have come,
-//! borrows the parts, and is executed here. What needs a partition that is still recovered waits before
-//! any of that.
+//! keys are in one partition of another thread, the request travels there. If they are in several
+//! partitions that are not all at hand, or the command is about all of them, it is an errand: it waits
+//! until the replies before it have come, borrows the parts, and is executed here. What needs a
+//! partition that is still recovered waits before any of that.
 
 use crate::answers::{Answer, Answers};
 use crate::borrow::Needs;
@@ -78,10 +78,11 @@ pub(crate) fn route(
         return dispatched;
     }
     let me = peers.mailbox.me();
+    let is_simple = !needs.reports && needs.parts.len() == 1;
     match (peers.lender.home(needs.parts), found) {
-        // It is lent, and comes back.
-        (Some(home), _) if home == me && !needs.reports => Dispatched::Stalled,
-        (Some(home), Ok(command)) if !needs.reports && !command.is(flags::NOT_QUEUED) => {
+        // It is lent, and comes back. Of several, one or the other might be away at each look.
+        (Some(home), _) if home == me && is_simple => Dispatched::Stalled,
+        (Some(home), Ok(command)) if home != me && is_simple && !command.is(flags::NOT_QUEUED) => {
             if !peers.has_room(home) {
                 return Dispatched::Stalled;
             }

@@ -180,6 +180,8 @@ impl Server {
                 let builder = thread::Builder::new().name("halite-loader".to_owned());
                 let load = move || loader.run().inspect_err(|_| shared.fail());
                 let started = builder.spawn_scoped(scope, load);
+                // The thread of the metrics would wait for the end.
+                let started = started.inspect_err(|_| shared.fail());
                 started.map_err(|source| Error::Io { action: "start a thread", source })
             });
             let loader = loader.transpose()?;

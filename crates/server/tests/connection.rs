@@ -14,6 +14,7 @@ on_threads! {
     clients_can_be_disconnected
     a_client_chooses_which_replies_it_gets
     paused_clients_wait
+    who_breaks_off_while_it_is_paused_is_disconnected
     the_number_of_clients_is_bounded
     silent_clients_are_disconnected_only_if_so_configured
     commands_describe_themselves
@@ -214,6 +215,23 @@ fn paused_clients_wait() {
         ("CLIENT PAUSE -1", "-ERR timeout is negative"),
         ("CLIENT PAUSE 1 x", "-ERR CLIENT PAUSE mode must be WRITE or ALL"),
     ]);
+}
+
+fn who_breaks_off_while_it_is_paused_is_disconnected() {
+    let server = Running::start();
+    let mut admin = server.client();
+    admin.check(&[("CLIENT PAUSE 100000000 WRITE", "+OK")]);
+    for _ in 0..6 {
+        let client = server.client();
+        let mut socket = client.socket.into_inner();
+        std::io::Write::write_all(&mut socket, b"PING\r\nSET k gone\r\n").unwrap();
+        // A reply that nobody has read lets the connection end at once.
+        assert_eq!(socket.peek(&mut [0]).unwrap(), 1);
+    }
+    common::eventually("the end of the others", || {
+        admin.ask("INFO clients").contains("connected_clients:1\\r")
+    });
+    admin.check(&[("CLIENT UNPAUSE", "+OK"), ("GET k", "nil")]);
 }
 
 fn the_number_of_clients_is_bounded() {

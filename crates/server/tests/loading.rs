@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::gated::Gated;
-use common::{Client, Running, eventually, request, scan, threads};
+use common::{Client, Running, eventually, page, request, scan, threads};
 use halite::Database;
 
 on_threads! {
@@ -18,6 +18,9 @@ on_threads! {
     what_changes_several_partitions_waits_for_all
     deadlines_hold_from_the_first_answer_on
     a_damaged_partition_refuses_its_requests_and_the_others_go_on
+    a_scan_returns_what_lies_before_a_damaged_partition_and_then_the_reason
+    keys_that_cannot_be_removed_keep_no_others
+    keys_are_counted_on_threads_that_have_none_yet
     a_damaged_deadline_refuses_the_requests_of_its_partition
     the_server_ends_if_the_names_of_its_databases_are_damaged
     clients_that_leave_while_they_wait_leave_nothing_behind
@@ -270,6 +273,77 @@ fn a_damaged_partition_refuses_its_requests_and_the_others_go_on() {
     assert!(early.reply().contains("a test has damaged it"));
     check_refused(&loading, broken, "a test has damaged it");
     loading.server.stop().unwrap();
+}
+
+/// Scans until an error, which names the partition, and checks that all keys before it were returned.
+fn check_scan_until(loading: &Loading, broken: usize) {
+    for count in [7, 100_000] {
+        let mut client = loading.server.client();
+        let (mut cursor, mut found) = ("0".to_owned(), BTreeSet::new());
+        let error = loop {
+            let reply = client.ask(&format!("SCAN {cursor} COUNT {count}"));
+            if reply.starts_with('-') {
+                break reply;
+            }
+            let (next, keys) = page(&reply);
+            assert!(next != "0", "the scan has passed partition {broken}");
+            found.extend(keys);
+            cursor = next;
+        };
+        assert!(error.contains(&format!("partition {broken} ")), "{error}");
+        let before = (0..broken).flat_map(|number| loading.keys(number)).map(|(key, _)| key);
+        assert_eq!(found, before.collect());
+    }
+}
+
+fn a_scan_returns_what_lies_before_a_damaged_partition_and_then_the_reason() {
+    let loading = Loading::start();
+    let broken = loading.plain();
+    loading.gates.damage(broken);
+    loading.gates.open_all_but(broken);
+    let mut client = loading.server.client();
+    eventually("the end of loading", || client.ask("INFO").contains("nloading:0"));
+    check_scan_until(&loading, broken);
+    // One that is found to be damaged later.
+    let earlier = (1..broken).find(|&number| number != loading.of_order()).unwrap();
+    loading.gates.damage(earlier);
+    check_scan_until(&loading, earlier);
+    loading.gates.open(earlier);
+}
+
+fn keys_that_cannot_be_removed_keep_no_others() {
+    let loading = Loading::start();
+    (0..partitions()).for_each(|number| loading.gates.open(number));
+    let mut client = loading.server.client();
+    let number_of = |client: &mut Client| {
+        let info = client.ask("INFO stats");
+        let (_, rest) = info.split_once("expired_keys:").unwrap();
+        rest.split('\\').next().unwrap().parse::<usize>().unwrap()
+    };
+    client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
+    for number in 0..KEYS {
+        client.check(&[(&format!("PEXPIRE key:{number} 1"), ":1")]);
+    }
+    loading.gates.damage(0);
+    client.check(&[("DEBUG SET-ACTIVE-EXPIRE 1", "+OK")]);
+    let others = KEYS - loading.keys(0).len();
+    eventually("the end of the other keys", || number_of(&mut client) == others);
+    loading.gates.open(0);
+    eventually("the end of all keys", || number_of(&mut client) == KEYS);
+}
+
+fn keys_are_counted_on_threads_that_have_none_yet() {
+    let loading = Loading::start();
+    let open: BTreeSet<_> = [0, loading.of_order()].into();
+    open.iter().for_each(|&number| loading.gates.open(number));
+    let count: usize = open.iter().map(|&number| loading.keys(number).len()).sum();
+    for _ in 0..threads() {
+        let mut client = loading.server.client();
+        eventually("the count of keys", || {
+            client.ask("INFO keyspace").contains(&format!("db0:keys={count},"))
+        });
+    }
+    (0..partitions()).for_each(|number| loading.gates.open(number));
 }
 
 fn a_damaged_deadline_refuses_the_requests_of_its_partition() {

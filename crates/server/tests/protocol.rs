@@ -12,6 +12,7 @@ on_threads! {
     what_is_no_request_is_named_and_ends_the_connection
     what_came_before_a_broken_request_is_answered
     a_stranger_may_send_small_requests_only
+    who_resets_has_its_time_again_and_the_limits_of_a_stranger
     a_connection_that_speaks_http_is_closed_without_a_word
     requests_arrive_in_any_pieces
     a_pipeline_is_answered_in_order
@@ -283,6 +284,31 @@ fn a_stranger_must_prove_who_it_is_in_time() {
     friend.check(&[("AUTH sesame", "+OK")]);
     assert_eq!(stranger.reply(), "closed");
     friend.check(&[("PING", "+PONG")]);
+}
+
+fn who_resets_has_its_time_again_and_the_limits_of_a_stranger() {
+    let server = Running::start_with(|config| {
+        config.requirepass = Some("sesame".into());
+        config.limits.request_timeout = Duration::from_secs(4);
+    });
+    let (mut client, mut other) = (server.client(), server.client());
+    client.check(&[("AUTH sesame", "+OK")]);
+    other.check(&[("AUTH sesame", "+OK")]);
+    let long = "v".repeat(20_000);
+    let requests = [request(&["RESET"]), request(&["ECHO", &long])].concat();
+    other.check(&[("ECHO", "-ERR wrong number of arguments for 'echo' command")]);
+    other.send(&requests);
+    assert_eq!(other.reply(), "+RESET");
+    let refused = other.reply();
+    assert!(refused.starts_with("-ERR Protocol error: unauthenticated bulk"), "{refused}");
+    assert_eq!(other.reply(), "closed");
+    std::thread::sleep(Duration::from_millis(4100));
+    client.check(&[("RESET", "+RESET")]);
+    for _ in 0..15 {
+        std::thread::sleep(Duration::from_millis(100));
+        client.check(&[("PING", "-NOAUTH Authentication required.")]);
+    }
+    client.check(&[("AUTH sesame", "+OK"), ("PING", "+PONG")]);
 }
 
 fn a_client_that_sends_no_more_still_gets_its_replies() {

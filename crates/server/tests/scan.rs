@@ -11,7 +11,9 @@ on_threads! {
     a_scan_visits_each_key_once
     keys_that_stay_are_returned_while_others_come_and_go
     a_cursor_can_be_used_again_and_by_others
+    a_scan_that_rests_goes_on_after_many_steps_of_others
     an_unknown_cursor_is_an_error
+    wrong_words_are_errors
     keys_of_any_bytes_are_scanned
 }
 
@@ -20,6 +22,7 @@ mod with_a_hash_index {
         scans_keep_their_promises
         a_scan_does_not_visit_all_keys_at_each_call
         a_transaction_scans_what_it_has_changed
+        any_number_is_a_cursor
     }
 
     fn scans_keep_their_promises() {
@@ -27,7 +30,8 @@ mod with_a_hash_index {
         super::a_scan_visits_each_key_once();
         super::keys_that_stay_are_returned_while_others_come_and_go();
         super::a_cursor_can_be_used_again_and_by_others();
-        super::an_unknown_cursor_is_an_error();
+        super::a_scan_that_rests_goes_on_after_many_steps_of_others();
+        super::wrong_words_are_errors();
         super::keys_of_any_bytes_are_scanned();
     }
 
@@ -50,6 +54,25 @@ mod with_a_hash_index {
         assert!(pages > 100, "{pages}");
         let found: super::BTreeSet<_> = found.into_iter().collect();
         assert!(keys.is_subset(&found));
+    }
+
+    fn any_number_is_a_cursor() {
+        crate::common::set_index(halite::IndexKind::Hash);
+        let mut server = super::Running::start();
+        let mut client = server.client();
+        let keys = super::fill(&mut client, 300);
+        let (cursor, first) = super::page(&client.ask("SCAN 0 COUNT 5"));
+        for cursor in ["12345", "18446744073709551615", &cursor] {
+            super::page(&client.ask(&format!("SCAN {cursor}")));
+        }
+        client.check(&[("SELECT 1", "+OK")]);
+        let (_, others) = super::page(&client.ask(&format!("SCAN {cursor} COUNT 1000")));
+        assert!(others.is_empty());
+        // Nor is it one server's.
+        server.stop().unwrap();
+        let server = super::Running::on(server.db.clone(), |_| {});
+        let rest = super::rest(&mut server.client(), &cursor);
+        assert_eq!(first.into_iter().chain(rest).collect::<super::BTreeSet<_>>(), keys);
     }
 
     fn a_transaction_scans_what_it_has_changed() {
@@ -117,6 +140,31 @@ fn a_cursor_can_be_used_again_and_by_others() {
     assert!((5..20).contains(&first.len()) && first == again, "{first:?} {again:?}");
 }
 
+/// What a scan returns from a cursor on.
+fn rest(client: &mut Client, cursor: &str) -> Vec<String> {
+    let (mut cursor, mut found) = (cursor.to_owned(), Vec::new());
+    while cursor != "0" {
+        let (next, keys) = page(&client.ask(&format!("SCAN {cursor} COUNT 100")));
+        found.extend(keys);
+        cursor = next;
+    }
+    found
+}
+
+fn a_scan_that_rests_goes_on_after_many_steps_of_others() {
+    let steps = 70_000 / common::threads();
+    let server = Running::start();
+    let (mut client, mut others) = (server.client(), server.client());
+    let keys = fill(&mut client, 500);
+    let (cursor, first) = page(&client.ask("SCAN 0 COUNT 5"));
+    for _ in 0..10 {
+        others.send(&b"SCAN 0 COUNT 1\r\n".repeat(steps / 10));
+        (0..steps / 10).for_each(|_| drop(others.reply()));
+    }
+    let rest = rest(&mut client, &cursor);
+    assert_eq!(first.into_iter().chain(rest).collect::<BTreeSet<_>>(), keys);
+}
+
 fn an_unknown_cursor_is_an_error() {
     let server = Running::start();
     let mut client = server.client();
@@ -125,6 +173,11 @@ fn an_unknown_cursor_is_an_error() {
     assert!(client.ask("SCAN 12345").starts_with("-ERR unknown cursor: "));
     client.ask("SELECT 1");
     assert!(client.ask(&format!("SCAN {cursor}")).starts_with("-ERR unknown cursor: "));
+}
+
+fn wrong_words_are_errors() {
+    let server = Running::start();
+    let mut client = server.client();
     client.check(&[
         ("SCAN x", "-ERR invalid cursor"),
         ("SCAN 18446744073709551616", "-ERR invalid cursor"),

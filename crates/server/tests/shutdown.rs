@@ -3,7 +3,9 @@
 #[macro_use]
 mod common;
 
+use std::io::Read;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use common::Running;
 use halite_server::{Config, Error, Server};
@@ -12,6 +14,7 @@ on_threads! {
     shutdown_from_another_thread_ends_the_server_and_its_connections
     shutdown_by_a_client_gets_no_reply
     requests_in_flight_are_answered_before_the_end
+    what_a_slow_reader_has_been_answered_arrives_whole
     a_handle_stops_a_server_before_it_runs
     an_address_that_is_taken_is_named
     a_server_listens_on_every_address
@@ -56,6 +59,44 @@ fn requests_in_flight_are_answered_before_the_end() {
     let stored = server.db.find_key_space("db0").unwrap().unwrap().get("n").unwrap().unwrap();
     assert_eq!(*stored, *answered.to_string().as_bytes());
     assert_eq!(answered, 20);
+}
+
+fn what_a_slow_reader_has_been_answered_arrives_whole() {
+    const LEN: usize = 17_000;
+    let mut server = Running::start();
+    let mut client = server.client();
+    // On each partition some: replies of others are buffers of their own.
+    for number in 0..8 {
+        client.call(&["SET", &format!("key:{number}"), &"v".repeat(LEN)]);
+    }
+    let requests: String = (0..1000).map(|number| format!("GET key:{}\r\n", number % 8)).collect();
+    client.send(requests.as_bytes());
+    // Once no more is sent, the server waits for the reader.
+    let mut other = server.client();
+    let mut sent = 0;
+    common::eventually("the end of what sockets take", || {
+        std::thread::sleep(Duration::from_millis(50));
+        let info = other.ask("INFO stats");
+        let (_, rest) = info.split_once("total_net_output_bytes:").unwrap();
+        let now: usize = rest.split('\\').next().unwrap().parse().unwrap();
+        let before = std::mem::replace(&mut sent, now);
+        now > 1_000_000 && now - before < LEN
+    });
+    let addr = server.addr;
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // The server is about to end when it begins to read.
+        while TcpStream::connect(addr).is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        client.socket.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    server.stop().unwrap();
+    let bytes = reader.join().unwrap();
+    let reply = format!("${LEN}\r\n{}\r\n", "v".repeat(LEN));
+    assert!(bytes.len() > 1_000_000);
+    assert_eq!(bytes.len() % reply.len(), 0, "the last reply is whole");
 }
 
 fn a_handle_stops_a_server_before_it_runs() {

@@ -140,7 +140,7 @@ impl Backup {
     }
 }
 
-/// Writes under another name first: a backup that was interrupted has none.
+/// Writes under another name first: a backup that was interrupted has none. Neither replaces a file.
 fn write(
     file: &Path,
     fill: impl FnOnce(&Path, &File) -> Result<BackupReport>,
@@ -148,11 +148,19 @@ fn write(
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let part = file.with_file_name(name);
-    let created = File::create(&part).map_err(|error| Error::io(part.display(), error))?;
+    let created = File::create_new(&part).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Error::input(
+            part.display(),
+            "it is there already: another backup is writing it, or was interrupted; remove it if none is",
+        ),
+        _ => Error::io(part.display(), error),
+    })?;
     let written = fill(&part, &created).and_then(|report| {
         let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
-            // Not every file system has links.
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => fs::rename(&part, file),
+            // Not every file system has links. Whoever makes the file has its name.
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                File::create_new(file).and_then(|_| fs::rename(&part, file))
+            }
             linked => linked,
         });
         named.map_err(|error| Error::io(file.display(), error))?;

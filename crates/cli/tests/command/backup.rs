@@ -162,6 +162,10 @@ fn wrong_backups_are_named() {
     assert!(!home.path("new").exists(), "nothing is left");
 
     home.run(&["backup", "data", "one"]).failed(1, "one: it is there already");
+    home.file("new.part", "of another one");
+    home.run(&["backup", "data", "new"]).failed(1, "new.part: it is there already");
+    assert_eq!(fs::read(home.path("new.part")).unwrap(), b"of another one");
+    fs::remove_file(home.path("new.part")).unwrap();
     home.run(&["backup", "nowhere", "new"]).failed(1, "nowhere: there is no database here");
     home.run(&["backup", "data", "new", "--since", "text"]).failed(1, "text: it is no backup");
     home.run(&["backup", "data", "none/new"]).failed(1, "none/new.part: ");

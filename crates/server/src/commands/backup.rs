@@ -2,7 +2,7 @@
 
 use halite::BackupInfo;
 
-use crate::backup::{Backup, Piece};
+use crate::backup::{Backup, Piece, Turn};
 use crate::call::{Call, is};
 use crate::failure::{Outcome, SYNTAX};
 
@@ -19,9 +19,16 @@ pub(super) fn begin(call: &mut Call<'_>) -> Outcome {
     if call.client.backup.is_some() {
         return Err("ERR this connection is taking a backup already; STOP ends it".into());
     }
+    let turn = Turn::take(&call.service.shared)
+        .ok_or("ERR another backup is being taken; wait for its end")?;
     let (db, snapshot) = call.service.store.snapshot()?;
-    let service = &call.service;
-    let begun = Backup::begin(db, snapshot, since, &service.shared, service.thread);
+    let begun = Backup::begin(turn, call.service.thread, move |out| {
+        let written = match &since {
+            None => db.backup(&snapshot, out),
+            Some(since) => db.backup_since(since, &snapshot, out),
+        };
+        written.map(drop).map_err(|error| error.to_string())
+    });
     call.client.backup = Some(begun.map_err(|why| format!("ERR {why}"))?);
     call.reply().ok();
     Ok(())

@@ -46,6 +46,8 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     transactions::leave(call.service, call.client);
     let Client { id, addr, laddr, fd, .. } = *call.client;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
+    client.authenticated = call.service.settings.requirepass.is_none();
+    client.stranger_since = call.service.now;
     client.active_at = call.service.now;
     client.buffers = call.client.buffers;
     client.last_command = call.client.last_command;

@@ -1,9 +1,10 @@
 //! Looking for keys: SCAN and KEYS.
 //!
-//! SCAN goes through the partitions one after the other. A cursor is the number of a position in
-//! the partition's [`Cursors`](crate::cursors::Cursors), times the number of partitions, plus that
-//! of the partition; position 0 is the partition's beginning, so cursor 0 is that of all. Where the keys
-//! have no order, what stands at such a position is one in the table instead of a key.
+//! SCAN goes through the partitions one after the other. A cursor is a position in a partition, times the number
+//! of partitions, plus that of the partition; position 0 is the partition's beginning, so cursor 0 is that of all.
+//! Where the keys have an order, a position is a number for which the partition's
+//! [`Cursors`](crate::cursors::Cursors) keep a key. Where they have none, it is the place in the table itself:
+//! nothing is kept, and as with Redis any number is a cursor, for ever.
 
 use std::ops::ControlFlow;
 
@@ -14,9 +15,10 @@ use crate::number::Decimal;
 use crate::partition_set::PartitionSet;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
-    let pattern = call.arg(1);
+    let options = Options { count: usize::MAX, pattern: call.arg(1), other_type: false };
+    expire_some(call);
     let mut page = Page::default();
-    find(call, None, pattern, None, usize::MAX, &mut page)?;
+    walk(call, None, None, &options, &mut page)?;
     let found = page.found;
     let mut reply = call.reply();
     reply.array(found.len());
@@ -33,7 +35,6 @@ struct Options<'a> {
 }
 
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
-    let db = call.client.db;
     let cursor: u64 = std::str::from_utf8(call.arg(1))
         .ok()
         .filter(|text| !text.starts_with('+'))
@@ -41,28 +42,26 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         .ok_or("ERR invalid cursor")?;
     let options = options(call)?;
     let partitions = call.service.store.partitions() as u64;
-    let (mut at, position) = ((cursor % partitions) as usize, cursor / partitions);
-    let mut after = match position {
-        0 => None,
-        _ => Some(call.service.store.part_mut(at).cursors.key(db, position).ok_or(
-            "ERR unknown cursor: it is too old, or of another database or an earlier run of the \
-             server; begin again with 0",
-        )?),
-    }
-    .map(<[u8]>::to_vec);
+    let (mut at, mut position) = ((cursor % partitions) as usize, cursor / partitions);
+    let begun_at = at;
+    expire_some(call);
     let mut page = Page::default();
     let next = loop {
-        let after = std::mem::take(&mut after);
-        find(call, Some(at), options.pattern, after.as_deref(), options.count, &mut page)?;
-        if let Some(key) = &page.last {
-            break call.service.store.part_mut(at).cursors.issue(db, key) * partitions + at as u64;
+        match go_on(call, at, position, &options, &mut page) {
+            Ok(0) => {}
+            Ok(next) => break next * partitions + at as u64,
+            // What was found before it is returned first.
+            Err(_) if at > begun_at => break at as u64,
+            Err(failure) => return Err(failure),
         }
-        at += 1;
+        (at, position) = (at + 1, 0);
         if at as u64 == partitions {
             break 0;
         }
-        // The next partition is another request, unless it is at hand.
-        if !PartitionSet::only(at).is_within(call.service.store.here()) {
+        // The next partition is another request, unless it is at hand; so is one that refuses them.
+        let next = PartitionSet::only(at);
+        let store = &call.service.store;
+        if !next.is_within(store.here()) || store.broken(next).is_some() {
             break at as u64;
         }
     };
@@ -106,81 +105,110 @@ struct Page {
     looked_at: usize,
     /// Bytes of those that match.
     bytes: usize,
-    /// The last one that was looked at, or the position in the table that comes next, if there may be more in
-    /// its partition.
-    last: Option<Box<[u8]>>,
 }
 
-/// Looks at keys behind `after` that can match `pattern`, of one partition or of all, until `count`
-/// are on the page.
-fn find(
+impl Page {
+    fn look_at(&mut self, key: &[u8], options: &Options<'_>) {
+        if glob::matches(options.pattern, key) {
+            self.bytes += key.len();
+            self.found.push(key.into());
+        }
+        self.looked_at += 1;
+    }
+
+    /// A reply beyond the limit is not sent, so it need not be complete.
+    fn is_full(&self, options: &Options<'_>, bytes_max: usize) -> bool {
+        self.looked_at >= options.count || self.bytes > bytes_max
+    }
+}
+
+/// Removes some keys that have expired, so that later scans need not pass over them as this one does.
+fn expire_some(call: &mut Call<'_>) {
+    if !call.service.store.in_transaction() {
+        call.service.store.expire_due(EXPIRED_MAX);
+    }
+}
+
+/// Looks at the keys of a partition from a position on, until the page is full. Returns the next position, or 0
+/// behind the last.
+fn go_on(
+    call: &mut Call<'_>,
+    partition: usize,
+    position: u64,
+    options: &Options<'_>,
+    page: &mut Page,
+) -> Outcome<u64> {
+    if let Some(next) = visit(call, partition, position, options, page)? {
+        return Ok(next);
+    }
+    let db = call.client.db;
+    let (mut before, mut after) = (None, None);
+    if position > 0 {
+        let key = call.service.store.part_mut(partition).cursors.use_again(db, position).ok_or(
+            "ERR unknown cursor: it is too old, or of another database or an earlier run of the \
+             server; begin again with 0",
+        )?;
+        (before, after) = (Some(position), Some(key));
+    }
+    let last = walk(call, Some(partition), after.as_deref(), options, page)?;
+    let cursors = &mut call.service.store.part_mut(partition).cursors;
+    if let Some(key) = last {
+        return Ok(cursors.issue(db, &key, before));
+    }
+    before.into_iter().for_each(|cursor| cursors.pass(cursor));
+    Ok(0)
+}
+
+/// Looks at keys behind `after`, in their order, of one partition or of all, until the page is full. Returns the
+/// last one, if there may be more.
+fn walk(
     call: &mut Call<'_>,
     partition: Option<usize>,
-    pattern: &[u8],
     after: Option<&[u8]>,
-    count: usize,
+    options: &Options<'_>,
     page: &mut Page,
-) -> Outcome {
-    // Keys that have expired are passed over; some are removed, so that later scans need not. If
-    // that fails, this scan finds the same.
-    if !call.service.store.in_transaction() {
-        let _ = call.service.store.expire_due(EXPIRED_MAX);
-    }
+) -> Outcome<Option<Box<[u8]>>> {
     let bytes_max = call.service.settings.limits.output_buffer_len_max;
-    if let Some(partition) = partition
-        && visit(call, partition, pattern, after, count, page, bytes_max)?
-    {
-        return Ok(());
-    }
-    let prefix = glob::literal_prefix(pattern);
+    let prefix = glob::literal_prefix(options.pattern);
+    let mut last = None;
     call.service.store.walk(call.client.db, partition, prefix, after, |key| {
-        if glob::matches(pattern, key) {
-            page.bytes += key.len();
-            page.found.push(key.into());
-        }
-        page.looked_at += 1;
-        // A reply beyond the limit is not sent, so it need not be complete.
-        if page.looked_at < count && page.bytes <= bytes_max {
+        page.look_at(key, options);
+        if !page.is_full(options, bytes_max) {
             return ControlFlow::Continue(());
         }
-        page.last = Some(key.into());
+        last = Some(key.into());
         ControlFlow::Break(())
     })?;
-    Ok(())
+    Ok(last)
 }
 
 /// Keys that are visited at once: between them, the bytes of the page are looked at.
 const VISITED_AT_ONCE: usize = 1000;
+/// Low bits of a place in a table that a position leaves out. Tables tell places apart by fewer than the 47
+/// bits that are left: with six for the partition, a cursor is exact as a floating-point number too.
+const UNUSED_BITS: u32 = 17;
 
-/// [`find`] in a partition whose keys have no order; returns whether it is one.
+/// [`go_on`] in a partition whose keys have no order; none if it has one.
 fn visit(
     call: &mut Call<'_>,
     partition: usize,
-    pattern: &[u8],
-    after: Option<&[u8]>,
-    count: usize,
+    position: u64,
+    options: &Options<'_>,
     page: &mut Page,
-    bytes_max: usize,
-) -> Outcome<bool> {
-    let mut position = after.and_then(|after| after.try_into().ok()).map_or(0, u64::from_be_bytes);
+) -> Outcome<Option<u64>> {
+    let bytes_max = call.service.settings.limits.output_buffer_len_max;
+    let db = call.client.db;
+    let mut place = position << UNUSED_BITS;
     loop {
-        let step = count.saturating_sub(page.looked_at).clamp(1, VISITED_AT_ONCE);
-        let db = call.client.db;
-        let next = call.service.store.visit(db, partition, position, step, |key| {
-            if glob::matches(pattern, key) {
-                page.bytes += key.len();
-                page.found.push(key.into());
-            }
-            page.looked_at += 1;
-        })?;
-        position = match next {
-            None => return Ok(false),
-            Some(0) => return Ok(true),
+        let step = options.count.saturating_sub(page.looked_at).clamp(1, VISITED_AT_ONCE);
+        let visit = |key: &[u8]| page.look_at(key, options);
+        place = match call.service.store.visit(db, partition, place, step, visit)? {
+            None => return Ok(None),
+            Some(0) => return Ok(Some(0)),
             Some(next) => next,
         };
-        if page.looked_at >= count || page.bytes > bytes_max {
-            page.last = Some(position.to_be_bytes().into());
-            return Ok(true);
+        if page.is_full(options, bytes_max) {
+            return Ok(Some(place >> UNUSED_BITS));
         }
     }
 }

@@ -183,21 +183,29 @@ impl EventLoop {
         self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
         let deadline = Instant::now() + FAREWELL;
-        while self.connections.iter().flatten().any(|connection| connection.output.unsent() > 0) {
+        loop {
+            for place in 0..self.connections.len() {
+                self.send_all(place);
+            }
+            self.listed.clear();
+            let mut connections = self.connections.iter().flatten();
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
+            if left.is_zero() || !connections.any(|connection| connection.output.unsent() > 0) {
+                return Ok(());
             }
             self.wait(events, left)?;
-            for token in std::mem::take(&mut self.listed) {
-                let Some(connection) = self.connections[token].as_mut() else { continue };
-                connection.listed = false;
-                if connection.send(&mut self.service.spares).is_err() {
-                    self.close(token);
-                }
+        }
+    }
+
+    /// Sends replies until there are none, or the socket takes no more: only then it announces that it does.
+    fn send_all(&mut self, place: usize) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        connection.listed = false;
+        while connection.writable && connection.output.unsent() > 0 {
+            if connection.send(&mut self.service.spares).is_err() {
+                return self.close(place);
             }
         }
-        Ok(())
     }
 
     /// Goes on until no thread waits for another one.
@@ -220,8 +228,10 @@ impl EventLoop {
     /// How long nothing needs to be done if no socket becomes ready.
     fn timeout(&self) -> Duration {
         let waits = |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound();
-        let must_retry = self.must_retry && self.peers.as_deref().is_some_and(waits);
-        if !self.listed.is_empty() || self.must_expire || must_retry {
+        let peers = self.peers.as_deref();
+        let must_retry = self.must_retry && peers.is_some_and(waits);
+        let must_give = peers.is_some_and(|peers| peers.lender.must_give());
+        if !self.listed.is_empty() || self.must_expire || must_retry || must_give {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -261,6 +271,7 @@ impl EventLoop {
                 event.is_readable() || event.is_read_closed() || event.is_error();
             connection.writable |= event.is_writable();
             connection.ending |= event.is_read_closed();
+            connection.gone |= event.is_error() || event.is_write_closed();
             if connection.readable || connection.output.unsent() > 0 {
                 self.list(place);
             }
@@ -436,7 +447,13 @@ impl EventLoop {
     fn answer(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         let Some(client) = self.service.clients.get_mut(place) else { return };
-        if client.killed {
+        // What waits may do so for long, and nobody would read its reply.
+        let waits_in_vain = connection.gone
+            && matches!(
+                connection.waits_for,
+                Dispatched::Paused | Dispatched::Unready | Dispatched::Awaiting
+            );
+        if client.killed || waits_in_vain {
             self.close(place);
             return;
         }
@@ -505,9 +522,7 @@ impl EventLoop {
         let ticks = self.service.now >= self.ticked_at + TICK;
         self.must_expire &= self.service.expires_actively;
         if (ticks || self.must_expire) && self.service.expires_actively {
-            // Keys that cannot be removed now are not seen by anybody, and are tried again.
-            let expired = self.service.store.expire_due(EXPIRED_MAX);
-            self.must_expire = expired.is_ok_and(|count| count == EXPIRED_MAX);
+            self.must_expire = self.service.store.expire_due(EXPIRED_MAX) == EXPIRED_MAX;
         }
         if !ticks {
             return Ok(());
@@ -563,7 +578,7 @@ fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     let timeout = service.settings.limits.request_timeout;
     let since = |then: Instant| service.now.saturating_duration_since(then);
     let stranger = !client.authenticated && service.settings.requirepass.is_some();
-    if stranger && since(client.connected_at) >= timeout {
+    if stranger && since(client.stranger_since) >= timeout {
         return true;
     }
     let arrived = connection.input.unread().len();

@@ -156,12 +156,6 @@ impl Parser {
         }
     }
 
-    /// Whether a request has begun and is not complete.
-    #[must_use]
-    pub fn is_within_request(&self) -> bool {
-        self.at > 0 || self.searched > 0
-    }
-
     /// How many bytes of the input must still arrive before the parser can take a step.
     #[must_use]
     pub fn missing(&self, input_len: usize) -> usize {

@@ -411,10 +411,11 @@ impl Store {
         Ok(())
     }
 
-    /// Removes up to `count_max` keys of the parts here that have expired; returns how many.
-    pub(crate) fn expire_due(&mut self, count_max: usize) -> Result<usize> {
+    /// Removes up to `count_max` keys of the parts here that have expired; returns how many. Those that cannot be
+    /// removed now are not there for anybody, and are tried again.
+    pub(crate) fn expire_due(&mut self, count_max: usize) -> usize {
         if self.is_paused {
-            return Ok(0);
+            return 0;
         }
         let mut count = 0;
         for part in self.parts.iter_mut().flatten() {
@@ -427,7 +428,9 @@ impl Store {
                     self.batch.delete(&database.values, key);
                     self.batch.delete(&database.expires, key);
                 }
-                self.batch.commit_and_clear(Durability::Deferred)?;
+                if self.batch.commit_and_clear(Durability::Deferred).is_err() {
+                    continue;
+                }
                 part.unsynced = true;
                 due.iter().for_each(|key| part.deadlines[place].set(key, None));
                 if let Some(db) = part.order.iter().position(|&at| at == place) {
@@ -438,7 +441,7 @@ impl Store {
             }
         }
         self.expired += count as u64;
-        Ok(count)
+        count
     }
 
     /// Collects a little garbage of the parts here; whether there was any. What is wrong with one, its next

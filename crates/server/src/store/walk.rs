@@ -120,12 +120,12 @@ impl Store {
         Ok(len)
     }
 
-    /// [`Store::len`] of some partitions, as it is outside of transactions; none if no part is here.
+    /// [`Store::len`] of some partitions, as it is outside of transactions.
     pub(crate) fn len_of(&self, db: usize, partitions: PartitionSet) -> Result<u64> {
-        if self.here().is_empty() {
-            return Ok(0);
-        }
-        let values = &self.databases[self.place(db)].values;
+        let Some(opened) = self.opened.get() else { return Ok(0) };
+        // While no part has come here, the order is that of the start: to change it takes all parts.
+        let place = if self.here().is_empty() { opened.order[db] } else { self.place(db) };
+        let values = &opened.databases[place].values;
         partitions.iter().map(|number| values.len_of_partition(number)).sum()
     }
 
