@@ -49,7 +49,7 @@ mod leaf;
 mod remove_range;
 
 pub use cursor::PartialKeyCursor;
-pub use image::{Fate, Ghosts, TreeReader};
+pub use image::{Fate, Ghosts, LeafImages, TreeReader};
 
 use crate::FullKeys;
 use crate::node_ref::NodeRef;

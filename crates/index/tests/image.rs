@@ -3,7 +3,6 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use common::Table;
 use halite_index::{Fate, Ghosts, PartialKeyTree, PartialLen, TreeReader};
@@ -17,13 +16,12 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn images(tree: &PartialKeyTree) -> Vec<Vec<u8>> {
-    let mut images = Vec::new();
-    let written = tree.write_leaves(|image| {
-        images.push(image.to_vec());
-        ControlFlow::Continue(())
-    });
-    assert!(written.is_continue());
-    images
+    let mut leaves = tree.clone().into_images();
+    let next = || {
+        let mut image = Vec::new();
+        leaves.next(&mut image).then_some(image)
+    };
+    std::iter::from_fn(next).collect()
 }
 
 fn read(

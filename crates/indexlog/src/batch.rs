@@ -120,9 +120,9 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The number of the partition, if a snapshot of its index is due.
-    pub(crate) fn snapshot_due(&mut self) -> Option<usize> {
-        self.writer.is_snapshot_due().then_some(self.number)
+    /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
+    pub(crate) fn pace_snapshot(&mut self) {
+        self.partition.pace_snapshot(&mut self.writer);
     }
 }
 

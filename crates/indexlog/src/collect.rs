@@ -109,14 +109,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes a step of the collection that is under way, or begins one if the pool cannot grow and few blocks
-    /// are free. Returns whether there is more to do.
+    /// Takes a step of the snapshot of the index or of the collection that is under way, or begins a collection
+    /// if the pool cannot grow and few blocks are free. Returns whether there is more to do.
     pub(crate) fn collect_ahead(
         &mut self,
         view: &RwLock<View>,
         oldest_scan: impl Fn() -> Option<u64>,
     ) -> Result<bool> {
         self.check_health()?;
+        if self.packer.is_some() {
+            self.step_snapshot()?;
+            return Ok(true);
+        }
         if self.collection.is_none() {
             self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
             let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
@@ -20,7 +19,7 @@ use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Form;
-use crate::index_snapshot::{Keeper, Own, Snapshots};
+use crate::index_snapshot::{Own, Snapshots};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
 use crate::partition::Partition;
@@ -42,8 +41,6 @@ const VERSION: u64 = 5;
 
 /// An index+log store.
 pub struct IndexLog {
-    /// Ends before the partitions are closed.
-    keeper: Keeper,
     pool: Pool,
     partitions: Partitions,
     partitioning: Partitioning,
@@ -130,7 +127,6 @@ impl IndexLog {
             Partitioning::Hash(layout.partitions)
         };
         Ok(Self {
-            keeper: Keeper::new(on_threads),
             pool: segments.pool().clone(),
             partitions,
             partitioning,
@@ -185,9 +181,7 @@ impl IndexLog {
         let all = self.partitions.all()?;
         let mut parts = batch::lock(all, &self.partitioning, ops)?;
         batch::write(&mut parts, self.partitions.numbers(), durability)?;
-        let due: Vec<_> = parts.iter_mut().filter_map(batch::Part::snapshot_due).collect();
-        drop(parts);
-        due.into_iter().for_each(|number| self.keeper.take(&all[number]));
+        parts.iter_mut().for_each(batch::Part::pace_snapshot);
         Ok(())
     }
 
@@ -360,10 +354,7 @@ impl Engine for IndexLog {
                 let partition = self.partitions.get(at)?;
                 let mut writer = partition.writer.lock();
                 partition.write(&mut writer, ops, durability)?;
-                if writer.is_snapshot_due() {
-                    drop(writer);
-                    self.keeper.take(partition);
-                }
+                partition.pace_snapshot(&mut writer);
                 Ok(())
             }
             None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
@@ -388,7 +379,7 @@ impl Engine for IndexLog {
     fn snapshot_index(&self) -> Result<bool> {
         let mut all_have = true;
         for partition in self.partitions.all()? {
-            all_have &= partition.snapshot_index(&AtomicBool::new(false))?;
+            all_have &= partition.snapshot_index()?;
         }
         Ok(all_have)
     }

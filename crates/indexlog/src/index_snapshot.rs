@@ -9,8 +9,9 @@
 //! but no less than four times as many as that one was long, so that snapshots are at most a fifth of what is
 //! written; when the store is closed, if an eighth of that was; and when somebody asks for one. A store with a hash index has none.
 //!
-//! **How.** Under the writer's lock everything is made durable, a collection that is under way is ended, and the
-//! trees are cloned, which is done in constant time. The rest is done beside the writer; it reads no record.
+//! **How.** Everything is made durable, a collection that is under way is ended, and the trees are cloned, which
+//! is done in constant time. The rest is done in steps that writes pay for (`write`), like those of a collection,
+//! and by who has nothing else to do; it reads no record.
 //!
 //! **Where.** In segments of a device of the partition's own:
 //!
@@ -39,25 +40,24 @@
 //! be on the medium: it is added to what is found of the same key, by the bytes that the index keeps of
 //! it. So counts may be too high, never too low: a tombstone may stay until an opening that reads all records.
 
-mod keeper;
 mod merge;
 mod read;
 mod write;
 
 use std::sync::Arc;
 
-use halite_alloc::{Device, SEGMENT, Segments};
+use halite_alloc::{Device, Grant, SEGMENT, Segments};
 use halite_blocks::log::frame;
 use halite_engine::{Error, Result};
+use halite_pmem::Fresh;
 use halite_pmem::locks::{Mutex, MutexGuard};
 
 use crate::layout::Layout;
 use crate::recovery::salt_of;
 use crate::snapshot_device;
 
-pub(crate) use keeper::Keeper;
 pub(crate) use merge::recover;
-pub(crate) use write::take;
+pub(crate) use write::Packer;
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -122,8 +122,14 @@ impl Snapshots {
             let number = snapshot_device(layout.generation, partition);
             let device = segments.device(number);
             let salt = salt_of(segments, number);
-            let mut area =
-                Area { segments: Arc::clone(segments), device, salt, number: 0, writing: false };
+            let mut area = Area {
+                segments: Arc::clone(segments),
+                device,
+                salt,
+                number: 0,
+                writing: false,
+                open: None,
+            };
             if interval.is_none() {
                 area.release()?;
             }
@@ -155,6 +161,8 @@ pub(crate) struct Own {
     since: u64,
     /// How long the last one was, in bytes.
     len: u64,
+    /// The number of the last one that this opening has taken.
+    taken: u64,
 }
 
 /// Bytes that are written between two snapshots for each that one takes, at least.
@@ -169,7 +177,7 @@ const CLOSE_SHARE: u64 = 8;
 
 impl Own {
     pub(crate) fn new(all: &Snapshots, partition: usize) -> Self {
-        Self { all: all.clone(), partition, due_at: 0, begun_at: 0, since: 0, len: 0 }
+        Self { all: all.clone(), partition, due_at: 0, begun_at: 0, since: 0, len: 0, taken: 0 }
     }
 
     fn area(&self) -> MutexGuard<'_, Area> {
@@ -204,13 +212,9 @@ impl Own {
         self.len
     }
 
-    /// Whether one is due; then, it is not any more.
-    pub(crate) fn is_due(&mut self, written: u64) -> bool {
-        let is_due = written >= self.due_at;
-        if is_due {
-            self.due_at = u64::MAX;
-        }
-        is_due
+    /// Whether one is due.
+    pub(crate) fn is_due(&self, written: u64) -> bool {
+        written >= self.due_at
     }
 
     /// Whether a store that is closed is worth one.
@@ -230,6 +234,27 @@ struct Area {
     number: u64,
     /// Whether that one is being written.
     writing: bool,
+    /// The segment of it that is being written.
+    open: Option<Open>,
+}
+
+/// A segment that is not yet allocated.
+struct Open {
+    fresh: Fresh,
+    grant: Grant,
+    /// Bytes of it that are durable.
+    written: u64,
+}
+
+/// Bytes of a segment that are written at once.
+const CHUNK: u64 = 64 << 10;
+
+/// How far what is written is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Put {
+    More,
+    Whole,
+    GivenUp,
 }
 
 impl Area {
@@ -247,9 +272,11 @@ impl Area {
         frame::place(frame::seed(self.salt, u64::from(place)), 0)
     }
 
-    /// Begins a snapshot of about `len` bytes; its number. `None` if there is no room.
+    /// Begins a snapshot of about `len` bytes; its number. `None` if there is no room. One that is being
+    /// written is given up.
     fn begin(&mut self, len: u64) -> Result<Option<u64>> {
-        if self.writing || self.segments.available() < len / SEGMENT + 1 + SPARE {
+        self.end(self.number, false)?;
+        if self.segments.available() < len / SEGMENT + 1 + SPARE {
             return Ok(None);
         }
         self.number += 1;
@@ -260,30 +287,48 @@ impl Area {
         Ok(Some(number))
     }
 
-    /// Writes a segment of the snapshot that was begun, durably. Returns whether it was: not if the snapshot
-    /// was given up, or if the pool is full. Two fences.
-    fn put(&mut self, number: u64, segment: u32, frame: &mut [u8]) -> Result<bool> {
+    /// Writes a chunk of a segment of the snapshot that was begun, durably, and adds what it has written to
+    /// `worked`. It is given up if it was, or if the pool is full. One fence, and one when the segment is whole.
+    fn put(
+        &mut self,
+        number: u64,
+        segment: u32,
+        frame: &mut [u8],
+        worked: &mut u64,
+    ) -> Result<Put> {
         if !self.writing || self.number != number || segment >= ODD {
-            return Ok(false);
+            return Ok(Put::GivenUp);
         }
-        let place = Self::place(number, segment);
-        frame::seal(frame, self.seed(place));
-        let grant = match self.device.get(place) {
-            Ok(grant) => grant,
-            Err(halite_alloc::Error::Full { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let place = Self::place(number, segment);
+                frame::seal(frame, self.seed(place));
+                let grant = match self.device.get(place) {
+                    Ok(grant) => grant,
+                    Err(halite_alloc::Error::Full { .. }) => return Ok(Put::GivenUp),
+                    Err(error) => return Err(error.into()),
+                };
+                Open { fresh: grant.claim(0, frame.len() as u64)?, grant, written: 0 }
+            }
         };
-        let mut fresh = grant.claim(0, frame.len() as u64)?;
-        let flushed = fresh.write_stream(0, frame);
+        let (begin, end) = (open.written, frame.len().min((open.written + CHUNK) as usize));
+        let flushed = open.fresh.write_stream(begin, &frame[begin as usize..end]);
         self.segments.pool().fence([flushed])?;
-        grant.commit()?;
-        Ok(true)
+        *worked += end as u64 - begin;
+        open.written = end as u64;
+        if end < frame.len() {
+            self.open = Some(open);
+            return Ok(Put::More);
+        }
+        open.grant.commit()?;
+        Ok(Put::Whole)
     }
 
     /// Ends the snapshot that was begun: either it takes the place of the one before, or it goes.
     fn end(&mut self, number: u64, is_whole: bool) -> Result<()> {
         if self.writing && self.number == number {
-            self.writing = false;
+            (self.writing, self.open) = (false, None);
             self.device.retain(|place| Self::is_of(number, place) == is_whole)?;
             // The place of the one before is not that of the next.
             self.number -= u64::from(!is_whole);
@@ -300,7 +345,7 @@ impl Area {
 
     /// Gives all space back, of a snapshot that is being written, too. Returns whether there was any.
     fn release(&mut self) -> Result<bool> {
-        self.writing = false;
+        (self.writing, self.open) = (false, None);
         Ok(self.device.retain(|_| false)? > 0)
     }
 }
@@ -327,7 +372,6 @@ mod tests {
         let mut own = Own::new(&all, 0);
         own.begin(1_000, 0, 100);
         assert!(!own.is_due(1_799) && own.is_due(1_800));
-        assert!(!own.is_due(u64::MAX - 1), "it is being taken");
         own.postpone(1_800);
         assert!(!own.is_due(1_899) && own.is_due(1_900));
     }

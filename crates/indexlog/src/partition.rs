@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use halite_engine::{
@@ -16,7 +15,6 @@ use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
-use crate::index_snapshot;
 use crate::read::View;
 use crate::scan::Scans;
 use crate::write::Writer;
@@ -233,14 +231,23 @@ impl Partition {
         }
     }
 
-    /// Takes a snapshot of the index now, until it is to `stop`. Returns whether there is one: not if the
-    /// index has none, the pool no room for it, or scans hold blocks that were collected.
-    pub(crate) fn snapshot_index(&self, stop: &AtomicBool) -> Result<bool> {
+    /// Takes a snapshot of the index now. Returns whether there is one: not if the index has none, the pool no
+    /// room for it, or scans hold blocks that were collected. Others may write between its steps.
+    pub(crate) fn snapshot_index(&self) -> Result<bool> {
         let _one_at_a_time = self.snapshotting.lock();
-        let captured = self.writer.lock().capture_index(&self.view, || self.scans.oldest());
-        self.named(index_snapshot::take(captured?, stop, |written, len| {
-            self.writer.lock().end_snapshot(written, len);
-        }))
+        let begun = self.writer.lock().begin_snapshot(&self.view, || self.scans.oldest());
+        let Some(number) = self.named(begun)? else { return Ok(false) };
+        loop {
+            let stepped = self.writer.lock().step_of_snapshot(number);
+            if let Some(is_there) = self.named(stepped)? {
+                return Ok(is_there);
+            }
+        }
+    }
+
+    /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
+    pub(crate) fn pace_snapshot(&self, writer: &mut Writer) {
+        writer.pace_snapshot(&self.view, || self.scans.oldest());
     }
 
     /// The same when nobody uses the partition any more, if it is worth it.
@@ -250,8 +257,7 @@ impl Partition {
         if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
             return Ok(false);
         }
-        let captured = writer.capture_index(&self.view, || None)?;
-        index_snapshot::take(captured, &AtomicBool::new(false), |_, _| {})
+        self.snapshot_index()
     }
 
     fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {

@@ -57,6 +57,8 @@ pub(crate) struct Writer {
     pub(crate) limbo: Waiting,
     /// The snapshots of the index, if any are taken.
     pub(crate) index_snapshots: Option<index_snapshot::Own>,
+    /// The one that is being taken.
+    pub(crate) packer: Option<index_snapshot::Packer>,
     /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
     /// Whether the pool had no segment when one was wanted last.
@@ -95,6 +97,7 @@ impl Writer {
             unsealed: Vec::new(),
             limbo: Waiting::default(),
             index_snapshots: None,
+            packer: None,
             shares_pool: false,
             is_full: false,
             next_space: CATALOGUE + 1,

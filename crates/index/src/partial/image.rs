@@ -11,8 +11,6 @@
 //! The reader asks what becomes of each entry. One whose key cannot be read any more, and that still means
 //! something for whoever has the same key, becomes a *ghost*: not in the tree, and found by its head.
 
-use std::ops::ControlFlow;
-
 use super::build::above_leaves;
 use super::inner::{Child, Inner};
 use super::leaf::{Leaf, capacity, first_8};
@@ -24,41 +22,65 @@ use crate::node_ref::NodeRef;
 const FIXED: usize = 14;
 
 impl PartialKeyTree {
-    /// Calls `write` with the image of each leaf, ascending, until it breaks. Reads no key.
-    pub fn write_leaves(&self, mut write: impl FnMut(&[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
-        write_below(&self.root, &mut Vec::new(), &mut write)
+    /// The images of its leaves, ascending.
+    #[must_use]
+    pub fn into_images(self) -> LeafImages {
+        LeafImages { path: vec![(self.root, 0)] }
     }
 }
 
-fn write_below(
-    node: &Inner,
-    image: &mut Vec<u8>,
-    write: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    for (at, child) in node.children().iter().enumerate() {
-        if let Some(next) = node.children().get(at + 1) {
-            next.prefetch();
-        }
-        match child {
-            Child::Inner(inner) => write_below(inner, image, write)?,
-            Child::Leaf(leaf) => {
-                image.clear();
-                let (low, guard) = (node.low_of(at), leaf.guard());
-                for number in [low.len(), guard.len(), leaf.skip()] {
-                    image.extend_from_slice(&(number as u32).to_le_bytes());
+/// The images of a tree's leaves, one after the other. Reads no key.
+///
+/// A node is let go before what is below it, so no call takes longer because of how large the tree is.
+pub struct LeafImages {
+    /// Inner nodes, each with the child that is next; the last one is the first.
+    path: Vec<(NodeRef<Inner>, usize)>,
+}
+
+impl LeafImages {
+    /// Appends the image of the next leaf to `out`. Returns whether there was one.
+    pub fn next(&mut self, out: &mut Vec<u8>) -> bool {
+        while let Some((node, at)) = self.path.pop() {
+            let rest = node.children().get(at..).unwrap_or_default();
+            match rest.first() {
+                None => {}
+                Some(Child::Leaf(leaf)) => {
+                    if let Some(next) = rest.get(1) {
+                        next.prefetch();
+                    }
+                    write_leaf(&node.low_of(at), leaf, out);
+                    self.path.push((node, at + 1));
+                    return true;
                 }
-                image.extend_from_slice(&(leaf.len() as u16).to_le_bytes());
-                image.extend_from_slice(&low);
-                image.extend_from_slice(guard);
-                image.extend_from_slice(leaf.heads());
-                for at in 0..leaf.len() {
-                    image.extend_from_slice(&leaf.entry(at).to_le_bytes());
+                Some(Child::Inner(_)) => {
+                    let inner = rest.iter().map_while(|child| match child {
+                        Child::Inner(inner) => Some((inner.clone(), 0)),
+                        Child::Leaf(_) => None,
+                    });
+                    let inner: Vec<_> = inner.collect();
+                    if inner.len() < rest.len() {
+                        self.path.push((node.clone(), at + inner.len()));
+                    }
+                    self.path.extend(inner.into_iter().rev());
                 }
-                write(image)?;
             }
         }
+        false
     }
-    ControlFlow::Continue(())
+}
+
+fn write_leaf(low: &[u8], leaf: &Leaf, out: &mut Vec<u8>) {
+    let guard = leaf.guard();
+    for number in [low.len(), guard.len(), leaf.skip()] {
+        out.extend_from_slice(&(number as u32).to_le_bytes());
+    }
+    out.extend_from_slice(&(leaf.len() as u16).to_le_bytes());
+    out.extend_from_slice(low);
+    out.extend_from_slice(guard);
+    out.extend_from_slice(leaf.heads());
+    for at in 0..leaf.len() {
+        out.extend_from_slice(&leaf.entry(at).to_le_bytes());
+    }
 }
 
 /// What becomes of an entry that is read.

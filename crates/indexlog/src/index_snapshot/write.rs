@@ -1,16 +1,19 @@
-//! Taking a snapshot of the index.
+//! Taking a snapshot of the index, in steps.
+//!
+//! What was captured is packed into a frame, item by item, until the frame is as long as a segment; then that
+//! is written, a chunk at a time, and so on. Who writes takes the steps that the bytes pay for, so no write
+//! waits for a whole snapshot, and each costs about as much more as it is long.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
 
 use halite_alloc::SEGMENT;
 use halite_blocks::log::frame;
 use halite_engine::Result;
-use halite_index::{PartialKeyTree, PartialLen};
+use halite_index::{LeafImages, PartialLen};
 use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
 
-use super::{ITEM_HEAD, Own, VERSION, item, tree};
+use super::{ITEM_HEAD, Own, Put, VERSION, item, tree};
 use crate::index::{Form, Index};
 use crate::read::View;
 use crate::record;
@@ -23,18 +26,48 @@ const ENTRY_LEN: u64 = 18;
 /// Blocks in an item.
 const BLOCKS: usize = 4096;
 
+/// Bytes that a step packs, at least.
+const STEP: usize = 4 << 10;
+
+/// Bytes that are packed or written for each that is written to the log: a snapshot is packed and written once,
+/// and is at most a quarter of what is written between two, so it takes no more than a quarter of that time.
+const PACE: u64 = 2;
+
+/// Blocks whose first line is asked for ahead.
+const AHEAD: usize = 16;
+
 /// The index of a partition at a moment, and what it led to.
-pub(crate) struct Captured {
-    own: Own,
+struct Captured {
     partial: PartialLen,
     /// The number of the last record.
     seq: u64,
-    /// Bytes that had been written then.
-    written: u64,
     blocks: Vec<u8>,
-    /// Key space, of what, and the tree.
-    trees: Vec<(u32, u8, PartialKeyTree)>,
+    /// Key space, of what, entries, and the tree's leaves.
+    trees: Vec<(u32, u8, u64, LeafImages)>,
     ranges: Vec<Vec<u8>>,
+}
+
+/// A snapshot that is being taken.
+pub(crate) struct Packer {
+    number: u64,
+    /// Bytes that had been written when it was captured.
+    written: u64,
+    /// Bytes that were packed, and written.
+    worked: u64,
+    parts: VecDeque<Part>,
+    frame: Vec<u8>,
+    /// The item that the frame has no room for.
+    carried: Vec<u8>,
+    /// Whether the frame is being written.
+    putting: bool,
+    segments: u32,
+    len: u64,
+}
+
+/// What is to be packed.
+enum Part {
+    Item(u8, Vec<u8>),
+    Leaves(LeafImages),
 }
 
 impl Writer {
@@ -43,20 +76,94 @@ impl Writer {
         self.user_bytes + self.moved_bytes + self.next_seq.wrapping_mul(record::LEN_MIN)
     }
 
-    /// Whether a snapshot of the index is due; then, it is not any more.
-    pub(crate) fn is_snapshot_due(&mut self) -> bool {
+    /// Takes the steps of a snapshot of the index that what was written pays for; begins one that is due. What
+    /// is wrong with the pool, the next write tells.
+    pub(crate) fn pace_snapshot(
+        &mut self,
+        view: &RwLock<View>,
+        oldest_scan: impl Fn() -> Option<u64>,
+    ) {
         let written = self.written();
-        self.index_snapshots.as_mut().is_some_and(|own| own.is_due(written))
+        if self.packer.is_none() {
+            if self.index_snapshots.as_ref().is_some_and(|own| own.is_due(written)) {
+                drop(self.begin_snapshot(view, oldest_scan));
+            }
+            return;
+        }
+        let is_paid =
+            |packer: &Packer| packer.worked < PACE * written.saturating_sub(packer.written);
+        while self.packer.as_ref().is_some_and(is_paid) {
+            drop(self.step_snapshot());
+        }
+    }
+
+    /// Begins a snapshot, in place of one that is being taken. Returns its number; `None` if that is not
+    /// possible now.
+    pub(crate) fn begin_snapshot(
+        &mut self,
+        view: &RwLock<View>,
+        oldest_scan: impl Fn() -> Option<u64>,
+    ) -> Result<Option<u64>> {
+        self.packer = None;
+        let written = self.written();
+        let captured = self.capture_index(view, oldest_scan);
+        let Some(own) = &mut self.index_snapshots else { return Ok(None) };
+        let begun = captured.and_then(|captured| {
+            let Some(captured) = captured else { return Ok(None) };
+            let number = own.area().begin(captured.len())?;
+            Ok(number.map(|number| Packer::new(captured, number, written)))
+        });
+        if !matches!(begun, Ok(Some(_))) {
+            own.postpone(written);
+        }
+        self.packer = begun?;
+        Ok(self.packer.as_ref().map(|packer| packer.number))
+    }
+
+    /// Takes a step of the snapshot that is being taken, if one is.
+    pub(crate) fn step_snapshot(&mut self) -> Result<()> {
+        let now = self.written();
+        let (Some(packer), Some(own)) = (&mut self.packer, &mut self.index_snapshots) else {
+            return Ok(());
+        };
+        let stepped = packer.step(own);
+        let is_whole = match stepped {
+            Ok(Put::More) => return Ok(()),
+            Ok(Put::Whole) => true,
+            Ok(Put::GivenUp) | Err(_) => false,
+        };
+        let ended = own.area().end(packer.number, is_whole);
+        match is_whole {
+            true => {
+                own.taken = packer.number;
+                own.begin(now, now - packer.written.min(now), packer.len);
+            }
+            false => own.postpone(now),
+        }
+        self.packer = None;
+        ended.and(stepped.map(drop))
+    }
+
+    /// Takes a step of snapshot `number`. Returns whether there is one when it has ended; else `None`.
+    pub(crate) fn step_of_snapshot(&mut self, number: u64) -> Result<Option<bool>> {
+        if self.packer.as_ref().is_some_and(|packer| packer.number == number) {
+            self.step_snapshot()?;
+            return Ok(None);
+        }
+        let own = self.index_snapshots.as_ref();
+        Ok(Some(own.is_some_and(|own| own.taken >= number)))
     }
 
     /// Makes everything durable, and captures the index; `None` if that is not possible now: scans hold blocks
     /// that were collected, whose records would be counted or not.
-    pub(crate) fn capture_index(
+    fn capture_index(
         &mut self,
         view: &RwLock<View>,
         oldest_scan: impl Fn() -> Option<u64>,
     ) -> Result<Option<Captured>> {
-        let Some(own) = self.index_snapshots.clone() else { return Ok(None) };
+        if self.index_snapshots.is_none() {
+            return Ok(None);
+        }
         let Form::Ordered(partial) = view.read().form else { return Ok(None) };
         self.check_health()?;
         if !planted!(SnapshotBeforeSync) {
@@ -72,7 +179,11 @@ impl Writer {
         // The map covers what the collector has copied: that was durable before the originals were freed.
         let view = view.read();
         let mut blocks = Vec::new();
-        for block in view.record_blocks() {
+        let of_records = view.record_blocks();
+        for (at, &block) in of_records.iter().enumerate() {
+            if let Some(later) = of_records.get(at + AHEAD).and_then(|later| view.block(*later)) {
+                later.published.prefetch(0);
+            }
             let Some(readable) = view.block(block) else { continue };
             let bytes = readable.published.bytes();
             let Some(sum) = bytes.first_chunk::<8>() else { continue };
@@ -84,85 +195,40 @@ impl Writer {
         let mut trees = Vec::new();
         for (&space, found) in &view.spaces {
             if let Index::Ordered(index) = &found.index {
-                trees.push((space, tree::INDEX, index.clone()));
+                trees.push((space, tree::INDEX, index.len(), index.clone().into_images()));
             }
         }
         for (space, points) in self.tombstones.points() {
-            trees.push((space, tree::TOMBSTONES, points.clone()));
+            trees.push((space, tree::TOMBSTONES, points.len(), points.clone().into_images()));
         }
         let ranges = self.tombstones.ranges_by_space();
         let ranges = ranges.map(|(space, tombstone)| encode_range(space, tombstone)).collect();
-        let (seq, written) = (self.next_seq - 1, self.written());
-        Ok(Some(Captured { own, partial, seq, written, blocks, trees, ranges }))
+        Ok(Some(Captured { partial, seq: self.next_seq - 1, blocks, trees, ranges }))
     }
-
-    /// Notes how the snapshot of what was captured ended: how long it is, if it is one.
-    pub(crate) fn end_snapshot(&mut self, written: u64, len: Option<u64>) {
-        let now = self.written();
-        let Some(own) = &mut self.index_snapshots else { return };
-        match len {
-            Some(len) => own.begin(now, now - written.min(now), len),
-            None => own.postpone(now),
-        }
-    }
-}
-
-/// Writes a snapshot of what was captured, until it is to `stop`. Returns whether there is one. `end` is
-/// told how many bytes had been written when it was captured, and how long it is, if it is whole.
-pub(crate) fn take(
-    captured: Option<Captured>,
-    stop: &AtomicBool,
-    end: impl FnOnce(u64, Option<u64>),
-) -> Result<bool> {
-    let Some(captured) = captured else {
-        end(0, None);
-        return Ok(false);
-    };
-    let written = captured.written;
-    let len = captured.write(stop);
-    end(written, len.as_ref().ok().copied().flatten());
-    Ok(len?.is_some())
 }
 
 impl Captured {
-    /// Writes the snapshot. Returns how long it is, in bytes; `None` if it could not be written.
-    fn write(self, stop: &AtomicBool) -> Result<Option<u64>> {
-        let entries: u64 = self.trees.iter().map(|(_, _, tree)| tree.len()).sum();
-        let begun = self.own.area().begin(entries * ENTRY_LEN + self.blocks.len() as u64);
-        let Some(number) = begun? else { return Ok(None) };
-        let mut packer = Packer {
-            own: &self.own,
-            number,
-            frame: Vec::with_capacity(SEGMENT as usize),
-            segments: 0,
-            len: 0,
-            stop,
-            failed: None,
-        };
-        let packed = self.pack(&mut packer).is_continue();
-        let (len, failed) = (packer.len, packer.failed.take());
-        self.own.area().end(number, packed && failed.is_none())?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(packed.then_some(len)),
-        }
+    /// About how many bytes the snapshot will have.
+    fn len(&self) -> u64 {
+        let entries: u64 = self.trees.iter().map(|tree| tree.2).sum();
+        entries * ENTRY_LEN + self.blocks.len() as u64
     }
 
-    fn pack(&self, packer: &mut Packer<'_>) -> ControlFlow<()> {
+    fn into_parts(self) -> VecDeque<Part> {
         let mut head = VERSION.to_le_bytes().to_vec();
         head.extend_from_slice(&(self.partial.bytes() as u32).to_le_bytes());
         head.extend_from_slice(&self.seq.to_le_bytes());
-        packer.push(item::HEAD, &head)?;
-        self.blocks.chunks(BLOCKS * 24).try_for_each(|some| packer.push(item::BLOCKS, some))?;
-        for (space, what, tree) in &self.trees {
+        let mut parts = VecDeque::from([Part::Item(item::HEAD, head)]);
+        let blocks = self.blocks.chunks(BLOCKS * 24);
+        parts.extend(blocks.map(|some| Part::Item(item::BLOCKS, some.to_vec())));
+        for (space, what, _, leaves) in self.trees {
             let mut of = space.to_le_bytes().to_vec();
-            of.push(*what);
-            packer.push(item::TREE, &of)?;
-            tree.write_leaves(|leaf| packer.push(item::LEAF, leaf))?;
+            of.push(what);
+            parts.extend([Part::Item(item::TREE, of), Part::Leaves(leaves)]);
         }
-        self.ranges.iter().try_for_each(|range| packer.push(item::RANGE, range))?;
-        packer.push(item::END, &[])?;
-        packer.put()
+        parts.extend(self.ranges.into_iter().map(|range| Part::Item(item::RANGE, range)));
+        parts.push_back(Part::Item(item::END, Vec::new()));
+        parts
     }
 }
 
@@ -179,48 +245,77 @@ fn encode_range(space: u32, tombstone: &RangeTombstone) -> Vec<u8> {
     range
 }
 
-/// Puts items into frames, and these into segments.
-struct Packer<'a> {
-    own: &'a Own,
-    number: u64,
-    frame: Vec<u8>,
-    segments: u32,
-    len: u64,
-    stop: &'a AtomicBool,
-    failed: Option<halite_engine::Error>,
-}
-
-impl Packer<'_> {
-    fn push(&mut self, kind: u8, bytes: &[u8]) -> ControlFlow<()> {
-        if self.frame.len() + ITEM_HEAD + bytes.len() > SEGMENT as usize {
-            self.put()?;
+impl Packer {
+    fn new(captured: Captured, number: u64, written: u64) -> Self {
+        Self {
+            number,
+            written,
+            worked: 0,
+            parts: captured.into_parts(),
+            frame: Vec::with_capacity(SEGMENT as usize),
+            carried: Vec::new(),
+            putting: false,
+            segments: 0,
+            len: 0,
         }
-        if self.frame.is_empty() {
-            self.frame.resize(frame::HEADER_LEN, 0);
-            self.frame.extend_from_slice(&self.number.to_le_bytes());
-        }
-        self.frame.push(kind);
-        self.frame.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        self.frame.extend_from_slice(bytes);
-        ControlFlow::Continue(())
     }
 
-    /// Writes the frame. Breaks if the snapshot is given up.
-    fn put(&mut self) -> ControlFlow<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
+    /// Packs some items, or writes a chunk of a frame.
+    fn step(&mut self, own: &Own) -> Result<Put> {
+        if !self.putting {
+            self.pack();
+            return Ok(Put::More);
         }
-        let put = self.own.area().put(self.number, self.segments, &mut self.frame);
+        let put = own.area().put(self.number, self.segments, &mut self.frame, &mut self.worked)?;
+        if put != Put::Whole {
+            return Ok(put);
+        }
+        self.putting = false;
         self.segments += 1;
         self.len += self.frame.len() as u64;
         self.frame.clear();
-        match put {
-            Ok(true) => ControlFlow::Continue(()),
-            Ok(false) => ControlFlow::Break(()),
-            Err(error) => {
-                self.failed = Some(error);
-                ControlFlow::Break(())
+        let is_last = self.parts.is_empty() && self.carried.is_empty();
+        Ok(if is_last { Put::Whole } else { Put::More })
+    }
+
+    /// Packs items until that is a step, the frame is full, or there are none.
+    fn pack(&mut self) {
+        if self.frame.is_empty() {
+            self.frame.resize(frame::HEADER_LEN, 0);
+            self.frame.extend_from_slice(&self.number.to_le_bytes());
+            self.frame.append(&mut self.carried);
+        }
+        let begin = self.frame.len();
+        while !self.putting && self.frame.len() < begin + STEP {
+            self.pack_item();
+        }
+        self.worked += (self.frame.len() - begin.min(self.frame.len())) as u64;
+    }
+
+    fn pack_item(&mut self) {
+        let begin = self.frame.len();
+        self.frame.extend_from_slice(&[0; ITEM_HEAD]);
+        let kind = match self.parts.front_mut() {
+            Some(Part::Leaves(leaves)) => leaves.next(&mut self.frame).then_some(item::LEAF),
+            Some(Part::Item(kind, bytes)) => {
+                self.frame.append(bytes);
+                Some(*kind)
             }
+            None => {
+                self.putting = true;
+                None
+            }
+        };
+        if kind != Some(item::LEAF) {
+            self.parts.pop_front();
+        }
+        let Some(kind) = kind else { return self.frame.truncate(begin) };
+        let len = (self.frame.len() - begin - ITEM_HEAD) as u32;
+        self.frame[begin] = kind;
+        self.frame[begin + 1..begin + ITEM_HEAD].copy_from_slice(&len.to_le_bytes());
+        if self.frame.len() > SEGMENT as usize {
+            self.carried = self.frame.split_off(begin);
+            self.putting = true;
         }
     }
 }
