@@ -10,14 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Pool, PoolOptions, planted};
+use halite_pmem::{Domain, Pool, PoolOptions, planted};
 
 use crate::shutdown;
 use crate::superblock::{self, Superblock};
 use crate::table::{Owner, Table};
 use crate::{Device, Error, Result, SEGMENT};
 
-/// A growing pool is extended by an eighth, but by no more segments than this at a time.
+/// A pool whose new length has to be synced grows by an eighth, but by no more segments than this at a time.
+/// Others grow by one: the pages of each take about a millisecond, for which whoever wants it waits.
 const GROWTH_MAX: u64 = 16;
 
 /// The segments of one pool.
@@ -206,7 +207,10 @@ impl Segments {
 
     fn grow(&self, state: &mut State) -> Result<()> {
         let old = state.superblock.segments();
-        let step = (old / 8).clamp(1, GROWTH_MAX);
+        let step = match self.pool.domain() {
+            Domain::Process | Domain::Volatile => 1,
+            _ => (old / 8).clamp(1, GROWTH_MAX),
+        };
         if planted!(GrowthAnnouncedBeforeLength) {
             state.superblock.set_segments(old + step)?;
         }

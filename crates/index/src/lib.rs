@@ -31,7 +31,9 @@ mod sync;
 
 pub use full_keys::FullKeys;
 pub use hash::{HashCursor, HashIndex};
-pub use partial::{Fate, Ghosts, LeafImages, PartialKeyCursor, PartialKeyTree, PartialLen, TreeReader};
+pub use partial::{
+    Fate, Ghosts, LeafImages, PartialKeyCursor, PartialKeyTree, PartialLen, TreeReader,
+};
 pub use sorted_key::SortedKey;
 
 /// Threads may share indexes, and walk in snapshots of others' indexes.
