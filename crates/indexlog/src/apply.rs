@@ -122,6 +122,7 @@ impl Writer {
             let record = pinned.as_ref().and_then(|pinned| pinned.read().ok());
             for record in record.iter() {
                 for piece in record.pieces() {
+                    self.blocks.clear_owner(piece.place.get());
                     self.blocks.died(piece.block(), piece.len.get().into());
                     let limbo = Limbo::piece(piece, record.seq(), self.next_seq - 1);
                     self.send_to_limbo(view, limbo);

@@ -266,7 +266,17 @@ impl Blocks {
 
     /// Notes which record has the piece at a place.
     pub(crate) fn set_owner(&mut self, place: u32, owner: Entry) {
-        self.splits.set_owner(place, owner);
+        self.splits.set_owner(place, Some(owner));
+    }
+
+    /// Notes that the record of the piece at a place is dead.
+    pub(crate) fn clear_owner(&mut self, place: u32) {
+        self.splits.set_owner(place, None);
+    }
+
+    /// Gives out no slots of a block from now on, or of all again.
+    pub(crate) fn close_split(&mut self, block: Option<u32>) {
+        self.splits.close(block);
     }
 
     /// The records that have pieces in a split block.

@@ -25,9 +25,11 @@ impl Writer {
     pub(crate) fn compact(&mut self, view: &RwLock<View>, share: u32) -> Result<bool> {
         let Some(block) = self.blocks.sparsest_split(share) else { return Ok(false) };
         let mut moved = false;
+        self.blocks.close_split(Some(block));
         for owner in self.blocks.owners(block) {
             moved |= self.move_pieces(view, owner, block)?;
         }
+        self.blocks.close_split(None);
         Ok(moved)
     }
 
@@ -37,10 +39,11 @@ impl Writer {
         let Ok(pinned) = view.read().pin(owner) else { return Ok(false) };
         let Ok(record) = pinned.read() else { return Ok(false) };
         let (space, key) = (record.header.space.get(), record.key);
-        let is_current = |entry: Entry| is_at(entry, (owner.block(), owner.offset()));
-        if !view.read().live(space, key)?.is_some_and(is_current) {
-            return Ok(false);
-        }
+        // What is at its place by now need not be what it was.
+        let has_piece = record.pieces().iter().any(|piece| piece.block() == block);
+        let is_at_owner = |entry: &Entry| is_at(*entry, (owner.block(), owner.offset()));
+        let current = view.read().live(space, key)?.filter(is_at_owner);
+        let Some(current) = current.filter(|_| has_piece) else { return Ok(false) };
         let len = record.len() + record.pieces().len() as u64 * size_of::<Piece>() as u64;
         let has_block = self.blocks.free_count() > RESERVE_COLLECT;
         if len > self.log.remaining() && !has_block {
@@ -85,9 +88,10 @@ impl Writer {
             space.index.insert_with(key, with_stale, blocks)?;
         }
         self.blocks.born(new.block(), new.footprint());
-        self.blocks.died(owner.block(), owner.footprint());
+        self.blocks.died(current.block(), current.footprint());
         self.moved_bytes += new.footprint();
         for piece in gone {
+            self.blocks.clear_owner(piece.place.get());
             self.blocks.died(piece.block(), piece.len.get().into());
             self.moved_bytes += u64::from(piece.len.get());
             self.send_to_limbo(&mut view, Limbo::piece(&piece, record.seq(), seq));

@@ -9,9 +9,10 @@
 //! but no less than four times as many as that one was long, so that snapshots are at most a fifth of what is
 //! written; when the store is closed, if an eighth of that was; and when somebody asks for one. A store with a hash index has none.
 //!
-//! **How.** Everything is made durable, a collection that is under way is ended, and the trees are cloned, which
-//! is done in constant time. The rest is done in steps that writes pay for (`write`), like those of a collection,
-//! and by who has nothing else to do; it reads no record.
+//! **How.** Where no collection is under way, or it is ended, everything is made durable, a line of each block is
+//! read, and the trees are cloned, which is done in constant time. The rest is done in steps that writes pay for
+//! (`write`), like those of a collection, and by who has nothing else to do; it reads no record. While nobody does
+//! either, a snapshot that was begun waits, and the old tree with it.
 //!
 //! **Where.** In segments of a device of the partition's own:
 //!
@@ -106,6 +107,7 @@ mod tree {
 /// The snapshots of a store's partitions.
 #[derive(Clone)]
 pub(crate) struct Snapshots {
+    /// Locked one at a time, after a writer.
     areas: Arc<[Mutex<Area>]>,
     /// Bytes of log between two; none are taken without.
     interval: Option<u64>,
@@ -272,11 +274,16 @@ impl Area {
         frame::place(frame::seed(self.salt, u64::from(place)), 0)
     }
 
+    /// Whether there is room for a snapshot of about `len` bytes.
+    fn has_room(&self, len: u64) -> bool {
+        self.segments.available() >= len / SEGMENT + 1 + SPARE
+    }
+
     /// Begins a snapshot of about `len` bytes; its number. `None` if there is no room. One that is being
     /// written is given up.
     fn begin(&mut self, len: u64) -> Result<Option<u64>> {
         self.end(self.number, false)?;
-        if self.segments.available() < len / SEGMENT + 1 + SPARE {
+        if !self.has_room(len) {
             return Ok(None);
         }
         self.number += 1;
@@ -325,15 +332,17 @@ impl Area {
         Ok(Put::Whole)
     }
 
-    /// Ends the snapshot that was begun: either it takes the place of the one before, or it goes.
-    fn end(&mut self, number: u64, is_whole: bool) -> Result<()> {
-        if self.writing && self.number == number {
+    /// Ends the snapshot that was begun: either it takes the place of the one before, or it goes. Returns
+    /// whether it was still there.
+    fn end(&mut self, number: u64, is_whole: bool) -> Result<bool> {
+        let is_there = self.writing && self.number == number;
+        if is_there {
             (self.writing, self.open) = (false, None);
             self.device.retain(|place| Self::is_of(number, place) == is_whole)?;
             // The place of the one before is not that of the next.
             self.number -= u64::from(!is_whole);
         }
-        Ok(())
+        Ok(is_there)
     }
 
     /// Gives the space back of all but the last one that was begun or found.
@@ -345,8 +354,9 @@ impl Area {
 
     /// Gives all space back, of a snapshot that is being written, too. Returns whether there was any.
     fn release(&mut self) -> Result<bool> {
-        (self.writing, self.open) = (false, None);
-        Ok(self.device.retain(|_| false)? > 0)
+        self.writing = false;
+        let had_open = self.open.take().is_some();
+        Ok(self.device.retain(|_| false)? > 0 || had_open)
     }
 }
 

@@ -288,14 +288,15 @@ impl Writer {
             }
             // What is replayed has its numbers, and nothing else may be written between.
             let compacts = effort != Effort::Replay;
-            if compacts && self.compact(view, SPARSE)? {
+            if compacts && victims > 0 && self.compact(view, SPARSE)? {
+                victims -= 1;
                 continue;
             }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
             let worth = worth && (effort != Effort::Put || victims > 0);
             match self.blocks.victim(self.next_seq).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
-                None if compacts && self.compact(view, ANY)? => {}
+                None if compacts && victims > 0 && self.compact(view, ANY)? => {}
                 None => return Err(self.full(oldest_scan())),
             }
             victims = victims.saturating_sub(1);

@@ -84,6 +84,8 @@ pub(crate) struct Splits {
     open: [BTreeSet<(u32, u32)>; CLASSES],
     /// Free slots of each class.
     free: [u64; CLASSES],
+    /// A block that gives out no slots: it is being emptied.
+    closed: Option<u32>,
 }
 
 impl Splits {
@@ -119,7 +121,8 @@ impl Splits {
 
     /// Takes a slot of a class, if there is one, and returns its place.
     pub(crate) fn take(&mut self, class: usize) -> Option<u32> {
-        let &(_, block) = self.open[class].last()?;
+        let is_open = |block: &u32| Some(*block) != self.closed;
+        let block = self.open[class].iter().rev().map(|open| open.1).find(is_open)?;
         let slot = self.get(block)?.taken.trailing_ones();
         let place = block * UNITS + slot * (UNITS / slots_of(class));
         self.set(place, class, true).then_some(place)
@@ -166,10 +169,15 @@ impl Splits {
         true
     }
 
-    /// Notes which record has the piece at a place.
-    pub(crate) fn set_owner(&mut self, place: u32, owner: Entry) {
+    /// Gives out no slots of a block from now on, or of all again.
+    pub(crate) fn close(&mut self, block: Option<u32>) {
+        self.closed = block;
+    }
+
+    /// Notes which record has the piece at a place, if one has.
+    pub(crate) fn set_owner(&mut self, place: u32, owner: Option<Entry>) {
         if let Some(split) = self.get_mut(place / UNITS) {
-            split.owners[(place % UNITS / (UNITS / slots_of(split.class))) as usize] = Some(owner);
+            split.owners[(place % UNITS / (UNITS / slots_of(split.class))) as usize] = owner;
         }
     }
 

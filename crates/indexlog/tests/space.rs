@@ -1,6 +1,6 @@
 //! Space: what a store with a limit takes, refuses and moves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -293,6 +293,9 @@ fn who_is_idle_collects_ahead_in_small_steps() {
     test.check();
 }
 
+/// Values that readers hold at once.
+const HELD_MAX: usize = 32;
+
 /// Values of all lengths share a pool for ever: what one class of lengths gives up, another can have.
 #[test]
 fn values_that_change_their_lengths_do_not_fill_the_pool() {
@@ -305,7 +308,7 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
         let space = engine.key_space("space").unwrap();
         let mut test = Test { engine, space, model: BTreeMap::new(), random: Random(seed) };
         let live = |test: &Test| test.model.values().map(|(len, _)| *len as u64).sum::<u64>();
-        let mut next_key = 0;
+        let (mut next_key, mut held) = (0, VecDeque::new());
         // Each time most values are of other lengths.
         for phase in 0..12 {
             let mut written = 0;
@@ -326,12 +329,18 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
                     panic!("{error}: phase {phase}, {len} bytes, {:?}", test.engine.stats());
                 }
                 written += len as u64;
+                // Readers keep what they have read, longer than it is in the store.
+                if test.random.below(16) == 0 {
+                    let key = test.any_key();
+                    held.push_back(test.engine.get(test.space, &key.to_be_bytes()).unwrap());
+                    held.drain(..held.len().saturating_sub(HELD_MAX));
+                }
             }
             test.check();
         }
         let report = test.engine.verify(&mut |_, _| ControlFlow::Continue(())).unwrap();
         assert!(report.damage.is_empty(), "{:?}", report.damage);
-        drop(test.engine);
+        drop((held, test.engine));
         test.engine = IndexLog::open(&options).unwrap();
         test.check();
     }

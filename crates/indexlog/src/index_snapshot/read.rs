@@ -64,6 +64,7 @@ impl Loaded {
                 let number = area.with_frame(Area::place(parity, 0), number_of).ok()??;
                 number.is_multiple_of(2).eq(&(parity == 0)).then_some(number)
             })
+            .filter(|&number| area.has_end(number))
             .collect();
         found.sort_unstable();
         let read = found.into_iter().rev().find_map(|number| {
@@ -125,6 +126,14 @@ impl Loaded {
 }
 
 impl Area {
+    /// Whether the last segment of a snapshot seems to end it: one that a crash ended is not worth reading.
+    fn has_end(&self, number: u64) -> bool {
+        let places = self.device.logical_segments().into_iter();
+        let last = places.filter(|&place| Self::is_of(number, place)).max();
+        let ends = |frame: &[u8]| frame.ends_with(&[item::END, 0, 0, 0, 0]);
+        last.is_some_and(|place| self.with_frame(place, ends).unwrap_or(false))
+    }
+
     /// Calls `read` with the payload of the frame of a segment.
     fn with_frame<R>(&self, place: u32, read: impl FnOnce(&[u8]) -> R) -> Fit<R> {
         let fresh = self.device.claim(place, 0, SEGMENT).map_err(|_| Unfit)?;

@@ -23,14 +23,15 @@ use crate::write::Writer;
 /// A record is taken to have so many bytes in a snapshot.
 const ENTRY_LEN: u64 = 18;
 
-/// Blocks in an item.
+/// Blocks in an item, and the bytes of each.
 const BLOCKS: usize = 4096;
+const BLOCK_LEN: usize = 24;
 
 /// Bytes that a step packs, at least.
 const STEP: usize = 4 << 10;
 
 /// Bytes that are packed or written for each that is written to the log: a snapshot is packed and written once,
-/// and is at most a quarter of what is written between two, so it takes no more than a quarter of that time.
+/// and about a quarter of what is written between two at most, so it takes about a quarter of that time.
 const PACE: u64 = 2;
 
 /// Blocks whose first line is asked for ahead.
@@ -41,9 +42,10 @@ struct Captured {
     partial: PartialLen,
     /// The number of the last record.
     seq: u64,
-    blocks: Vec<u8>,
-    /// Key space, of what, entries, and the tree's leaves.
-    trees: Vec<(u32, u8, u64, LeafImages)>,
+    /// By item.
+    blocks: Vec<Vec<u8>>,
+    /// Key space, of what, and the tree's leaves.
+    trees: Vec<(u32, u8, LeafImages)>,
     ranges: Vec<Vec<u8>>,
 }
 
@@ -85,7 +87,9 @@ impl Writer {
     ) {
         let written = self.written();
         if self.packer.is_none() {
-            if self.index_snapshots.as_ref().is_some_and(|own| own.is_due(written)) {
+            let is_due = self.index_snapshots.as_ref().is_some_and(|own| own.is_due(written));
+            // It does not take long until a block has been looked through.
+            if is_due && self.collection.is_none() {
                 drop(self.begin_snapshot(view, oldest_scan));
             }
             return;
@@ -104,20 +108,40 @@ impl Writer {
         view: &RwLock<View>,
         oldest_scan: impl Fn() -> Option<u64>,
     ) -> Result<Option<u64>> {
-        self.packer = None;
+        let begun = self.capture_in_room(view, oldest_scan);
         let written = self.written();
-        let captured = self.capture_index(view, oldest_scan);
-        let Some(own) = &mut self.index_snapshots else { return Ok(None) };
-        let begun = captured.and_then(|captured| {
-            let Some(captured) = captured else { return Ok(None) };
-            let number = own.area().begin(captured.len())?;
-            Ok(number.map(|number| Packer::new(captured, number, written)))
-        });
-        if !matches!(begun, Ok(Some(_))) {
-            own.postpone(written);
+        match begun {
+            Ok(Some(packer)) => {
+                let number = packer.number;
+                self.packer = Some(packer);
+                Ok(Some(number))
+            }
+            failed => {
+                if let Some(own) = self.index_snapshots.as_mut().filter(|_| self.packer.is_none()) {
+                    own.postpone(written);
+                }
+                failed.map(|_| None)
+            }
         }
-        self.packer = begun?;
-        Ok(self.packer.as_ref().map(|packer| packer.number))
+    }
+
+    /// Captures the index if there is room for a snapshot, in place of one that is being taken.
+    fn capture_in_room(
+        &mut self,
+        view: &RwLock<View>,
+        oldest_scan: impl Fn() -> Option<u64>,
+    ) -> Result<Option<Packer>> {
+        let Some(own) = &self.index_snapshots else { return Ok(None) };
+        let entries: u64 = view.read().spaces.values().map(|space| space.index.len()).sum();
+        let len = entries * ENTRY_LEN;
+        if self.packer.is_none() && !own.area().has_room(len) {
+            return Ok(None);
+        }
+        let Some(captured) = self.capture_index(view, oldest_scan)? else { return Ok(None) };
+        let Some(own) = &self.index_snapshots else { return Ok(None) };
+        self.packer = None;
+        let number = own.area().begin(len)?;
+        Ok(number.map(|number| Packer::new(captured, number, self.written())))
     }
 
     /// Takes a step of the snapshot that is being taken, if one is.
@@ -133,7 +157,7 @@ impl Writer {
             Ok(Put::GivenUp) | Err(_) => false,
         };
         let ended = own.area().end(packer.number, is_whole);
-        match is_whole {
+        match is_whole && matches!(ended, Ok(true)) {
             true => {
                 own.taken = packer.number;
                 own.begin(now, now - packer.written.min(now), packer.len);
@@ -141,7 +165,7 @@ impl Writer {
             false => own.postpone(now),
         }
         self.packer = None;
-        ended.and(stepped.map(drop))
+        ended.and(stepped).map(drop)
     }
 
     /// Takes a step of snapshot `number`. Returns whether there is one when it has ended; else `None`.
@@ -178,7 +202,7 @@ impl Writer {
         }
         // The map covers what the collector has copied: that was durable before the originals were freed.
         let view = view.read();
-        let mut blocks = Vec::new();
+        let mut blocks: Vec<Vec<u8>> = Vec::new();
         let of_records = view.record_blocks();
         for (at, &block) in of_records.iter().enumerate() {
             if let Some(later) = of_records.get(at + AHEAD).and_then(|later| view.block(*later)) {
@@ -187,19 +211,23 @@ impl Writer {
             let Some(readable) = view.block(block) else { continue };
             let bytes = readable.published.bytes();
             let Some(sum) = bytes.first_chunk::<8>() else { continue };
-            blocks.extend_from_slice(&block.to_le_bytes());
-            blocks.extend_from_slice(&self.blocks.incarnation(block).to_le_bytes());
-            blocks.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-            blocks.extend_from_slice(sum);
+            if blocks.last().is_none_or(|item| item.len() == BLOCKS * BLOCK_LEN) {
+                blocks.push(Vec::with_capacity(BLOCKS * BLOCK_LEN));
+            }
+            let Some(item) = blocks.last_mut() else { continue };
+            item.extend_from_slice(&block.to_le_bytes());
+            item.extend_from_slice(&self.blocks.incarnation(block).to_le_bytes());
+            item.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+            item.extend_from_slice(sum);
         }
         let mut trees = Vec::new();
         for (&space, found) in &view.spaces {
             if let Index::Ordered(index) = &found.index {
-                trees.push((space, tree::INDEX, index.len(), index.clone().into_images()));
+                trees.push((space, tree::INDEX, index.clone().into_images()));
             }
         }
         for (space, points) in self.tombstones.points() {
-            trees.push((space, tree::TOMBSTONES, points.len(), points.clone().into_images()));
+            trees.push((space, tree::TOMBSTONES, points.clone().into_images()));
         }
         let ranges = self.tombstones.ranges_by_space();
         let ranges = ranges.map(|(space, tombstone)| encode_range(space, tombstone)).collect();
@@ -208,20 +236,13 @@ impl Writer {
 }
 
 impl Captured {
-    /// About how many bytes the snapshot will have.
-    fn len(&self) -> u64 {
-        let entries: u64 = self.trees.iter().map(|tree| tree.2).sum();
-        entries * ENTRY_LEN + self.blocks.len() as u64
-    }
-
     fn into_parts(self) -> VecDeque<Part> {
         let mut head = VERSION.to_le_bytes().to_vec();
         head.extend_from_slice(&(self.partial.bytes() as u32).to_le_bytes());
         head.extend_from_slice(&self.seq.to_le_bytes());
         let mut parts = VecDeque::from([Part::Item(item::HEAD, head)]);
-        let blocks = self.blocks.chunks(BLOCKS * 24);
-        parts.extend(blocks.map(|some| Part::Item(item::BLOCKS, some.to_vec())));
-        for (space, what, _, leaves) in self.trees {
+        parts.extend(self.blocks.into_iter().map(|some| Part::Item(item::BLOCKS, some)));
+        for (space, what, leaves) in self.trees {
             let mut of = space.to_le_bytes().to_vec();
             of.push(what);
             parts.extend([Part::Item(item::TREE, of), Part::Leaves(leaves)]);
@@ -252,7 +273,8 @@ impl Packer {
             written,
             worked: 0,
             parts: captured.into_parts(),
-            frame: Vec::with_capacity(SEGMENT as usize),
+            // With room for the item that is too much.
+            frame: Vec::with_capacity(SEGMENT as usize + 2 * BLOCKS * BLOCK_LEN),
             carried: Vec::new(),
             putting: false,
             segments: 0,
