@@ -317,7 +317,7 @@ fn what_cannot_be_followed_says_so() {
     drop(db);
     let db = builder().change_log(0).open(&path).unwrap();
     let space = db.key_space("one").unwrap();
-    (0..3_000_u32).for_each(|nth| space.put(nth.to_be_bytes(), [1; 8_000]).unwrap());
+    (0..12_000_u32).for_each(|nth| space.put(nth.to_be_bytes(), [1; 2_000]).unwrap());
     let released = since(&db, &info);
     assert!(matches!(released, Err(BackupError::Database(Error::ChangesReleased { .. }))));
 }
