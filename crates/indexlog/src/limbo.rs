@@ -189,7 +189,8 @@ impl Writer {
     fn free_block(&mut self, block: u32) -> Result<()> {
         // The copies must be covered before the originals can go.
         if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
-            self.fence_with_map(Vec::new())?;
+            let covered_by_map_alone = Vec::new();
+            self.fence_with_map(covered_by_map_alone)?;
         }
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state: State::Free, incarnation }, None);

@@ -33,13 +33,16 @@ fn every_call_is_missed_if_it_is_left_out() {
 const HELPS: &str = "crates/indexlog/src/index_snapshot.rs:";
 
 /// The making durable of the zeros of a map segment: only a process that was killed within it leaves others,
-/// and a test beside it does that.
-const BESIDE: [&str; 2] = ["fresh.flush(0..SEGMENT)", "fence_found(&[zeroed])"];
+/// and a test beside it does that. And that copies are covered before originals are freed: the planted bug
+/// `VictimFreedBeforeCovered` leaves all of that out, and shows in few histories; a flush or a fence of it alone
+/// shows in one of many hundred.
+const BESIDE: [&str; 3] =
+    ["fresh.flush(0..SEGMENT)", "fence_found(&[zeroed])", "fence_with_map(covered_by_map_alone)"];
 
 /// Whether the line at a place, `file:line`, only helps, or is judged by a test beside it.
 fn is_judged_elsewhere(place: &str) -> bool {
     let (file, number) = place.rsplit_once(':').expect("a place is a file and a line");
-    if !file.ends_with("indexlog/src/block_map.rs") {
+    if !file.ends_with("indexlog/src/block_map.rs") && !file.ends_with("indexlog/src/limbo.rs") {
         return place.starts_with(HELPS);
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
