@@ -130,6 +130,7 @@ impl Lints {
                 | What::Length { .. }
                 | What::Link
                 | What::SyncFolder
+                | What::Disk { .. }
                 | What::Mark(_) => {}
             }
         }

@@ -117,6 +117,7 @@ fn name(what: What) -> &'static str {
         What::SyncFailed { .. } => "the sync that fails",
         What::Rewrite { .. } => "the second writing",
         What::Publish { .. } => "the publication",
+        What::Disk { .. } => "what happens to a file",
         What::Mark(_) => "a note",
         What::Kill => "the kill",
     }

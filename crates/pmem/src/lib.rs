@@ -77,7 +77,7 @@ pub use domain::Domain;
 pub use error::{Error, Result};
 pub use fence::{Fenced, Flushed};
 pub use fresh::Fresh;
-pub use medium::{Medium, ModelFile};
+pub use medium::{Beside, Medium, ModelFile};
 pub use options::PoolOptions;
 pub use pool::Pool;
 pub use profile::Profile;

@@ -9,10 +9,14 @@
 //! Whoever drives the medium can also cut its power ([`Medium::cut_power`]: nothing is stored any more),
 //! let a sync fail ([`Medium::fail_sync_after`]), or disregard what one place in the code asks for
 //! ([`Medium::disregard`]).
+//!
+//! Other modelled devices may lie beside the pool ([`Medium::beside`]). They share its power and its trace:
+//! what happens to them happens by [`Medium::happen_beside`], in one order with what happens to the pool.
 
+use std::any::Any;
 use std::panic::Location;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::{io, ptr};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -31,6 +35,7 @@ struct Inner {
     capacity: u64,
     domain: Domain,
     state: Mutex<State>,
+    beside: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 struct State {
@@ -54,6 +59,19 @@ enum Failing {
     After(u32),
     /// One did.
     Failed,
+}
+
+/// What becomes of something that is to happen beside a modelled pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// It happens, and the trace has it.
+    Happened,
+    /// It seems to: [`Medium::disregard`].
+    Disregarded,
+    /// The sync fails, and the trace has that: [`Medium::fail_sync_after`].
+    Failed,
+    /// There is no power.
+    PowerCut,
 }
 
 /// What a file system knows of a modelled pool.
@@ -86,7 +104,8 @@ impl Medium {
             failing: Failing::Never,
             random: 0,
         };
-        Ok(Self(Arc::new(Inner { memory, capacity, domain, state: Mutex::new(state) })))
+        let (state, beside) = (Mutex::new(state), OnceLock::new());
+        Ok(Self(Arc::new(Inner { memory, capacity, domain, state, beside })))
     }
 
     /// The domain of pools on it.
@@ -155,6 +174,32 @@ impl Medium {
     #[must_use]
     pub fn has_power(&self) -> bool {
         self.0.state.lock().powered
+    }
+
+    /// What lies beside the pool: always the same, as `T` begins.
+    ///
+    /// # Panics
+    /// If it is of another type.
+    #[must_use]
+    pub fn beside<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let beside = Arc::clone(self.0.beside.get_or_init(|| Arc::<T>::default()));
+        beside.downcast().expect("one kind of thing lies beside a pool")
+    }
+
+    /// Lets something happen beside the pool, if there is power: an event like those of the pool. Who
+    /// calls knows by the number what it is, and `bytes` are what it writes.
+    pub fn happen_beside(&self, number: u32, bytes: &[u8], is_sync: bool, site: Site) -> Beside {
+        let mut state = self.0.state.lock();
+        if !state.has_power() {
+            return Beside::PowerCut;
+        }
+        let request = is_sync.then_some((site, Request::Sync));
+        if request.is_some() && request == state.disregarded {
+            return Beside::Disregarded;
+        }
+        let fails = is_sync && state.fails_to_sync(Request::Sync, site);
+        state.trace.push_disk(number, bytes, is_sync && !fails, site);
+        if fails { Beside::Failed } else { Beside::Happened }
     }
 
     /// Ends the outage: stores arrive again.
@@ -274,7 +319,8 @@ impl Medium {
             _ => None,
         };
         if let Some((at, len)) = range
-            && self.0.state.lock().fails_to_sync(what, site)
+            && let Some(request) = what.request()
+            && self.0.state.lock().fails_to_sync(request, site)
         {
             self.change(path, What::SyncFailed { at, len }, site, |_| ())?;
             let source = io::Error::other("the modelled kernel fails");
@@ -395,10 +441,10 @@ impl State {
     }
 
     /// Whether one more sync, which is not disregarded, fails.
-    fn fails_to_sync(&mut self, what: What, site: Site) -> bool {
-        let request = what.request().map(|request| (site, request));
+    fn fails_to_sync(&mut self, request: Request, site: Site) -> bool {
+        let is_disregarded = self.disregarded == Some((site, request));
         match self.failing {
-            Failing::After(_) if !self.powered || request == self.disregarded => false,
+            Failing::After(_) if !self.powered || is_disregarded => false,
             Failing::After(0) => {
                 self.failing = Failing::Failed;
                 true

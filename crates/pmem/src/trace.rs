@@ -84,6 +84,17 @@ pub enum What {
         /// How long it is.
         len: u64,
     },
+    /// Something happened to the files beside the pool, which share the medium's power.
+    Disk {
+        /// By which they know what.
+        number: u32,
+        /// Where the trace keeps the bytes that were written.
+        bytes: u32,
+        /// How many there are.
+        len: u32,
+        /// Whether it makes something durable.
+        is_sync: bool,
+    },
     /// Whoever drives the medium noted something.
     Mark(u64),
     /// The process ended: what it had stored stays, what it was waiting for is not waited for.
@@ -108,7 +119,7 @@ pub enum Request {
     Flush,
     /// A fence; on an ordinary file, a sync of pages.
     Fence,
-    /// A sync of the whole file, or of its name.
+    /// A sync of the whole file, or of its name; of a file beside the pool, or of names.
     Sync,
 }
 
@@ -131,7 +142,9 @@ impl What {
         match self {
             Self::Flush { .. } => Some(Request::Flush),
             Self::Fence { .. } | Self::Sync { .. } => Some(Request::Fence),
-            Self::SyncFile | Self::SyncFolder => Some(Request::Sync),
+            Self::SyncFile | Self::SyncFolder | Self::Disk { is_sync: true, .. } => {
+                Some(Request::Sync)
+            }
             _ => None,
         }
     }
@@ -147,7 +160,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The bytes of a [`What::Store`].
+    /// The bytes of a [`What::Store`] or a [`What::Disk`].
     #[must_use]
     pub fn stored(&self, bytes: u32, len: u32) -> &[u8] {
         &self.bytes[bytes as usize..][..len as usize]
@@ -170,12 +183,23 @@ impl Trace {
         self.events.push(Event { what, site });
     }
 
-    pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], how: How, site: Site) {
+    /// Keeps bytes; where they begin, and how many they are.
+    fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = u32::try_from(self.bytes.len()).expect("a trace is taken before 4 GiB");
         let len = u32::try_from(bytes.len()).expect("a trace is taken before 4 GiB");
         self.bytes.extend_from_slice(bytes);
+        (start, len)
+    }
+
+    pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], how: How, site: Site) {
+        let (start, len) = self.keep(bytes);
         let (streamed, in_order) = (how == How::Streamed, how == How::InOrder);
         self.push(What::Store { at, len, bytes: start, streamed, in_order }, site);
+    }
+
+    pub(crate) fn push_disk(&mut self, number: u32, bytes: &[u8], is_sync: bool, site: Site) {
+        let (bytes, len) = self.keep(bytes);
+        self.push(What::Disk { number, bytes, len, is_sync }, site);
     }
 
     pub(crate) fn push_fence(&mut self, ranges: impl Iterator<Item = (u64, u64)>, site: Site) {

@@ -1,0 +1,202 @@
+//! A folder of a file system, and the calls of its kernel. Names are looked up in the folder's
+//! descriptor, so that it stays the same one whatever becomes of its path.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{Error, Result};
+
+/// An open folder, locked against other processes that ask for the lock.
+pub(crate) struct Folder {
+    path: PathBuf,
+    folder: OwnedFd,
+}
+
+/// What is written again at once when a file is opened to be appended to, in bytes.
+const PART: u64 = 1 << 20;
+
+impl Folder {
+    pub(crate) fn open(path: &Path, create: bool) -> Result<Self> {
+        if create {
+            make(path)?;
+        }
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| Error::of(errno, path, "open the folder"))?;
+        let metadata = fs::metadata(path);
+        // The mode counts for a privileged user too: who took the right to write meant it.
+        if metadata.is_ok_and(|metadata| metadata.permissions().readonly()) {
+            return Err(Error::ReadOnly { path: path.to_owned() });
+        }
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { path: path.to_owned(), folder }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.to_owned() }),
+            Err(errno) => Err(Error::of(errno, path, "lock the folder")),
+        }
+    }
+
+    fn error(&self, name: &str, action: &'static str) -> impl FnOnce(Errno) -> Error {
+        let path = self.path.join(name);
+        move |errno| Error::of(errno, &path, action)
+    }
+
+    /// Regular files with names that are text: no others are anybody's here.
+    pub(crate) fn list(&self) -> Result<Vec<(String, u64)>> {
+        let failed = |errno| Error::of(errno, &self.path, "list the folder");
+        let mut files = Vec::new();
+        for entry in Dir::read_from(&self.folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let stat = match rustix::fs::statat(
+                &self.folder,
+                entry.file_name(),
+                AtFlags::SYMLINK_NOFOLLOW,
+            ) {
+                // Somebody else's, who has removed it since.
+                Err(Errno::NOENT) => continue,
+                stat => stat.map_err(failed)?,
+            };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                && let Ok(name) = entry.file_name().to_str()
+            {
+                files.push((name.to_owned(), stat.st_size as u64));
+            }
+        }
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    pub(crate) fn create(&self, name: &str) -> Result<File> {
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(0o644))
+            .map(File::from)
+            .map_err(self.error(name, "create the file"))
+    }
+
+    /// Opens a file, and returns its length too.
+    pub(crate) fn open_file(&self, name: &str, access: OFlags) -> Result<(File, u64)> {
+        // Not to wait for the other end of a pipe that lies here.
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty())
+            .map_err(self.error(name, "open the file"))?;
+        let stat = rustix::fs::fstat(&file).map_err(self.error(name, "look at the file"))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Error::NotAFile { path: self.path.join(name) });
+        }
+        if access == OFlags::RDWR && stat.st_mode & 0o222 == 0 {
+            return Err(Error::ReadOnly { path: self.path.join(name) });
+        }
+        Ok((file.into(), stat.st_size as u64))
+    }
+
+    /// Opens a file of at least `len` bytes, cuts it there, and writes what is left once more.
+    pub(crate) fn append(&self, name: &str, len: u64) -> Result<File> {
+        let path = self.path.join(name);
+        let (file, file_len) = self.open_file(name, OFlags::RDWR)?;
+        if file_len < len {
+            return Err(Error::Short { path, at: 0, len, file_len });
+        }
+        if file_len > len {
+            rustix::fs::ftruncate(&file, len).map_err(self.error(name, "cut the file"))?;
+        }
+        let mut part = vec![0; len.min(PART) as usize];
+        for at in (0..len).step_by(PART as usize) {
+            let part = &mut part[..(len - at).min(PART) as usize];
+            read(&file, &path, at, part, len)?;
+            write(&file, &path, at, part)?;
+        }
+        Ok(file)
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        rustix::fs::renameat(&self.folder, from, &self.folder, to)
+            .map_err(self.error(from, "rename the file"))
+    }
+
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())
+            .map_err(self.error(name, "remove the file"))
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        rustix::fs::fsync(&self.folder)
+            .map_err(|errno| Error::of(errno, &self.path, "sync the folder"))
+    }
+}
+
+/// Makes a folder and those that it is in, durably.
+fn make(path: &Path) -> Result<()> {
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match fs::create_dir(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            if !path.is_dir() {
+                return Err(Error::NotAFolder { path: path.to_owned() });
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && parent != path => {
+            make(parent)?;
+            // A link to nowhere is not made whole by folders above it.
+            fs::create_dir(path).map_err(|error| io_error(&error, path))?;
+        }
+        Err(error) => return Err(io_error(&error, path)),
+    }
+    // Also of one that was there: who made it may have been killed before this.
+    let failed = |errno| Error::of(errno, parent, "sync the folder");
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(parent, flags, Mode::empty()).map_err(failed)?;
+    rustix::fs::fsync(&folder).map_err(failed)
+}
+
+fn io_error(error: &std::io::Error, path: &Path) -> Error {
+    Error::of(Errno::from_io_error(error).unwrap_or(Errno::IO), path, "create the folder")
+}
+
+/// Writes all of `bytes`.
+pub(crate) fn write(file: &File, path: &Path, mut at: u64, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, at) {
+            Err(Errno::INTR) => {}
+            Ok(0) => return Err(Error::NoSpace { path: path.to_owned() }),
+            Ok(written) => (at, bytes) = (at + written as u64, &bytes[written..]),
+            Err(errno) => return Err(Error::of(errno, path, "write the file")),
+        }
+    }
+    Ok(())
+}
+
+/// Reads all of `to` from a file that was `file_len` bytes long.
+pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u64) -> Result<()> {
+    let (len, mut done) = (to.len(), 0);
+    while done < len {
+        match rustix::io::pread(file, &mut to[done..], at + done as u64) {
+            Err(Errno::INTR) => {}
+            Ok(0) => {
+                // Somebody else cut it.
+                let file_len = file_len.min(at + done as u64);
+                let (path, len) = (path.to_owned(), len as u64);
+                return Err(Error::Short { path, at, len, file_len });
+            }
+            Ok(read) => done += read,
+            Err(errno) => return Err(Error::of(errno, path, "read the file")),
+        }
+    }
+    Ok(())
+}
+
+/// Has the kernel begin to write back what was written to a range, so that the sync at the end is short.
+pub(crate) fn begin_write_back(file: &File, at: u64, len: u64) {
+    // What this drops from the page cache is what is clean: of bytes just written, none. Whether it is
+    // heeded does not matter: the sync tells.
+    let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), Advice::DontNeed);
+}
+
+/// Makes a file's bytes and length durable.
+pub(crate) fn sync(file: &File, path: &Path) -> Result<()> {
+    rustix::fs::fdatasync(file).map_err(|errno| Error::of(errno, path, "sync the file"))
+}

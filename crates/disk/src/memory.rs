@@ -1,0 +1,184 @@
+//! Files in memory: what a process finds in the page cache. With a clock, everything that happens to them
+//! is noted there, and happens only while there is power.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use halite_pmem::locks::{self, Mutex, RwLock};
+use halite_pmem::{Beside, Medium, Site};
+
+use crate::model::FileEvent;
+use crate::{Error, Result};
+
+/// The bytes of a file, which outlive its name as long as it is open.
+pub(crate) struct Inode {
+    pub(crate) number: u32,
+    pub(crate) bytes: RwLock<Vec<u8>>,
+}
+
+/// A folder's files.
+#[derive(Default)]
+pub(crate) struct MemoryFiles {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    names: BTreeMap<Arc<str>, Arc<Inode>>,
+    /// The number of the next new file.
+    next: u32,
+    /// What happened by the clock.
+    events: Vec<FileEvent>,
+}
+
+/// Who asks for something: by which clock, about what, from which place in the code.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) clock: Option<&'a Medium>,
+    pub(crate) path: &'a Path,
+    pub(crate) site: Site,
+}
+
+impl State {
+    /// Notes that something happens, if it does.
+    fn happen(&mut self, asker: Asker<'_>, event: FileEvent, bytes: &[u8]) -> Result<()> {
+        let Some(clock) = asker.clock else { return Ok(()) };
+        let path = || asker.path.to_owned();
+        let number = self.events.len() as u32;
+        match clock.happen_beside(number, bytes, event.is_sync(), asker.site) {
+            Beside::Happened => self.events.push(event),
+            Beside::Disregarded => {}
+            Beside::Failed => {
+                self.events.push(event.failed());
+                let source = io::Error::other("the modelled kernel fails");
+                return Err(Error::Io { path: path(), action: "sync", source });
+            }
+            Beside::PowerCut => return Err(Error::PowerCut { path: path() }),
+        }
+        Ok(())
+    }
+
+    fn inode(&self, name: &str, path: &Path) -> Result<Arc<Inode>> {
+        let inode = self.names.get(name).map(Arc::clone);
+        inode.ok_or_else(|| Error::Missing { path: path.to_owned() })
+    }
+}
+
+impl MemoryFiles {
+    fn state(&self) -> locks::MutexGuard<'_, State> {
+        locks::point();
+        self.state.lock()
+    }
+
+    pub(crate) fn list(&self) -> Vec<(String, u64)> {
+        let len = |inode: &Inode| inode.bytes.read().len() as u64;
+        let state = self.state();
+        state.names.iter().map(|(name, inode)| (name.to_string(), len(inode))).collect()
+    }
+
+    pub(crate) fn create(&self, name: &str, asker: Asker<'_>) -> Result<Arc<Inode>> {
+        let mut state = self.state();
+        if state.names.contains_key(name) {
+            return Err(Error::Exists { path: asker.path.to_owned() });
+        }
+        let (name, number) = (Arc::<str>::from(name), state.next);
+        state.happen(asker, FileEvent::Create { file: number, name: Arc::clone(&name) }, &[])?;
+        let inode = Arc::new(Inode { number, bytes: RwLock::default() });
+        state.names.insert(name, Arc::clone(&inode));
+        state.next += 1;
+        Ok(inode)
+    }
+
+    pub(crate) fn open(&self, name: &str, path: &Path) -> Result<Arc<Inode>> {
+        self.state().inode(name, path)
+    }
+
+    /// Cuts a file to at most `len` bytes and writes what is left once more.
+    pub(crate) fn append(&self, name: &str, len: u64, asker: Asker<'_>) -> Result<Arc<Inode>> {
+        let mut state = self.state();
+        let inode = state.inode(name, asker.path)?;
+        let mut bytes = inode.bytes.write();
+        let file_len = bytes.len() as u64;
+        if file_len < len {
+            return Err(Error::Short { path: asker.path.to_owned(), at: 0, len, file_len });
+        }
+        let file = inode.number;
+        if file_len > len {
+            // What was behind the cut reads as zeros if the file grows again.
+            let zeros = vec![0; (file_len - len) as usize];
+            state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
+            bytes.truncate(len as usize);
+        }
+        if len > 0 {
+            state.happen(asker, FileEvent::Write { file, at: 0 }, &bytes)?;
+        }
+        drop(bytes);
+        Ok(inode)
+    }
+
+    pub(crate) fn write(
+        &self,
+        inode: &Inode,
+        at: u64,
+        bytes: &[u8],
+        asker: Asker<'_>,
+    ) -> Result<()> {
+        let mut state = self.state();
+        state.happen(asker, FileEvent::Write { file: inode.number, at }, bytes)?;
+        let mut all = inode.bytes.write();
+        let end = at as usize + bytes.len();
+        if all.len() < end {
+            all.resize(end, 0);
+        }
+        all[at as usize..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    pub(crate) fn sync_file(&self, inode: &Inode, asker: Asker<'_>) -> Result<()> {
+        self.state().happen(asker, FileEvent::Sync { file: inode.number }, &[])
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str, asker: Asker<'_>) -> Result<()> {
+        let mut state = self.state();
+        let inode = state.inode(from, asker.path)?;
+        let (from, to) = (Arc::<str>::from(from), Arc::<str>::from(to));
+        let (file, names) = (inode.number, (Arc::clone(&from), Arc::clone(&to)));
+        state.happen(asker, FileEvent::Rename { file, from: names.0, to: names.1 }, &[])?;
+        state.names.remove(&from);
+        state.names.insert(to, inode);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, name: &str, asker: Asker<'_>) -> Result<()> {
+        let mut state = self.state();
+        state.inode(name, asker.path)?;
+        state.happen(asker, FileEvent::Remove { name: name.into() }, &[])?;
+        state.names.remove(name);
+        Ok(())
+    }
+
+    pub(crate) fn sync_names(&self, asker: Asker<'_>) -> Result<()> {
+        self.state().happen(asker, FileEvent::SyncFolder, &[])
+    }
+
+    pub(crate) fn event(&self, number: u32) -> Option<FileEvent> {
+        self.state.lock().events.get(number as usize).cloned()
+    }
+
+    pub(crate) fn forget_events(&self) {
+        self.state.lock().events.clear();
+    }
+
+    /// Puts other files in the place of those that are there.
+    pub(crate) fn restore(&self, files: impl Iterator<Item = (u32, Arc<str>, Vec<u8>)>) {
+        let mut state = self.state.lock();
+        state.names = files
+            .map(|(number, name, bytes)| {
+                (name, Arc::new(Inode { number, bytes: RwLock::new(bytes) }))
+            })
+            .collect();
+        state.next = state.names.values().map(|inode| inode.number + 1).max().unwrap_or(0);
+    }
+}

@@ -1,0 +1,128 @@
+//! A modelled disk: files in memory that remember how they came about, on the clock of a pool's medium.
+//!
+//! What happens to the files is an event of the [`Medium`]'s trace, [`What::Disk`], among those of the
+//! pool: so one moment cuts the power of both, and the order of everything is known. The event's number
+//! leads to a [`FileEvent`]; the bytes that it wrote, if it did, are in the trace. A sync is left out
+//! ([`Medium::disregard`]) or fails ([`Medium::fail_sync_after`]) as one of the pool does.
+//!
+//! From the events follows what a power cut may leave of the files (`halite-lab` works that out); it is
+//! put back with [`DiskModel::restore`], and a store opens on it as on a folder.
+//!
+//! [`What::Disk`]: halite_pmem::What::Disk
+
+use std::sync::Arc;
+
+use halite_pmem::Medium;
+
+use crate::memory::MemoryFiles;
+
+/// Something that happened to modelled files. A file has a number, which outlives its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileEvent {
+    /// An empty file got a name.
+    Create {
+        /// The file.
+        file: u32,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Bytes were written, which may have made the file longer.
+    Write {
+        /// The file.
+        file: u32,
+        /// Where the bytes begin.
+        at: u64,
+    },
+    /// A file was cut. The bytes of the event are as many zeros as were cut off.
+    Cut {
+        /// The file.
+        file: u32,
+        /// The new length in bytes.
+        len: u64,
+    },
+    /// The kernel made a file's bytes and length durable.
+    Sync {
+        /// The file.
+        file: u32,
+    },
+    /// The kernel failed to, and takes the file's pages for clean: any part of them may be durable, and
+    /// later syncs do not make the rest so.
+    SyncFailed {
+        /// The file.
+        file: u32,
+    },
+    /// A file got another name in one step, and the file that had it lost it.
+    Rename {
+        /// The file.
+        file: u32,
+        /// The name that it had.
+        from: Arc<str>,
+        /// The name that it has.
+        to: Arc<str>,
+    },
+    /// A file lost its name.
+    Remove {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// The kernel made all names durable.
+    SyncFolder,
+    /// The kernel failed to: none is more certain than before.
+    SyncFolderFailed,
+}
+
+impl FileEvent {
+    pub(crate) fn is_sync(&self) -> bool {
+        matches!(self, Self::Sync { .. } | Self::SyncFolder)
+    }
+
+    /// What happens if it fails.
+    pub(crate) fn failed(self) -> Self {
+        match self {
+            Self::Sync { file } => Self::SyncFailed { file },
+            Self::SyncFolder => Self::SyncFolderFailed,
+            other => other,
+        }
+    }
+}
+
+/// The files that share a medium's power. Cloning makes another handle.
+#[derive(Clone)]
+pub struct DiskModel {
+    pub(crate) medium: Medium,
+    pub(crate) files: Arc<MemoryFiles>,
+}
+
+impl DiskModel {
+    /// The files beside the pool of a medium: always the same ones, none to begin with.
+    ///
+    /// # Panics
+    /// If something else than this crate has put something beside the pool.
+    #[must_use]
+    pub fn of(medium: &Medium) -> Self {
+        Self { medium: medium.clone(), files: medium.beside() }
+    }
+
+    /// An event, by the number in the medium's trace.
+    #[must_use]
+    pub fn event(&self, number: u32) -> Option<FileEvent> {
+        self.files.event(number)
+    }
+
+    /// Forgets the events, whose numbers begin at 0 again: no trace that has some is looked at any more.
+    pub fn forget_events(&self) {
+        self.files.forget_events();
+    }
+
+    /// Puts other files in the place of those that are there, past any record: number, name and bytes.
+    /// New files get higher numbers.
+    pub fn restore(&self, files: impl IntoIterator<Item = (u32, Arc<str>, Vec<u8>)>) {
+        self.files.restore(files.into_iter());
+    }
+}
+
+impl std::fmt::Debug for DiskModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DiskModel").field("medium", &self.medium).finish_non_exhaustive()
+    }
+}

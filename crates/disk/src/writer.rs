@@ -1,0 +1,183 @@
+//! Writing a file, from its end on.
+
+use std::fs;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use halite_pmem::Site;
+
+use crate::memory::{Inode, MemoryFiles};
+use crate::{Disk, Error, File, Result, folder};
+
+/// Bytes that are handed to the kernel at once.
+const BUFFER: usize = 128 << 10;
+
+/// Bytes after which the kernel is asked to write back what it has.
+const WRITE_BACK: u64 = 1 << 20;
+
+/// The one who appends to a file.
+///
+/// What is written waits in a buffer, goes to the kernel in pieces, and is durable when
+/// [`Writer::sync`] has returned. A writer that is dropped leaves the file without what its buffer has.
+pub struct Writer {
+    disk: Disk,
+    path: PathBuf,
+    target: Target,
+    /// What the kernel does not have.
+    buffer: Vec<u8>,
+    /// How much it has.
+    handed: u64,
+    /// How much of that it was asked to write back.
+    written_back: u64,
+    /// Whether a write or a sync failed.
+    has_failed: bool,
+}
+
+enum Target {
+    File(fs::File),
+    Memory(Arc<MemoryFiles>, Arc<Inode>),
+}
+
+impl Writer {
+    pub(crate) fn of_file(disk: &Disk, path: PathBuf, file: fs::File, len: u64) -> Self {
+        Self::new(disk, path, Target::File(file), len)
+    }
+
+    pub(crate) fn of_memory(
+        disk: &Disk,
+        path: PathBuf,
+        files: &Arc<MemoryFiles>,
+        inode: Arc<Inode>,
+        len: u64,
+    ) -> Self {
+        Self::new(disk, path, Target::Memory(Arc::clone(files), inode), len)
+    }
+
+    fn new(disk: &Disk, path: PathBuf, target: Target, len: u64) -> Self {
+        let disk = disk.clone();
+        let buffer = Vec::with_capacity(BUFFER);
+        Self { disk, path, target, buffer, handed: len, written_back: len, has_failed: false }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length in bytes, with what is buffered.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.handed + self.buffer.len() as u64
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or [`Error::Io`] if the kernel does not take them: then everything later is
+    /// [`Error::Failed`]. [`Error::PowerCut`].
+    #[track_caller]
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        while self.buffer.len() + bytes.len() > BUFFER {
+            // In pieces of one length, so that they begin where pages do.
+            let (first, rest) = bytes.split_at(BUFFER - self.buffer.len());
+            self.buffer.extend_from_slice(first);
+            self.hand_over(Location::caller())?;
+            bytes = rest;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Makes everything that was written durable, and the length; not the name ([`Disk::sync`]).
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or [`Error::Io`] if the kernel cannot write: then nothing is known about the
+    /// bytes, and everything later is [`Error::Failed`]. [`Error::PowerCut`].
+    #[track_caller]
+    pub fn sync(&mut self) -> Result<()> {
+        let site = Location::caller();
+        self.check()?;
+        self.hand_over(site)?;
+        self.disk.counters().synced();
+        let synced = match &self.target {
+            Target::File(file) => folder::sync(file, &self.path),
+            Target::Memory(files, inode) => {
+                files.sync_file(inode, self.disk.asker(&self.path, site))
+            }
+        };
+        self.written_back = self.handed;
+        self.note(synced)
+    }
+
+    /// Hands what is buffered to the kernel, and opens the file to be read. What was not synced is not
+    /// durable.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    #[track_caller]
+    pub fn finish(mut self) -> Result<File> {
+        self.check()?;
+        self.hand_over(Location::caller())?;
+        let counters = Arc::clone(self.disk.counters());
+        Ok(match self.target {
+            Target::File(file) => File::of_file(self.path, counters, file, self.handed),
+            Target::Memory(_, inode) => File::of_memory(self.path, counters, inode, self.handed),
+        })
+    }
+
+    /// Gives the buffer to the kernel.
+    fn hand_over(&mut self, site: Site) -> Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let written = match &self.target {
+            Target::File(file) => folder::write(file, &self.path, self.handed, &self.buffer),
+            Target::Memory(files, inode) => {
+                let asker = self.disk.asker(&self.path, site);
+                files.write(inode, self.handed, &self.buffer, asker)
+            }
+        };
+        self.note(written)?;
+        self.disk.counters().wrote(self.buffer.len());
+        self.handed += self.buffer.len() as u64;
+        self.buffer.clear();
+        if let Target::File(file) = &self.target
+            && self.handed - self.written_back >= WRITE_BACK
+        {
+            folder::begin_write_back(file, self.written_back, self.handed - self.written_back);
+            self.written_back = self.handed;
+        }
+        Ok(())
+    }
+
+    /// Remembers a failure.
+    fn note(&mut self, done: Result<()>) -> Result<()> {
+        self.has_failed |= done.is_err();
+        done
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.has_failed {
+            true => Err(Error::Failed { path: self.path.clone() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("path", &self.path)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
