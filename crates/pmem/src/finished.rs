@@ -78,6 +78,8 @@ impl Finished {
             let bits = seen.map_or_else(|| word.load(Ordering::Acquire), |seen| seen.bits);
             let mut finished = u64::from((bits >> bit).trailing_ones());
             if bit + finished < WORD_LINES && seen.is_none() {
+                // It releases what this thread has set to the one who will set this bit. (Loom would not
+                // miss that: its read-modify-writes see the newest value of each word as it is.)
                 let bits = word.fetch_add(0, Ordering::AcqRel);
                 finished = u64::from((bits >> bit).trailing_ones());
             }
@@ -219,6 +221,29 @@ mod loom_tests {
             });
             lines.append(0);
             lines.read(1..2);
+            writer.join().unwrap();
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_frontier_passes_on_what_others_wrote() {
+        model(3, || {
+            let lines = Lines::new();
+            lines.append(0);
+            let writer = spawn({
+                let lines = Arc::clone(&lines);
+                move || lines.append(1)
+            });
+            let reader = spawn({
+                let lines = Arc::clone(&lines);
+                move || {
+                    if lines.frontier.load() == (FIRST + 3) * LINE {
+                        lines.read(0..3);
+                    }
+                }
+            });
+            lines.append(2);
             writer.join().unwrap();
             reader.join().unwrap();
         });

@@ -25,9 +25,11 @@ impl Frontier {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Moves the end from where it was to where those who share it have come; or says where it is.
+    /// Moves the end from where it was to where those who share it have come; or says where it is. Whoever
+    /// loads the new end acquires what those who moved it before released, too: all of them change it by
+    /// read-modify-writes.
     pub(crate) fn advance_from(&self, from: u64, end: u64) -> Result<(), u64> {
-        let exchanged = self.0.compare_exchange(from, end, Ordering::AcqRel, Ordering::Acquire);
+        let exchanged = self.0.compare_exchange(from, end, Ordering::Release, Ordering::Relaxed);
         exchanged.map(|_| ())
     }
 
