@@ -1,6 +1,7 @@
 //! The contract in its shortest form.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use crate::{
@@ -28,9 +29,16 @@ struct State {
 #[derive(Debug, Default, Clone)]
 struct Space {
     name: String,
-    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Which operation was the last that put a key, or removed it.
-    changed: BTreeMap<Vec<u8>, u64>,
+    pairs: BTreeMap<Vec<u8>, Value>,
+    /// Which operation was the last that removed a key.
+    removed: BTreeMap<Vec<u8>, u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Value {
+    /// The operation that put it.
+    number: u64,
+    bytes: Vec<u8>,
 }
 
 impl State {
@@ -53,14 +61,13 @@ impl State {
             let Some(space) = self.spaces.get_mut(&op.space()) else { continue };
             match *op {
                 Op::Put { key, value, .. } => {
-                    space.pairs.insert(key.to_vec(), value.to_vec());
-                    space.changed.insert(key.to_vec(), self.applied);
+                    let value = Value { number: self.applied, bytes: value.to_vec() };
+                    space.pairs.insert(key.to_vec(), value);
                 }
                 Op::Delete { key, .. } => space.remove(key, self.applied),
                 Op::DeleteRange { start, end, .. } => {
                     let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
-                    let inside = space.pairs.keys().filter(|key| range.contains(key));
-                    let keys: Vec<_> = inside.cloned().collect();
+                    let keys: Vec<_> = space.range(&range).map(|(key, _)| key.clone()).collect();
                     keys.iter().for_each(|key| space.remove(key, self.applied));
                 }
             }
@@ -72,13 +79,15 @@ impl State {
         let nothing = Space::default();
         for &(id, key) in expected.keys {
             let before = then.spaces.get(&id).unwrap_or(&nothing);
-            if self.space(id)?.changed.get(key) != before.changed.get(key) {
+            if self.space(id)?.last_change(key) != before.last_change(key) {
                 return Err(Error::Conflict { space: id, at: key.to_vec() });
             }
         }
         for (id, range) in expected.ranges {
             let before = then.spaces.get(id).unwrap_or(&nothing);
-            if !self.space(*id)?.changed_in(range).eq(before.changed_in(range)) {
+            let numbers = |(key, value): (&Vec<u8>, &Value)| (key.clone(), value.number);
+            let now = self.space(*id)?.range(range).map(numbers);
+            if !now.eq(before.range(range).map(numbers)) {
                 return Err(Error::Conflict { space: *id, at: range.start().to_vec() });
             }
         }
@@ -89,15 +98,26 @@ impl State {
 impl Space {
     fn remove(&mut self, key: &[u8], number: u64) {
         if self.pairs.remove(key).is_some() {
-            self.changed.insert(key.to_vec(), number);
+            self.removed.insert(key.to_vec(), number);
         }
     }
 
-    fn changed_in<'a>(
-        &'a self,
-        range: &'a KeyRange,
-    ) -> impl Iterator<Item = (&'a Vec<u8>, &'a u64)> {
-        self.changed.iter().filter(|(key, _)| range.contains(key))
+    /// The last operation that put a key or removed it, if there was any.
+    fn last_change(&self, key: &[u8]) -> Option<u64> {
+        let put = self.pairs.get(key).map(|value| value.number);
+        put.or_else(|| self.removed.get(key).copied())
+    }
+
+    /// The pairs whose keys are in a range.
+    fn range(&self, range: &KeyRange) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &Value)> {
+        let start = Bound::Included(range.start());
+        let end = match range.end() {
+            // An empty range may have its bounds the wrong way round, which is not a map's concern.
+            Some(_) if range.is_empty() => Bound::Excluded(range.start()),
+            Some(end) => Bound::Excluded(end),
+            None => Bound::Unbounded,
+        };
+        self.pairs.range::<[u8], _>((start, end))
     }
 }
 
@@ -160,7 +180,7 @@ impl Engine for Model {
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.with(space, |space| space.pairs.get(key).map(|value| Bytes::from(&value[..])))
+        self.with(space, |space| space.pairs.get(key).map(|value| Bytes::from(&value.bytes[..])))
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -197,9 +217,9 @@ impl Engine for Model {
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         let mut pairs: Vec<_> = self.with(space, |space| {
-            let inside = space.pairs.iter().filter(|(key, _)| range.contains(key));
-            inside
-                .map(|(key, value)| Ok((Bytes::from(&key[..]), Bytes::from(&value[..]))))
+            let pairs = space.range(&range);
+            pairs
+                .map(|(key, value)| Ok((Bytes::from(&key[..]), Bytes::from(&value.bytes[..]))))
                 .collect()
         })?;
         if direction == Direction::Reverse {
