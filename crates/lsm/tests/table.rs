@@ -22,7 +22,7 @@ fn sorted(mut entries: Entries) -> Entries {
 }
 
 fn write(disk: &Disk, entries: &Entries, deletes: &RangeDeletes, options: TableOptions) {
-    let mut builder = TableBuilder::new(disk.create(NAME).unwrap(), ID, options);
+    let mut builder = TableBuilder::new(disk.create(NAME).unwrap(), ID, 3, options);
     for (key, sequence, kind, value) in entries {
         builder.add(Entry { key, sequence: *sequence, kind: *kind, value }).unwrap();
     }
@@ -42,13 +42,13 @@ fn contents(table: &Table, keys: &[Vec<u8>]) -> Result<(Entries, Entries, Vec<Op
     cursor.first()?;
     while let Some(entry) = cursor.entry() {
         forward.push(owned(entry));
-        cursor.next()?;
+        cursor.forward()?;
     }
     let mut cursor = table.cursor(Reads::Cached);
     cursor.last()?;
     while let Some(entry) = cursor.entry() {
         backward.push(owned(entry));
-        cursor.prev()?;
+        cursor.backward()?;
     }
     let mut gets = Vec::new();
     for key in keys {
@@ -116,8 +116,8 @@ proptest! {
                 1 => { cursor.last().unwrap(); at = Some(entries.len() - 1); }
                 2 => { cursor.seek(&key, sequence).unwrap(); at = Some(before); }
                 3 => { cursor.seek_before(&key, sequence).unwrap(); at = before.checked_sub(1); }
-                4 => { cursor.next().unwrap(); at = at.map(|at| at + 1); }
-                _ => { cursor.prev().unwrap(); at = at.and_then(|at| at.checked_sub(1)); }
+                4 => { cursor.forward().unwrap(); at = at.map(|at| at + 1); }
+                _ => { cursor.backward().unwrap(); at = at.and_then(|at| at.checked_sub(1)); }
             }
             at = at.filter(|at| *at < entries.len());
             let is = cursor.entry().map(|e| (e.key.to_vec(), e.sequence));

@@ -216,7 +216,7 @@ impl BlockCursor {
     /// # Errors
     /// See [`BlockCursor::first`].
     #[inline]
-    pub fn next(&mut self) -> Result<(), &'static str> {
+    pub fn forward(&mut self) -> Result<(), &'static str> {
         if self.is_at_entry { self.read(self.value.end) } else { Ok(()) }
     }
 
@@ -224,7 +224,7 @@ impl BlockCursor {
     ///
     /// # Errors
     /// See [`BlockCursor::first`].
-    pub fn prev(&mut self) -> Result<(), &'static str> {
+    pub fn backward(&mut self) -> Result<(), &'static str> {
         if !self.is_at_entry || self.at == 0 {
             self.is_at_entry = false;
             return Ok(());
@@ -320,11 +320,11 @@ mod tests {
                         at = Some(entries.partition_point(before));
                     }
                     3 | 4 => {
-                        cursor.next().unwrap();
+                        cursor.forward().unwrap();
                         at = at.map(|at| at + 1);
                     }
                     _ => {
-                        cursor.prev().unwrap();
+                        cursor.backward().unwrap();
                         at = at.and_then(|at| at.checked_sub(1));
                     }
                 }
@@ -349,13 +349,13 @@ mod tests {
             let mut cursor = BlockCursor::new(block);
             let mut left = bytes.len();
             if cursor.first().is_ok() {
-                while cursor.entry().is_some() && cursor.next().is_ok() {
+                while cursor.entry().is_some() && cursor.forward().is_ok() {
                     left = left.checked_sub(1).expect("an end");
                 }
             }
             let _ = cursor.seek(&[2, 2], 4);
             if cursor.last().is_ok() {
-                while cursor.entry().is_some() && cursor.prev().is_ok() {
+                while cursor.entry().is_some() && cursor.backward().is_ok() {
                     left = (left + bytes.len()).checked_sub(1).expect("an end");
                 }
             }

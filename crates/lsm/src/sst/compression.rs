@@ -132,7 +132,7 @@ mod tests {
     fn what_is_compressed_comes_back() {
         let mut compressor = BlockCompressor::new();
         let noise: Vec<u8> =
-            (0..9000_u64).map(|n| (n * n * n >> 7) as u8 ^ (n * 31) as u8).collect();
+            (0..9000_u64).map(|n| ((n * n * n) >> 7) as u8 ^ (n * 31) as u8).collect();
         let blocks = [vec![], vec![7], vec![0; 5 << 20], b"the same again ".repeat(300), noise];
         for wanted in [Compression::None, Compression::Lz4, Compression::Zstd] {
             for plain in &blocks {

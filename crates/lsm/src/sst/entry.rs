@@ -71,6 +71,13 @@ pub struct Value {
     pub(crate) range: Range<usize>,
 }
 
+impl Value {
+    /// No byte.
+    pub(crate) fn empty() -> Self {
+        Self { block: Plain::from(&[][..]), range: 0..0 }
+    }
+}
+
 impl Deref for Value {
     type Target = [u8];
 

@@ -88,6 +88,19 @@ impl From<halite_disk::Error> for Error {
 }
 
 impl Error {
+    /// The file that cannot be read for what it is, if the error says that of one.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Damaged { file, .. }
+            | Self::Missing { file }
+            | Self::Foreign { file, .. }
+            | Self::Misnamed { file, .. }
+            | Self::Format { file, .. } => Some(file),
+            Self::NoManifest | Self::Closing | Self::Disk(_) => None,
+        }
+    }
+
     pub(crate) fn damaged(file: &str, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), what: what.into(), why: why.into() }
     }

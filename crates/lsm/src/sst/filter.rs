@@ -61,7 +61,8 @@ impl Shape {
         hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         hash ^= hash >> 33;
         let (len, mask) = (1 << self.bits, (1 << self.bits) - 1);
-        let first = (u128::from(hash) * (u128::from(self.segments) << self.bits) >> 64) as usize;
+        let firsts = u128::from(self.segments) << self.bits;
+        let first = ((u128::from(hash) * firsts) >> 64) as usize;
         let second = (first + len) ^ ((hash >> 18) as usize & mask);
         let third = (first + 2 * len) ^ (hash as usize & mask);
         ([first, second, third], (hash ^ hash >> 32) as u8)

@@ -54,6 +54,8 @@ pub use table_builder::{TableBuilder, TableOptions};
 pub use table_cursor::{Reads, TableCursor};
 
 pub(crate) use entry::order;
+pub(crate) use sealed::file_seed;
+pub(crate) use table::read_footer;
 pub(crate) use varint::{Reader, put_bytes, put_varint};
 
 /// The outcome of looking at bytes of which the caller knows where they are from: what is wrong.

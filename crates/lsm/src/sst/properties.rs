@@ -1,7 +1,7 @@
 //! What a table says of itself: a block like others, but for what is in it.
 //!
 //! ```text
-//! entries, deletes, range deletes, key bytes, value bytes, data blocks    varints
+//! tree, entries, deletes, range deletes, key bytes, value bytes, data blocks    varints
 //! smallest sequence, largest sequence                                    varints
 //! span: first key, last key    length (varint) and bytes; u8: 1 if the last key itself is not in the span
 //! root, range deletes          handles (`index`); length 0: none
@@ -75,6 +75,8 @@ impl Span {
 /// What a table says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
+    /// The tree that it was written for.
+    pub tree: u32,
     /// Entries, without range deletes.
     pub entries: u64,
     /// Tombstones among the entries.
@@ -106,6 +108,7 @@ impl Properties {
     pub(crate) fn bytes(&self, roots: Roots) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in [
+            u64::from(self.tree),
             self.entries,
             self.deletes,
             self.range_deletes,
@@ -126,6 +129,7 @@ impl Properties {
     pub(crate) fn of_bytes(bytes: &[u8]) -> Parsed<(Self, Roots)> {
         let mut reader = Reader(bytes);
         let properties = Self {
+            tree: reader.varint_u32()?,
             entries: reader.varint()?,
             deletes: reader.varint()?,
             range_deletes: reader.varint()?,

@@ -70,7 +70,7 @@ impl RangeDeletes {
                 return Err("the range deletes are not in order");
             }
             deletes.push(RangeDelete { start, end, sequence: entry.sequence });
-            cursor.next()?;
+            cursor.forward()?;
         }
         Ok(Self(deletes))
     }

@@ -209,7 +209,7 @@ impl Table {
             let partition = Partition::of_value(entry.value).map_err(in_root)?;
             walk.partition(partition)?;
             walk.is_separator((entry.key, entry.sequence))?;
-            root.next().map_err(in_root)?;
+            root.forward().map_err(in_root)?;
         }
         let Walk { check, last, .. } = walk;
         if (check.entries, check.blocks) != (properties.entries, properties.data_blocks) {
@@ -242,7 +242,7 @@ impl Walk<'_> {
         while let Some(entry) = index.entry() {
             self.block(Handle::of_value(entry.value).map_err(damaged)?)?;
             self.is_separator((entry.key, entry.sequence))?;
-            index.next().map_err(damaged)?;
+            index.forward().map_err(damaged)?;
         }
         if partition.filter.len > 0 {
             let damaged = |why| table.reader().damaged("filter", partition.filter, why);
@@ -279,7 +279,7 @@ impl Walk<'_> {
             key.clear();
             key.extend_from_slice(entry.key);
             *sequence = entry.sequence;
-            cursor.next().map_err(damaged)?;
+            cursor.forward().map_err(damaged)?;
         }
         Ok(())
     }

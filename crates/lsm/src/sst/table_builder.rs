@@ -61,10 +61,11 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// A table that is to be written by a writer of an empty file.
+    /// A table of a tree that is to be written by a writer of an empty file.
     #[must_use]
-    pub fn new(writer: Writer, id: TableId, options: TableOptions) -> Self {
+    pub fn new(writer: Writer, id: TableId, tree: u32, options: TableOptions) -> Self {
         let properties = Properties {
+            tree,
             entries: 0,
             deletes: 0,
             range_deletes: 0,

@@ -99,7 +99,7 @@ impl TableCursor {
     /// See [`TableCursor::first`].
     pub fn seek_before(&mut self, key: &[u8], sequence: u64) -> Result<()> {
         self.seek(key, sequence)?;
-        if self.entry().is_some() { self.prev() } else { self.last() }
+        if self.entry().is_some() { self.backward() } else { self.last() }
     }
 
     /// Goes to the next entry; from none, to none.
@@ -107,11 +107,11 @@ impl TableCursor {
     /// # Errors
     /// See [`TableCursor::first`].
     #[inline]
-    pub fn next(&mut self) -> Result<()> {
+    pub fn forward(&mut self) -> Result<()> {
         if self.data.entry().is_none() {
             return Ok(());
         }
-        self.move_data(BlockCursor::next)?;
+        self.move_data(BlockCursor::forward)?;
         self.skip_forward()
     }
 
@@ -119,11 +119,11 @@ impl TableCursor {
     ///
     /// # Errors
     /// See [`TableCursor::first`].
-    pub fn prev(&mut self) -> Result<()> {
+    pub fn backward(&mut self) -> Result<()> {
         if self.data.entry().is_none() {
             return Ok(());
         }
-        self.move_data(BlockCursor::prev)?;
+        self.move_data(BlockCursor::backward)?;
         self.skip_backward()
     }
 
@@ -131,9 +131,9 @@ impl TableCursor {
     #[inline]
     fn skip_forward(&mut self) -> Result<()> {
         while self.data.entry().is_none() {
-            self.move_partition(BlockCursor::next)?;
+            self.move_partition(BlockCursor::forward)?;
             if self.partition.entry().is_none() {
-                self.move_root(BlockCursor::next)?;
+                self.move_root(BlockCursor::forward)?;
                 if self.root.entry().is_none() {
                     return Ok(());
                 }
@@ -149,9 +149,9 @@ impl TableCursor {
     /// From before a block's first entry to the last of the block before that has one.
     fn skip_backward(&mut self) -> Result<()> {
         while self.data.entry().is_none() {
-            self.move_partition(BlockCursor::prev)?;
+            self.move_partition(BlockCursor::backward)?;
             if self.partition.entry().is_none() {
-                self.move_root(BlockCursor::prev)?;
+                self.move_root(BlockCursor::backward)?;
                 if self.root.entry().is_none() {
                     return Ok(());
                 }
