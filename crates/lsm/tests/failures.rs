@@ -147,6 +147,8 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
             compare(&levels, &model(runs(&levels)), &[0], &[]);
         }
     }
+    medium.restore_power();
+    medium.fail_sync_after(None);
     while levels.compact().unwrap() {}
     compare(&levels, &model(RUNS), &[0], &[]);
     levels.close().unwrap();
@@ -296,16 +298,16 @@ fn damaged_and_missing_tables_fail_only_for_who_needs_them_and_are_left_out_by_a
                     six.get(0, &entry.0, SEQUENCE_MAX)
                 );
             }
+            // A compaction may have had no need of the filter that is damaged, and has written the table anew.
+            let left = levels.check(&mut |_, _| {}).len();
             drop(levels);
 
             let repaired = repair(&disk, STORE, &small_options()).unwrap();
             assert!(!repaired.is_rebuilt);
-            assert_eq!(
-                repaired.lost.iter().map(Error::file).collect::<Vec<_>>(),
-                [Some(&name[..])]
-            );
+            assert_eq!(repaired.lost.len(), left);
+            assert!(repaired.lost.iter().all(|error| error.file() == Some(&name)));
             let aside = format!("{name}.damaged");
-            assert_eq!(disk.open(&aside).is_ok(), whole_len.is_some());
+            assert_eq!(disk.open(&aside).is_ok(), whole_len.is_some() && left > 0);
             let (levels, report) = open(&disk, &small_options()).unwrap();
             assert!(report.damaged.is_empty() && levels.check(&mut |_, _| {}).is_empty());
             assert_eq!((levels.memtables(0), levels.word("runs")), (Some(5), Some(5)));
@@ -391,8 +393,6 @@ fn what_belongs_to_other_stores_is_named_and_stays() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
-
     /// Several bytes anywhere in any files: an error that names one of them, or the right answers.
     #[test]
     fn damage_in_several_places_is_never_a_wrong_answer(

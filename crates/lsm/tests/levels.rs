@@ -129,8 +129,6 @@ fn history(steps: Vec<Step>, options: &LevelsOptions) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-
     #[test]
     fn levels_say_what_was_put_into_them(steps in vec(step(), 1..40)) {
         history(steps, &small_options());

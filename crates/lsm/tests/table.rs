@@ -81,8 +81,6 @@ fn options() -> impl Strategy<Value = TableOptions> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     #[test]
     fn a_table_says_what_was_put_into_it(
         entries in entries(),

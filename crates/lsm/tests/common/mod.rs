@@ -16,6 +16,9 @@ pub(crate) const STORE: u128 = 0xfeed_0000_1111_2222;
 /// A version: key, sequence, kind, value.
 pub(crate) type Version = (Vec<u8>, u64, u8, Vec<u8>);
 
+/// What a reader sees of a key: a sequence number and a value.
+pub(crate) type Seen = (u64, Vec<u8>);
+
 /// Versions in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemRun {
@@ -87,7 +90,7 @@ impl SortedRun for MemRun {
 /// Everything that was ever written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
-    versions: BTreeMap<(u32, Vec<u8>), Vec<(u64, u8, Vec<u8>)>>,
+    versions: BTreeMap<(u32, Vec<u8>), Vec<Version>>,
     deletes: Vec<(u32, RangeDelete)>,
 }
 
@@ -95,23 +98,23 @@ impl Model {
     pub(crate) fn add(&mut self, tree: u32, run: &MemRun) {
         for (key, sequence, kind, value) in &run.entries {
             let versions = self.versions.entry((tree, key.clone())).or_default();
-            versions.push((*sequence, *kind, value.clone()));
+            versions.push((key.clone(), *sequence, *kind, value.clone()));
         }
         self.deletes.extend(run.deletes.iter().map(|delete| (tree, delete.clone())));
     }
 
-    pub(crate) fn get(&self, tree: u32, key: &[u8], at: u64) -> Option<(u64, Vec<u8>)> {
+    pub(crate) fn get(&self, tree: u32, key: &[u8], at: u64) -> Option<Seen> {
         let versions = self.versions.get(&(tree, key.to_vec()))?;
-        let newest = versions.iter().filter(|v| v.0 <= at).max_by_key(|v| v.0)?;
+        let newest = versions.iter().filter(|v| v.1 <= at).max_by_key(|v| v.1)?;
         let covers = |(of, d): &&(u32, RangeDelete)| {
             *of == tree
                 && *d.start <= *key
                 && *key < *d.end
                 && d.sequence <= at
-                && d.sequence > newest.0
+                && d.sequence > newest.1
         };
-        let is_there = newest.1 == PUT && !self.deletes.iter().any(|delete| covers(&delete));
-        is_there.then(|| (newest.0, newest.2.clone()))
+        let is_there = newest.2 == PUT && !self.deletes.iter().any(|delete| covers(&delete));
+        is_there.then(|| (newest.1, newest.3.clone()))
     }
 
     pub(crate) fn keys(&self, tree: u32) -> Vec<Vec<u8>> {
@@ -120,7 +123,7 @@ impl Model {
 }
 
 /// What a reader makes of what a get finds.
-pub(crate) fn visible(found: Option<Found>) -> Option<(u64, Vec<u8>)> {
+pub(crate) fn visible(found: Option<Found>) -> Option<Seen> {
     let found = found?;
     match found.kind {
         DELETE | RANGE_DELETE => None,
@@ -135,7 +138,7 @@ pub(crate) fn scan(
     range: (Option<&[u8]>, Option<&[u8]>),
     direction: Direction,
     at: u64,
-) -> Result<Vec<(Vec<u8>, (u64, Vec<u8>))>> {
+) -> Result<Vec<(Vec<u8>, Seen)>> {
     let mut iter = levels.iter(tree, range, direction, at)?;
     let deletes = iter.range_deletes().clone();
     let mut versions: Vec<Version> = Vec::new();
@@ -147,7 +150,7 @@ pub(crate) fn scan(
     }
     let is_sorted = versions.windows(2).all(|w| (&w[0].0, !w[0].1) <= (&w[1].0, !w[1].1));
     assert!(is_sorted, "the scan is in order");
-    let mut pairs: Vec<(Vec<u8>, (u64, Vec<u8>))> = Vec::new();
+    let mut pairs: Vec<(Vec<u8>, Seen)> = Vec::new();
     let mut last: Option<Vec<u8>> = None;
     for (key, sequence, kind, value) in versions {
         if last.as_ref() == Some(&key) {
