@@ -52,6 +52,8 @@ mod arena;
 mod cursor;
 mod leaf;
 mod lock;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod node;
 mod reclaim;
 mod sought;
