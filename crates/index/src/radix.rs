@@ -31,9 +31,9 @@
 //!
 //! A reader notes a node's [version](lock), reads the slot, and looks whether the version is still the
 //! same. A writer locks the one node that it changes, or that and the one above if the node is
-//! replaced: by a larger one, or with a new one above it. A replaced node is marked, so that
-//! who stands on it begins anew, and goes to the [arena](arena) when [nobody](reclaim) may look at it
-//! any more. Keys never leave the tree, so nodes only grow.
+//! replaced by a larger one. To put a node above another, only the slot above both is locked. A replaced
+//! node is marked, so that who stands on it begins anew, and goes to the [arena](arena) when
+//! [nobody](reclaim) may look at it any more. Keys never leave the tree, so nodes only grow.
 //!
 //! # Costs
 //!
@@ -46,8 +46,10 @@
 //! | a cursor | a lookup for every 64 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest |
 //! | `split_keys` | every node, and a record a key that it returns |
 //!
-//! Of `n` random keys of a dense alphabet of `a` bytes, `log_a(n)` levels are cut short by one: below a node
-//! with one key there is none. Of those the upper ones are cached.
+//! `n` random keys over `a` letters have about `log_a(n)` levels, of which the upper ones are cached: at
+//! 10^6 keys 3 of bytes and 6 of decimal digits. They take 25 and 38 bytes a key. Nodes lie in
+//! large pages; a node's slots are asked for with its header, in the guess that it skips nothing, and a
+//! walk asks for the node after next.
 mod arena;
 mod cursor;
 mod insert;
