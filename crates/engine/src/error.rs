@@ -32,6 +32,12 @@ pub enum Error {
         /// What keeps them from it.
         reason: Arc<Error>,
     },
+    /// A batch that was committed together with those of other threads failed with them.
+    #[error("a commit for several threads failed: {why}")]
+    CommittedTogether {
+        /// The failure.
+        why: String,
+    },
     /// A key is longer than [`KEY_LEN_MAX`].
     #[error("the key is {len} bytes long; the limit is {KEY_LEN_MAX}")]
     KeyTooLong {

@@ -13,6 +13,7 @@ use halite_pmem::locks::Mutex;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
 
 use crate::address::ZONES_MAX;
+use crate::batching::Batching;
 use crate::commit::Unsynced;
 use crate::encoded::Encoded;
 use crate::fragment;
@@ -127,6 +128,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         device,
         trees,
         ring: Ring::new(RING_CAPACITY, options.lsm.wait),
+        batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger).filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
         visible,
         next_sequence: AtomicU64::new(recovered.last + 1),
