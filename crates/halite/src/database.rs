@@ -12,7 +12,7 @@ use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::{
     Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
-    open_engine,
+    open_any, open_engine,
 };
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
@@ -71,7 +71,10 @@ impl Database {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
-        let engine = open_engine(&options.engine, &engine_options)?;
+        let engine = match &options.engine {
+            Some(name) => open_engine(name, &engine_options)?,
+            None => open_any(&engine_options)?,
+        };
         Ok(Self { engine, snapshots: Arc::default(), path: path.to_owned() })
     }
 
