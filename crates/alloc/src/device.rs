@@ -19,6 +19,14 @@ impl Device {
         Self { segments, id }
     }
 
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
     /// The logical segments that exist, ascending.
     #[must_use]
     pub fn logical_segments(&self) -> Vec<u32> {

@@ -70,6 +70,20 @@ pub enum Error {
         why: String,
     },
 
+    /// A segment that is opened as a part of an object pool, or as a zone, is something else.
+    #[error(
+        "{}: {what}: not the object pool or zone that it is opened as: {why}; \
+         open it as what it is", path.display()
+    )]
+    NotObjects {
+        /// The pool's file.
+        path: PathBuf,
+        /// Which segment.
+        what: String,
+        /// What it is instead.
+        why: String,
+    },
+
     /// There is no free segment, and the pool cannot grow.
     #[error("no free segment: {reason}")]
     Full {

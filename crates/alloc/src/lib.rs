@@ -19,25 +19,38 @@
 //! Allocation walks [`Device::get`] (volatile: a crash forgets it) → the caller fills the segment →
 //! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). What was
 //! committed but turns out to belong to nothing, the owner finds on open with [`Device::retain`].
+//! [`Halloc`] allocates within segments, as Yan's Halloc does: objects of one size in an [`ObjectPool`], by the
+//! same Get and Commit, and what is appended and goes together in a [`Zone`].
 //! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy. One
 //! root tells whether the platform failed while the pool was in use (`shutdown`).
 #![forbid(unsafe_code)]
 
+mod check;
 mod device;
 mod error;
+mod halloc;
+mod object_pool;
+mod segment_header;
 mod segments;
 mod shutdown;
 mod superblock;
 mod table;
+mod zone;
 
 pub use device::{Device, Grant};
 pub use error::{Error, Result};
+pub use halloc::{
+    Address, Allocation, CLASSES as HALLOC_CLASSES, HALLOC_DEVICES, Halloc,
+    LEN_MAX as HALLOC_LEN_MAX,
+};
+pub use object_pool::{OBJECT_LEN_MAX, Object, ObjectPool};
 pub use segments::Segments;
 pub use superblock::{
     COPIES as SUPERBLOCK_COPIES, COPY_LEN as SUPERBLOCK_LEN, FORMAT_VERSION, ROOT_NAME_LEN_MAX,
     ROOTS_MAX,
 };
 pub use table::{DEVICES_MAX, GROUP};
+pub use zone::{ZONE_LEN, Zone, ZonePool};
 
 /// The unit of physical allocation, in bytes.
 pub const SEGMENT: u64 = 2 << 20;

@@ -11,9 +11,8 @@
 //! pool's salt, so a word that was damaged, or that landed at a wrong place, is found.
 
 use halite_pmem::{Pool, Words, planted};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::{Error, Result, SEGMENT};
+use crate::{Error, Result, SEGMENT, check};
 
 /// Bytes of a table segment before the words; in segment 0 the superblock's copies.
 const WORDS_AT: u64 = 64 << 10;
@@ -130,9 +129,6 @@ impl Table {
         let device = u64::from(owner.device);
         let device = (device & 0xff) << 24 | (device >> 8) << 17;
         let word = u64::from(owner.logical) << 32 | device | 1 << 16;
-        let mut input = [0; 16];
-        input[..8].copy_from_slice(&segment.to_le_bytes());
-        input[8..].copy_from_slice(&word.to_le_bytes());
-        word | xxh3_64_with_seed(&input, self.salt) >> 48
+        word | check::of(self.salt, segment, word)
     }
 }

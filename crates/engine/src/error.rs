@@ -1,8 +1,9 @@
 //! What can go wrong in an engine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{Damage, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX};
+use crate::{Damage, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, KeySpaceId, VALUE_LEN_MAX};
 
 /// A result of an engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -141,6 +142,72 @@ pub enum Error {
     #[error("there is no such key space: it was dropped, or belongs to another store")]
     NoSuchKeySpace,
 
+    /// The engine cannot make a write depend on what was read.
+    #[error("this engine offers no transactions; use the engine `indexlog`")]
+    NoTransactions,
+    /// A snapshot is not of the store that it is used with.
+    #[error("the snapshot is of another store, or of this one before it was opened again")]
+    ForeignSnapshot,
+    /// What a write relies on was changed by another one since.
+    #[error(
+        "`{}` in key space {}, or a key behind it in the range that was read, was changed since the \
+         transaction began; run the transaction again",
+        shown(at), space.0
+    )]
+    Conflict {
+        /// The key space.
+        space: KeySpaceId,
+        /// The key, or the first key of the range.
+        at: Vec<u8>,
+    },
+    /// Transactions wait for each other in a circle.
+    #[error(
+        "transactions wait for each other in a circle, and this one closed it at `{}` in key space {}; run it \
+         again, or let all lock their keys in the same order",
+        shown(at), space.0
+    )]
+    Deadlock {
+        /// The key space.
+        space: KeySpaceId,
+        /// The key that would have been waited for.
+        at: Vec<u8>,
+    },
+    /// A lock was waited for in vain.
+    #[error(
+        "another transaction holds `{}` in key space {}, and did not end within {waited:?}; run this one again, \
+         or let it wait longer",
+        shown(at), space.0
+    )]
+    LockTimeout {
+        /// The key space.
+        space: KeySpaceId,
+        /// The key.
+        at: Vec<u8>,
+        /// How long the transaction waited.
+        waited: Duration,
+    },
+    /// A transaction holds more than it may.
+    #[error(
+        "the transaction holds {len} bytes of keys and values that it wrote or read; the limit is {limit}; split \
+         it, or raise the limit"
+    )]
+    TransactionTooLarge {
+        /// What it would hold, in bytes.
+        len: u64,
+        /// Its limit, in bytes.
+        limit: u64,
+    },
+    /// A transaction is open for longer than it may be, and space that it could read cannot be reused.
+    #[error(
+        "the transaction began {age:?} ago; the limit is {limit:?}; split it, or raise the limit"
+    )]
+    TransactionTooOld {
+        /// The time since it began.
+        age: Duration,
+        /// Its limit.
+        limit: Duration,
+    },
+
     /// Stored bytes do not have their checksum, or contradict each other.
     #[error("damaged: {what}: {why}; run `halite check` and restore from a copy")]
     Damaged {
@@ -203,7 +270,20 @@ fn held_by_snapshots(bytes: u64) -> String {
     }
 }
 
+/// The beginning of a key, as a message shows it.
+fn shown(key: &[u8]) -> impl std::fmt::Display {
+    const SHOWN: usize = 64;
+    let rest = if key.len() > SHOWN { "..." } else { "" };
+    format!("{}{rest}", key[..key.len().min(SHOWN)].escape_ascii())
+}
+
 impl Error {
+    /// Whether the same transaction, run again from its beginning, may well succeed: it met another one.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::Deadlock { .. } | Self::LockTimeout { .. })
+    }
+
     /// What is damaged, if that is what the error says.
     #[must_use]
     pub fn damage(&self) -> Option<Damage> {

@@ -20,6 +20,7 @@ mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+mod expectation;
 mod index_kind;
 mod limits;
 mod model;
@@ -33,6 +34,7 @@ mod verify;
 pub use bytes::Bytes;
 pub use change::{Change, ChangeOp, Changes, Positions};
 pub use error::{Error, Result};
+pub use expectation::Expectation;
 pub use index_kind::IndexKind;
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
@@ -118,6 +120,25 @@ pub trait Engine: Send + Sync {
     /// [`Error::NoSuchKeySpace`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
     /// [`Error::BatchTooLarge`], [`Error::Full`], or what the pool reports. Nothing is applied then.
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()>;
+
+    /// [`Engine::write`], if nothing of what is expected changed; nobody writes in between. Without operations,
+    /// it tells whether anything did.
+    ///
+    /// What is expected is durable no later than the operations are: after a crash, they are not there
+    /// without it. An engine that offers this offers snapshots, and returns `Ok` if it is given nothing at all.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if anything changed, [`Error::NoSuchKeySpace`] also for one that is expected and was
+    /// dropped, [`Error::ForeignSnapshot`], [`Error::NoTransactions`] from an engine that does not offer this,
+    /// and what [`Engine::write`] returns. Nothing is applied then.
+    fn write_if(
+        &self,
+        _ops: &[Op<'_>],
+        _durability: Durability,
+        _expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        Err(Error::NoTransactions)
+    }
 
     /// The pairs of `range`, in `direction`, as they are now: later writes do not show.
     ///

@@ -1,11 +1,12 @@
 //! The contract in its shortest form.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use crate::{
-    Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Op, Progress, Result, Scan,
-    Snapshot, Stats, VerifyReport, check_key_space_name,
+    Bytes, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Op, Progress,
+    Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
 };
 
 /// An engine that keeps ordered maps in memory and persists nothing: what the conformance suite
@@ -13,18 +14,111 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Model {
     state: Mutex<State>,
+    /// What its snapshots are known by.
+    identity: Arc<()>,
 }
 
 #[derive(Debug, Default, Clone)]
 struct State {
     spaces: BTreeMap<KeySpaceId, Space>,
     next_id: u32,
+    /// Operations that were ever applied.
+    applied: u64,
 }
 
 #[derive(Debug, Default, Clone)]
 struct Space {
     name: String,
-    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    pairs: BTreeMap<Vec<u8>, Value>,
+    /// Which operation was the last that removed a key.
+    removed: BTreeMap<Vec<u8>, u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Value {
+    /// The operation that put it.
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl State {
+    /// Refuses operations of which one cannot be applied.
+    fn check(&self, ops: &[Op<'_>]) -> Result<()> {
+        ops.iter().try_for_each(|op| {
+            op.check()?;
+            self.space(op.space()).map(drop)
+        })
+    }
+
+    fn space(&self, space: KeySpaceId) -> Result<&Space> {
+        self.spaces.get(&space).ok_or(Error::NoSuchKeySpace)
+    }
+
+    /// Applies operations that were checked.
+    fn apply(&mut self, ops: &[Op<'_>]) {
+        for op in ops {
+            self.applied += 1;
+            let Some(space) = self.spaces.get_mut(&op.space()) else { continue };
+            match *op {
+                Op::Put { key, value, .. } => {
+                    let value = Value { number: self.applied, bytes: value.to_vec() };
+                    space.pairs.insert(key.to_vec(), value);
+                }
+                Op::Delete { key, .. } => space.remove(key, self.applied),
+                Op::DeleteRange { start, end, .. } => {
+                    let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
+                    let keys: Vec<_> = space.range(&range).map(|(key, _)| key.clone()).collect();
+                    keys.iter().for_each(|key| space.remove(key, self.applied));
+                }
+            }
+        }
+    }
+
+    /// Refuses what is expected if it changed since it was as in `then`.
+    fn check_unchanged(&self, then: &Self, expected: &Expectation<'_>) -> Result<()> {
+        let nothing = Space::default();
+        for &(id, key) in expected.keys {
+            let before = then.spaces.get(&id).unwrap_or(&nothing);
+            if self.space(id)?.last_change(key) != before.last_change(key) {
+                return Err(Error::Conflict { space: id, at: key.to_vec() });
+            }
+        }
+        for (id, range) in expected.ranges {
+            let before = then.spaces.get(id).unwrap_or(&nothing);
+            let numbers = |(key, value): (&Vec<u8>, &Value)| (key.clone(), value.number);
+            let now = self.space(*id)?.range(range).map(numbers);
+            if !now.eq(before.range(range).map(numbers)) {
+                return Err(Error::Conflict { space: *id, at: range.start().to_vec() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Space {
+    fn remove(&mut self, key: &[u8], number: u64) {
+        if self.pairs.remove(key).is_some() {
+            self.removed.insert(key.to_vec(), number);
+        }
+    }
+
+    /// The last operation that put a key or removed it, if there was any.
+    fn last_change(&self, key: &[u8]) -> Option<u64> {
+        let put = self.pairs.get(key).map(|value| value.number);
+        put.or_else(|| self.removed.get(key).copied())
+    }
+
+    /// The pairs whose keys are in a range.
+    fn range(&self, range: &KeyRange) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &Value)> {
+        let start = Bound::Included(range.start());
+        let end = match range.end() {
+            // An empty range may have its bounds the wrong way round, which is not a map's concern.
+            Some(_) if range.is_empty() => Bound::Excluded(range.start()),
+            Some(end) => Bound::Excluded(end),
+            None => Bound::Unbounded,
+        };
+        self.pairs.range::<[u8], _>((start, end))
+    }
 }
 
 impl Model {
@@ -44,7 +138,7 @@ impl Clone for Model {
     /// A second model in the same state, with the same ids of key spaces.
     fn clone(&self) -> Self {
         let state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Self { state: Mutex::new(state.clone()) }
+        Self { state: Mutex::new(state.clone()), identity: Arc::default() }
     }
 }
 
@@ -86,7 +180,7 @@ impl Engine for Model {
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.with(space, |space| space.pairs.get(key).map(|value| Bytes::from(&value[..])))
+        self.with(space, |space| space.pairs.get(key).map(|value| Bytes::from(&value.bytes[..])))
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -102,35 +196,30 @@ impl Engine for Model {
 
     fn write(&self, ops: &[Op<'_>], _: Durability) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        for op in ops {
-            op.check()?;
-            if !state.spaces.contains_key(&op.space()) {
-                return Err(Error::NoSuchKeySpace);
-            }
+        state.check(ops)?;
+        state.apply(ops);
+        Ok(())
+    }
+
+    fn write_if(&self, ops: &[Op<'_>], _: Durability, expected: &[Expectation<'_>]) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.check(ops)?;
+        for expected in expected {
+            let snapshot = expected.snapshot.downcast_ref::<Copied>();
+            let snapshot = snapshot.filter(|copied| Arc::ptr_eq(&copied.of, &self.identity));
+            let copy = &snapshot.ok_or(Error::ForeignSnapshot)?.copy;
+            let then = copy.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.check_unchanged(&then, expected)?;
         }
-        for op in ops {
-            let Some(space) = state.spaces.get_mut(&op.space()) else { continue };
-            match *op {
-                Op::Put { key, value, .. } => {
-                    space.pairs.insert(key.to_vec(), value.to_vec());
-                }
-                Op::Delete { key, .. } => {
-                    space.pairs.remove(key);
-                }
-                Op::DeleteRange { start, end, .. } => {
-                    let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
-                    space.pairs.retain(|key, _| !range.contains(key));
-                }
-            }
-        }
+        state.apply(ops);
         Ok(())
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         let mut pairs: Vec<_> = self.with(space, |space| {
-            let inside = space.pairs.iter().filter(|(key, _)| range.contains(key));
-            inside
-                .map(|(key, value)| Ok((Bytes::from(&key[..]), Bytes::from(&value[..]))))
+            let pairs = space.range(&range);
+            pairs
+                .map(|(key, value)| Ok((Bytes::from(&key[..]), Bytes::from(&value.bytes[..]))))
                 .collect()
         })?;
         if direction == Direction::Reverse {
@@ -140,7 +229,7 @@ impl Engine for Model {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(Copied(self.clone())))
+        Ok(Arc::new(Copied { copy: self.clone(), of: Arc::clone(&self.identity) }))
     }
 
     fn sync(&self) -> Result<()> {
@@ -163,22 +252,26 @@ impl Engine for Model {
 }
 
 /// What a model held.
-struct Copied(Model);
+struct Copied {
+    copy: Model,
+    /// The identity of the model.
+    of: Arc<()>,
+}
 
 impl Snapshot for Copied {
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)> {
-        self.0.names()
+        self.copy.names()
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.0.get(space, key)
+        self.copy.get(space, key)
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
-        self.0.len(space)
+        self.copy.len(space)
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        self.0.scan(space, range, direction)
+        self.copy.scan(space, range, direction)
     }
 }

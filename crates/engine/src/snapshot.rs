@@ -1,5 +1,7 @@
 //! One point in time of a store.
 
+use std::any::Any;
+
 use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Result, Scan};
 
 /// All key spaces of a store as they were at one point in time, across all partitions: a batch is in it
@@ -9,7 +11,7 @@ use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Result, Scan};
 /// a scan of it does; a store that fills up because of that says so ([`crate::Error::Full`]).
 ///
 /// It is as volatile as a scan: it goes with the process.
-pub trait Snapshot: Send + Sync {
+pub trait Snapshot: Any + Send + Sync {
     /// Where the changes of the partitions had come to; `None` if the store has no change log.
     ///
     /// What came before is in the snapshot, also if it is not durable yet.
@@ -38,4 +40,13 @@ pub trait Snapshot: Send + Sync {
     /// # Errors
     /// [`crate::Error::NoSuchKeySpace`]; the scan itself yields [`crate::Error::Damaged`].
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan>;
+}
+
+impl dyn Snapshot {
+    /// The snapshot as the type that an engine knows its own by, if it is one.
+    #[must_use]
+    pub fn downcast_ref<T: Snapshot>(&self) -> Option<&T> {
+        let any: &dyn Any = self;
+        any.downcast_ref()
+    }
 }

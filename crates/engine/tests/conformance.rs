@@ -72,6 +72,18 @@ faults! {
         SnapshotsThePresent fails snapshots::a_snapshot_has_the_key_spaces_of_its_time,
     a_snapshot_that_goes_on_under_load_is_seen:
         SnapshotsThePresent fails snapshots::snapshots_under_load_are_one_state,
+    a_change_that_does_not_matter_is_seen:
+        IgnoresExpectations fails expectations::a_changed_key_is_a_conflict,
+    a_change_of_a_range_that_does_not_matter_is_seen:
+        IgnoresExpectedRanges fails expectations::a_changed_range_is_a_conflict,
+    an_earlier_snapshot_that_does_not_matter_is_seen:
+        IgnoresEarlierExpectations fails expectations::expectations_hold_since_their_own_snapshots,
+    an_update_lost_between_look_and_write_is_seen:
+        LooksBeforeWriting fails expectations::threads_that_expect_lose_no_update,
+    a_key_that_came_and_went_is_seen:
+        ForgetsWhatWent fails expectations::random_expectations_are_kept,
+    a_snapshot_of_another_store_is_seen:
+        TakesForeignSnapshots fails expectations::expectations_of_key_spaces_that_come_and_go,
     one_sample_for_all_is_seen:
         SamplesTheFirst fails samples::samples_reach_most_keys_about_equally,
     a_visible_half_of_a_batch_is_seen:

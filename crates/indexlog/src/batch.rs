@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use halite_engine::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
 use halite_pmem::locks::MutexGuard;
 
+use crate::expectation::Expected;
 use crate::overflow::Values;
 use crate::partition::{Expanded, Partition};
 use crate::read::View;
@@ -113,10 +114,12 @@ impl Numbers {
 
 /// A partition whose writer is locked, and its part of the operations.
 pub(crate) struct Part<'a> {
-    number: usize,
-    partition: &'a Partition,
-    writer: MutexGuard<'a, Writer>,
+    pub(crate) number: usize,
+    pub(crate) partition: &'a Partition,
+    pub(crate) writer: MutexGuard<'a, Writer>,
     ops: Vec<Op<'a>>,
+    /// Whether the operations rely on what it has.
+    is_expected: bool,
 }
 
 impl Part<'_> {
@@ -126,18 +129,22 @@ impl Part<'_> {
     }
 }
 
-/// Locks the writers of partitions, in ascending order, and gives each the operations on its keys.
+/// Locks the writers of partitions, in ascending order, refuses if what is expected changed, and gives each
+/// the operations on its keys.
 ///
 /// A range goes to the partitions in which it removes something.
 ///
 /// # Errors
-/// [`halite_engine::Error::NoSuchKeySpace`].
+/// [`halite_engine::Error::NoSuchKeySpace`]; [`halite_engine::Error::Conflict`].
 pub(crate) fn lock<'a>(
     partitions: &'a [Arc<Partition>],
     partitioning: &Partitioning,
     ops: &[Op<'a>],
+    expected: &[Expected<'_>],
 ) -> Result<Vec<Part<'a>>> {
-    let mut concerned = vec![false; partitions.len()];
+    let mut is_expected = vec![false; partitions.len()];
+    expected.iter().for_each(|expected| expected.mark(partitioning, &mut is_expected));
+    let mut concerned = is_expected.clone();
     for op in ops {
         match *op {
             Op::Put { space, key, .. } | Op::Delete { space, key } => {
@@ -151,12 +158,14 @@ pub(crate) fn lock<'a>(
     let numbers = (0..partitions.len()).filter(|&at| concerned[at]);
     let mut parts: Vec<_> = numbers
         .map(|number| {
-            let partition = &*partitions[number];
-            Part { number, partition, writer: partition.writer.lock(), ops: Vec::new() }
+            let (partition, is_expected) = (&*partitions[number], is_expected[number]);
+            let writer = partition.writer.lock();
+            Part { number, partition, writer, ops: Vec::new(), is_expected }
         })
         .collect();
     // All partitions have the same key spaces.
     parts.first().map_or(&*partitions[0], |first| first.partition).check_spaces(ops)?;
+    expected.iter().try_for_each(|expected| expected.check(&parts, partitioning))?;
     for op in ops {
         match *op {
             Op::Put { space, key, .. } | Op::Delete { space, key } => {
@@ -186,7 +195,8 @@ fn partition_of(partitioning: &Partitioning, space: KeySpaceId, key: &[u8]) -> u
     if is_spread { partitioning.partition_of(key) } else { 0 }
 }
 
-/// Writes the parts, atomically, and durably if there are several.
+/// Writes the parts, atomically, and durably if there are several. What they rely on in other partitions is
+/// made durable before: a crash leaves of each partition's deferred writes what it will.
 pub(crate) fn write(
     parts: &mut [Part<'_>],
     numbers: &Numbers,
@@ -194,9 +204,12 @@ pub(crate) fn write(
 ) -> Result<()> {
     let (mut concerned, needless): (Vec<_>, Vec<_>) =
         parts.iter_mut().partition(|part| !part.ops.is_empty());
-    if durability == Durability::Immediate || concerned.len() > 1 {
-        // What makes the operations needless there may not be durable yet.
-        needless.into_iter().try_for_each(|part| part.writer.sync())?;
+    // What makes the operations needless there may not be durable yet.
+    let syncs = durability == Durability::Immediate || concerned.len() > 1;
+    for part in needless {
+        if syncs || (part.is_expected && !concerned.is_empty()) {
+            part.writer.sync()?;
+        }
     }
     match &mut concerned[..] {
         [] => Ok(()),

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
 use halite_engine::{
-    Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
-    Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+    Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange,
+    KeySpaceId, Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
+    check_key_space_name,
 };
 use halite_pmem::Pool;
 
@@ -18,6 +19,7 @@ use crate::batch;
 use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
+use crate::expectation::Expected;
 use crate::index::Form;
 use crate::index_snapshot::{Own, Snapshots};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
@@ -176,10 +178,16 @@ impl IndexLog {
         self.partitions.get(self.partitioning.partition_of(key))
     }
 
-    /// Writes operations on any key space, the catalogue included.
-    fn write_all(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+    /// Writes operations, on any of the partitions, if what is expected did not change.
+    fn write_all(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
         let all = self.partitions.all()?;
-        let mut parts = batch::lock(all, &self.partitioning, ops)?;
+        let expected = Expected::all(expected, all)?;
+        let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
         batch::write(&mut parts, self.partitions.numbers(), durability)?;
         parts.iter_mut().for_each(batch::Part::pace_snapshot);
         Ok(())
@@ -300,7 +308,7 @@ impl Engine for IndexLog {
             Op::Delete { space: KeySpaceId(CATALOGUE), key: name.as_bytes() },
         ];
         // Under the writers' locks: nothing is written between the records and the name.
-        let mut parts = batch::lock(all, &self.partitioning, &ops)?;
+        let mut parts = batch::lock(all, &self.partitioning, &ops, &[])?;
         batch::write(&mut parts, self.partitions.numbers(), Durability::Immediate)?;
         for partition in all {
             partition.view.write().spaces.remove(&space.0);
@@ -342,12 +350,7 @@ impl Engine for IndexLog {
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        for op in ops {
-            op.check()?;
-            if is_internal(op.space().0) {
-                return Err(Error::NoSuchKeySpace);
-            }
-        }
+        check_ops(ops)?;
         let first = ops.first().and_then(|op| self.only_partition(op));
         match first {
             Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
@@ -358,8 +361,21 @@ impl Engine for IndexLog {
                 Ok(())
             }
             None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
-            _ => self.write_all(ops, durability),
+            _ => self.write_all(ops, durability, &[]),
         }
+    }
+
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        if expected.is_empty() {
+            return self.write(ops, durability);
+        }
+        check_ops(ops)?;
+        self.write_all(ops, durability, expected)
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
@@ -512,6 +528,14 @@ impl Partition {
         stats.records += of_users(&self.view.read());
         stats.index_bytes += self.index_bytes();
     }
+}
+
+/// Checks operations of callers against the limits.
+fn check_ops(ops: &[Op<'_>]) -> Result<()> {
+    ops.iter().try_for_each(|op| match is_internal(op.space().0) {
+        true => Err(Error::NoSuchKeySpace),
+        false => op.check(),
+    })
 }
 
 /// Whether a key space is one that callers do not see.

@@ -54,6 +54,11 @@ impl Entry {
         (self.0 >> 13 & FIELD) * record::ALIGN
     }
 
+    /// Block and offset: which record it is, while nothing is reused.
+    pub(crate) fn place(self) -> (u32, u64) {
+        (self.block(), self.offset())
+    }
+
     /// In bytes.
     pub(crate) fn footprint(self) -> u64 {
         (self.0 & FIELD) * record::ALIGN

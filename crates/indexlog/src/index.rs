@@ -254,6 +254,55 @@ impl Index {
         }
     }
 
+    /// Whether a range has the keys that it had in an earlier state, with the records that they had then, which
+    /// `is_old` tells. Reads no record of what did not move.
+    pub(crate) fn is_unchanged(
+        &self,
+        before: Option<&Self>,
+        range: &KeyRange,
+        keys: &ReadableBlocks,
+        is_old: impl Fn(Entry) -> Result<bool>,
+    ) -> Result<bool> {
+        let (now, mut then) = match (self, before) {
+            (_, None) => return Ok(!self.has_any(range.start(), range.end(), keys)?),
+            (Self::Ordered(now), Some(Self::Ordered(then))) => {
+                let (start, end) = (range.start(), range.end());
+                (now.range(start, end, keys)?, then.range(start, end, keys)?)
+            }
+            (now, Some(then)) => {
+                let found = now.keys_and_entries(range, keys)?;
+                if found.len() != then.keys_and_entries(range, keys)?.len() {
+                    return Ok(false);
+                }
+                for (_, entry) in found {
+                    if !is_old(Entry::from_bits(entry))? {
+                        return Ok(false);
+                    }
+                }
+                return Ok(true);
+            }
+        };
+        let mut now = now;
+        loop {
+            now.skip_common(&mut then);
+            // Old ones are among those of then; so as many are the same.
+            match (now.next().map(Entry::from_bits), then.next().map(Entry::from_bits)) {
+                (None, None) => return Ok(true),
+                (Some(now), Some(then)) if now.place() == then.place() || is_old(now)? => {}
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    /// The keys of a range and their entries, in no order.
+    fn keys_and_entries(
+        &self,
+        range: &KeyRange,
+        keys: &ReadableBlocks,
+    ) -> Result<Vec<(Vec<u8>, u64)>> {
+        found(self.iter().collect(), range, keys)
+    }
+
     /// All entries; in the order of keys, if the index has one.
     pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         either!(self, index => Box::new(index.iter()))

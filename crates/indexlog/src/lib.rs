@@ -19,7 +19,9 @@
 //! the log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it
 //! (`apply`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records of
 //! which the last says that it is the last. Values over 2 KiB go to blocks of their own, and wait for the same
-//! fence (`overflow`). A batch on several partitions is made atomic by one fence for all of them (`batch`).
+//! fence (`overflow`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
+//! write may depend on what a snapshot shows being unchanged: that is looked at under the same locks
+//! (`expectation`).
 //!
 //! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
@@ -62,6 +64,7 @@ mod collect;
 mod compact;
 mod engine;
 mod entry;
+mod expectation;
 mod found;
 mod index;
 mod index_snapshot;

@@ -160,6 +160,22 @@ impl ReadableBlocks {
 }
 
 impl ReadableBlocks {
+    /// Reads the record of an entry where it lies, checked.
+    pub(crate) fn with_record<R>(
+        &self,
+        entry: Entry,
+        read: impl FnOnce(&Record<'_>) -> R,
+    ) -> Result<R> {
+        let end = entry.offset() + entry.footprint();
+        let found = self
+            .get(entry.block())
+            .and_then(|block| Some((block.published.read(entry.offset()..end)?, block.seed?)));
+        let (bytes, seed) = found.ok_or_else(|| missing(entry))?;
+        let record = Record::read(bytes, frame::place(seed, entry.offset()))
+            .map_err(|why| record::damage(bytes, entry.block(), entry.offset(), why))?;
+        Ok(read(&record))
+    }
+
     /// Asks for a record: for its first lines, which the others follow by themselves.
     pub(crate) fn prefetch_record(&self, entry: Entry) {
         if let Some(block) = self.get(entry.block()) {
@@ -175,15 +191,7 @@ impl FullKeys for ReadableBlocks {
     type Error = Error;
 
     fn with_key<R>(&self, entry: u64, read: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let entry = Entry::from_bits(entry);
-        let end = entry.offset() + entry.footprint();
-        let found = self
-            .get(entry.block())
-            .and_then(|block| Some((block.published.read(entry.offset()..end)?, block.seed?)));
-        let (bytes, seed) = found.ok_or_else(|| missing(entry))?;
-        let record = Record::read(bytes, frame::place(seed, entry.offset()))
-            .map_err(|why| record::damage(bytes, entry.block(), entry.offset(), why))?;
-        Ok(read(record.key))
+        self.with_record(Entry::from_bits(entry), |record| read(record.key))
     }
 
     fn prefetch(&self, entry: u64) {

@@ -16,6 +16,7 @@ use halite_engine::{
 
 use crate::batch;
 use crate::catalogue::read_catalogue;
+use crate::index::Index;
 use crate::partition::Partition;
 use crate::read::Space;
 use crate::scan::{Moment, RangeScan, join};
@@ -29,9 +30,18 @@ pub(crate) struct StoreSnapshot {
 }
 
 /// What a partition showed.
-struct Part {
+pub(crate) struct Part {
     moment: Moment,
     spaces: BTreeMap<u32, Space>,
+    /// The number behind the last operation that it has.
+    pub(crate) position: u64,
+}
+
+impl Part {
+    /// The index of a key space, if there is anything of it.
+    pub(crate) fn index(&self, space: KeySpaceId) -> Option<&Index> {
+        self.spaces.get(&space.0).map(|space| &space.index)
+    }
 }
 
 impl StoreSnapshot {
@@ -49,7 +59,11 @@ impl StoreSnapshot {
                 names = read_catalogue(view, partition.salt);
             }
             positions.push(view.position);
-            Part { moment: Moment::of(partition, view), spaces: view.spaces.clone() }
+            Part {
+                moment: Moment::of(partition, view),
+                spaces: view.spaces.clone(),
+                position: view.position,
+            }
         });
         Ok(Self {
             partitioning: partitioning.clone(),
@@ -57,6 +71,16 @@ impl StoreSnapshot {
             names: names?.into_iter().collect(),
             parts,
         })
+    }
+
+    /// What each partition showed, if this is a snapshot of these.
+    pub(crate) fn parts_of(&self, partitions: &[Arc<Partition>]) -> Option<&[Part]> {
+        let is_of = |(part, partition): (&Part, &Arc<Partition>)| {
+            std::ptr::eq(part.moment.partition(), &**partition)
+        };
+        let are_of =
+            self.parts.len() == partitions.len() && self.parts.iter().zip(partitions).all(is_of);
+        are_of.then_some(&self.parts)
     }
 
     /// A key space in a part, if there is anything of it.

@@ -80,7 +80,11 @@ impl Stale {
 
 impl RangeTombstone {
     pub(crate) fn covers(&self, key: &[u8], seq: u64) -> bool {
-        seq < self.seq && key >= &self.start[..] && self.end.as_deref().is_none_or(|end| key < end)
+        seq < self.seq && self.contains(key)
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        key >= &self.start[..] && self.end.as_deref().is_none_or(|end| key < end)
     }
 }
 
@@ -143,6 +147,26 @@ impl Tombstones {
             self.points.remove(&space);
         }
         Ok(removed.into_iter().map(Entry::from_bits).collect())
+    }
+
+    /// Whether a key, or a range with it, was deleted by a record from number `since` on.
+    pub(crate) fn deleted_since(
+        &self,
+        space: u32,
+        key: &[u8],
+        since: u64,
+        keys: &ReadableBlocks,
+    ) -> Result<bool> {
+        if let Some(ranges) = self.ranges.get(&space) {
+            let newer = ranges.partition_point(|tombstone| tombstone.seq < since);
+            if ranges[newer..].iter().any(|tombstone| tombstone.contains(key)) {
+                return Ok(true);
+            }
+        }
+        match self.get(space, key, keys)? {
+            Some(tombstone) => keys.with_record(tombstone, |record| record.seq() >= since),
+            None => Ok(false),
+        }
     }
 
     /// Adds the newest range tombstone.

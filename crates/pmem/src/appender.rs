@@ -3,6 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::finished::Finished;
 use crate::frontier::Frontier;
 use crate::region::Region;
 use crate::{Fenced, Flushed, Fresh};
@@ -116,17 +117,26 @@ impl Appender {
     }
 }
 
-/// A range whose first bytes are immutable, and read in place.
+/// A range whose first bytes are immutable, and read in place. Of one that is appended to by many
+/// threads ([`crate::SharedAppender`]), so are bytes behind them that are finished.
 ///
 /// Space is given back when the last handle and the last [`Pinned`] are gone.
 pub struct Published {
-    region: Region,
-    frontier: Frontier,
+    pub(crate) region: Region,
+    pub(crate) frontier: Frontier,
+    /// What is finished behind the frontier, where many threads append.
+    pub(crate) finished: Option<Finished>,
 }
 
 impl Published {
     pub(crate) fn new(region: Region, end: u64) -> Arc<Self> {
-        Arc::new(Self { region, frontier: Frontier::new(end) })
+        Arc::new(Self { region, frontier: Frontier::new(end), finished: None })
+    }
+
+    /// For many threads to append to.
+    pub(crate) fn shared(region: Region, end: u64) -> Arc<Self> {
+        let finished = Some(Finished::new(region.len()));
+        Arc::new(Self { region, frontier: Frontier::new(end), finished })
     }
 
     /// The offset in the pool.
@@ -135,7 +145,7 @@ impl Published {
         self.region.offset()
     }
 
-    /// How many bytes may be read now.
+    /// How many bytes may be read now, from the start and without a gap.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.frontier.load()
@@ -162,13 +172,30 @@ impl Published {
     /// The bytes of `range`, or `None` if not all of it may be read. Counts as one load.
     #[must_use]
     pub fn read(&self, range: Range<u64>) -> Option<&[u8]> {
-        if range.start > range.end || range.end > self.len() {
+        if !self.is_readable(&range) {
             return None;
         }
         let len = range.end - range.start;
         let start = self.region.read(range.start, len);
-        // SAFETY: as in `bytes`.
+        // SAFETY: as in `bytes`; and bytes of lines that are finished are immutable too.
         Some(unsafe { std::slice::from_raw_parts(start, len as usize) })
+    }
+
+    /// Whether all of `range` may be read: it is below the frontier, or its lines are finished.
+    #[inline]
+    fn is_readable(&self, range: &Range<u64>) -> bool {
+        let end = self.len();
+        range.start <= range.end
+            && (range.end <= end || self.is_finished(range.start.max(end)..range.end))
+    }
+
+    // Apart, so that the usual check is one comparison.
+    #[inline(never)]
+    fn is_finished(&self, range: Range<u64>) -> bool {
+        let finished = self.finished.as_ref();
+        !range.is_empty()
+            && range.end <= self.region.len()
+            && finished.is_some_and(|finished| finished.covers(range))
     }
 
     /// Has the processor fetch the line at `at`, which will be read soon, if there is one.
@@ -181,7 +208,7 @@ impl Published {
     /// Pins `range` for reading, or `None` if not all of it may be read. Counts as one load.
     #[must_use]
     pub fn pin(self: &Arc<Self>, range: Range<u64>) -> Option<Pinned> {
-        if range.start > range.end || range.end > self.len() {
+        if !self.is_readable(&range) {
             return None;
         }
         let len = range.end - range.start;
@@ -195,7 +222,7 @@ impl Published {
     /// If it reaches beyond what may be read.
     #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
-        assert!(range.end <= self.len(), "only what is revealed is flushed here");
+        assert!(self.is_readable(&range), "only what is revealed is flushed here");
         self.region.flush(range, 0)
     }
 
@@ -242,8 +269,8 @@ impl Deref for Pinned {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start..start + len` was inside the immutable part of `published` when this was
-        // made, and that part only grows while `published` is held.
+        // SAFETY: `start..start + len` was inside the immutable parts of `published` when this was
+        // made, and these only grow while `published` is held.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::region::Region;
 use crate::streaming::Streaming;
-use crate::{Appender, Fenced, Flushed, Pool, Published, Result, Words, entry, stream};
+use crate::{
+    Appender, Fenced, Flushed, LINE, Pool, Published, Result, SharedAppender, Words, entry, stream,
+};
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
 pub struct Fresh {
@@ -234,9 +236,26 @@ impl Fresh {
     /// # Panics
     /// If the range is shorter.
     #[must_use]
-    pub fn into_appender(self, readable: u64) -> Appender {
+    pub fn into_appender(mut self, readable: u64) -> Appender {
         assert!(readable <= self.len(), "{readable} of {} bytes", self.len());
+        // Proofs about what was here do not count for what is appended.
+        self.region.renew();
         Appender::new(Published::new(self.region, readable))
+    }
+
+    /// Lets many threads append behind the first `readable` bytes, which become immutable and readable.
+    /// Allocates a bit a line in DRAM.
+    ///
+    /// # Panics
+    /// If the range is shorter, or its start or the end of what is readable is not a multiple of a line.
+    #[must_use]
+    pub fn into_shared_appender(mut self, readable: u64) -> SharedAppender {
+        assert!(readable <= self.len(), "{readable} of {} bytes", self.len());
+        // As above.
+        self.region.renew();
+        let lines = [self.offset(), readable].iter().all(|at| at.is_multiple_of(LINE));
+        assert!(lines, "threads append whole lines");
+        SharedAppender::new(Published::shared(self.region, readable))
     }
 
     /// Hands the range to many threads, as 8-byte atomics.

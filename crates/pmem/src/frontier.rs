@@ -5,8 +5,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The end of the bytes that may be read. It only grows, bytes below it never change, and those
-/// from it on belong to the one who moves it.
+/// The end of the bytes that may be read. It only grows, and bytes below it never change. Those from it on
+/// belong to the one who moves it, or to those who share that ([`crate::SharedAppender`]).
 pub(crate) struct Frontier(AtomicU64);
 
 impl Frontier {
@@ -23,6 +23,14 @@ impl Frontier {
     /// The end, for the one who moves it: nobody else wrote what is below it.
     pub(crate) fn load_own(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Moves the end from where it was to where those who share it have come; or says where it is. Whoever
+    /// loads the new end acquires what those who moved it before released, too: all of them change it by
+    /// read-modify-writes.
+    pub(crate) fn advance_from(&self, from: u64, end: u64) -> Result<(), u64> {
+        let exchanged = self.0.compare_exchange(from, end, Ordering::Release, Ordering::Relaxed);
+        exchanged.map(|_| ())
     }
 
     /// Moves the end, for the one who wrote the bytes below it.

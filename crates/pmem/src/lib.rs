@@ -16,15 +16,16 @@
 //!   Pool::claim ──► Fresh ──────────► Published ──► (all pins gone) ──► reclaimed: claim again
 //!                   one owner writes   immutable, read in place
 //!                     │
-//!                     ├─► Appender     one owner appends, readers see the prefix it published
-//!                     └─► Words        8-byte atomics that many threads change
+//!                     ├─► Appender        one owner appends, readers see the prefix it published
+//!                     ├─► SharedAppender  many threads append, readers see what each has finished
+//!                     └─► Words           8-byte atomics that many threads change
 //! ```
 //!
 //! **Proofs.** [`Fresh::flush`] and its kin return a [`Flushed`]: the write-back has begun.
 //! [`Pool::fence`] turns it into a [`Fenced`]: it is durable. Publishing asks for the proof: of the
-//! very bytes, as they are now, for [`Fresh::publish`] and [`Appender::publish`]; of a fence, for
-//! [`Words::publish`], which stores what leads others to bytes. So nothing is published by somebody
-//! who forgot to persist it: that does not compile.
+//! very bytes, as they are now, for [`Fresh::publish`], [`Appender::publish`] and [`Grant::publish`];
+//! of a fence, for [`Words::publish`], which stores what leads others to bytes. So nothing is published
+//! by somebody who forgot to persist it: that does not compile.
 //!
 //! **The model.** A [`Medium`] in a pool's options takes the place of its file: the same door, behind
 //! which everything is recorded in a [`Trace`] (`halite-lab` crashes stores with it). [`locks`] has
@@ -46,6 +47,7 @@ mod entry;
 mod error;
 mod fence;
 mod file;
+mod finished;
 mod fresh;
 mod frontier;
 pub mod locks;
@@ -61,6 +63,7 @@ pub mod probe;
 mod processor;
 mod profile;
 mod region;
+mod shared_appender;
 mod stream;
 mod streaming;
 mod syncs;
@@ -78,6 +81,7 @@ pub use medium::{Beside, Medium, ModelFile};
 pub use options::PoolOptions;
 pub use pool::Pool;
 pub use profile::Profile;
+pub use shared_appender::{Grant, SharedAppender};
 pub use streaming::Streaming;
 pub use trace::{Event, Request, Site, Trace, What};
 pub use traffic::Traffic;

@@ -71,6 +71,7 @@ bugs! {
     GrowthAnnouncedBeforeLength: "The superblock counts new segments before the file is longer.";
     FlushBeforeStore: "The word of a segment is flushed before it is stored.";
     SegmentReusedBeforeReleased: "A segment is free for others before its release is fenced.";
+    PoolSegmentBeforeItsWords: "A segment of an object pool is committed before its words are fenced.";
     PagesFlushedAfterFailure: "A page store flushes again after a flush that failed.";
     ChecksumOverHeader: "The checksum of a record covers its header only.";
     ChecksumWithoutLife: "The checksum of a record is not seeded with the life of its block.";

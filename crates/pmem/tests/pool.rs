@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use halite_pmem::{Domain, Error, LINE, Medium, Pool, PoolOptions, Traffic, UNIT};
 use proptest::prelude::*;
@@ -214,6 +215,212 @@ fn a_proof_is_about_its_own_bytes() {
     appender.write(b"second");
     let [proof] = pool.fence([appender.flush(first)]).unwrap();
     appender.publish(&proof);
+}
+
+#[test]
+#[should_panic(expected = "the proof is about other bytes")]
+fn a_proof_is_not_about_what_is_appended_later() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let fresh = pool.claim(0, 64).unwrap();
+    let [proof] = pool.fence([fresh.flush(0..64)]).unwrap();
+    let mut appender = fresh.into_appender(0);
+    drop(appender.write_stream(b"streamed"));
+    appender.publish(&proof);
+}
+
+/// Pools of all kinds that may treat stores in their own way.
+fn kinds_of_pool() -> Vec<PoolOptions> {
+    let mut modelled = PoolOptions::default();
+    modelled.medium = Some(Medium::new(Domain::Memory, 4 << 20).unwrap());
+    let mut in_memory = options();
+    in_memory.in_memory = true;
+    vec![options(), profiled(FAST), modelled, in_memory]
+}
+
+#[test]
+fn what_is_granted_is_read_when_it_is_finished_in_any_order() {
+    for options in kinds_of_pool() {
+        let (_folder, path) = folder();
+        let pool = new_pool(&path, &options);
+        let mut fresh = pool.claim(4096, 1 << 20).unwrap();
+        fresh.write(0, &[9; 128]);
+        let appender = fresh.into_shared_appender(128);
+        let published = appender.published().clone();
+        assert_eq!((published.len(), appender.tail()), (128, 128));
+        let mut first = appender.grant(64).unwrap();
+        let mut second = appender.grant(128).unwrap();
+        let mut third = appender.grant(64).unwrap();
+        assert_eq!((first.at(), second.at(), second.len(), third.at()), (128, 192, 128, 320));
+        second.write(0, &[2; 100]);
+        let [proof] = pool.fence([second.flush(0..128)]).unwrap();
+        second.publish(&proof);
+        first.write(0, &[1; 64]);
+        third.write(0, &[3; 64]);
+        assert_eq!(published.read(192..292).unwrap(), [2; 100]);
+        for range in [128..192, 127..129, 191..193, 192..321, 128..320, 320..384, 384..384] {
+            assert!(published.read(range.clone()).is_none(), "{range:?}");
+            assert!(published.pin(range).is_none());
+        }
+        let pinned = published.pin(192..320).unwrap();
+        third.reveal();
+        assert_eq!(published.len(), 128, "the first is not finished");
+        assert_eq!(published.read(319..384).unwrap()[1..], [3; 64]);
+        pool.fence([published.flush(320..384)]).unwrap();
+        first.reveal();
+        assert_eq!(published.len(), 384);
+        assert_eq!(published.bytes()[..192], [[9; 128].as_slice(), &[1; 64]].concat()[..]);
+        drop(appender);
+        let published = published.reclaim().err().expect("a reader holds it");
+        assert_eq!(pinned[..100], [2; 100]);
+        drop(pinned);
+        let fresh = published.reclaim().ok().expect("the last holder");
+        assert_eq!(fresh.read(320, 64), [3; 64]);
+    }
+}
+
+#[test]
+fn what_is_streamed_in_several_calls_has_one_proof() {
+    for options in kinds_of_pool() {
+        let (_folder, path) = folder();
+        let pool = new_pool(&path, &options);
+        let appender = pool.claim(0, 4096).unwrap().into_shared_appender(0);
+        let before = pool.traffic();
+        let mut grant = appender.grant(512).unwrap();
+        grant.write(0, b"header");
+        drop(grant.write_stream(64, &[1; 100]));
+        drop(grant.write_stream(164, &[2; 92]));
+        drop(grant.stream_entry(256, &[3; 150], || [4; 16]));
+        drop(grant.write_stream(448, &[5; 64]));
+        let [proof] = pool.fence([grant.flush(0..64)]).unwrap();
+        grant.publish(&proof);
+        if pool.domain() != Domain::Volatile {
+            let cost = pool.traffic() - before;
+            assert_eq!((cost.stores, cost.flushes, cost.fences), (5, 5, 1));
+            assert_eq!(cost.lines, 1 + 2 + 2 + 3 + 1);
+        }
+        let expected = [
+            (b"header".as_slice(), 0..6),
+            (&[1; 100], 64..164),
+            (&[2; 92], 164..256),
+            (&[4; 16], 256..272),
+            (&[3; 150], 272..422),
+            (&[0; 26], 422..448),
+            (&[5; 64], 448..512),
+        ];
+        for (bytes, range) in expected {
+            assert_eq!(appender.published().read(range).unwrap(), bytes);
+        }
+        assert_eq!(appender.remaining(), 4096 - 512);
+        assert!(appender.grant(4096 - 448).is_none() && appender.grant(u64::MAX - 63).is_none());
+        assert_eq!(appender.grant(4096 - 512).unwrap().at(), 512);
+        assert!(appender.grant(64).is_none());
+        assert_eq!(appender.published().len(), 512, "the last one was dropped");
+    }
+}
+
+#[test]
+fn a_grant_is_finished_with_a_proof_about_its_bytes_as_they_are() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let appender = pool.claim(0, 1 << 20).unwrap().into_shared_appender(0);
+    let refused = |what: &str, finish: &dyn Fn()| {
+        let panicked = catch_unwind(AssertUnwindSafe(finish)).expect_err(what);
+        let why = panicked.downcast::<&str>().expect("a plain message");
+        assert!(why.contains("proof"), "{what}: {why}");
+    };
+    refused("a gap was not flushed", &|| {
+        let mut grant = appender.grant(192).unwrap();
+        drop(grant.write_stream(0, &[1; 64]));
+        let [proof] = pool.fence([grant.write_stream(128, &[1; 64])]).unwrap();
+        grant.publish(&proof);
+    });
+    refused("what was written since was not flushed", &|| {
+        let mut grant = appender.grant(64).unwrap();
+        grant.write(0, &[1; 64]);
+        let [proof] = pool.fence([grant.flush(0..64)]).unwrap();
+        grant.write(8, &[2; 8]);
+        grant.publish(&proof);
+    });
+    refused("what was written over is not written back", &|| {
+        let mut grant = appender.grant(128).unwrap();
+        drop(grant.write_stream(0, &[1; 64]));
+        grant.write(8, &[2; 8]);
+        let [proof] = pool.fence([grant.write_stream(64, &[1; 64])]).unwrap();
+        grant.publish(&proof);
+    });
+    refused("another's proof", &|| {
+        let mut grant = appender.grant(64).unwrap();
+        grant.write(0, &[1; 64]);
+        let [proof] = pool.fence([grant.flush(0..64)]).unwrap();
+        let mut other = appender.grant(64).unwrap();
+        other.write(0, &[1; 64]);
+        other.publish(&proof);
+    });
+    refused("streamed and not fenced", &|| {
+        let mut grant = appender.grant(64).unwrap();
+        drop(grant.write_stream(0, &[1; 64]));
+        grant.reveal();
+    });
+    for (what, finish) in [
+        ("not whole lines", &(|| drop(appender.grant(65))) as &dyn Fn()),
+        ("no line", &|| drop(appender.grant(0))),
+        ("outside", &|| appender.grant(64).unwrap().write(1, &[1; 64])),
+        ("outside", &|| drop(appender.grant(64).unwrap().flush(0..65))),
+        ("overflow", &|| drop(appender.grant(64).unwrap().write_stream(u64::MAX, &[1; 2]))),
+        ("no line", &|| drop(appender.grant(64).unwrap().stream_entry(8, &[], || [1; 8]))),
+    ] {
+        assert!(catch_unwind(AssertUnwindSafe(finish)).is_err(), "{what}");
+    }
+    assert!(appender.published().is_empty());
+    assert!((0..appender.tail()).all(|at| appender.published().read(at..at + 1).is_none()));
+}
+
+#[test]
+fn threads_append_and_read_what_others_have_finished() {
+    const THREADS: u64 = 4;
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let appender = pool.claim(0, 1 << 20).unwrap().into_shared_appender(0);
+    let places = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, appender, places) = (&pool, &appender, &places);
+            scope.spawn(move || {
+                for number in (0..).map(|number: u64| number * THREADS + thread) {
+                    let len = 64 * (1 + number % 5);
+                    let Some(mut grant) = appender.grant(len) else { return };
+                    let (at, byte) = (grant.at(), number as u8 | 1);
+                    match number % 3 {
+                        0 => {
+                            let bytes = vec![byte; len as usize];
+                            let [proof] = pool.fence([grant.write_stream(0, &bytes)]).unwrap();
+                            grant.publish(&proof);
+                        }
+                        _ => {
+                            grant.write(0, &vec![byte; len as usize]);
+                            grant.reveal();
+                        }
+                    }
+                    let mut places = places.lock().unwrap();
+                    places.push((at, len, byte));
+                    for &(at, len, byte) in places.iter().rev().take(8) {
+                        let read = appender.published().read(at..at + len).expect("finished");
+                        assert!(read.iter().all(|&read| read == byte));
+                    }
+                    let end = appender.published().len();
+                    assert!(appender.published().bytes().iter().all(|&byte| byte != 0), "{end}");
+                }
+            });
+        }
+    });
+    let mut places = places.into_inner().unwrap();
+    places.sort_unstable();
+    let end = places.iter().fold(0, |end, &(at, len, _)| {
+        assert_eq!(at, end, "every byte is granted once");
+        at + len
+    });
+    assert_eq!((appender.tail(), appender.published().len()), (end, end));
 }
 
 #[test]

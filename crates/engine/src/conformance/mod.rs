@@ -41,6 +41,7 @@ use crate::{Engine, Result};
 pub mod batches;
 pub mod compare;
 pub mod data;
+pub mod expectations;
 pub mod full;
 pub mod histories;
 pub mod key_spaces;
@@ -233,6 +234,13 @@ macro_rules! conformance {
             snapshots::a_snapshot_stays_while_everything_is_overwritten,
             snapshots::a_snapshot_has_the_key_spaces_of_its_time,
             snapshots::snapshots_under_load_are_one_state,
+            expectations::a_write_goes_ahead_if_nothing_expected_changed,
+            expectations::a_changed_key_is_a_conflict,
+            expectations::a_changed_range_is_a_conflict,
+            expectations::expectations_hold_since_their_own_snapshots,
+            expectations::expectations_of_key_spaces_that_come_and_go,
+            expectations::random_expectations_are_kept,
+            expectations::threads_that_expect_lose_no_update,
             samples::samples_reach_most_keys_about_equally,
             threads::readers_see_whole_batches_only,
             threads::writers_in_parallel_lose_nothing,
@@ -256,6 +264,7 @@ macro_rules! conformance {
             overwriting::overwriting_large_values_forever_does_not_fill_the_pool,
             overwriting::writing_and_deleting_forever_does_not_fill_the_pool,
             snapshots::a_store_full_by_a_snapshot_says_so,
+            expectations::what_only_moves_has_not_changed,
             full::a_full_store_reads_and_deletes_and_then_writes_again,
             statistics::statistics_add_up,
             statistics::a_sync_leaves_no_write_behind,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use halite_engine::conformance::Factory;
 use halite_engine::{
-    Bytes, Damage, Direction, Durability, Engine, KeyRange, KeySpaceId, Model, Op, Progress,
-    Result, Scan, Snapshot, Stats, VerifyReport,
+    Bytes, Damage, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Model,
+    Op, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
 };
 
 /// What is wrong with a [`Broken`] model.
@@ -36,6 +36,18 @@ pub(crate) enum Fault {
     ScansThePresent,
     /// A snapshot shows the present.
     SnapshotsThePresent,
+    /// What a write expects does not matter.
+    IgnoresExpectations,
+    /// Of what a write expects, ranges do not matter.
+    IgnoresExpectedRanges,
+    /// Of what a write expects, only the last snapshot's matters.
+    IgnoresEarlierExpectations,
+    /// What a write expects is looked at some time before it happens.
+    LooksBeforeWriting,
+    /// A key that came and went did not change.
+    ForgetsWhatWent,
+    /// A snapshot of any store will do.
+    TakesForeignSnapshots,
     /// Every sample is the first key.
     SamplesTheFirst,
     /// Verification reports damage that is not there.
@@ -181,6 +193,50 @@ impl Engine for BrokenModel {
                 ops.iter().try_for_each(|op| self.put_in(op, durability))
             }
         }
+    }
+
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        let mut expected = expected.to_vec();
+        match self.fault {
+            Fault::IgnoresExpectations => expected.clear(),
+            Fault::IgnoresExpectedRanges => {
+                expected.iter_mut().for_each(|expected| expected.ranges = &[]);
+            }
+            Fault::IgnoresEarlierExpectations => {
+                expected.drain(..expected.len().saturating_sub(1));
+            }
+            Fault::LooksBeforeWriting => {
+                self.model.write_if(&[], durability, &expected)?;
+                std::thread::sleep(Duration::from_micros(1));
+                expected.clear();
+            }
+            Fault::ForgetsWhatWent => {
+                let present = self.model.snapshot()?;
+                for expected in &expected {
+                    let is_absent = |snapshot: &dyn Snapshot, (space, key): (KeySpaceId, &[u8])| {
+                        snapshot.get(space, key).is_ok_and(|found| found.is_none())
+                    };
+                    let keys = expected.keys.iter().copied().filter(|&of| {
+                        !(is_absent(expected.snapshot, of) && is_absent(&*present, of))
+                    });
+                    let keys: Vec<_> = keys.collect();
+                    let expected = Expectation { keys: &keys, ..*expected };
+                    self.model.write_if(&[], durability, &[expected])?;
+                }
+                expected.clear();
+            }
+            Fault::TakesForeignSnapshots => match self.model.write_if(ops, durability, &expected) {
+                Err(Error::ForeignSnapshot) => expected.clear(),
+                other => return other,
+            },
+            _ => {}
+        }
+        self.model.write_if(ops, durability, &expected)
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use halite_engine::conformance::Factory;
 use halite_engine::{
-    Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Model, Op, Progress,
-    Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
+    Bytes, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Model, Op,
+    Progress, Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
 };
 
 /// Opens limited models.
@@ -100,6 +100,15 @@ impl Engine for LimitedModel {
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.write_if(ops, durability, &[])
+    }
+
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
         let mut counts = self.counts.lock().unwrap();
         let brought: u64 = ops.iter().map(|op| self.sizes(op).map_or(0, |(_, new)| new)).sum();
         if brought > 0 && counts.used + brought > self.limit {
@@ -107,10 +116,10 @@ impl Engine for LimitedModel {
         }
         let used = if let [op] = ops {
             let (old, new) = self.sizes(op)?;
-            self.model.write(ops, durability)?;
+            self.model.write_if(ops, durability, expected)?;
             counts.used + new - old
         } else {
-            self.model.write(ops, durability)?;
+            self.model.write_if(ops, durability, expected)?;
             let spaces = self.model.key_spaces()?.into_iter();
             spaces.map(|(_, space)| self.size_of(space, KeyRange::all())).sum::<Result<u64>>()?
         };

@@ -104,6 +104,20 @@ impl PartialKeyCursor {
         Some(self.leaf.entry(at))
     }
 
+    /// Leaves out what this walk and another have in common from here on, leaf by leaf: of two states of one
+    /// tree, what was not written in between. Both ascend.
+    pub fn skip_common(&mut self, other: &mut Self) {
+        debug_assert!(self.ascending && other.ascending);
+        while self.peek().is_some()
+            && other.peek().is_some()
+            && self.leaf.is(&other.leaf)
+            && self.rest == other.rest
+        {
+            self.rest.start = self.rest.end;
+            other.rest.start = other.rest.end;
+        }
+    }
+
     fn stops_here(&self) -> bool {
         self.stop.as_ref().is_some_and(|(leaf, _)| leaf.is(&self.leaf))
     }
