@@ -51,9 +51,13 @@ impl State {
             Beside::Happened => self.events.push(event),
             Beside::Disregarded => {}
             Beside::Failed => {
+                let action = match event {
+                    FileEvent::SyncFolder => "sync the folder",
+                    _ => "sync the file",
+                };
                 self.events.push(event.failed());
                 let source = io::Error::other("the modelled kernel fails");
-                return Err(Error::Io { path: path(), action: "sync", source });
+                return Err(Error::Io { path: path(), action, source });
             }
             Beside::PowerCut => return Err(Error::PowerCut { path: path() }),
         }
