@@ -4,7 +4,9 @@ mod small_stores;
 
 use std::collections::BTreeSet;
 
-use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
+use halite_lab::{
+    Budget, Effort, Exploration, Explorer, Job, Media, Plan, Rules, Subject, mutate, place,
+};
 use small_stores::SmallStore;
 
 /// Their source, whose requests are left out.
@@ -77,6 +79,18 @@ fn every_sync_of_files_and_of_names_is_missed_if_it_is_left_out() {
             assert!(judged.contains(&format!("{SOURCE}mod.rs:{number}")), "never left out: {line}");
         }
     }
+}
+
+#[test]
+fn a_medium_without_faults_gives_back_files_and_pool() {
+    // Of each history the first two strikes, on the closed store and the killed one, have no fault.
+    let mut media = Media::new(&SmallStore::Noted).with_strikes(2);
+    for seed in 0..HISTORIES {
+        if let Some(violation) = media.strike(seed) {
+            panic!("{}: {}", violation.case, violation.what);
+        }
+    }
+    assert_eq!(media.tally.histories, HISTORIES);
 }
 
 #[test]
