@@ -16,7 +16,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{Store, named};
+use crate::store::{Store, named, options_on};
 use crate::subject::{Digest, World};
 use crate::{Random, Rules};
 
@@ -221,8 +221,7 @@ where
     let text = |error: halite_engine::Error| error.to_string();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
-    pool_options.medium = Some(medium.clone());
-    let options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    let options = options_on(medium, pool_options);
     let engine = open(&options).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
