@@ -25,6 +25,7 @@ mod loom_tests;
 mod node_ref;
 mod partial;
 mod prefetch;
+mod radix;
 mod slabs;
 mod sorted_key;
 mod sync;
@@ -34,6 +35,7 @@ pub use hash::{HashCursor, HashIndex};
 pub use partial::{
     Fate, Ghosts, LeafImages, PartialKeyCursor, PartialKeyTree, PartialLen, TreeReader,
 };
+pub use radix::{Direction, RadixCursor, RadixTree, Records};
 pub use sorted_key::SortedKey;
 
 /// Threads may share indexes, and walk in snapshots of others' indexes.
@@ -43,4 +45,6 @@ const _: () = {
     shared::<PartialKeyCursor>();
     shared::<HashIndex>();
     shared::<HashCursor>();
+    shared::<RadixTree>();
+    shared::<RadixCursor>();
 };

@@ -18,7 +18,7 @@ const LAYOUT: Layout = match Layout::from_size_align(SLAB_LEN, SLAB_LEN) {
 };
 
 /// Threads beyond this number share shards.
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 /// No free slot.
 const NONE: u32 = u32::MAX;
@@ -132,7 +132,8 @@ impl Slabs {
     }
 }
 
-fn shard_of_thread() -> usize {
+/// The shard of the calling thread, below [`SHARDS`].
+pub(crate) fn shard_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
     // A thread that ends may still let trees go.

@@ -1,0 +1,427 @@
+//! The adaptive radix tree: an ordered index that any number of threads read and write at once.
+//!
+//! It is what Yan et al. (§3.1) have above the records of a memtable and of the global index: an ART
+//! (Leis et al. 2013) under optimistic lock coupling (Leis et al. 2016), whose memory comes back by
+//! epochs. It has no keys: they are read from the records that entries lead to.
+//!
+//! ```text
+//!   keys  cat, cattle, cow, dog                          anchor: the lock of the root's slot
+//!                                                           │
+//!              level 0, window ""                        ┌──▼────────┐
+//!              c and d differ                            │ c    d    │  Four            node.rs
+//!                                                        └─┼────┼────┘
+//!              level 1, window "c"                 ┌───────▼─┐  └──► entry of dog
+//!                                                  │ a   o   │  Four                  word.rs
+//!                                                  └─┼───┼───┘
+//!              level 3, window "cat"       ┌─────────▼──┐└──► entry of cow
+//!              ends here, or t follows     │ t      end │  Four
+//!                                          └─┼───────┼──┘
+//!              entry of cattle ◄─────────────┘       └──► | room, len | oldest | ... | newest |
+//!                                                          versions of cat        versions.rs
+//! ```
+//!
+//! A lookup goes from node to node by the byte at each node's level, and skips what all keys below
+//! have in common. A node keeps the last 16 bytes of that, its window, which never changes: a node
+//! that is put above another leaves it as it is. What is longer is skipped unseen (path compression
+//! that is optimistic beyond the window): a lookup compares the whole key once, with the record it found,
+//! and an insert that has to know reads the key of any record below. So a prefix of any length costs
+//! nothing, nodes have a fixed length, and a Four fits a line.
+//!
+//! A key may be a prefix of others: it ends at a node, and is in its terminal slot, before all others.
+//!
+//! A reader notes a node's [version](lock), reads the slot, and looks whether the version is still the
+//! same. A writer locks the one node that it changes, or that and the one above if the node is
+//! replaced: by a larger one, or with a new one above it. A replaced node is marked, so that
+//! who stands on it begins anew, and goes to the [arena](arena) when [nobody](reclaim) may look at it
+//! any more. Keys never leave the tree, so nodes only grow.
+//!
+//! # Costs
+//!
+//! | operation | cache misses |
+//! |---|---|
+//! | `get`, `newest` | one a level that is not cached (a node of 48 slots: two, in turn), and the record |
+//! | `get` of a version that is not the newest | and `log2` of the key's versions, with their records |
+//! | `insert` of a new key | as a lookup; the record with which it shares a slot, if it does |
+//! | `insert` of a version | as a lookup of the newest, and the array |
+//! | a cursor | a lookup for every 64 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest |
+//! | `split_keys` | every node, and a record a key that it returns |
+//!
+//! Of `n` random keys of a dense alphabet of `a` bytes, `log_a(n)` levels are cut short by one: below a node
+//! with one key there is none. Of those the upper ones are cached.
+mod arena;
+mod cursor;
+mod leaf;
+mod lock;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod node;
+mod reclaim;
+mod sought;
+mod split;
+mod versions;
+mod walk;
+mod word;
+
+use std::sync::Arc;
+
+use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
+use arena::Arena;
+pub use cursor::{Direction, RadixCursor};
+use lock::{Restart, VersionLock};
+use node::{Four, Node};
+use reclaim::Pin;
+use sought::{Sought, common_len};
+use word::{Child, Leaf};
+
+/// What the entries of a [`RadixTree`] lead to.
+///
+/// An entry must lead to the same key and version as long as the tree has it, and while operations run
+/// that began when it had. The tree trusts them for its order, and for nothing that could make it
+/// panic or read astray.
+pub trait Records {
+    /// The key of an entry.
+    fn key(&self, entry: u64) -> &[u8];
+
+    /// The version of an entry: the greater, the newer. No two of one key are alike.
+    fn version(&self, entry: u64) -> u64;
+}
+
+impl<R: Records> Records for &R {
+    fn key(&self, entry: u64) -> &[u8] {
+        R::key(self, entry)
+    }
+
+    fn version(&self, entry: u64) -> u64 {
+        R::version(self, entry)
+    }
+}
+
+/// An ordered map from byte strings to versions, each an 8-byte entry, that threads share.
+pub struct RadixTree {
+    /// Guards `root`, as a node's lock its slots.
+    anchor: VersionLock,
+    root: AtomicU64,
+    arena: Arc<Arena>,
+}
+
+/// Who needs which versions, when nobody is asked.
+type NoPurge = fn(u64, u64) -> bool;
+
+impl RadixTree {
+    /// An empty tree.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { anchor: VersionLock::new(), root: AtomicU64::new(0), arena: Arc::new(Arena::new()) }
+    }
+
+    /// Adds a version of a key. The versions of a key may come in any order, and from several
+    /// threads. One that is there already changes nothing.
+    ///
+    /// # Panics
+    /// `entry` is zero, not a multiple of 8, or not below 2^56, or the key has 16 MiB or more.
+    pub fn insert(&self, records: &impl Records, key: &[u8], entry: u64) {
+        self.insert_with(records, key, entry, None::<&NoPurge>);
+    }
+
+    /// Adds a version of a key as [`insert`](Self::insert) does, and, if it was not there, drops those
+    /// of the key that `needed(older, newer)` says nobody needs: it is given two versions that follow
+    /// each other. The newest is kept. Returns how many were dropped, the added one among
+    /// them if it is.
+    ///
+    /// Readers of keys nearby wait for `needed`, and it must not call the tree.
+    ///
+    /// # Panics
+    /// As [`insert`](Self::insert).
+    pub fn insert_purging(
+        &self,
+        records: &impl Records,
+        key: &[u8],
+        entry: u64,
+        needed: impl Fn(u64, u64) -> bool,
+    ) -> usize {
+        self.insert_with(records, key, entry, Some(&needed))
+    }
+
+    fn insert_with(
+        &self,
+        records: &impl Records,
+        key: &[u8],
+        entry: u64,
+        needed: Option<&impl Fn(u64, u64) -> bool>,
+    ) -> usize {
+        assert!(
+            entry != 0 && entry.is_multiple_of(8) && entry >> 56 == 0,
+            "entry {entry:#x} is not a multiple of 8 between 8 and 2^56"
+        );
+        assert!(key.len() <= node::LEVEL_MAX, "a key of {} B has no place in a node", key.len());
+        let sought = Sought::new(key);
+        let pin = Pin::new();
+        until_done(|| self.try_insert(&pin, records, &sought, entry, needed))
+    }
+
+    /// The newest entry of `key` whose version is at most `at`.
+    #[must_use]
+    pub fn get(&self, records: &impl Records, key: &[u8], at: u64) -> Option<u64> {
+        self.find(records, key, |leaf| leaf.newest_up_to(at, records))
+    }
+
+    /// The newest entry of `key`, whatever its version.
+    #[must_use]
+    pub fn newest(&self, records: &impl Records, key: &[u8]) -> Option<u64> {
+        self.find(records, key, |leaf| Some(leaf.newest()))
+    }
+
+    /// The number of keys. While others insert, some of theirs may not be counted yet.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.arena.keys()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of nodes and arrays of versions.
+    #[must_use]
+    pub fn memory_len(&self) -> u64 {
+        self.arena.used_len()
+    }
+
+    fn find(
+        &self,
+        records: &impl Records,
+        key: &[u8],
+        choose: impl Fn(Leaf) -> Option<u64>,
+    ) -> Option<u64> {
+        let sought = Sought::new(key);
+        let pin = Pin::new();
+        let found = until_done(|| self.try_find(&pin, &sought, &choose))?;
+        (records.key(found) == key).then_some(found)
+    }
+
+    /// What `choose` takes of the only leaf that may be that of the key.
+    #[inline]
+    fn try_find(
+        &self,
+        _pin: &Pin,
+        sought: &Sought,
+        choose: &impl Fn(Leaf) -> Option<u64>,
+    ) -> Result<Option<u64>, Restart> {
+        let (mut parent, mut slot) = (&self.anchor, &self.root);
+        let mut seen = parent.read()?;
+        let mut next_level = 0;
+        loop {
+            // SAFETY: the word was loaded from a slot, after pinning.
+            let child = unsafe { Child::of(slot.load(Ordering::Acquire)) };
+            match child {
+                Child::Nothing => return parent.validate(seen).map(|()| None),
+                Child::Leaf(leaf) => {
+                    let chosen = choose(leaf);
+                    return parent.validate(seen).map(|()| chosen);
+                }
+                Child::Node(node) => {
+                    node.prefetch(sought.byte(next_level).unwrap_or_default());
+                    parent.validate(seen)?;
+                    let version = node.lock().read()?;
+                    let level = node.level();
+                    if sought.key.len() < level || sought.window(level) != node.window() {
+                        return Ok(None);
+                    }
+                    let Some(next) = node.find(sought.byte(level)) else {
+                        return node.lock().validate(version).map(|()| None);
+                    };
+                    (parent, slot, seen, next_level) = (node.lock(), next, version, level + 1);
+                }
+            }
+        }
+    }
+
+    /// Adds an entry, or has changed nothing.
+    fn try_insert(
+        &self,
+        pin: &Pin,
+        records: &impl Records,
+        sought: &Sought,
+        entry: u64,
+        needed: Option<&impl Fn(u64, u64) -> bool>,
+    ) -> Result<usize, Restart> {
+        let (mut parent, mut slot) = (&self.anchor, &self.root);
+        let mut seen = parent.read()?;
+        // So many bytes are those of the path.
+        let mut known = 0;
+        loop {
+            let word = slot.load(Ordering::Acquire);
+            parent.validate(seen)?;
+            // SAFETY: the word was loaded from a slot, after pinning.
+            match unsafe { Child::of(word) } {
+                Child::Nothing => {
+                    let _locked = parent.lock(seen)?;
+                    slot.store(entry, Ordering::Release);
+                    self.arena.count_key();
+                    return Ok(0);
+                }
+                Child::Leaf(leaf) => {
+                    let path = records.key(leaf.newest());
+                    if path == sought.key {
+                        let _locked = parent.lock(seen)?;
+                        return Ok(self.add_version(pin, records, slot, leaf, entry, needed));
+                    }
+                    let at = common_len(path, sought.key);
+                    let fork = self.fork(sought, at, (path.get(at).copied(), word), entry);
+                    return self.put_above(parent, seen, slot, fork).map(|()| 0);
+                }
+                Child::Node(node) => {
+                    node.prefetch(sought.byte(known).unwrap_or_default());
+                    let version = node.lock().read()?;
+                    if let Some((at, byte)) = parting(node, sought, known, pin, records)? {
+                        let fork = self.fork(sought, at, (Some(byte), word), entry);
+                        return self.put_above(parent, seen, slot, fork).map(|()| 0);
+                    }
+                    let level = node.level();
+                    let byte = sought.byte(level);
+                    if let Some(next) = node.find(byte) {
+                        (parent, slot, seen, known) = (node.lock(), next, version, level + 1);
+                        continue;
+                    }
+                    self.add_key(pin, (parent, seen, slot), (node, version), byte, entry)?;
+                    return Ok(0);
+                }
+            }
+        }
+    }
+
+    /// A node that leads to what was there, and to a new key.
+    fn fork(
+        &self,
+        sought: &Sought,
+        level: usize,
+        old: (Option<u8>, u64),
+        entry: u64,
+    ) -> std::ptr::NonNull<Four> {
+        let window = sought.window(level);
+        Four::fork(&self.arena, level, window, old, (sought.byte(level), entry))
+    }
+
+    /// Puts a new node into a slot, above what was there.
+    fn put_above(
+        &self,
+        parent: &VersionLock,
+        seen: u64,
+        slot: &AtomicU64,
+        fork: std::ptr::NonNull<Four>,
+    ) -> Result<(), Restart> {
+        let Ok(_locked) = parent.lock(seen) else {
+            // SAFETY: nobody has seen it.
+            unsafe { self.arena.give_back(fork.cast(), size_of::<Four>()) };
+            return Err(Restart);
+        };
+        slot.store(word::of_four(fork), Ordering::Release);
+        self.arena.count_key();
+        Ok(())
+    }
+
+    /// Adds a key to a node that has no slot for it, or to a larger one that takes its place.
+    fn add_key(
+        &self,
+        pin: &Pin,
+        (parent, seen, slot): (&VersionLock, u64, &AtomicU64),
+        (node, version): (Node, u64),
+        byte: Option<u8>,
+        entry: u64,
+    ) -> Result<(), Restart> {
+        if node.has_room() {
+            let _locked = node.lock().lock(version)?;
+            node.add(byte, entry);
+        } else {
+            let _above = parent.lock(seen)?;
+            let locked = node.lock().lock(version)?;
+            let (word, grown) = node.grown(&self.arena);
+            match grown.find(byte) {
+                Some(free) => free.store(entry, Ordering::Relaxed),
+                None => grown.add(byte, entry),
+            }
+            slot.store(word, Ordering::Release);
+            locked.retire();
+            let (place, len) = node.slot();
+            // SAFETY: it is the arena's, and nothing leads to it any more.
+            unsafe { pin.retire(&self.arena, place, len) };
+        }
+        self.arena.count_key();
+        Ok(())
+    }
+}
+
+impl Default for RadixTree {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for RadixTree {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the tree any more.
+        unsafe { self.arena.close() };
+    }
+}
+
+/// Does something again until nothing has changed meanwhile.
+#[inline]
+fn until_done<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(Restart) if cfg!(loom) => yield_now(),
+            Err(Restart) => spin_loop(),
+        }
+    }
+}
+
+/// Where a key parts from the path to a node, and the path's byte there; none if all bytes up to the
+/// node's level are the path's. The first `known` are.
+fn parting(
+    node: Node,
+    sought: &Sought,
+    known: usize,
+    pin: &Pin,
+    records: &impl Records,
+) -> Result<Option<(usize, u8)>, Restart> {
+    let level = node.level();
+    if node.window_start() > known {
+        // There are bytes that no node has.
+        let path = records.key(any_entry(node, pin)?);
+        let path = path.get(..level).unwrap_or(path);
+        let at = common_len(path, sought.key);
+        return Ok(path.get(at).map(|&byte| (at, byte)));
+    }
+    let differences = sought.window(level) ^ node.window();
+    let equal = node.window_start() + differences.trailing_zeros() as usize / 8;
+    let at = equal.min(level).min(sought.key.len());
+    Ok((at < level).then(|| (at, node.window_byte(at))))
+}
+
+/// An entry of a key below a node.
+fn any_entry(node: Node, _pin: &Pin) -> Result<u64, Restart> {
+    let mut node = node;
+    loop {
+        let version = node.lock().read()?;
+        let word = (0..node.places()).map(|place| node.at(place).1).find(|&word| word != 0);
+        // SAFETY: the word was loaded from a slot, after pinning.
+        let child = unsafe { Child::of(word.unwrap_or_default()) };
+        match child {
+            Child::Nothing => {
+                // Every node leads to something.
+                return Err(Restart);
+            }
+            Child::Leaf(leaf) => {
+                let entry = leaf.newest();
+                return node.lock().validate(version).map(|()| entry);
+            }
+            Child::Node(below) => {
+                node.lock().validate(version)?;
+                node = below;
+            }
+        }
+    }
+}

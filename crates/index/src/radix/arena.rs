@@ -1,0 +1,254 @@
+//! Memory of one tree: nodes and arrays of versions.
+//!
+//! Slots are cut from slabs, which become large pages as the tree grows: a lookup that misses the
+//! cache misses the translation too, unless nodes lie together. A slot that comes back serves for the
+//! next of its class: there is a class for each kind of node, and arrays take the smallest class that
+//! fits. Threads have different shards, so those that insert at once do not meet.
+//!
+//! The slabs belong to the tree. When it is dropped they all go, and nobody has to look for its nodes.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::node::CLASS_LENS;
+use crate::slabs::{SHARDS, shard_of_thread};
+
+/// Bytes of the first slab of a shard. The next ones double up to a large page.
+const SLAB_LEN_MIN: usize = 64 << 10;
+const SLAB_LEN_MAX: usize = 2 << 20;
+
+/// Slots begin at a line.
+const ALIGN: usize = 64;
+
+const _: () = assert!(CLASS_LENS[CLASS_LENS.len() - 1] <= SLAB_LEN_MIN);
+
+/// The memory of a tree.
+pub(super) struct Arena {
+    shards: [Shard; SHARDS],
+    /// Arrays that no class is long enough for.
+    large: Mutex<HashMap<NonNull<u8>, Layout>>,
+}
+
+#[repr(align(128))]
+struct Shard {
+    /// Keys that threads of this shard added to the tree.
+    keys: AtomicU64,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    slabs: Vec<(NonNull<u8>, Layout)>,
+    /// What is left of the last slab.
+    rest: Option<NonNull<u8>>,
+    rest_len: usize,
+    /// Of each class the slot that came back last, which begins with the one before it.
+    free: [Option<NonNull<u8>>; CLASS_LENS.len()],
+    /// Bytes that were taken, without those that came back to this shard.
+    used: i64,
+    /// The tree is gone, and its slabs with it.
+    is_closed: bool,
+}
+
+// SAFETY: the memory is owned, and belongs to nobody's thread.
+unsafe impl Send for Arena {}
+// SAFETY: as above; what is shared is behind locks.
+unsafe impl Sync for Arena {}
+// SAFETY: as above.
+unsafe impl Send for Memory {}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        let shard = |_| Shard { keys: AtomicU64::new(0), memory: Mutex::default() };
+        Self { shards: std::array::from_fn(shard), large: Mutex::default() }
+    }
+
+    /// How long a slot is that `len` bytes are asked for.
+    pub(super) fn slot_len(len: usize) -> usize {
+        CLASS_LENS.into_iter().find(|&class| class >= len).unwrap_or(len.next_multiple_of(ALIGN))
+    }
+
+    /// An uninitialised slot of [`slot_len`](Self::slot_len) of `len`, aligned to a line, that belongs
+    /// to the caller.
+    pub(super) fn take(&self, len: usize) -> NonNull<u8> {
+        let Some(class) = CLASS_LENS.iter().position(|&class| class >= len) else {
+            return self.take_large(len);
+        };
+        let memory = &mut *lock(&self.shards[shard_of_thread()].memory);
+        memory.used += CLASS_LENS[class] as i64;
+        if let Some(slot) = memory.free[class] {
+            // SAFETY: a free slot begins with the one that came back before it.
+            memory.free[class] = unsafe { slot.cast().read() };
+            return slot;
+        }
+        memory.cut(CLASS_LENS[class])
+    }
+
+    fn take_large(&self, len: usize) -> NonNull<u8> {
+        let Ok(layout) = Layout::from_size_align(Self::slot_len(len), ALIGN) else {
+            panic!("an array of versions outgrew the address space")
+        };
+        let slot = allocate(layout);
+        lock(&self.large).insert(slot, layout);
+        slot
+    }
+
+    /// Takes a slot back.
+    ///
+    /// # Safety
+    /// It came from `take` of this arena with the same `len`, and nobody uses it any more.
+    pub(super) unsafe fn give_back(&self, slot: NonNull<u8>, len: usize) {
+        let Some(class) = CLASS_LENS.iter().position(|&class| class >= len) else {
+            if let Some(layout) = lock(&self.large).remove(&slot) {
+                // SAFETY: it was allocated with this layout, and is not used.
+                unsafe { dealloc(slot.as_ptr(), layout) };
+            }
+            return;
+        };
+        let memory = &mut *lock(&self.shards[shard_of_thread()].memory);
+        if !memory.is_closed {
+            // SAFETY: the slot is the caller's to give, and large and aligned enough.
+            unsafe { slot.cast().write(memory.free[class]) };
+            memory.free[class] = Some(slot);
+            memory.used -= CLASS_LENS[class] as i64;
+        }
+    }
+
+    /// Frees everything. Slots that come back later are forgotten.
+    ///
+    /// # Safety
+    /// Nobody uses any slot.
+    pub(super) unsafe fn close(&self) {
+        for shard in &self.shards {
+            let closed = Memory { is_closed: true, ..Memory::default() };
+            let memory = std::mem::replace(&mut *lock(&shard.memory), closed);
+            for (slab, layout) in memory.slabs {
+                // SAFETY: it was allocated with this layout, and none of its slots is in use.
+                unsafe { dealloc(slab.as_ptr(), layout) };
+            }
+        }
+        for (slot, layout) in lock(&self.large).drain() {
+            // SAFETY: as above.
+            unsafe { dealloc(slot.as_ptr(), layout) };
+        }
+    }
+
+    /// Bytes of the slots in use.
+    pub(super) fn used_len(&self) -> u64 {
+        let in_slabs: i64 = self.shards.iter().map(|shard| lock(&shard.memory).used).sum();
+        let large: usize = lock(&self.large).values().map(Layout::size).sum();
+        in_slabs.unsigned_abs() + large as u64
+    }
+
+    pub(super) fn count_key(&self) {
+        self.shards[shard_of_thread()].keys.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn keys(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.keys.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl Memory {
+    /// A slot that was never used.
+    fn cut(&mut self, len: usize) -> NonNull<u8> {
+        let start = match self.rest {
+            Some(rest) if self.rest_len >= len => rest,
+            _ => self.add_slab(),
+        };
+        // SAFETY: the rest of the slab is at least as long.
+        self.rest = Some(unsafe { start.add(len) });
+        self.rest_len -= len;
+        start
+    }
+
+    fn add_slab(&mut self) -> NonNull<u8> {
+        let len = (SLAB_LEN_MIN << self.slabs.len().min(8)).min(SLAB_LEN_MAX);
+        let align = if len == SLAB_LEN_MAX { SLAB_LEN_MAX } else { ALIGN };
+        let Ok(layout) = Layout::from_size_align(len, align) else {
+            panic!("slab lengths are powers of two")
+        };
+        let slab = allocate(layout);
+        if len == SLAB_LEN_MAX {
+            // SAFETY: the range was allocated just now. Where there are no large pages, this does
+            // nothing.
+            unsafe {
+                let advice = rustix::mm::Advice::LinuxHugepage;
+                let _ = rustix::mm::madvise(slab.as_ptr().cast(), len, advice);
+            }
+        }
+        self.slabs.push((slab, layout));
+        self.rest_len = len;
+        slab
+    }
+}
+
+fn allocate(layout: Layout) -> NonNull<u8> {
+    // SAFETY: no layout here is empty.
+    let start = unsafe { alloc(layout) };
+    NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_do_not_overlap_and_are_used_again() {
+        let arena = Arena::new();
+        let lens = [1, 64, 65, 700, 2000, 2112, 5000, 40_000];
+        let take = |round: usize| -> Vec<_> {
+            (0..4000)
+                .map(|at| lens[(at + round) % lens.len()])
+                .map(|len| (arena.take(len), len))
+                .collect()
+        };
+        let give_back = |slots: Vec<(NonNull<u8>, usize)>| {
+            for (slot, len) in slots {
+                // SAFETY: taken with this length, and not used.
+                unsafe { arena.give_back(slot, len) };
+            }
+        };
+        let mut slots = take(0);
+        let used = arena.used_len();
+        assert!(slots.iter().all(|(slot, _)| slot.addr().get().is_multiple_of(ALIGN)));
+        slots.sort();
+        assert!(
+            slots.windows(2).all(|pair| {
+                pair[1].0.addr().get() - pair[0].0.addr().get() >= Arena::slot_len(pair[0].1)
+            }),
+            "slots do not overlap"
+        );
+        give_back(slots);
+        assert_eq!(arena.used_len(), 0);
+        let slabs = |arena: &Arena| -> usize {
+            arena.shards.iter().map(|shard| lock(&shard.memory).slabs.len()).sum()
+        };
+        let before = slabs(&arena);
+        let slots = take(3);
+        assert_eq!((slabs(&arena), arena.used_len()), (before, used));
+        give_back(slots);
+        // SAFETY: no slot is used.
+        unsafe { arena.close() };
+    }
+
+    #[test]
+    fn a_slot_may_come_back_after_its_slab_is_gone() {
+        let arena = Arena::new();
+        let slots = [(arena.take(64), 64), (arena.take(5000), 5000)];
+        // SAFETY: no slot is used.
+        unsafe { arena.close() };
+        for (slot, len) in slots {
+            // SAFETY: taken with this length, and not used.
+            unsafe { arena.give_back(slot, len) };
+        }
+        assert_eq!(arena.used_len(), 0);
+    }
+}

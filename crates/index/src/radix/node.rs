@@ -1,0 +1,465 @@
+//! The nodes: of four sizes, so that a node has as many slots as it needs (Leis et al. 2013).
+//!
+//! ```text
+//! Four         64 B   | lock, level, count, keys | window | 4 slots |
+//! Sixteen     192 B   | lock, level, count       | window | keys, terminal | 16 slots      |
+//! FortyEight  704 B   | lock, level, count       | window | terminal | 256 numbers | 48 slots |
+//! Full       2112 B   | lock, level              | window | terminal | 256 slots           |
+//! ```
+//!
+//! All keys below a node have its first `level` bytes in common, and differ in the byte behind them,
+//! or end there: the *terminal* slot is for the key that does. A Four has no slot to spare, there the
+//! terminal is in the last one. Level and window, the bytes before the level, never change: what is put
+//! above a node does not concern it.
+//!
+//! In a Four and a Sixteen, keys and slots are sorted. All that changes is atomic and guarded by the
+//! node's lock.
+
+use std::ptr::NonNull;
+
+use super::arena::Arena;
+use super::lock::VersionLock;
+use super::sought::WINDOW;
+use super::word;
+use crate::prefetch;
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// The lengths of the nodes' slots in memory, ascending.
+pub(super) const CLASS_LENS: [usize; 4] = [
+    size_of::<Four>().next_multiple_of(64),
+    size_of::<Sixteen>().next_multiple_of(64),
+    size_of::<FortyEight>().next_multiple_of(64),
+    size_of::<Full>().next_multiple_of(64),
+];
+
+#[cfg(all(not(loom), target_pointer_width = "64"))]
+const _: () = assert!(CLASS_LENS[0] == 64 && CLASS_LENS[1] == 192);
+
+/// What the three bytes of a level can say.
+pub(super) const LEVEL_MAX: usize = (1 << 24) - 1;
+
+/// In the count of a Four: its last slot is that of the key that ends here.
+const HAS_TERMINAL: u8 = 0x80;
+
+/// The beginning of a node of any size.
+#[repr(C)]
+pub(super) struct Header {
+    lock: VersionLock,
+    /// Bytes that all keys below have in common.
+    level: [u8; 3],
+    /// Keys in use.
+    count: AtomicU8,
+    /// Those of a Four.
+    keys: AtomicU32,
+    window: u128,
+}
+
+#[repr(C, align(64))]
+pub(super) struct Four {
+    header: Header,
+    slots: [AtomicU64; 4],
+}
+
+#[repr(C, align(64))]
+pub(super) struct Sixteen {
+    header: Header,
+    keys: [AtomicU64; 2],
+    terminal: AtomicU64,
+    _line: u64,
+    slots: [AtomicU64; 16],
+}
+
+#[repr(C, align(64))]
+pub(super) struct FortyEight {
+    header: Header,
+    terminal: AtomicU64,
+    /// Of each byte the number of its slot, from 1 on; or 0.
+    numbers: [AtomicU8; 256],
+    slots: [AtomicU64; 48],
+}
+
+#[repr(C, align(64))]
+pub(super) struct Full {
+    header: Header,
+    terminal: AtomicU64,
+    slots: [AtomicU64; 256],
+}
+
+/// A node of any size.
+#[derive(Clone, Copy)]
+pub(super) enum Node<'a> {
+    Four(&'a Four),
+    Sixteen(&'a Sixteen),
+    FortyEight(&'a FortyEight),
+    Full(&'a Full),
+}
+
+fn empty<const N: usize>() -> [AtomicU64; N] {
+    std::array::from_fn(|_| AtomicU64::new(0))
+}
+
+/// The places of bytes that equal `byte` among the first `count` of eight, as set top bits.
+#[inline]
+fn equal_bytes(keys: u32, byte: u8, count: usize) -> u32 {
+    let differences = keys ^ (u32::from(byte) * 0x0101_0101);
+    let zeros = differences.wrapping_sub(0x0101_0101) & !differences & 0x8080_8080;
+    // Above a place that is equal others may be set wrongly, and it is the first that counts.
+    zeros & ((1_u64 << (8 * count)) - 1) as u32
+}
+
+/// The sorted keys with one more at place `at`.
+fn widened(keys: u128, at: usize, byte: u8) -> u128 {
+    let below = (1_u128 << (8 * at)) - 1;
+    keys & below | u128::from(byte) << (8 * at) | (keys & !below) << 8
+}
+
+/// The place of the first of the sorted keys that is not below `byte`.
+fn first_from(keys: u128, byte: u8, count: usize) -> usize {
+    keys.to_le_bytes()[..count].iter().take_while(|&&key| key < byte).count()
+}
+
+impl Header {
+    fn new(level: usize, window: u128, count: u8, keys: u32) -> Self {
+        let [low, middle, high, _] = (level as u32).to_le_bytes();
+        Self {
+            lock: VersionLock::new(),
+            level: [low, middle, high],
+            count: AtomicU8::new(count),
+            keys: AtomicU32::new(keys),
+            window,
+        }
+    }
+}
+
+impl Four {
+    /// A node of two: each with the byte behind the common ones, or none if its key ends there.
+    pub(super) fn fork(
+        arena: &Arena,
+        level: usize,
+        window: u128,
+        one: (Option<u8>, u64),
+        other: (Option<u8>, u64),
+    ) -> NonNull<Self> {
+        let (first, second) = if one.0 <= other.0 { (one, other) } else { (other, one) };
+        let node = arena.take(size_of::<Self>()).cast();
+        let second_key = second.0.unwrap_or_default();
+        let (count, keys, slots) = match first.0 {
+            None => (1 | HAS_TERMINAL, second_key.into(), [second.1, 0, 0, first.1]),
+            Some(key) => {
+                (2, u32::from_le_bytes([key, second_key, 0, 0]), [first.1, second.1, 0, 0])
+            }
+        };
+        let header = Header::new(level, window, count, keys);
+        // SAFETY: the slot is large enough, and nobody else has it.
+        unsafe { node.write(Self { header, slots: slots.map(AtomicU64::new) }) };
+        node
+    }
+
+    fn count(&self) -> (usize, bool) {
+        let count = self.header.count.load(Ordering::Relaxed);
+        (usize::from(count & !HAS_TERMINAL).min(4), count & HAS_TERMINAL != 0)
+    }
+
+    fn keys(&self) -> u128 {
+        self.header.keys.load(Ordering::Relaxed).into()
+    }
+}
+
+impl Sixteen {
+    fn keys(&self) -> u128 {
+        let [low, high] = &self.keys;
+        u128::from(high.load(Ordering::Relaxed)) << 64 | u128::from(low.load(Ordering::Relaxed))
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.header.count.load(Ordering::Relaxed)).min(16)
+    }
+
+    /// The places whose keys equal `byte`, as bits.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    fn equal(&self, byte: u8) -> u32 {
+        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+        let [low, high] = &self.keys;
+        let (low, high) = (low.load(Ordering::Relaxed), high.load(Ordering::Relaxed));
+        // SAFETY: SSE2 is part of the architecture.
+        let equal = unsafe {
+            let keys = _mm_set_epi64x(high as i64, low as i64);
+            _mm_movemask_epi8(_mm_cmpeq_epi8(keys, _mm_set1_epi8(byte as i8)))
+        };
+        equal as u32 & ((1 << self.count()) - 1)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn equal(&self, byte: u8) -> u32 {
+        let keys = self.keys().to_le_bytes();
+        let equal = keys[..self.count()].iter().position(|&key| key == byte);
+        equal.map_or(0, |at| 1 << at)
+    }
+}
+
+impl FortyEight {
+    fn count(&self) -> usize {
+        usize::from(self.header.count.load(Ordering::Relaxed)).min(48)
+    }
+}
+
+impl<'a> Node<'a> {
+    #[inline]
+    fn header(self) -> &'a Header {
+        match self {
+            Self::Four(node) => &node.header,
+            Self::Sixteen(node) => &node.header,
+            Self::FortyEight(node) => &node.header,
+            Self::Full(node) => &node.header,
+        }
+    }
+
+    #[inline]
+    pub(super) fn lock(self) -> &'a VersionLock {
+        &self.header().lock
+    }
+
+    #[inline]
+    pub(super) fn level(self) -> usize {
+        let [low, middle, high] = self.header().level;
+        u32::from_le_bytes([low, middle, high, 0]) as usize
+    }
+
+    /// The bytes before the level, as in [`Sought::window`](super::sought::Sought::window).
+    #[inline]
+    pub(super) fn window(self) -> u128 {
+        self.header().window
+    }
+
+    /// The first byte that the window has.
+    pub(super) fn window_start(self) -> usize {
+        self.level().saturating_sub(WINDOW)
+    }
+
+    /// The byte of all keys below at a place that the window has.
+    pub(super) fn window_byte(self, at: usize) -> u8 {
+        let place = at.saturating_sub(self.window_start());
+        self.window().to_le_bytes().get(place).copied().unwrap_or_default()
+    }
+
+    /// Asks for the line behind the header's that a search for a byte will need, in case the level is
+    /// `level`.
+    #[inline]
+    pub(super) fn prefetch(self, byte: u8) {
+        let byte = usize::from(byte);
+        match self {
+            Self::Four(_) => {}
+            Self::Sixteen(node) => prefetch::lines(node.slots.as_ptr().cast(), 128),
+            Self::FortyEight(node) => prefetch::lines((&raw const node.numbers[byte]).cast(), 1),
+            Self::Full(node) => prefetch::lines((&raw const node.slots[byte]).cast(), 1),
+        }
+    }
+
+    /// The slot for a byte, or for the key that ends here, if the node has one; it may hold nothing.
+    #[inline]
+    pub(super) fn find(self, byte: Option<u8>) -> Option<&'a AtomicU64> {
+        let Some(byte) = byte else { return self.terminal() };
+        match self {
+            Self::Four(node) => {
+                let keys = node.header.keys.load(Ordering::Relaxed);
+                let equal = equal_bytes(keys, byte, node.count().0);
+                (equal != 0).then(|| &node.slots[equal.trailing_zeros() as usize / 8])
+            }
+            Self::Sixteen(node) => {
+                let equal = node.equal(byte);
+                (equal != 0).then(|| &node.slots[equal.trailing_zeros() as usize])
+            }
+            Self::FortyEight(node) => {
+                let number = node.numbers[usize::from(byte)].load(Ordering::Relaxed);
+                node.slots.get(usize::from(number).wrapping_sub(1))
+            }
+            Self::Full(node) => Some(&node.slots[usize::from(byte)]),
+        }
+    }
+
+    fn terminal(self) -> Option<&'a AtomicU64> {
+        match self {
+            Self::Four(node) => node.count().1.then(|| &node.slots[3]),
+            Self::Sixteen(node) => Some(&node.terminal),
+            Self::FortyEight(node) => Some(&node.terminal),
+            Self::Full(node) => Some(&node.terminal),
+        }
+    }
+
+    /// Whether there is room for what [`find`](Self::find) does not find a slot for.
+    pub(super) fn has_room(self) -> bool {
+        match self {
+            Self::Four(node) => {
+                let (count, has_terminal) = node.count();
+                count + usize::from(has_terminal) < node.slots.len()
+            }
+            Self::Sixteen(node) => node.count() < node.slots.len(),
+            Self::FortyEight(node) => node.count() < node.slots.len(),
+            Self::Full(_) => true,
+        }
+    }
+
+    /// Adds what [`find`](Self::find) does not find a slot for. For who has the lock; there must be
+    /// room.
+    pub(super) fn add(self, byte: Option<u8>, word: u64) {
+        match self {
+            Self::Four(node) => {
+                let (count, _) = node.count();
+                let (at, added) = match byte {
+                    None => (3, HAS_TERMINAL),
+                    Some(byte) => {
+                        let keys = node.keys();
+                        let at = first_from(keys, byte, count);
+                        shift(&node.slots[at..=count]);
+                        let keys = widened(keys, at, byte) as u32;
+                        node.header.keys.store(keys, Ordering::Relaxed);
+                        (at, 1)
+                    }
+                };
+                node.slots[at].store(word, Ordering::Release);
+                let count = node.header.count.load(Ordering::Relaxed);
+                node.header.count.store(count + added, Ordering::Relaxed);
+            }
+            Self::Sixteen(node) => {
+                let Some(byte) = byte else { return };
+                let (keys, count) = (node.keys(), node.count());
+                let at = first_from(keys, byte, count);
+                shift(&node.slots[at..=count]);
+                node.slots[at].store(word, Ordering::Release);
+                let keys = widened(keys, at, byte);
+                node.keys[0].store(keys as u64, Ordering::Relaxed);
+                node.keys[1].store((keys >> 64) as u64, Ordering::Relaxed);
+                node.header.count.store(count as u8 + 1, Ordering::Relaxed);
+            }
+            Self::FortyEight(node) => {
+                let Some(byte) = byte else { return };
+                let count = node.count();
+                node.slots[count].store(word, Ordering::Release);
+                let number = count as u8 + 1;
+                node.numbers[usize::from(byte)].store(number, Ordering::Relaxed);
+                node.header.count.store(number, Ordering::Relaxed);
+            }
+            // It has a slot for everything.
+            Self::Full(_) => {}
+        }
+    }
+
+    /// A copy of the next size, as a word and as what it leads to. For who has the lock.
+    pub(super) fn grown(self, arena: &Arena) -> (u64, Node<'a>) {
+        let (level, window) = (self.level(), self.window());
+        let header = |count: usize| Header::new(level, window, count as u8, 0);
+        let terminal = self.terminal().map_or(0, |slot| slot.load(Ordering::Relaxed));
+        let terminal = AtomicU64::new(terminal);
+        // SAFETY (all): the slot is large enough, nobody else has it, and it stays as long as who made
+        // it has not unpinned.
+        match self {
+            Self::Four(node) => {
+                let (count, _) = node.count();
+                let place = arena.take(size_of::<Sixteen>()).cast::<Sixteen>();
+                let slots = empty();
+                copy(&node.slots[..count], &slots);
+                let keys = [AtomicU64::new(node.keys() as u64), AtomicU64::new(0)];
+                let header = header(count);
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Sixteen { header, keys, terminal, _line: 0, slots });
+                    &*place.as_ptr()
+                };
+                (word::of_sixteen(place), Node::Sixteen(node))
+            }
+            Self::Sixteen(node) => {
+                let count = node.count();
+                let place = arena.take(size_of::<FortyEight>()).cast::<FortyEight>();
+                let slots = empty();
+                copy(&node.slots[..count], &slots);
+                let numbers = std::array::from_fn(|_| AtomicU8::new(0));
+                for (number, key) in (1..).zip(&node.keys().to_le_bytes()[..count]) {
+                    numbers[usize::from(*key)].store(number, Ordering::Relaxed);
+                }
+                let header = header(count);
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(FortyEight { header, terminal, numbers, slots });
+                    &*place.as_ptr()
+                };
+                (word::of_forty_eight(place), Node::FortyEight(node))
+            }
+            Self::FortyEight(_) | Self::Full(_) => {
+                let place = arena.take(size_of::<Full>()).cast::<Full>();
+                let slots: [_; 256] = empty();
+                for (byte, slot) in (0..=255).zip(&slots) {
+                    let word = self.find(Some(byte)).map_or(0, |slot| slot.load(Ordering::Relaxed));
+                    slot.store(word, Ordering::Relaxed);
+                }
+                let header = header(0);
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Full { header, terminal, slots });
+                    &*place.as_ptr()
+                };
+                (word::of_full(place), Node::Full(node))
+            }
+        }
+    }
+
+    /// Where the node lies, and its length, for the arena.
+    pub(super) fn slot(self) -> (NonNull<u8>, usize) {
+        match self {
+            Self::Four(node) => (NonNull::from(node).cast(), size_of::<Four>()),
+            Self::Sixteen(node) => (NonNull::from(node).cast(), size_of::<Sixteen>()),
+            Self::FortyEight(node) => (NonNull::from(node).cast(), size_of::<FortyEight>()),
+            Self::Full(node) => (NonNull::from(node).cast(), size_of::<Full>()),
+        }
+    }
+
+    /// The node's places in the order of keys: the terminal, then those of the bytes.
+    pub(super) fn places(self) -> usize {
+        1 + match self {
+            Self::Four(node) => node.count().0,
+            Self::Sixteen(node) => node.count(),
+            Self::FortyEight(_) | Self::Full(_) => 256,
+        }
+    }
+
+    /// The first place whose byte is not below `byte`.
+    pub(super) fn place_from(self, byte: u8) -> usize {
+        1 + match self {
+            Self::Four(node) => first_from(node.keys(), byte, node.count().0),
+            Self::Sixteen(node) => first_from(node.keys(), byte, node.count()),
+            Self::FortyEight(_) | Self::Full(_) => byte.into(),
+        }
+    }
+
+    /// The byte and the word at a place; the word may be nothing.
+    pub(super) fn at(self, place: usize) -> (Option<u8>, u64) {
+        let load = |slot: &AtomicU64| slot.load(Ordering::Acquire);
+        let Some(at) = place.checked_sub(1) else {
+            return (None, self.terminal().map_or(0, load));
+        };
+        match self {
+            Self::Four(node) => {
+                (node.keys().to_le_bytes().get(at).copied(), node.slots.get(at).map_or(0, load))
+            }
+            Self::Sixteen(node) => {
+                (node.keys().to_le_bytes().get(at).copied(), node.slots.get(at).map_or(0, load))
+            }
+            Self::FortyEight(_) | Self::Full(_) => {
+                (Some(at as u8), self.find(Some(at as u8)).map_or(0, load))
+            }
+        }
+    }
+}
+
+/// Moves all but the last one on by one.
+fn shift(slots: &[AtomicU64]) {
+    for pair in slots.windows(2).rev() {
+        pair[1].store(pair[0].load(Ordering::Relaxed), Ordering::Release);
+    }
+}
+
+fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
+    for (from, to) in from.iter().zip(to) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
