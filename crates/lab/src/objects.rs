@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use halite_alloc::{ObjectPool, Segments, Zone, ZonePool};
-use halite_pmem::{Fresh, LINE, Medium, Pool, PoolOptions};
+use halite_alloc::{ObjectPool, ScratchPool, Segments, Zone, ZonePool};
+use halite_pmem::{Fresh, LINE, Medium, Pool, PoolOptions, Scratch};
 
 use crate::Random;
 use crate::store::refusal;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
 
-/// Two object pools, whose objects have a key and a stamp each, and zones with entries. Every object
-/// is committed or free, none is there twice, and none is lost; so it is with segments.
+/// Two object pools, whose objects have a key and a stamp each, zones with entries, and volatile memory. Every
+/// object is committed or free, none is there twice, and none is lost; so it is with segments.
 pub struct Objects;
 
 /// A step of the allocators.
@@ -54,6 +54,11 @@ pub enum ObjectsStep {
     },
     /// Releases a zone.
     ReleaseZone(u32),
+    /// Gets volatile memory, and lets go of what it has, if that is more than twice.
+    Volatile {
+        /// How much.
+        len: u64,
+    },
 }
 
 const POOL: &str = "pool";
@@ -61,8 +66,9 @@ const POOL: &str = "pool";
 /// Bytes of the objects of each pool: three of the one fill a segment, 63 of the other.
 const LENS: [u64; 2] = [640 << 10, 32 << 10];
 
-/// The device of the zones; each pool has that of its number.
+/// The devices of the zones and of the volatile memory; each pool has that of its number.
 const ZONES: u16 = LENS.len() as u16;
+const VOLATILE: u16 = ZONES + 1;
 
 const KEYS: u64 = 7;
 const ZONE_NUMBERS: u64 = 2;
@@ -73,6 +79,8 @@ pub struct OpenObjects {
     pools: Vec<ObjectPool>,
     zone_pool: ZonePool,
     zones: BTreeMap<u32, Zone>,
+    memory: ScratchPool,
+    volatile: Vec<Scratch>,
 }
 
 fn object_name(pool: usize, key: u64) -> Vec<u8> {
@@ -91,13 +99,14 @@ fn step(random: &mut Random) -> ObjectsStep {
     let (pool, key) = (random.below(LENS.len() as u64) as usize, random.below(KEYS));
     let zone = random.below(ZONE_NUMBERS) as u32;
     let stamp = random.next() | 1;
-    match random.below(18) {
+    match random.below(19) {
         0..6 => ObjectsStep::Allocate { pool, key, stamp },
         6 => ObjectsStep::Forget { pool, key },
         7..10 => ObjectsStep::Release { pool, key },
         10..12 => ObjectsStep::CreateZone(zone),
         12..17 => ObjectsStep::Append { zone, lines: 1 + random.below(3), stamp },
-        _ => ObjectsStep::ReleaseZone(zone),
+        17 => ObjectsStep::ReleaseZone(zone),
+        _ => ObjectsStep::Volatile { len: 512 << 10 << random.below(3) },
     }
 }
 
@@ -150,7 +159,7 @@ impl Subject for Objects {
             ObjectsStep::Allocate { pool, key, stamp } => {
                 world.entry(object_name(pool, key)).or_insert(digest(stamp));
             }
-            ObjectsStep::Forget { .. } => {}
+            ObjectsStep::Forget { .. } | ObjectsStep::Volatile { .. } => {}
             ObjectsStep::Release { pool, key } => {
                 world.remove(&object_name(pool, key));
             }
@@ -196,7 +205,7 @@ impl Subject for Objects {
             }
         }
         let owned = |device| open.segments.device(device).logical_segments().len() as u64;
-        let owned: u64 = (0..=ZONES).map(owned).sum();
+        let owned: u64 = (0..=VOLATILE).map(owned).sum();
         let (all, free) = (self.capacity() / halite_alloc::SEGMENT, open.segments.available());
         if owned + free + 1 != all {
             let what = format!("of {all} segments {owned} are owned and {free} are free");
@@ -225,7 +234,8 @@ fn open(options: &PoolOptions) -> halite_alloc::Result<OpenObjects> {
     let zones = zone_pool.numbers().into_iter();
     let zones = zones.map(|number| Ok((number, zone_pool.open(number)?)));
     let zones = zones.collect::<halite_alloc::Result<_>>()?;
-    Ok(OpenObjects { segments, pools, zone_pool, zones })
+    let memory = ScratchPool::new(&segments.device(VOLATILE))?;
+    Ok(OpenObjects { segments, pools, zone_pool, zones, memory, volatile: Vec::new() })
 }
 
 impl OpenObjects {
@@ -269,6 +279,13 @@ impl OpenObjects {
                 self.segments.pool().check_synced()?;
                 let is_there = self.zones.remove(&number).is_some();
                 if is_there { self.zone_pool.release(number) } else { Ok(()) }
+            }
+            ObjectsStep::Volatile { len } => {
+                if self.volatile.len() > 2 {
+                    self.volatile.clear();
+                }
+                self.volatile.push(self.memory.get(len)?);
+                Ok(())
             }
         }
     }

@@ -106,14 +106,16 @@ where
         .with_partitioning(Partitioning::Hash(2))
 }
 
-/// The jobs of striking the stores of the engine that `open` opens, and of the manager of segments,
+/// The jobs of striking the stores of the engine that `open` opens, and of what they have their space from,
 /// with faults of the medium. Names are as in [`suite`].
 pub fn media_suite<F>(engine: &str, open: F) -> Vec<Box<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
 {
-    let mut jobs: Vec<Box<dyn Job>> =
-        vec![Box::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE))];
+    let mut jobs: Vec<Box<dyn Job>> = vec![
+        Box::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE)),
+        Box::new(Striking::new(Objects, Unseen::BY_OBJECTS, SPACE_SHARE)),
+    ];
     for (kind, kinds, share) in KINDS {
         let subject = Store::new(&format!("{engine}-{kind}"), open.clone()).with_kinds(kinds);
         jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, share)));
