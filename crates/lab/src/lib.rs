@@ -15,7 +15,7 @@
 //! power cut takes both.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
-//! [`blocks`] for the building blocks.
+//! [`Objects`] for object pools and zones, [`blocks`] for the building blocks.
 //! In a test, [`check`] panics at the first violation and tells how it comes about:
 //!
 //! ```
@@ -52,6 +52,7 @@ mod lint;
 mod media;
 mod mutate;
 mod names;
+mod objects;
 mod past;
 mod pending;
 mod plan;
@@ -76,6 +77,7 @@ pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen, Striking};
 pub use lint::{Lint, Lints};
 pub use media::{Answers, Ending, Media, MediaCase, MediaTally, MediaViolation, Unseen};
 pub use mutate::{Mutant, Score, Verdict, find_request, mutate};
+pub use objects::{Objects, ObjectsStep, OpenObjects};
 pub use plan::{Budget, Plan, Progress};
 pub use random::Random;
 pub use rules::Rules;
@@ -83,4 +85,4 @@ pub use space::{Space, SpaceStep};
 pub use store::{Change, Kind, Step, Store};
 pub use story::place;
 pub use subject::{Action, Digest, Refusal, Subject, World};
-pub use suite::{media_suite, suite};
+pub use suite::{media_suite, space_suite, suite};
