@@ -26,6 +26,12 @@ pub enum Error {
         held: u64,
     },
 
+    /// The pool is full, and what is below it does not take anything.
+    #[error("the pool is full, and its oldest records cannot go to the levels: {reason}")]
+    NoRoomBelow {
+        /// What keeps them from it.
+        reason: Arc<Error>,
+    },
     /// A key is longer than [`KEY_LEN_MAX`].
     #[error("the key is {len} bytes long; the limit is {KEY_LEN_MAX}")]
     KeyTooLong {
@@ -257,6 +263,9 @@ pub enum Error {
     #[error(transparent)]
     Alloc(#[from] halite_alloc::Error),
 
+    /// An error of the files beside the pool.
+    #[error(transparent)]
+    Disk(#[from] Arc<halite_disk::Error>),
     /// An error of the pool.
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),

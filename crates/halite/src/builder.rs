@@ -5,7 +5,7 @@ use std::path::Path;
 use halite_engine::{EngineOptions, INDEX_SNAPSHOT};
 use halite_pmem::{PoolOptions, Profile};
 
-use crate::{Database, Domain, ENGINES, IndexKind, Partitioning, Result};
+use crate::{Database, Domain, ENGINES, IndexKind, LsmOptions, Partitioning, Result};
 
 /// Options of a database, and the ways to open one.
 ///
@@ -26,6 +26,7 @@ pub struct Builder {
     pub(crate) on_demand: bool,
     pub(crate) change_log: Option<u64>,
     pub(crate) index_snapshot: Option<u64>,
+    pub(crate) lsm: LsmOptions,
 }
 
 impl Default for Builder {
@@ -39,6 +40,7 @@ impl Default for Builder {
             on_demand: false,
             change_log: None,
             index_snapshot: Some(INDEX_SNAPSHOT),
+            lsm: LsmOptions::default(),
         }
     }
 }
@@ -48,6 +50,23 @@ impl Builder {
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = name.into();
+        self
+    }
+
+    /// What only the engine `lsm` asks for: where its levels are, for example, and how large a memtable gets.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, LsmOptions};
+    /// let options = LsmOptions { memtable_bytes: Some(16 << 20), ..LsmOptions::default() };
+    /// let db = Database::builder().engine("lsm").lsm(options).open(&path)?;
+    /// assert_eq!(db.engine_name(), "lsm");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn lsm(mut self, options: LsmOptions) -> Self {
+        self.lsm = options;
         self
     }
 
@@ -213,6 +232,7 @@ impl Builder {
             on_demand: self.on_demand,
             change_log: self.change_log,
             index_snapshot: self.index_snapshot,
+            lsm: self.lsm.clone(),
         }
     }
 }

@@ -47,7 +47,7 @@ pub use builder::Builder;
 pub use database::Database;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
-    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, IndexKind, KEY_LEN_MAX,
+    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, IndexKind, KEY_LEN_MAX, LsmOptions,
     KeyRange, KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX,
     VerifyReport,
 };
