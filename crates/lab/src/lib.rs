@@ -31,6 +31,8 @@
 //! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` does
 //! nothing else. [`suite`] is the list for an engine.
 //!
+//! [`isolation`] asks what transactions saw of each other, with crashes and without.
+//!
 //! [`Media`] asks another question: what a store says of a medium that does not give back what was
 //! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
@@ -46,6 +48,7 @@ mod failures;
 mod fault;
 mod files;
 mod images;
+pub mod isolation;
 mod job;
 mod linearize;
 mod lint;
