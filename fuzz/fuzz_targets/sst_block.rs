@@ -39,8 +39,7 @@ fuzz_target!(|input: Input| {
     if is_raw {
         walk(&bytes);
         if let Ok(filter) = Filter::from_bytes(&bytes) {
-            (0..100)
-                .for_each(|n: u64| _ = filter.may_have(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            (0..100).for_each(|n: u64| _ = filter.may_have(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         }
         return;
     }
