@@ -66,7 +66,9 @@ impl Store {
         loop {
             let committed = self.commit_once(encoded, durability, prepare);
             match committed {
-                Err(full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))) => {
+                Err(
+                    full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. })),
+                ) => {
                     self.wait_for_room(encoded.padded(), full)?;
                 }
                 other => return other,
@@ -91,7 +93,11 @@ impl Store {
         if encoded.is_empty() {
             turn.pass();
             // What was deferred before is durable, too.
-            return if durability == Durability::Immediate { self.sync().map(|()| 0) } else { Ok(0) };
+            return if durability == Durability::Immediate {
+                self.sync().map(|()| 0)
+            } else {
+                Ok(0)
+            };
         }
         let memtables = self.make_room(encoded, turn.bid())?;
         let grants: Vec<_> = encoded
@@ -123,9 +129,12 @@ impl Store {
         encoded.complete(base, &places);
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
-            wal.sync_to(end).map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            wal.sync_to(end)
+                .map_err(from_levels)
+                .inspect_err(|error| self.poison(&error.to_string()))?;
         }
-        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places) {
+        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
+        {
             memtable.add(place.0, fragment.payload());
         }
         self.user_bytes.fetch_add(encoded.user_bytes(), Ordering::Relaxed);
@@ -144,7 +153,9 @@ impl Store {
         durable: bool,
     ) -> Result<()> {
         let mut stored: Vec<(Grant<'_>, Option<Flushed>)> = Vec::with_capacity(grants.len());
-        for ((granted, memtable), fragment) in grants.into_iter().zip(memtables).zip(encoded.fragments()) {
+        for ((granted, memtable), fragment) in
+            grants.into_iter().zip(memtables).zip(encoded.fragments())
+        {
             if let Some(end) = granted.end {
                 let mark = line_of(&Header::END.encode(memtable.zones.seed));
                 stored.push(store(end, &mark, durable));
@@ -156,7 +167,8 @@ impl Store {
             return Ok(());
         }
         let flushed: Vec<_> = stored.iter_mut().filter_map(|(_, flushed)| flushed.take()).collect();
-        let fenced = self.pool().fence_all(&flushed).inspect_err(|error| self.poison(&error.to_string()))?;
+        let fenced =
+            self.pool().fence_all(&flushed).inspect_err(|error| self.poison(&error.to_string()))?;
         for ((grant, _), fenced) in stored.into_iter().zip(&fenced) {
             grant.publish(fenced);
         }
@@ -173,7 +185,8 @@ impl Store {
                 memtables.push(Arc::clone(&memtables[earlier]));
                 continue;
             }
-            let lens = || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
+            let lens =
+                || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
             let len = lens().sum();
             let mut memtable = Arc::clone(&self.trees[fragment.tree].view().active);
             let used = memtable.zones.used_bytes();
@@ -195,7 +208,9 @@ impl Store {
             return;
         }
         if entry.durable {
-            if let Err(error) = self.make_durable(&mut unsynced).and_then(|()| self.advance(entry.ends, entry.last)) {
+            if let Err(error) =
+                self.make_durable(&mut unsynced).and_then(|()| self.advance(entry.ends, entry.last))
+            {
                 self.poison(&error.to_string());
                 return;
             }

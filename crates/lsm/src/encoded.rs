@@ -68,7 +68,14 @@ impl Encoded {
     }
 
     /// Adds a record for a tree. `space` is the key space's number, big-endian.
-    pub(crate) fn push(&mut self, tree: usize, kind: Kind, space: [u8; 4], key: &[u8], value: &[u8]) {
+    pub(crate) fn push(
+        &mut self,
+        tree: usize,
+        kind: Kind,
+        space: [u8; 4],
+        key: &[u8],
+        value: &[u8],
+    ) {
         self.key_bytes += (key.len() + value.len()) as u64;
         if kind == Kind::Put && value.len() > PIECE {
             self.push_pieces(tree, space, key, value);
@@ -119,8 +126,7 @@ impl Encoded {
 
     /// The last fragment of a tree if it has room, else a new one.
     fn fragment_for(&mut self, tree: usize, len: usize) -> usize {
-        let has_room =
-            |fragment: &Fragment| fragment.bytes.len() - HEADER + len <= PAYLOAD_MAX;
+        let has_room = |fragment: &Fragment| fragment.bytes.len() - HEADER + len <= PAYLOAD_MAX;
         let last = (0..self.used).rev().find(|&number| self.fragments[number].tree == tree);
         if let Some(last) = last.filter(|&last| has_room(&self.fragments[last])) {
             return last;
@@ -304,7 +310,8 @@ mod tests {
         let last = all.fragments().iter().flat_map(|fragment| records(fragment.payload())).last();
         let record = last.unwrap().1;
         assert_eq!(record.kind(), Some(Kind::PutPieces));
-        let words: Vec<_> = record.value().chunks(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+        let words: Vec<_> =
+            record.value().chunks(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
         assert_eq!(words[0], value.len() as u64);
         let joined: Vec<u8> =
             words[1..].iter().flat_map(|&address| at(address).value().to_vec()).collect();

@@ -93,7 +93,10 @@ pub(crate) fn check(segments: &Segments, options: &EngineOptions) -> Result<()> 
             what: format!("the root `{ROOT}`"),
             why: format!("there was never a version {found} of this engine's formats"),
         }),
-        None => Err(Error::OtherEngine { wanted: crate::Lsm::NAME.into(), found: other_engine(segments) }),
+        None => Err(Error::OtherEngine {
+            wanted: crate::Lsm::NAME.into(),
+            found: other_engine(segments),
+        }),
     }
 }
 

@@ -74,7 +74,8 @@ impl Maintenance {
                 [("lsm-merge", Store::merge_all), ("lsm-flush", Store::flush_all)];
             for (name, task) in tasks {
                 let store = Arc::clone(store);
-                let thread = thread::Builder::new().name(name.into()).spawn(move || run(&store, task));
+                let thread =
+                    thread::Builder::new().name(name.into()).spawn(move || run(&store, task));
                 // Without it, writers do the work themselves when there is no room.
                 threads.extend(thread.ok());
             }
@@ -275,7 +276,9 @@ impl Store {
         let share = by_room.min(2.0 * (1.0 - pressure)).clamp(0.001, 1.0);
         let nanos = bytes as f64 / (FULL_SPEED * share) * 1e9;
         let owed = self.owed_ns.fetch_add(nanos as u64, Ordering::Relaxed) + nanos as u64;
-        if owed > SLEEP_MIN_NS && self.owed_ns.compare_exchange(owed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if owed > SLEEP_MIN_NS
+            && self.owed_ns.compare_exchange(owed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             thread::sleep(Duration::from_nanos(owed.min(SLEEP_MAX_NS)));
         }
     }
@@ -298,7 +301,8 @@ impl Store {
             let done = state.done;
             state.due += 1;
             self.signals.work.notify_all();
-            let timed_out = self.signals.done.wait_for(&mut state, Duration::from_millis(100)).timed_out();
+            let timed_out =
+                self.signals.done.wait_for(&mut state, Duration::from_millis(100)).timed_out();
             if self.room() > before.max(needed) {
                 return Ok(());
             }

@@ -53,7 +53,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let layout = Layout::read(&home)?;
     // The crash lab's medium notes events in their order, so there may be but one.
     let on_threads = options.pool_options.medium.is_none();
-    let threads = if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let threads =
+        if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let disk = disk(options)?;
     let store_id = u128::from_le_bytes(home.uuid());
     let (visible, snapshots) = (Arc::new(AtomicU64::new(0)), Arc::new(Snapshots::default()));
@@ -209,14 +210,19 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
 
 /// Encodes the records of a logged batch again.
 fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
-    let damaged = |why: &str| Error::Damaged { what: format!("batch {} of the log", batch.sequence), why: why.into() };
+    let damaged = |why: &str| Error::Damaged {
+        what: format!("batch {} of the log", batch.sequence),
+        why: why.into(),
+    };
     let mut value = Vec::new();
     for (tree, records) in batch.fragments() {
         if tree >= trees {
             return Err(damaged("it is of a tree that there is not"));
         }
         for (_, record) in fragment::records(records) {
-            let key = || record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"));
+            let key = || {
+                record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"))
+            };
             match record.kind() {
                 Some(Kind::Piece) => value.extend_from_slice(record.value()),
                 Some(Kind::PutPieces) => {
@@ -228,12 +234,18 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
                     let (space, key) = key()?;
                     to.push(tree, kind, *space, key, record.value());
                 }
-                Some(Kind::RangeDelete) => to.push_range(tree, [record.key(), &[]], [record.value(), &[]]),
+                Some(Kind::RangeDelete) => {
+                    to.push_range(tree, [record.key(), &[]], [record.value(), &[]])
+                }
                 None => return Err(damaged("a record is of no kind")),
             }
         }
     }
-    if to.records() == batch.records { Ok(()) } else { Err(damaged("it does not have its records")) }
+    if to.records() == batch.records {
+        Ok(())
+    } else {
+        Err(damaged("it does not have its records"))
+    }
 }
 
 /// Where the levels are.
@@ -244,7 +256,12 @@ fn disk(options: &EngineOptions) -> Result<Disk> {
     if options.pool_options.in_memory || options.pool_options.medium.is_some() {
         return Ok(Disk::in_memory());
     }
-    let beside = || options.pool.parent().map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
+    let beside = || {
+        options
+            .pool
+            .parent()
+            .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"))
+    };
     let folder = options.lsm.levels.clone().unwrap_or_else(beside);
     Ok(Disk::folder(&folder, options.create).map_err(Arc::new)?)
 }
@@ -261,9 +278,13 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
     const MEMTABLE_BYTES: u64 = 64 << 20;
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
-    let memtable = options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
+    let memtable =
+        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
     let memtables = memtable * trees * 2;
-    let global = options.lsm.global_index_bytes.unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
+    let global = options
+        .lsm
+        .global_index_bytes
+        .unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
