@@ -170,8 +170,10 @@ impl Manifest {
         let current = current(disk, store_id)?;
         let (state, _, end) = replay(disk, store_id, current, false)?;
         let mut writer = disk.append(&names::manifest(current.number), end)?;
-        // What a process that was killed had written, and this one has read, counts from now on.
+        // What a process that was killed had written and named, and this one has found, counts from now on: what
+        // is no longer needed is removed.
         writer.sync()?;
+        disk.sync()?;
         let (disk, number) = (disk.clone(), current.number);
         Ok((Self { disk, store_id, number, writer: Some(writer), begun_len: 0 }, state))
     }

@@ -71,10 +71,11 @@ impl Levels {
         let Some(compaction) = compaction else { return self.add_run(tree, run, change) };
         let done = inner.execute(&compaction, Some(run), change);
         inner.release(&compaction, true, done.as_ref().err());
+        let is_blocked = compaction.tables().any(|(_, table)| table.is_unreadable());
         drop(compaction);
         inner.bury();
         match done {
-            Err(error) if error.file().is_some() => self.add_run(tree, run, change),
+            Err(_) if is_blocked => self.add_run(tree, run, change),
             done => {
                 done?;
                 self.retry();
