@@ -26,6 +26,18 @@ pub enum Error {
         held: u64,
     },
 
+    /// The pool is full, and what is below it does not take anything.
+    #[error("the pool is full, and its oldest records cannot go to the levels: {reason}")]
+    NoRoomBelow {
+        /// What keeps them from it.
+        reason: Arc<Error>,
+    },
+    /// A batch that was committed together with those of other threads failed with them.
+    #[error("a commit for several threads failed: {why}")]
+    CommittedTogether {
+        /// The failure.
+        why: String,
+    },
     /// A key is longer than [`KEY_LEN_MAX`].
     #[error("the key is {len} bytes long; the limit is {KEY_LEN_MAX}")]
     KeyTooLong {
@@ -143,7 +155,7 @@ pub enum Error {
     NoSuchKeySpace,
 
     /// The engine cannot make a write depend on what was read.
-    #[error("this engine offers no transactions; use the engine `indexlog`")]
+    #[error("this engine offers no transactions; use the engine `indexlog` or `lsm`")]
     NoTransactions,
     /// A snapshot is not of the store that it is used with.
     #[error("the snapshot is of another store, or of this one before it was opened again")]
@@ -262,6 +274,9 @@ pub enum Error {
     #[error(transparent)]
     Alloc(#[from] halite_alloc::Error),
 
+    /// An error of the files beside the pool.
+    #[error(transparent)]
+    Disk(#[from] Arc<halite_disk::Error>),
     /// An error of the pool.
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),

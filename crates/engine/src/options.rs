@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use halite_pmem::PoolOptions;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Error, IndexKind, Result, check_key};
+use crate::{Error, IndexKind, LsmOptions, Result, check_key};
 
 /// How keys are spread over the partitions of a store.
 ///
@@ -102,6 +102,8 @@ pub struct EngineOptions {
     /// opening has to read besides a snapshot. `None`: none is taken, one that is there goes, and an
     /// opening reads everything.
     pub index_snapshot: Option<u64>,
+    /// What only the LSM engine asks for.
+    pub lsm: LsmOptions,
 }
 
 /// How many bytes are written between two snapshots of the index, if nothing else is asked for: 128 MiB. An
@@ -122,6 +124,7 @@ impl EngineOptions {
             index: IndexKind::default(),
             change_log: None,
             index_snapshot: Some(INDEX_SNAPSHOT),
+            lsm: LsmOptions::default(),
         }
     }
 }

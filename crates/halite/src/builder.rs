@@ -5,7 +5,7 @@ use std::path::Path;
 use halite_engine::{EngineOptions, INDEX_SNAPSHOT};
 use halite_pmem::{PoolOptions, Profile};
 
-use crate::{Database, Domain, ENGINES, IndexKind, Partitioning, Result};
+use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 
 /// Options of a database, and the ways to open one.
 ///
@@ -18,7 +18,8 @@ use crate::{Database, Domain, ENGINES, IndexKind, Partitioning, Result};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Builder {
-    pub(crate) engine: String,
+    /// `None`: that of the database, or the first.
+    pub(crate) engine: Option<String>,
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
     pub(crate) partitioning: Option<Partitioning>,
@@ -26,12 +27,13 @@ pub struct Builder {
     pub(crate) on_demand: bool,
     pub(crate) change_log: Option<u64>,
     pub(crate) index_snapshot: Option<u64>,
+    pub(crate) lsm: LsmOptions,
 }
 
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            engine: ENGINES[0].to_owned(),
+            engine: None,
             pool: PoolOptions::default(),
             create: true,
             partitioning: None,
@@ -39,15 +41,34 @@ impl Default for Builder {
             on_demand: false,
             change_log: None,
             index_snapshot: Some(INDEX_SNAPSHOT),
+            lsm: LsmOptions::default(),
         }
     }
 }
 
 impl Builder {
-    /// The engine by its name, one of [`ENGINES`].
+    /// The engine by its name, one of [`ENGINES`](crate::ENGINES). Without it, a new database gets the first
+    /// of them, and one that exists is opened by the engine that made it.
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
-        self.engine = name.into();
+        self.engine = Some(name.into());
+        self
+    }
+
+    /// What only the engine `lsm` asks for: where its levels are, for example, and how large a memtable gets.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, LsmOptions};
+    /// let options = LsmOptions { memtable_bytes: Some(16 << 20), ..LsmOptions::default() };
+    /// let db = Database::builder().engine("lsm").lsm(options).open(&path)?;
+    /// assert_eq!(db.engine_name(), "lsm");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn lsm(mut self, options: LsmOptions) -> Self {
+        self.lsm = options;
         self
     }
 
@@ -213,6 +234,7 @@ impl Builder {
             on_demand: self.on_demand,
             change_log: self.change_log,
             index_snapshot: self.index_snapshot,
+            lsm: self.lsm.clone(),
         }
     }
 }

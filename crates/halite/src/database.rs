@@ -13,7 +13,7 @@ use crate::snapshot::NamedSnapshots;
 use crate::transaction::LockTable;
 use crate::{
     Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
-    open_engine,
+    open_any, open_engine,
 };
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
@@ -77,7 +77,10 @@ impl Database {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
-        let engine = open_engine(&options.engine, &engine_options)?;
+        let engine = match &options.engine {
+            Some(name) => open_engine(name, &engine_options)?,
+            None => open_any(&engine_options)?,
+        };
         Ok(Self::of(engine, path.to_owned()))
     }
 

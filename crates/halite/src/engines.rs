@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use halite_engine::{Engine, EngineOptions, Error};
 use halite_indexlog::IndexLog;
+use halite_lsm::Lsm;
 
 use crate::Result;
 
 /// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take; the
 /// first is the default.
-pub const ENGINES: &[&str] = &[IndexLog::NAME];
+pub const ENGINES: &[&str] = &[IndexLog::NAME, Lsm::NAME];
 
 /// Opens a store by the name of its engine, below the [`Database`](crate::Database): for tools that
 /// say themselves where the pool is, such as the crash lab.
@@ -19,6 +20,17 @@ pub const ENGINES: &[&str] = &[IndexLog::NAME];
 pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
     match name {
         IndexLog::NAME => Ok(Arc::new(IndexLog::open(options)?)),
+        Lsm::NAME => Ok(Arc::new(Lsm::open(options)?)),
         _ => Err(Error::UnknownEngine { name: name.to_owned(), known: ENGINES.join(", ") }),
+    }
+}
+
+/// Opens a store by the engine that made it, or makes one of the first.
+pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    match open_engine(ENGINES[0], options) {
+        Err(Error::OtherEngine { found, .. }) if ENGINES.contains(&&*found) => {
+            open_engine(&found, options)
+        }
+        other => other,
     }
 }

@@ -5,13 +5,17 @@
 //! leave at any point. The lab puts such images back, lets the store come up from each, and compares
 //! what it holds with what it must and may hold. The recovery itself is recorded, and crashed in turn.
 //!
-//! A crash walks `run` (the history on the medium) → `cells` (what of its trace is not certainly
-//! durable, at one point) → `images` (what may be left of that) → `disk` (one such image, put on the
-//! medium) → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and
-//! goes on from there.
+//! A crash walks `run` (the history on the medium) → `pending` (what of its trace is not certainly
+//! durable, at one point: `cells` of bytes, and of the files beside the pool lengths and `names`) →
+//! `images` (what may be left of that) → `disk` (one such image, put on the medium and into the `files`)
+//! → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and goes on from
+//! there.
+//!
+//! A store that keeps files beside its pool opens them by `DiskModel::of` the medium (`halite-disk`): one
+//! power cut takes both.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
-//! [`blocks`] for the building blocks.
+//! [`Objects`] for object pools and zones, [`blocks`] for the building blocks.
 //! In a test, [`check`] panics at the first violation and tells how it comes about:
 //!
 //! ```
@@ -42,6 +46,7 @@ mod disk;
 mod explore;
 mod failures;
 mod fault;
+mod files;
 mod images;
 pub mod isolation;
 mod job;
@@ -49,7 +54,10 @@ mod linearize;
 mod lint;
 mod media;
 mod mutate;
+mod names;
+mod objects;
 mod past;
+mod pending;
 mod plan;
 mod quiet;
 mod random;
@@ -72,6 +80,7 @@ pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen, Striking};
 pub use lint::{Lint, Lints};
 pub use media::{Answers, Ending, Media, MediaCase, MediaTally, MediaViolation, Unseen};
 pub use mutate::{Mutant, Score, Verdict, find_request, mutate};
+pub use objects::{Objects, ObjectsStep, OpenObjects};
 pub use plan::{Budget, Plan, Progress};
 pub use random::Random;
 pub use rules::Rules;
@@ -79,4 +88,4 @@ pub use space::{Space, SpaceStep};
 pub use store::{Change, Kind, Step, Store};
 pub use story::place;
 pub use subject::{Action, Digest, Refusal, Subject, World};
-pub use suite::{media_suite, suite};
+pub use suite::{media_suite, space_suite, suite};

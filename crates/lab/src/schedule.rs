@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use halite_disk::DiskModel;
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
 };
@@ -17,7 +18,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{Store, named};
+use crate::store::{Store, named, options_on};
 use crate::subject::{Digest, World};
 use crate::{Random, Rules};
 
@@ -95,6 +96,8 @@ impl Plan {
 /// What one schedule brought.
 struct Execution {
     trace: Trace,
+    /// What happened to files.
+    model: DiskModel,
     history: ConcurrentHistory,
     /// The event at which the threads start.
     started: u32,
@@ -241,7 +244,7 @@ where
         }
     }
     let history = ConcurrentHistory::new(before, calls);
-    Execution { trace, history, started, failure }
+    Execution { trace, model: DiskModel::of(&medium), history, started, failure }
 }
 
 type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
@@ -259,8 +262,7 @@ where
     let text = |error: halite_engine::Error| error.to_string();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
-    pool_options.medium = Some(medium.clone());
-    let options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    let options = options_on(medium, pool_options);
     let engine = open(&options).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
@@ -315,9 +317,10 @@ where
                 if self.only_schedule().is_some_and(|only| only != number) {
                     continue;
                 }
-                let Execution { trace, history, started, failure } = execution;
+                let Execution { trace, model, history, started, failure } = execution;
+                let recorded = (&trace, &model);
                 let violation =
-                    self.explore_trace((seed, number), &trace, &history, started, failure);
+                    self.explore_trace((seed, number), recorded, &history, started, failure);
                 if violation.is_some() {
                     return violation;
                 }
@@ -378,7 +381,8 @@ where
         if let Err(panic) = simulated {
             let history = ConcurrentHistory::new(World::new(), Vec::new());
             let failure = Some(format!("it panics: {}", crate::quiet::message(&*panic)));
-            executions.push(Execution { trace: Trace::default(), history, started: 0, failure });
+            let (trace, model) = (Trace::default(), self.model());
+            executions.push(Execution { trace, model, history, started: 0, failure });
         }
         executions
     }

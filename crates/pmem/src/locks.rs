@@ -46,6 +46,12 @@ pub fn point() {
     }
 }
 
+/// Whether a scheduler simulates this thread: then it waits by [`point`], not by sleeping.
+#[must_use]
+pub fn is_scheduled() -> bool {
+    is_in_use() && YIELD.get().is_some()
+}
+
 #[cold]
 fn yield_if_scheduled() -> bool {
     let yield_now = YIELD.get();

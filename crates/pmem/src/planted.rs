@@ -66,12 +66,18 @@ bugs! {
     FoundBytesTakenForDirty: "What is found in the page cache is synced on opening, and not written again.";
     FailedSyncRepeated: "A sync that failed is asked for again, and the answer to that counts.";
     CachesMakeFencesNeedless: "Where caches persist, nothing is fenced: not what was streamed, either.";
+    NamesNotSynced: "The folder of files is not synced.";
+    RenamedInTwoSteps: "The file that a rename replaces is removed before it.";
+    SyncedWithoutBuffer: "The sync of a file leaves out what is still in its writer's buffer.";
+    FailedFileSyncRepeated: "The sync of a file that failed is asked for again, and the answer to that counts.";
+    FoundFileTakenForDirty: "A file that is opened again to be appended to is not written again.";
     SuperblockCopiesFencedTogether: "Both copies of the superblock are written before one fence.";
     GoodSuperblockWrittenFirst: "A torn copy of the superblock is mended behind the good one.";
     GrowthAnnouncedBeforeLength: "The superblock counts new segments before the file is longer.";
     FlushBeforeStore: "The word of a segment is flushed before it is stored.";
     SegmentReusedBeforeReleased: "A segment is free for others before its release is fenced.";
     PoolSegmentBeforeItsWords: "A segment of an object pool is committed before its words are fenced.";
+    ObjectReusedBeforeReleased: "An object is free for others before its release is fenced.";
     PagesFlushedAfterFailure: "A page store flushes again after a flush that failed.";
     ChecksumOverHeader: "The checksum of a record covers its header only.";
     ChecksumWithoutLife: "The checksum of a record is not seeded with the life of its block.";

@@ -102,6 +102,17 @@ pub trait Factory {
     /// What the engine returns.
     fn open(&self, folder: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>>;
 
+    /// Whether what the store holds is bounded by its pool: otherwise older records go elsewhere, and a full pool
+    /// is never the end.
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
+    /// Whether statistics have the exact number of keys, and of bytes that are alive.
+    fn counts(&self) -> bool {
+        true
+    }
+
     /// Ends a store as a crash would, without closing it, so that it can be opened again. The
     /// default closes it: a factory that can do worse should.
     fn crash(&self, engine: Arc<dyn Engine>) {

@@ -71,7 +71,7 @@ fn check_scans(
     Ok(())
 }
 
-/// A sync of one partition makes what was written to it durable, and leaves the others alone.
+/// A sync of one partition makes what was written to it durable. It may leave the others alone.
 ///
 /// # Errors
 /// The number of writes that wait, where it is wrong; what is missing after a crash.
@@ -92,7 +92,7 @@ pub fn a_sync_of_a_partition_makes_its_writes_durable(factory: &dyn Factory) -> 
         engine.sync_partition(partition)?;
         waiting[partition] = 0;
         let (left, found) = (waiting.iter().sum::<u64>(), engine.stats().unsynced_writes);
-        ensure!(found == left, "{found} writes wait after a sync of {partition}, should be {left}");
+        ensure!(found <= left, "{found} writes wait after a sync of {partition}, at most {left}");
     }
     let store = store.crash()?;
     let engine = store.engine();

@@ -12,6 +12,9 @@ const POOL: u64 = 64 << 20;
 /// # Errors
 /// The numbers that do not.
 pub fn statistics_add_up(factory: &dyn Factory) -> Check {
+    if !factory.counts() {
+        return Ok(());
+    }
     const KEYS: u64 = 5_000;
     const LEN: usize = 1_000;
     let store = Store::new(factory, POOL)?;
@@ -107,7 +110,8 @@ pub fn a_sync_leaves_no_write_behind(factory: &dyn Factory) -> Check {
         if after.domain == Domain::Volatile {
             writes_nothing_back(&traffic)?;
         } else {
-            ensure!(traffic.fences > 0 || number == 0, "durable without a fence");
+            let is_elsewhere = !factory.counts();
+            ensure!(traffic.fences > 0 || number == 0 || is_elsewhere, "durable without a fence");
         }
     }
     Ok(())

@@ -8,16 +8,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use halite::{Database, Durability, Partitioning};
+use halite::{Database, Durability, ENGINES, Partitioning};
 use halite_lab::Random;
 use halite_lab::isolation::{History, Op, Outcome, Recorder, Running, Transaction};
 
 use crate::lists::Lists;
 use crate::{WAYS, is_clean, options};
 
-/// Where the child finds its database, and the number of its round.
+/// Where the child finds its database, the number of its round, and the engine.
 const FOLDER: &str = "HALITE_ISOLATION_FOLDER";
 const ROUND: &str = "HALITE_ISOLATION_ROUND";
+const ENGINE: &str = "HALITE_ISOLATION_ENGINE";
 
 const ROUNDS: u64 = 8;
 const THREADS: u64 = 3;
@@ -28,8 +29,9 @@ fn first_moment(round: u64) -> u64 {
     round << 32
 }
 
-fn open(folder: &Path) -> Lists {
-    let builder = Database::builder().partitioning(Partitioning::Hash(3)).max_size(128 << 20);
+fn open(folder: &Path, engine: &str) -> Lists {
+    let builder =
+        Database::builder().engine(engine).partitioning(Partitioning::Hash(3)).max_size(256 << 20);
     Lists::new(builder.open(folder.join("db")).expect("what was killed opens"), KEYS)
 }
 
@@ -48,9 +50,11 @@ fn tell(log: &mut File, line: &str) {
 /// after it how it ended.
 #[test]
 fn child() {
-    let (Ok(folder), Ok(round)) = (std::env::var(FOLDER), std::env::var(ROUND)) else { return };
+    let [Ok(folder), Ok(round), Ok(engine)] = [FOLDER, ROUND, ENGINE].map(std::env::var) else {
+        return;
+    };
     let (folder, round) = (Path::new(&folder), round.parse().expect("a number"));
-    let lists = open(folder);
+    let lists = open(folder, &engine);
     let recorder = Recorder::from_time(first_moment(round));
     tell(&mut log(folder), "open");
     std::thread::scope(|scope| {
@@ -95,13 +99,14 @@ fn history(folder: &Path) -> History {
 }
 
 /// Lets a child run transactions, kills it, and reads what it left. Returns what was recorded so far.
-fn round(folder: &Path, round: u64, delay: Duration) -> History {
+fn round(folder: &Path, engine: &str, round: u64, delay: Duration) -> History {
     let recorded = || std::fs::metadata(folder.join("log")).map_or(0, |log| log.len());
     let before = recorded();
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "killed::child", "--nocapture", "--test-threads=1"])
         .env(FOLDER, folder)
         .env(ROUND, round.to_string())
+        .env(ENGINE, engine)
         .stdout(Stdio::null())
         .spawn()
         .expect("a child");
@@ -115,7 +120,7 @@ fn round(folder: &Path, round: u64, delay: Duration) -> History {
     child.wait().expect("it ends");
     // Between two rounds everything is read: what is there now stays.
     let recorder = Recorder::from_time(first_moment(round + 1) - (1 << 16));
-    open(folder).read_all(&recorder);
+    open(folder, engine).read_all(&recorder);
     for (number, transaction) in (0..).zip(recorder.history().iter()) {
         let id = (round << 40) | (15 << 36) | number;
         tell(&mut log(folder), &format!("{id} {transaction}"));
@@ -134,14 +139,15 @@ fn histories_across_kills_lose_nothing_that_was_acknowledged() {
     let mut random = Random::of(&[rounds]);
     let (mut done, mut committed, mut unknown) = (0, 0, 0);
     // Until a kill came between a commit and its acknowledgement, too.
-    while done < rounds || unknown == 0 {
+    while done < rounds.max(ENGINES.len() as u64 * ROUNDS) || unknown == 0 {
         assert!(done < rounds + 100, "no kill came while a transaction was committed");
         let shared = Path::new("/dev/shm");
         let folder = tempfile::tempdir_in(if shared.is_dir() { shared } else { Path::new(".") });
         let folder = folder.expect("a folder");
         let mut all = History::default();
+        let engine = ENGINES[(done / ROUNDS) as usize % ENGINES.len()];
         for number in 1..=ROUNDS {
-            all = round(folder.path(), number, Duration::from_millis(random.below(40)));
+            all = round(folder.path(), engine, number, Duration::from_millis(random.below(40)));
             is_clean(&all, WAYS[2].2);
         }
         done += ROUNDS;

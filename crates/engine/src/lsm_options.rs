@@ -1,0 +1,89 @@
+//! Options of the LSM engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use halite_disk::Disk;
+
+/// How commit points (`gidx` and `commit_id`) become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CommitPoints {
+    /// With a later fence. Which batches behind them are whole is seen by their checksums.
+    #[default]
+    Trailing,
+    /// In every commit: data, then `gidx`, then `commit_id`, three fences (Yan, algorithm 3).
+    Ordered,
+}
+
+/// How threads wait for one another in a commit. What they wait for takes less than a microsecond, unless the
+/// one that they wait for does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitStrategy {
+    /// Spinning: the shortest wait, as long as there are processors for all threads.
+    Spin,
+    /// Spinning for a while, then letting others run.
+    Yield,
+    /// Spinning for a while, then sleeping until woken. Burns nothing.
+    #[default]
+    Park,
+}
+
+impl WaitStrategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Spin, Self::Yield, Self::Park];
+}
+
+/// Where a new store keeps what was committed last. A store stays as it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durable {
+    /// In the pool, unless that is an ordinary file: then in a log.
+    #[default]
+    Detect,
+    /// In the pool's memtables; there is no log (Yan's XP).
+    Pool,
+    /// In a write-ahead log beside the levels; memtables are volatile (Yan's XS).
+    Log,
+}
+
+/// Options of the LSM engine.
+#[derive(Debug, Clone)]
+pub struct LsmOptions {
+    /// The folder of the levels, on an SSD. `None`: `levels` beside the pool.
+    pub levels: Option<PathBuf>,
+    /// The files of the levels, in place of a folder: of the crash lab, for example.
+    pub disk: Option<Disk>,
+    /// Where what was committed last is kept.
+    pub durable: Durable,
+    /// Bytes at which a memtable is full. `None`: 64 MiB, or an eighth of a smaller pool.
+    pub memtable_bytes: Option<u64>,
+    /// Bytes of memtables that a tree's global index may have before it goes to the levels. `None`: as many as
+    /// leave room in the pool for as much again.
+    pub global_index_bytes: Option<u64>,
+    /// Bytes that the cache of the levels' blocks may take.
+    pub cache_bytes: u64,
+    /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
+    pub batches_max: usize,
+    /// How long a thread that commits waits for the batches of others. More of them a fence, and later.
+    pub batch_linger: Duration,
+    /// How commit points become durable.
+    pub commit_points: CommitPoints,
+    /// How threads wait for one another in a commit.
+    pub wait: WaitStrategy,
+}
+
+impl Default for LsmOptions {
+    fn default() -> Self {
+        Self {
+            levels: None,
+            disk: None,
+            durable: Durable::default(),
+            memtable_bytes: None,
+            global_index_bytes: None,
+            cache_bytes: 256 << 20,
+            batches_max: 1,
+            batch_linger: Duration::ZERO,
+            commit_points: CommitPoints::default(),
+            wait: WaitStrategy::default(),
+        }
+    }
+}

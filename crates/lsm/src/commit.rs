@@ -1,0 +1,325 @@
+//! A commit: from a batch to records that are durable, visible and in order.
+//!
+//! A walk: [`Store::commit`] enters the ring. In its turn the batch is granted sequences and space in the active
+//! memtables of its trees: its ChainLog entry, of fragments (Yan §3.2.1). Then, beside others, its fragments are
+//! completed and streamed to their zones; one fence; the volatile indexes lead to the records, which nobody sees
+//! yet. When everything before is committed, [`Store::do_commit`] moves the commit points behind it and makes it
+//! visible.
+//!
+//! # Costs
+//!
+//! Of a batch in one zone: its lines, one fence. With [`CommitPoints::Ordered`], two lines and two fences more.
+//! With [`Durability::Deferred`] nothing but the stores; the lines and the fence are [`Store::sync`]'s, for all
+//! batches since the last one at once.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use halite_engine::{CommitPoints, Durability, Error, Result};
+use halite_pmem::{Flushed, Grant, LINE};
+use smallvec::{SmallVec, smallvec};
+
+use crate::encoded::Encoded;
+use crate::fragment::{HEADER, Header};
+use crate::memtable::Memtable;
+use crate::open::COMMIT_ID;
+use crate::read::from_levels;
+use crate::store::Store;
+use crate::zones::{Granted, Zones};
+
+/// Fills a batch in its turn, or refuses.
+pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
+
+/// As many as a batch has fragments: few, without the heap.
+type Few<T> = SmallVec<[T; 2]>;
+
+/// What a turn leaves to be committed.
+pub(crate) struct Entry {
+    ends: Few<End>,
+    /// The last sequence.
+    last: u64,
+    durable: bool,
+}
+
+/// What a batch has in one memtable.
+pub(crate) struct End {
+    zones: Arc<Zones>,
+    /// Lines of the memtable.
+    lines: Range<u32>,
+}
+
+/// What was committed and is not known to be durable.
+#[derive(Default)]
+pub(crate) struct Unsynced {
+    ends: Vec<End>,
+    pub(crate) batches: u64,
+}
+
+impl Store {
+    /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.
+    ///
+    /// `prepare` is called in the batch's turn when everything before is visible, if it is given: it may add to
+    /// the batch, or refuse.
+    pub(crate) fn commit(
+        &self,
+        encoded: &mut Encoded,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+    ) -> Result<u64> {
+        loop {
+            let committed = self.commit_once(encoded, durability, prepare);
+            match committed {
+                Err(
+                    full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. })),
+                ) => {
+                    self.wait_for_room(encoded.padded(), full)?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn commit_once(
+        &self,
+        encoded: &mut Encoded,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+    ) -> Result<u64> {
+        self.check_healthy()?;
+        self.slow_down(encoded.padded());
+        let turn = self.ring.enter(|_, entry| self.do_commit(entry));
+        if let Some(prepare) = prepare {
+            turn.wait_alone();
+            encoded.clear();
+            prepare(encoded)?;
+        }
+        if encoded.is_empty() {
+            turn.pass();
+            // What was deferred before is durable, too.
+            return if durability == Durability::Immediate {
+                self.sync().map(|()| 0)
+            } else {
+                Ok(0)
+            };
+        }
+        let memtables = self.make_room(encoded, turn.bid())?;
+        let grants: Few<_> = encoded
+            .fragments()
+            .iter()
+            .zip(&memtables)
+            .map(|(fragment, memtable)| memtable.zones.grant(fragment.padded()))
+            .collect();
+        let base = self.next_sequence.load(Ordering::Relaxed);
+        let last = base + u64::from(encoded.records()) - 1;
+        self.next_sequence.store(last + 1, Ordering::Relaxed);
+        let ends = grants.iter().zip(&memtables).map(|(granted, memtable)| End {
+            zones: Arc::clone(&memtable.zones),
+            lines: granted.lines(),
+        });
+        for memtable in &memtables {
+            memtable.last.store(last, Ordering::Release);
+        }
+        let logged = self.wal.as_ref().filter(|_| !self.is_replaying.load(Ordering::Relaxed));
+        let logged = logged.map(|wal| (wal, wal.append(base, encoded)));
+        let durable = durability == Durability::Immediate;
+        let granted = turn.grant(Entry { ends: ends.collect(), last, durable });
+
+        let places: Few<_> = grants
+            .iter()
+            .zip(&memtables)
+            .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
+            .collect();
+        encoded.complete(base, &places);
+        self.put(encoded, grants, &memtables, durable)?;
+        if let Some((wal, end)) = logged.filter(|_| durable) {
+            wal.sync_to(end)
+                .map_err(from_levels)
+                .inspect_err(|error| self.poison(&error.to_string()))?;
+        }
+        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
+        {
+            memtable.add(place.0, fragment.payload());
+        }
+        self.user_bytes.fetch_add(encoded.user_bytes(), Ordering::Relaxed);
+        let bid = granted.finish();
+        self.ring.wait_committed(bid);
+        self.check_healthy()?;
+        Ok(last)
+    }
+
+    /// Stores a batch where it was granted space, and lets it be read there.
+    fn put(
+        &self,
+        encoded: &Encoded,
+        grants: Few<Granted<'_>>,
+        memtables: &[Arc<Memtable>],
+        durable: bool,
+    ) -> Result<()> {
+        let mut stored: Few<(Grant<'_>, Option<Flushed>)> = Few::new();
+        for ((granted, memtable), fragment) in
+            grants.into_iter().zip(memtables).zip(encoded.fragments())
+        {
+            if let Some(end) = granted.end {
+                let mark = line_of(&Header::END.encode(memtable.zones.seed));
+                stored.push(store(end, &mark, durable));
+            }
+            stored.push(store(granted.grant, fragment.bytes(), durable));
+        }
+        if !durable {
+            stored.into_iter().for_each(|(grant, _)| grant.reveal());
+            return Ok(());
+        }
+        let mut flushed = stored.iter_mut().filter_map(|(_, flushed)| flushed.take());
+        let fenced: Few<_> = match (flushed.next(), flushed.next()) {
+            (Some(only), None) => self.pool().fence([only]).map(|[fenced]| smallvec![fenced]),
+            (first, second) => {
+                let all: Vec<_> = first.into_iter().chain(second).chain(flushed).collect();
+                self.pool().fence_all(&all).map(Few::from_vec)
+            }
+        }
+        .inspect_err(|error| self.poison(&error.to_string()))?;
+        for ((grant, _), fenced) in stored.into_iter().zip(&fenced) {
+            grant.publish(fenced);
+        }
+        Ok(())
+    }
+
+    /// The memtable that each fragment of the batch goes to, with room for it.
+    fn make_room(&self, encoded: &Encoded, bid: u64) -> Result<Few<Arc<Memtable>>> {
+        let mut memtables: Few<Arc<Memtable>> = Few::new();
+        for (at, fragment) in encoded.fragments().iter().enumerate() {
+            let of_tree = |other: &&crate::encoded::Fragment| other.tree == fragment.tree;
+            let earlier = encoded.fragments()[..at].iter().position(|other| of_tree(&other));
+            if let Some(earlier) = earlier {
+                memtables.push(Arc::clone(&memtables[earlier]));
+                continue;
+            }
+            let lens =
+                || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
+            let len = lens().sum();
+            let mut memtable = Arc::clone(&self.trees[fragment.tree].view().active);
+            let used = memtable.zones.used_bytes();
+            if used > 0 && used + len > self.limits.memtable_bytes {
+                memtable = self.roll(fragment.tree, bid)?;
+            }
+            if !memtable.zones.reserve(lens())? {
+                return Err(Error::BatchTooLarge { len, limit: self.limits.batch_bytes() });
+            }
+            memtables.push(memtable);
+        }
+        Ok(memtables)
+    }
+
+    /// Stage 4 of the ring, alone and in order (algorithm 3).
+    pub(crate) fn do_commit(&self, entry: Entry) {
+        let mut unsynced = self.unsynced.lock();
+        if self.check_healthy().is_err() {
+            return;
+        }
+        if entry.durable {
+            if let Err(error) = self
+                .make_durable(&mut unsynced)
+                .and_then(|()| self.advance(&entry.ends, entry.last))
+            {
+                self.poison(&error.to_string());
+                return;
+            }
+        } else {
+            unsynced.ends.extend(entry.ends);
+            unsynced.batches += 1;
+        }
+        self.visible.store(entry.last, Ordering::Release);
+    }
+
+    /// Moves the commit points behind batches that are durable.
+    fn advance(&self, ends: &[End], last: u64) -> Result<()> {
+        for end in ends {
+            end.zones.advance_gidx(end.lines.end);
+        }
+        if self.limits.commit_points == CommitPoints::Ordered {
+            let flushed: Vec<_> = ends.iter().map(|end| end.zones.flush_gidx()).collect();
+            self.pool().fence_all(&flushed)?;
+        }
+        self.commit_id.store(COMMIT_ID, last);
+        if self.limits.commit_points == CommitPoints::Ordered {
+            self.pool().fence([self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was committed and is not. One fence.
+    fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
+        if unsynced.ends.is_empty() {
+            return Ok(());
+        }
+        let mut flushed = Vec::new();
+        for run in runs(&unsynced.ends) {
+            run.zones.flush(run.lines, &mut flushed);
+        }
+        self.pool().fence_all(&flushed)?;
+        let ends = std::mem::take(&mut unsynced.ends);
+        unsynced.batches = 0;
+        self.advance(&ends, self.visible.load(Ordering::Acquire))
+    }
+
+    /// Makes every batch durable that is visible now.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        self.check_healthy()?;
+        if let Some(wal) = &self.wal {
+            wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+        }
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))
+    }
+
+    /// Batches that are visible and not durable.
+    pub(crate) fn unsynced_batches(&self) -> u64 {
+        self.unsynced.lock().batches
+    }
+
+    /// Makes the commit points durable, and everything before them: before something changes that recovery
+    /// relies on them for.
+    pub(crate) fn persist_commit_points(&self) -> Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        self.make_durable(&mut unsynced)?;
+        let mut flushed = vec![self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)];
+        for tree in &self.trees {
+            flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
+        }
+        self.pool().fence_all(&flushed)?;
+        Ok(())
+    }
+}
+
+/// Stores a fragment, past the cache if it is to be durable now.
+fn store<'a>(mut grant: Grant<'a>, bytes: &[u8], durable: bool) -> (Grant<'a>, Option<Flushed>) {
+    let flushed = if durable {
+        Some(grant.write_stream(0, bytes))
+    } else {
+        grant.write(0, bytes);
+        None
+    };
+    (grant, flushed)
+}
+
+/// A header alone in its line.
+fn line_of(header: &[u8; HEADER]) -> [u8; LINE as usize] {
+    let mut line = [0; LINE as usize];
+    line[..HEADER].copy_from_slice(header);
+    line
+}
+
+/// Ends with neighbours of one memtable made one.
+fn runs(ends: &[End]) -> impl Iterator<Item = End> {
+    let mut sorted: Vec<_> = ends.iter().collect();
+    sorted.sort_by_key(|end| (end.zones.id, end.lines.start));
+    let mut runs: Vec<End> = Vec::new();
+    for end in sorted {
+        match runs.last_mut() {
+            Some(run) if run.zones.id == end.zones.id => run.lines.end = end.lines.end,
+            _ => runs.push(End { zones: Arc::clone(&end.zones), lines: end.lines.clone() }),
+        }
+    }
+    runs.into_iter()
+}

@@ -1,0 +1,465 @@
+//! The engine: the contract of `halite-engine`, kept by trees that share a ring.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use halite_engine::{
+    Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
+    Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+};
+use halite_pmem::locks::RwLock;
+
+use crate::encoded::Encoded;
+use crate::layout::set_clean;
+use crate::maintenance::Maintenance;
+use crate::open;
+use crate::read::At;
+use crate::record::{self, Kind};
+use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
+use crate::snapshot::StoreSnapshot;
+use crate::spaces::{CATALOGUE, Spaces};
+use crate::store::Store;
+use crate::verify::verify;
+
+/// Keys of a range up to which each is removed by itself; more are removed by one record.
+const REMOVED_SINGLY: usize = 256;
+
+thread_local! {
+    /// Memory that one commit after the other uses.
+    static ENCODED: RefCell<Encoded> = RefCell::default();
+}
+
+/// An LSM store.
+pub struct Lsm {
+    /// Dropped first: its threads use the store.
+    maintenance: Option<Maintenance>,
+    store: Arc<Store>,
+    partitioning: Partitioning,
+    /// Whoever writes holds it, so that nothing is written to a key space that is dropped; a snapshot, so that
+    /// it has the key spaces of its time.
+    spaces: RwLock<Arc<Spaces>>,
+}
+
+impl Lsm {
+    /// The engine's name.
+    pub const NAME: &str = "lsm";
+
+    /// Opens the store in the pool that `options` name, or creates it.
+    ///
+    /// # Errors
+    /// What keeps the pool from being opened ([`Error::Pool`], [`Error::Alloc`]);
+    /// [`Error::OtherEngine`]; [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
+    pub fn open(options: &EngineOptions) -> Result<Self> {
+        let store = open::open(options)?;
+        let spaces = RwLock::new(Arc::new(Spaces::read(&store)?));
+        let partitioning = Partitioning::Hash(store.trees.len());
+        let maintenance = Some(Maintenance::start(&store));
+        store.signals.wake();
+        Ok(Self { maintenance, store, partitioning, spaces })
+    }
+
+    fn tree_of(&self, key: &[u8]) -> usize {
+        self.partitioning.partition_of(key)
+    }
+
+    /// Commits operations on key spaces that are known to be there.
+    fn commit(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        ENCODED.with(|encoded| {
+            // Nobody else has it: a commit does not commit.
+            let encoded = &mut *encoded.borrow_mut();
+            encoded.clear();
+            let in_turn =
+                !expected.is_empty() || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
+            if !in_turn {
+                self.encode(ops, encoded)?;
+                let durability = self.durability(encoded, durability);
+                return match &self.store.batching {
+                    Some(batching) if durability == Durability::Immediate => {
+                        batching.commit(&self.store, encoded).map(drop)
+                    }
+                    _ => self.store.commit(encoded, durability, None).map(drop),
+                };
+            }
+            let prepare = |encoded: &mut Encoded| {
+                expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
+                self.encode(ops, encoded)
+            };
+            // What spans trees is durable on return; which trees it will be on is not known yet.
+            let durability =
+                if self.store.trees.len() > 1 { Durability::Immediate } else { durability };
+            self.store.commit(encoded, durability, Some(&prepare)).map(drop)
+        })
+    }
+
+    /// When a batch is durable: one on several trees, on return.
+    fn durability(&self, encoded: &Encoded, durability: Durability) -> Durability {
+        let first = encoded.fragments().first().map(|fragment| fragment.tree);
+        let several = encoded.fragments().iter().any(|fragment| Some(fragment.tree) != first);
+        if several { Durability::Immediate } else { durability }
+    }
+
+    /// Encodes operations. Those on ranges remove what is visible, and what the batch put before: in a turn.
+    fn encode(&self, ops: &[Op<'_>], encoded: &mut Encoded) -> Result<()> {
+        for (number, op) in ops.iter().enumerate() {
+            match *op {
+                Op::Put { space, key, value } => {
+                    encoded.push(self.tree_of(key), Kind::Put, space.0.to_be_bytes(), key, value);
+                }
+                Op::Delete { space, key } => {
+                    encoded.push(self.tree_of(key), Kind::Delete, space.0.to_be_bytes(), key, &[]);
+                }
+                Op::DeleteRange { space, start, end } => {
+                    let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
+                    self.encode_range(space, &range, &ops[..number], encoded)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_range(
+        &self,
+        space: KeySpaceId,
+        range: &KeyRange,
+        before: &[Op<'_>],
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (start, end) = bounds(space, range);
+        let at = ReadAt::now(&self.store);
+        for tree in self.partitioning.partitions_of(range.start(), range.end()) {
+            let mut keys = Vec::new();
+            let mut scan = TreeScan::new(&at, tree, &start, &end, Direction::Forward)?;
+            while let Some(pair) = scan.next_pair(false).filter(|_| keys.len() <= REMOVED_SINGLY) {
+                keys.push(pair?.0);
+            }
+            keys.extend(before.iter().filter_map(|op| match *op {
+                Op::Put { space: of, key, .. }
+                    if of == space && range.contains(key) && self.tree_of(key) == tree =>
+                {
+                    Some([&space.0.to_be_bytes(), key].concat())
+                }
+                _ => None,
+            }));
+            if keys.len() <= REMOVED_SINGLY {
+                for key in &keys {
+                    encoded.push(tree, Kind::Delete, space.0.to_be_bytes(), &key[4..], &[]);
+                }
+            } else {
+                encoded.push_range(tree, [&start, &[]], [&end, &[]]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses if anything changed that is expected not to have. In a turn, with everything visible.
+    fn check_unchanged(&self, expected: &Expectation<'_>) -> Result<()> {
+        let snapshot = expected.snapshot.downcast_ref::<StoreSnapshot>();
+        let snapshot = snapshot.filter(|snapshot| Arc::ptr_eq(&snapshot.at.store, &self.store));
+        let then = snapshot.ok_or(Error::ForeignSnapshot)?.at.sequence;
+        for &(space, key) in expected.keys {
+            let full = [&space.0.to_be_bytes(), key].concat();
+            let newest = self.store.newest(self.tree_of(key), &full, At::Latest)?;
+            if newest.is_some_and(|version| version.sequence > then) {
+                return Err(Error::Conflict { space, at: key.to_vec() });
+            }
+        }
+        for (space, range) in expected.ranges {
+            let (start, end) = bounds(*space, range);
+            for tree in self.partitioning.partitions_of(range.start(), range.end()) {
+                if self.store.changed_since(tree, &start, &end, then)? {
+                    return Err(Error::Conflict { space: *space, at: range.start().to_vec() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pairs of a range in a state, of all trees, in order.
+pub(crate) fn scan_all(
+    at: &Arc<ReadAt>,
+    partitioning: &Partitioning,
+    space: KeySpaceId,
+    range: &KeyRange,
+    direction: Direction,
+) -> Scan {
+    let (start, end) = bounds(space, range);
+    let of = |tree| Pairs(TreeScan::new(at, tree, &start, &end, direction).map_err(Some));
+    let mut trees: Vec<usize> = partitioning.partitions_of(range.start(), range.end()).collect();
+    if direction == Direction::Reverse {
+        trees.reverse();
+    }
+    match (partitioning, &trees[..]) {
+        (_, &[tree]) => Box::new(of(tree)),
+        (Partitioning::Ranges(_), _) => {
+            let scans: Vec<_> = trees.into_iter().map(of).collect();
+            Box::new(scans.into_iter().flatten())
+        }
+        (Partitioning::Hash(_), _) => {
+            let mut scans: Vec<_> = trees.into_iter().map(|tree| of(tree).peekable()).collect();
+            Box::new(std::iter::from_fn(move || first(&mut scans, direction)?.next()))
+        }
+    }
+}
+
+/// The scan whose next pair is the first of all; one that failed comes before.
+fn first(
+    scans: &mut [std::iter::Peekable<Pairs>],
+    direction: Direction,
+) -> Option<&mut std::iter::Peekable<Pairs>> {
+    let mut first: Option<(usize, Option<Vec<u8>>)> = None;
+    for (number, scan) in scans.iter_mut().enumerate() {
+        let Some(pair) = scan.peek() else { continue };
+        let key = pair.as_ref().ok().map(|(key, _)| key.to_vec());
+        let is_first = first.as_ref().is_none_or(|(_, known)| match direction {
+            Direction::Forward => key < *known,
+            Direction::Reverse => key.is_none() || known.is_some() && key > *known,
+        });
+        if is_first {
+            first = Some((number, key));
+        }
+    }
+    first.map(|(number, _)| &mut scans[number])
+}
+
+/// The number of a key space's keys in a state. Reads all of them.
+pub(crate) fn count(at: &Arc<ReadAt>, trees: Range<usize>, space: KeySpaceId) -> Result<u64> {
+    let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
+    let mut len = 0;
+    for tree in trees {
+        let mut scan = TreeScan::new(at, tree, &start, &end, Direction::Forward)?;
+        while let Some(pair) = scan.next_pair(false) {
+            pair?;
+            len += 1;
+        }
+    }
+    Ok(len)
+}
+
+impl Drop for Lsm {
+    /// Closes the store: everything is durable, and the next opening is told so.
+    fn drop(&mut self) {
+        drop(self.maintenance.take());
+        let closed = self.store.sync().and_then(|()| self.store.persist_commit_points());
+        if closed.is_ok() && self.store.check_healthy().is_ok() {
+            let home = &self.store.home;
+            // What fails here is no failure of the store: it opens as after a crash.
+            let _ =
+                home.pool().sync_file().map_err(Error::from).and_then(|()| set_clean(home, true));
+        }
+    }
+}
+
+impl Engine for Lsm {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn key_space(&self, name: &str) -> Result<KeySpaceId> {
+        check_key_space_name(name)?;
+        if let Some(found) = self.spaces.read().find(name) {
+            return Ok(found);
+        }
+        let mut spaces = self.spaces.write();
+        if let Some(found) = spaces.find(name) {
+            return Ok(found);
+        }
+        let id = spaces.next()?;
+        let next = id + 1;
+        let op = |key, value| Op::Put { space: CATALOGUE, key, value };
+        let (id_bytes, next_bytes) = (id.to_le_bytes(), next.to_le_bytes());
+        let mut encoded = Encoded::default();
+        for op in [op(name.as_bytes(), &id_bytes), op(b"", &next_bytes)] {
+            if let Op::Put { key, value, .. } = op {
+                encoded.push(0, Kind::Put, CATALOGUE.0.to_be_bytes(), key, value);
+            }
+        }
+        self.store.commit(&mut encoded, Durability::Immediate, None)?;
+        let spaces = Arc::make_mut(&mut spaces);
+        spaces.names.insert(id, name.into());
+        spaces.next = next;
+        Ok(KeySpaceId(id))
+    }
+
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        Ok(self.spaces.read().named())
+    }
+
+    fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
+        let mut spaces = self.spaces.write();
+        spaces.check(space)?;
+        let name = Arc::clone(&spaces.names[&space.0]);
+        let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
+        let mut encoded = Encoded::default();
+        for tree in 0..self.store.trees.len() {
+            encoded.push_range(tree, [&start, &[]], [&end, &[]]);
+        }
+        encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
+        self.store.commit(&mut encoded, Durability::Immediate, None)?;
+        Arc::make_mut(&mut spaces).names.remove(&space.0);
+        Ok(())
+    }
+
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.spaces.read().check(space)?;
+        with_space(space, key, |full| self.store.get(self.tree_of(key), full, At::Latest))
+    }
+
+    fn len(&self, space: KeySpaceId) -> Result<u64> {
+        self.spaces.read().check(space)?;
+        count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space)
+    }
+
+    fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
+        let len = self.len(space)?;
+        let Some(place) = random.checked_rem(len) else { return Ok(None) };
+        let nth = self.scan(space, KeyRange::all(), Direction::Forward)?.nth(place as usize);
+        Ok(nth.transpose()?.map(|(key, _)| key))
+    }
+
+    fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.write_if(ops, durability, &[])
+    }
+
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        let spaces = self.spaces.read();
+        for op in ops {
+            op.check()?;
+            spaces.check(op.space())?;
+        }
+        for expected in expected {
+            let keys = expected.keys.iter().map(|(space, _)| *space);
+            keys.chain(expected.ranges.iter().map(|(space, _)| *space))
+                .try_for_each(|space| spaces.check(space))?;
+        }
+        if ops.is_empty() && expected.is_empty() {
+            return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
+        }
+        self.commit(ops, durability, expected)
+    }
+
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        self.spaces.read().check(space)?;
+        let at = ReadAt::now(&self.store);
+        Ok(scan_all(&at, &self.partitioning, space, &range, direction))
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let spaces = self.spaces.read();
+        Ok(Arc::new(StoreSnapshot {
+            at: ReadAt::now(&self.store),
+            spaces: Arc::clone(&spaces),
+            partitioning: self.partitioning.clone(),
+        }))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.store.sync()
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.partitioning.clone()
+    }
+
+    fn partitions(&self) -> usize {
+        self.store.trees.len()
+    }
+
+    fn partition_of(&self, key: &[u8]) -> usize {
+        self.tree_of(key)
+    }
+
+    fn scan_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Scan> {
+        self.spaces.read().check(space)?;
+        let (start, end) = bounds(space, &range);
+        let at = ReadAt::now(&self.store);
+        Ok(Box::new(Pairs(TreeScan::new(&at, partition, &start, &end, direction).map_err(Some))))
+    }
+
+    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        self.spaces.read().check(space)?;
+        count(&ReadAt::now(&self.store), partition..partition + 1, space)
+    }
+
+    fn stats(&self) -> Stats {
+        let pool = self.store.home.pool();
+        let mut stats = Stats {
+            domain: pool.domain(),
+            pool_bytes: pool.len(),
+            pool_bytes_max: pool.len_max(),
+            traffic: pool.traffic(),
+            user_bytes_written: self.store.user_bytes.load(Ordering::Relaxed),
+            unsynced_writes: self.store.unsynced_batches(),
+            recovery: self.store.recovery.clone(),
+            free_bytes: self.store.segments.available() * halite_alloc::SEGMENT,
+            ..Stats::default()
+        };
+        for tree in 0..self.store.trees.len() {
+            self.add_stats(tree, &mut stats);
+        }
+        stats
+    }
+
+    fn partition_stats(&self, partition: usize) -> Stats {
+        let mut stats = Stats { domain: self.store.home.pool().domain(), ..Stats::default() };
+        self.add_stats(partition, &mut stats);
+        stats
+    }
+
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        record::len(key_len + 4, value_len) as u64
+    }
+
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        verify(&self.store, progress)
+    }
+}
+
+impl Lsm {
+    fn add_stats(&self, tree: usize, stats: &mut Stats) {
+        let view = self.store.trees[tree].view();
+        for memtable in view.memtables() {
+            stats.records += memtable.index.len();
+            stats.index_bytes += memtable.index.memory_len();
+            stats.live_bytes += memtable.zones.used_bytes();
+        }
+        for global in view.global_indexes() {
+            stats.records += global.index.len();
+            stats.index_bytes += global.index.memory_len();
+            stats.live_bytes += global.pool_bytes();
+        }
+    }
+}
+
+/// A key with its key space before it.
+fn with_space<T>(space: KeySpaceId, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> T {
+    const SHORT: usize = 124;
+    if key.len() <= SHORT {
+        let mut full = [0; SHORT + 4];
+        full[..4].copy_from_slice(&space.0.to_be_bytes());
+        full[4..4 + key.len()].copy_from_slice(key);
+        return f(&full[..4 + key.len()]);
+    }
+    f(&[&space.0.to_be_bytes(), key].concat())
+}

@@ -1,0 +1,146 @@
+//! A fragment: what a batch has in one zone.
+//!
+//! ```text
+//!  0  check      u64  xxh3 of what follows in the header, seeded
+//!  8  sequence   u64  of the first record of the whole batch
+//! 16  records    u32  of the whole batch, in all trees
+//! 20  len        u32  bytes of records that follow
+//! 24  fragments  u16  of the whole batch
+//! 26  number     u16  of this one among them
+//! 28  zeros      u32
+//! 32  records, then zeros up to the line's end
+//! ```
+//!
+//! It begins with a line. The next one begins at the next line, or, if it did not fit, with the memtable's next
+//! zone; then what is left of this one begins with a header without records, fragments or sequence, the mark of
+//! the end ([`Header::END`]). So a zone that is not the last ends with its last line or with that mark.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::record::{Record, Seed};
+
+/// Bytes before the records.
+pub(crate) const HEADER: usize = 32;
+
+/// Bytes of records that a fragment holds at the most, so that little of a zone is left over; a longer record
+/// there is not.
+pub(crate) const PAYLOAD_MAX: usize = 256 << 10;
+
+/// What the header of a fragment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) sequence: u64,
+    pub(crate) records: u32,
+    pub(crate) len: u32,
+    pub(crate) fragments: u16,
+    pub(crate) number: u16,
+}
+
+impl Header {
+    /// The mark of a zone's end.
+    pub(crate) const END: Self = Self { sequence: 0, records: 0, len: 0, fragments: 0, number: 0 };
+
+    pub(crate) fn encode(&self, seed: Seed) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.records.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.len.to_le_bytes());
+        bytes[24..26].copy_from_slice(&self.fragments.to_le_bytes());
+        bytes[26..28].copy_from_slice(&self.number.to_le_bytes());
+        let check = xxh3_64_with_seed(&bytes[8..], seed.bits());
+        bytes[..8].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// The header at the start of `bytes`, if it is one of this memtable.
+    pub(crate) fn decode(bytes: &[u8], seed: Seed) -> Option<Self> {
+        let bytes: &[u8; HEADER] = bytes.first_chunk()?;
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let short = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2 bytes"));
+        if word(0) != xxh3_64_with_seed(&bytes[8..], seed.bits()) {
+            return None;
+        }
+        let header = Self {
+            sequence: word(8),
+            records: half(16),
+            len: half(20),
+            fragments: short(24),
+            number: short(26),
+        };
+        let is_sane = header.number < header.fragments && header.records > 0;
+        (is_sane || header == Self::END).then_some(header)
+    }
+
+    /// Bytes that the fragment takes.
+    pub(crate) fn padded(&self) -> u64 {
+        padded(self.len as usize)
+    }
+}
+
+/// Bytes that a fragment with so many bytes of records takes: whole lines.
+pub(crate) fn padded(len: usize) -> u64 {
+    ((HEADER + len) as u64).next_multiple_of(halite_pmem::LINE)
+}
+
+/// The records of a fragment's payload, with where each begins in it; ends before one that is not whole.
+pub(crate) fn records(payload: &[u8]) -> impl Iterator<Item = (usize, Record<'_>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let record = Record::read(payload.get(at..)?)?;
+        let start = at;
+        at += record.len();
+        Some((start, record))
+    })
+}
+
+/// Whether a payload is made of whole records with sequences of the batch, up to its end.
+pub(crate) fn is_whole(header: &Header, payload: &[u8], seed: Seed) -> bool {
+    let of_batch = header.sequence..header.sequence + u64::from(header.records);
+    let mut end = 0;
+    for (at, record) in records(payload) {
+        if !record.is_whole(seed) || !of_batch.contains(&record.sequence()) {
+            return false;
+        }
+        end = at + record.len();
+    }
+    end == payload.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{self, Kind};
+
+    #[test]
+    fn a_header_comes_back_and_every_changed_bit_shows() {
+        let seed = Seed::new(1, 2);
+        let header = Header { sequence: 77, records: 3, len: 96, fragments: 2, number: 1 };
+        let bytes = header.encode(seed);
+        assert_eq!(Header::decode(&bytes, seed), Some(header));
+        assert_eq!(Header::decode(&bytes, Seed::new(1, 3)), None);
+        for bit in 0..HEADER * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::decode(&damaged, seed), None, "bit {bit}");
+        }
+        assert_eq!(header.padded(), 128);
+    }
+
+    #[test]
+    fn a_payload_is_whole_up_to_its_end() {
+        let seed = Seed::new(1, 2);
+        let mut payload = Vec::new();
+        for number in 0..3 {
+            let from = payload.len();
+            record::encode(&mut payload, number, Kind::Put, [b"a", b"b"], [b"c", b""]);
+            record::complete(&mut payload[from..], 10, seed);
+        }
+        let len = payload.len() as u32;
+        let header = Header { sequence: 10, records: 3, len, fragments: 1, number: 0 };
+        assert!(is_whole(&header, &payload, seed));
+        assert!(!is_whole(&Header { sequence: 11, ..header }, &payload, seed));
+        assert!(!is_whole(&header, &payload[..payload.len() - 8], seed));
+        assert_eq!(records(&payload).count(), 3);
+    }
+}

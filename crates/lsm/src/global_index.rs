@@ -1,0 +1,105 @@
+//! The global index (Yan §3.3): level zero, sorted, in persistent memory.
+//!
+//! Memtables are merged into it key by key, and only addresses move: the records stay in the zones of the
+//! memtables that they were written to. A version that a newer one hides from everybody is left out on the way.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use halite_index::{Direction, RadixTree, Records};
+use halite_pmem::locks::Mutex;
+
+use crate::address::{Address, SLOTS_MAX};
+use crate::memtable::Memtable;
+use crate::range_deletes::RangeDeletes;
+use crate::snapshots::Kept;
+use crate::zones::Zones;
+
+/// A global index of one tree.
+pub(crate) struct GlobalIndex {
+    pub(crate) index: RadixTree,
+    pub(crate) deletes: RangeDeletes,
+    /// The memtables that were merged, by slot.
+    by_slot: Box<[OnceLock<Arc<Zones>>]>,
+    /// The same, in the order in which they were.
+    merged: Mutex<Vec<Arc<Zones>>>,
+    /// Bytes of the pool that their zones take.
+    pool_bytes: AtomicU64,
+}
+
+impl GlobalIndex {
+    pub(crate) fn new() -> Self {
+        Self {
+            index: RadixTree::new(),
+            deletes: RangeDeletes::default(),
+            by_slot: (0..SLOTS_MAX).map(|_| OnceLock::new()).collect(),
+            merged: Mutex::new(Vec::new()),
+            pool_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes over a memtable's zones: from now on, addresses in them may be added.
+    pub(crate) fn adopt(&self, zones: &Arc<Zones>) {
+        let set = self.by_slot[zones.slot as usize].set(Arc::clone(zones));
+        assert!(set.is_ok(), "a memtable is merged once");
+        self.merged.lock().push(Arc::clone(zones));
+        self.pool_bytes.fetch_add(zones.pool_bytes(), Ordering::Relaxed);
+    }
+
+    /// Merges an immutable memtable, all of which is committed. Readers and writers of both go on. Returns how
+    /// many versions were left out.
+    pub(crate) fn merge(&self, memtable: &Memtable, kept: &Kept) -> u64 {
+        self.adopt(&memtable.zones);
+        for delete in memtable.deletes.all() {
+            self.deletes.add(delete);
+        }
+        let mut cursor = memtable.index.cursor_of_versions(
+            Bound::Unbounded,
+            Bound::Unbounded,
+            Direction::Ascending,
+        );
+        let mut purged = 0;
+        while let Some(entry) = cursor.next(&memtable.index, memtable) {
+            let key = memtable.zones.key(Address::from_bits(entry));
+            let needed = |older: u64, newer: u64| kept.is_needed(older, newer);
+            purged += self.index.insert_purging(self, key, entry, needed) as u64;
+        }
+        purged
+    }
+
+    /// The zones of an address.
+    #[inline]
+    pub(crate) fn zones_of(&self, address: Address) -> Option<&Zones> {
+        Some(&**self.by_slot.get(address.slot())?.get()?)
+    }
+
+    pub(crate) fn merged(&self) -> Vec<Arc<Zones>> {
+        self.merged.lock().clone()
+    }
+
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.pool_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of zones that records were appended to.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.merged.lock().iter().map(|zones| zones.used_bytes()).sum()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.merged.lock().is_empty()
+    }
+}
+
+impl Records for GlobalIndex {
+    fn key(&self, entry: u64) -> &[u8] {
+        let address = Address::from_bits(entry);
+        self.zones_of(address).map_or(&[], |zones| zones.key(address))
+    }
+
+    fn version(&self, entry: u64) -> u64 {
+        let address = Address::from_bits(entry);
+        self.zones_of(address).map_or(0, |zones| zones.sequence(address))
+    }
+}

@@ -1,0 +1,124 @@
+//! What the pool has where.
+//!
+//! ```text
+//! root engine:lsm       version of the formats
+//! root lsm:trees        the number of trees; the bits above them: keys are spread by ranges; there is a log
+//! root lsm:levels       1 if there are levels
+//! root lsm:clean        1 if the store was closed and not opened since
+//! device 0              objects of memtables (64 bytes), and that of the store
+//! device 1              zones: logical segment = slot * 1024 + number
+//! ```
+
+use std::sync::Arc;
+
+use halite_alloc::{Device, Segments};
+use halite_engine::{EngineOptions, Error, Result, other_engine};
+
+/// The root that says which engine a pool belongs to; its value is the version of the formats.
+pub(crate) const ROOT: &str = "engine:lsm";
+
+/// The version of the formats.
+const VERSION: u64 = 1;
+
+const TREES: &str = "lsm:trees";
+
+const CLEAN: &str = "lsm:clean";
+
+const LEVELS: &str = "lsm:levels";
+
+const BY_RANGES: u64 = 1 << 32;
+
+const LOGGED: u64 = 1 << 33;
+
+const OBJECTS: u16 = 0;
+
+const ZONES: u16 = 1;
+
+/// The device of the objects.
+pub(crate) fn objects_device(segments: &Arc<Segments>) -> Device {
+    segments.device(OBJECTS)
+}
+
+/// The device of the zones.
+pub(crate) fn zones_device(segments: &Arc<Segments>) -> Device {
+    segments.device(ZONES)
+}
+
+/// How keys are spread over a store's trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) trees: usize,
+    pub(crate) by_ranges: bool,
+    /// Whether memtables are volatile, and there is a log of what is in them.
+    pub(crate) logged: bool,
+}
+
+impl Layout {
+    pub(crate) fn read(segments: &Segments) -> Result<Self> {
+        let word = segments.root(TREES).unwrap_or(1);
+        let layout = Self {
+            trees: (word & (BY_RANGES - 1)) as usize,
+            by_ranges: word & BY_RANGES != 0,
+            logged: word & LOGGED != 0,
+        };
+        if layout.trees == 0 || layout.trees > crate::TREES_MAX || word >= LOGGED << 1 {
+            return Err(Error::Damaged {
+                what: format!("the root `{TREES}`"),
+                why: format!("it is {word}, which is no number of trees"),
+            });
+        }
+        Ok(layout)
+    }
+
+    pub(crate) fn write(self, segments: &Segments) -> Result<()> {
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        let word = self.trees as u64 | flag(self.by_ranges, BY_RANGES) | flag(self.logged, LOGGED);
+        Ok(segments.set_root(TREES, word)?)
+    }
+}
+
+/// Says, durably, that the pool is this engine's.
+pub(crate) fn claim(segments: &Segments) -> Result<()> {
+    Ok(segments.set_root(ROOT, VERSION)?)
+}
+
+/// Refuses a pool of another engine, or of another version.
+pub(crate) fn check(segments: &Segments, options: &EngineOptions) -> Result<()> {
+    match segments.root(ROOT) {
+        Some(VERSION) => Ok(()),
+        Some(found) if found > VERSION => Err(halite_alloc::Error::FutureVersion {
+            path: options.pool.clone(),
+            found: u32::try_from(found).unwrap_or(u32::MAX),
+            supported: VERSION as u32,
+        }
+        .into()),
+        Some(found) => Err(Error::Damaged {
+            what: format!("the root `{ROOT}`"),
+            why: format!("there was never a version {found} of this engine's formats"),
+        }),
+        None => Err(other_engine(crate::Lsm::NAME, segments)),
+    }
+}
+
+/// Whether the store was closed, and not opened since.
+pub(crate) fn is_clean(segments: &Segments) -> bool {
+    segments.root(CLEAN) == Some(1)
+}
+
+/// Notes, durably, whether the store is closed. Two fences, if it changes.
+pub(crate) fn set_clean(segments: &Segments, clean: bool) -> Result<()> {
+    match segments.root(CLEAN).unwrap_or(0) == u64::from(clean) {
+        true => Ok(()),
+        false => Ok(segments.set_root(CLEAN, u64::from(clean))?),
+    }
+}
+
+/// Whether the store has levels.
+pub(crate) fn has_levels(segments: &Segments) -> bool {
+    segments.root(LEVELS) == Some(1)
+}
+
+/// Notes, durably, that the store has levels. Two fences.
+pub(crate) fn note_levels(segments: &Segments) -> Result<()> {
+    Ok(segments.set_root(LEVELS, 1)?)
+}

@@ -1,0 +1,122 @@
+//! Makes changes durable, then visible; and lets files go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use super::compaction::Outputs;
+use super::edit::Edit;
+use super::inner::{Change, Inner, Locked};
+use super::manifest::Manifest;
+use super::names;
+use super::version::{Files, TableFile};
+use crate::sst::Result;
+
+/// A change as an edit.
+pub(super) fn edit_of(tree: u32, change: &Change) -> Edit {
+    let memtables = change.memtables.map(|id| (tree, id)).into_iter().collect();
+    Edit { memtables, words: change.words.clone(), ..Edit::default() }
+}
+
+impl Inner {
+    /// Makes an edit durable, and then the tree's version the one after it.
+    pub(super) fn commit(
+        &self,
+        tree: u32,
+        mut edit: Edit,
+        outputs: &mut Outputs,
+        bytes_compacted: u64,
+        bytes_added: u64,
+    ) -> Result<()> {
+        let mut locked = self.locked.lock();
+        if !outputs.tables.is_empty() {
+            // The names of the tables, before something says that they are there.
+            self.files.disk.sync()?;
+        }
+        edit.next_number = Some(self.numbers.load(Ordering::Relaxed));
+        self.make_durable(&mut locked, &edit, outputs)?;
+        let bytes_written = outputs.keep().iter().map(|table| table.file_len).sum();
+        for (counter, bytes) in [
+            (&self.counters.bytes_written, bytes_written),
+            (&self.counters.bytes_compacted, bytes_compacted),
+            (&self.counters.bytes_added, bytes_added),
+        ] {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.install(tree, &edit);
+        drop(locked);
+        self.measure_pressure();
+        Ok(())
+    }
+
+    pub(super) fn make_durable(
+        &self,
+        locked: &mut MutexGuard<'_, Locked>,
+        edit: &Edit,
+        outputs: &mut Outputs,
+    ) -> Result<()> {
+        let applied = "an edit of what is there";
+        if locked.manifest.is_to_be_followed(self.options.manifest_bytes_max) {
+            let mut state = locked.state.clone();
+            state.apply(edit.clone()).expect(applied);
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            state.next_number = number + 1;
+            let Files { disk, store_id, .. } = &*self.files;
+            let manifest = Manifest::create(disk, *store_id, number, &state)?;
+            let old = std::mem::replace(&mut locked.manifest, manifest).number();
+            locked.state = state;
+            // If it stays, the next opening removes it.
+            let _ = disk.remove(&names::manifest(old));
+            // The new manifest does not have them.
+            let uncertain = std::mem::take(&mut locked.uncertain);
+            self.files.graveyard.lock().extend(uncertain);
+            return Ok(());
+        }
+        if let Err(error) = locked.manifest.append(edit) {
+            // Until a new manifest says that they are not, they may be tables.
+            locked.uncertain.extend(outputs.keep().iter().map(|table| table.number));
+            return Err(error);
+        }
+        locked.state.apply(edit.clone()).expect(applied);
+        Ok(())
+    }
+
+    /// Lets readers see what an edit made of a tree.
+    pub(super) fn install(&self, tree: u32, edit: &Edit) {
+        if edit.added.is_empty() && edit.removed.is_empty() {
+            return;
+        }
+        let old = self.version(tree).unwrap_or_default();
+        let tables = old.runs().flat_map(|(_, run)| &run.tables);
+        let gone =
+            |table: &&Arc<TableFile>| edit.removed.iter().any(|(.., n)| *n == table.meta.number);
+        let removed: BTreeMap<u64, &Arc<TableFile>> =
+            tables.filter(gone).map(|table| (table.meta.number, table)).collect();
+        let added = edit.added.iter().map(|(place, meta)| match removed.get(&meta.number) {
+            Some(moved) => (*place, Arc::clone(moved)),
+            None => (*place, TableFile::new(meta.clone(), &self.files)),
+        });
+        let added: Vec<_> = added.collect();
+        let from: Vec<_> =
+            edit.removed.iter().map(|(_, level, number)| (*level, *number)).collect();
+        let new = Arc::new(old.changed(&from, &added));
+        debug_assert!(new.overlap().is_none(), "tables {:?} overlap", new.overlap());
+        for (number, table) in &removed {
+            if added.iter().all(|(_, table)| table.meta.number != *number) {
+                table.remove();
+            }
+        }
+        self.trees.write().insert(tree, new);
+    }
+
+    /// Removes the files of tables that nobody reads any more.
+    pub(super) fn bury(&self) {
+        let dead = std::mem::take(&mut *self.files.graveyard.lock());
+        for number in dead {
+            // If it stays, the next opening removes it.
+            let _ = self.files.disk.remove(&names::table(number));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What decides that something is compacted, and the thread that does it.
+
+use std::sync::atomic::Ordering;
+
+use parking_lot::MutexGuard;
+
+use super::inner::{Inner, Locked};
+use super::pick::{Compaction, Shape, pick};
+
+impl Inner {
+    /// The most urgent compaction, whose tables are busy from now on, and whether it goes into the base.
+    pub(super) fn pick(&self) -> Option<(Compaction, bool)> {
+        self.pick_locked(&mut self.locked.lock())
+    }
+
+    pub(super) fn pick_locked(
+        &self,
+        locked: &mut MutexGuard<'_, Locked>,
+    ) -> Option<(Compaction, bool)> {
+        let candidates = self.versions().into_iter().filter_map(|(tree, version)| {
+            let base_is_busy =
+                locked.into_base.contains(&tree) || locked.base_wanted.contains(&tree);
+            pick(tree, &version, &locked.busy, base_is_busy, &self.options)
+        });
+        let (_, compaction) = candidates.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        locked.take(&compaction);
+        let is_into_base = compaction.inputs.iter().any(|(level, _)| *level == 0);
+        if is_into_base {
+            locked.into_base.insert(compaction.tree);
+        }
+        Some((compaction, is_into_base))
+    }
+
+    pub(super) fn measure_pressure(&self) {
+        let options = &self.options;
+        let pressure = self.versions().into_iter().map(|(_, version)| {
+            let beyond = version.levels[0].len().saturating_sub(options.runs_min) as f64;
+            let room = options.runs_max.saturating_sub(options.runs_min).max(1) as f64;
+            let bytes = version.level_bytes();
+            let debt =
+                Shape::of(&bytes, options).debt(&bytes) / options.debt_bytes_max.max(1) as f64;
+            (beyond / room).max(debt)
+        });
+        let pressure = pressure.fold(0.0, f64::max).min(1.0);
+        self.pressure.store(pressure.to_bits(), Ordering::Relaxed);
+    }
+
+    /// What the thread that compacts does.
+    pub(super) fn compact_until_stopped(&self) {
+        loop {
+            self.bury();
+            let next = {
+                let mut locked = self.locked.lock();
+                if self.stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let next =
+                    if locked.failure.is_none() { self.pick_locked(&mut locked) } else { None };
+                if next.is_none() {
+                    self.changed.wait(&mut locked);
+                }
+                next
+            };
+            if let Some((compaction, is_into_base)) = next
+                && let Err(error) = self.compact(&compaction, is_into_base)
+            {
+                self.locked.lock().failure = Some(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What the levels have in memory, and their begin and end.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::edit::{Place, State};
+use super::manifest::Manifest;
+use super::names;
+use super::options::LevelsOptions;
+use super::pick::Compaction;
+use super::version::{Files, TableFile, TreeVersion};
+use crate::sst::{Error, Result};
+
+/// Tells the sequence numbers of all snapshots, ascending. One that is taken after it was called must not be
+/// below any sequence number that the levels have.
+pub type Snapshots = Arc<dyn Fn() -> Vec<u64> + Send + Sync>;
+
+/// What becomes durable together with new tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// What the tree's memtables up to this one had is in the levels.
+    pub memtables: Option<u64>,
+    /// Numbers that the engine wants to keep, by name.
+    pub words: Vec<(String, u64)>,
+}
+
+/// The levels of a store's trees.
+///
+/// Dropping them stops what is being compacted; [`Levels::close`] tells what failed then.
+pub struct Levels {
+    pub(super) inner: Arc<Inner>,
+    compactor: Option<JoinHandle<()>>,
+}
+
+pub(super) struct Inner {
+    pub(super) files: Arc<Files>,
+    pub(super) options: LevelsOptions,
+    pub(super) snapshots: Snapshots,
+    /// The next number that no file has.
+    pub(super) numbers: AtomicU64,
+    pub(super) stop: AtomicBool,
+    pub(super) trees: RwLock<BTreeMap<u32, Arc<TreeVersion>>>,
+    pub(super) locked: Mutex<Locked>,
+    /// That tables are no longer busy, or that there is something to do.
+    pub(super) changed: Condvar,
+    /// The bits of an `f64`.
+    pub(super) pressure: AtomicU64,
+    pub(super) counters: Counters,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) bytes_added: AtomicU64,
+    pub(super) bytes_written: AtomicU64,
+    pub(super) bytes_compacted: AtomicU64,
+    pub(super) compactions: AtomicU64,
+    pub(super) moves: AtomicU64,
+    pub(super) gets: AtomicU64,
+    pub(super) tables_asked: AtomicU64,
+}
+
+/// What changes one at a time.
+pub(super) struct Locked {
+    pub(super) manifest: Manifest,
+    pub(super) state: State,
+    /// Tables that are being compacted, and those that cannot be.
+    pub(super) busy: HashSet<u64>,
+    /// Trees whose base is being merged into.
+    pub(super) into_base: HashSet<u32>,
+    /// Trees that somebody waits to merge into the base of.
+    pub(super) base_wanted: HashSet<u32>,
+    /// Tables of edits of which it is not known whether the manifest has them.
+    pub(super) uncertain: Vec<u64>,
+    /// Why the thread that compacts does not.
+    pub(super) failure: Option<Error>,
+}
+
+impl Levels {
+    /// What `open` has read.
+    pub(super) fn new(
+        files: Arc<Files>,
+        options: LevelsOptions,
+        snapshots: Snapshots,
+        manifest: Manifest,
+        state: State,
+    ) -> Result<Self> {
+        let mut tables: BTreeMap<u32, Vec<(Place, Arc<TableFile>)>> = BTreeMap::new();
+        for (place, meta) in state.tables.values() {
+            let table = TableFile::new(meta.clone(), &files);
+            tables.entry(place.tree).or_default().push((*place, table));
+        }
+        let version = |tables: &Vec<_>| Arc::new(TreeVersion::default().changed(&[], tables));
+        let trees: BTreeMap<_, _> =
+            tables.iter().map(|(tree, tables)| (*tree, version(tables))).collect();
+        if let Some((a, b)) = trees.values().find_map(|version| version.overlap()) {
+            let why = format!("tables {a} and {b} of one level overlap");
+            return Err(Error::damaged(&names::manifest(manifest.number()), "edits", why));
+        }
+        let inner = Arc::new(Inner {
+            files,
+            snapshots,
+            numbers: AtomicU64::new(state.next_number),
+            stop: AtomicBool::new(false),
+            trees: RwLock::new(trees),
+            locked: Mutex::new(Locked {
+                manifest,
+                state,
+                busy: HashSet::new(),
+                into_base: HashSet::new(),
+                base_wanted: HashSet::new(),
+                uncertain: Vec::new(),
+                failure: None,
+            }),
+            changed: Condvar::new(),
+            pressure: AtomicU64::new(0),
+            counters: Counters::default(),
+            options,
+        });
+        inner.measure_pressure();
+        let mut compactor = None;
+        if inner.options.background {
+            let inner = Arc::clone(&inner);
+            let thread = std::thread::Builder::new().name("halite-levels".to_owned());
+            let started = thread.spawn(move || inner.compact_until_stopped());
+            compactor = Some(started.map_err(|source| {
+                let (path, action) = ("levels".into(), "start a thread for the");
+                halite_disk::Error::Io { path, action, source }
+            })?);
+        }
+        Ok(Self { inner, compactor })
+    }
+
+    /// Has the thread that compacts go on after a failure.
+    pub fn retry(&self) {
+        let mut locked = self.inner.locked.lock();
+        locked.failure = None;
+        self.inner.changed.notify_all();
+    }
+
+    /// What the thread that compacts stopped for; [`Levels::retry`] has it go on.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        self.inner.locked.lock().failure.clone()
+    }
+
+    /// Stops compacting and notes that the manifest is whole, so that later damage to it can be told.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn close(mut self) -> Result<()> {
+        self.stop();
+        let closed = self.inner.locked.lock().manifest.close();
+        self.inner.bury();
+        closed
+    }
+
+    fn stop(&mut self) {
+        {
+            let _locked = self.inner.locked.lock();
+            self.inner.stop.store(true, Ordering::Relaxed);
+            self.inner.changed.notify_all();
+        }
+        if let Some(compactor) = self.compactor.take() {
+            // It has panicked, and said so, or has ended.
+            let _ = compactor.join();
+        }
+    }
+}
+
+impl Drop for Levels {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Locked {
+    pub(super) fn take(&mut self, compaction: &Compaction) {
+        self.busy.extend(compaction.tables().map(|(_, table)| table.meta.number));
+    }
+
+    /// Those of the busy tables that will stay so: they could not be read.
+    pub(super) fn unreadable(&self, version: &TreeVersion) -> HashSet<u64> {
+        let tables = version.runs().flat_map(|(_, run)| &run.tables);
+        let numbers = tables.filter(|table| table.is_unreadable()).map(|table| table.meta.number);
+        numbers.filter(|number| self.busy.contains(number)).collect()
+    }
+}
+
+impl Inner {
+    pub(super) fn version(&self, tree: u32) -> Option<Arc<TreeVersion>> {
+        self.trees.read().get(&tree).cloned()
+    }
+
+    pub(super) fn versions(&self) -> Vec<(u32, Arc<TreeVersion>)> {
+        self.trees.read().iter().map(|(tree, version)| (*tree, Arc::clone(version))).collect()
+    }
+}

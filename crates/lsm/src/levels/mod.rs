@@ -1,0 +1,58 @@
+//! The sorted levels of a store's trees, in the files of one folder.
+//!
+//! ```text
+//!   level 0      runs that may overlap, the newest first: tables as memtables were written
+//!   (empty)
+//!   base         ┐ tables in the order of their keys, without overlap; each level about ten times
+//!   ...          │ as large as the one above it; of a key, what is newer is further up
+//!   level 6      ┘
+//! ```
+//!
+//! **Reading** ([`Levels`]): a reader takes the tree's version (`version`) and asks its runs from the newest to
+//! the oldest; the first version of the key that it may see is the answer. A scan merges all runs
+//! (`merge`, `iter`). Nothing that is read changes: files that no version needs are removed when the last reader
+//! of them is gone.
+//!
+//! **Writing**: what comes from above is a [`SortedRun`] (`source`): a memtable becomes a run of level 0
+//! ([`Levels::add_run`]), a frozen global index is merged into the base ([`Levels::merge_run`]). Both are compactions
+//! (`compaction`), like those that move data down when a level has become too large (`pick`): new tables
+//! are written and synced, then one edit (`edit`) is appended to the manifest (`manifest`, `frames`), which makes the
+//! change atomic and durable, then the new version takes the place of the old one. Versions that nobody can see
+//! are left out on the way (`retention`).
+//!
+//! **After a crash** the manifest says which tables there are; others, and files that are not whole, are removed. A
+//! table that is missing or damaged is an error only for who needs it (`open`, `check`), and where the
+//! manifest is lost, `repair` makes a new one of the tables.
+
+mod check;
+mod commit;
+mod compaction;
+mod compactor;
+mod edit;
+mod frames;
+mod inner;
+mod iter;
+mod manifest;
+mod merge;
+mod names;
+mod open;
+mod options;
+mod pick;
+mod reading;
+mod repair;
+mod retention;
+mod source;
+mod stats;
+mod version;
+mod writing;
+
+pub use edit::{LEVELS, TableMeta};
+pub use inner::{Change, Levels, Snapshots};
+pub use iter::LevelsIter;
+pub use merge::Merge;
+pub(crate) use names::CURRENT;
+pub use open::Report;
+pub use options::LevelsOptions;
+pub use repair::{Repaired, repair};
+pub use source::{Direction, SortedRun, Source};
+pub use stats::{LevelStats, LevelsStats};

@@ -1,0 +1,66 @@
+//! Names of files.
+
+/// Which manifest is the store's.
+pub(crate) const CURRENT: &str = "CURRENT";
+
+/// What a file is called until it is whole.
+pub(crate) const UNFINISHED: &str = ".tmp";
+
+pub(crate) fn table(number: u64) -> String {
+    format!("{number:06}.sst")
+}
+
+pub(crate) fn manifest(number: u64) -> String {
+    format!("MANIFEST-{number:06}")
+}
+
+/// What a file is by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Table(u64),
+    Manifest(u64),
+    Current,
+    /// One of these that is not whole.
+    Unfinished,
+}
+
+/// What a file is; none, if it is none of the levels'.
+pub(crate) fn parse(name: &str) -> Option<Name> {
+    if let Some(name) = name.strip_suffix(UNFINISHED) {
+        return parse(name).map(|_| Name::Unfinished);
+    }
+    if name == CURRENT {
+        return Some(Name::Current);
+    }
+    // As it would be written, so that `+1.sst` is nobody's.
+    let number = |digits: &str| digits.parse().ok();
+    let found = match name.strip_prefix("MANIFEST-") {
+        Some(digits) => Name::Manifest(number(digits)?),
+        None => Name::Table(number(name.strip_suffix(".sst")?)?),
+    };
+    let written = match found {
+        Name::Table(number) => table(number),
+        Name::Manifest(number) => manifest(number),
+        _ => unreachable!("a number was found"),
+    };
+    (written == name).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_they_were_made_for() {
+        assert_eq!(parse(&table(7)), Some(Name::Table(7)));
+        assert_eq!(parse(&table(u64::MAX)), Some(Name::Table(u64::MAX)));
+        assert_eq!(parse(&manifest(12_345_678)), Some(Name::Manifest(12_345_678)));
+        assert_eq!(parse("000007.sst.tmp"), Some(Name::Unfinished));
+        assert_eq!(parse("CURRENT.tmp"), Some(Name::Unfinished));
+        for other in
+            ["7.sst", "+00007.sst", "notes.txt.tmp", "MANIFEST-", "wal-000001", "0000007.sst"]
+        {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

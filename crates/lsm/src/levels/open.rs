@@ -1,0 +1,142 @@
+//! Opens the levels, and tidies up what a crash has left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use halite_disk::Disk;
+use parking_lot::Mutex;
+
+use super::edit::{NUMBER_MAX, State};
+use super::inner::{Levels, Snapshots};
+use super::manifest::{self, Current, Manifest};
+use super::names::{self, CURRENT, Name, parse};
+use super::options::LevelsOptions;
+use super::version::Files;
+use crate::sst::{BlockCache, Error, Result, read_footer};
+
+/// What an opening found that is not as it should be, and did not fail for.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Tables that are missing or do not have their length: [`Error::Missing`], [`Error::Damaged`]. Reads that need
+    /// them fail, others do not.
+    pub damaged: Vec<Error>,
+    /// Files that look like tables or manifests and are not this store's. They stay.
+    pub foreign: Vec<String>,
+}
+
+impl Levels {
+    /// Opens the levels of a store in a folder, or makes them if there is nothing of them.
+    ///
+    /// `snapshots` is asked before each compaction.
+    ///
+    /// # Errors
+    /// [`Error::NoManifest`], [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`] or
+    /// [`Error::Format`] for `CURRENT` and the manifest; what the disk says.
+    pub fn open(
+        disk: &Disk,
+        store_id: u128,
+        options: LevelsOptions,
+        snapshots: Snapshots,
+    ) -> Result<(Self, Report)> {
+        let list: BTreeMap<_, _> = disk.list()?.into_iter().collect();
+        let (manifest, mut state) = match list.contains_key(CURRENT) {
+            true => Manifest::open(disk, store_id)?,
+            false => create(disk, store_id, &list)?,
+        };
+        let report = tidy_up(disk, store_id, &list, &manifest, &state)?;
+        let last = state.tables.keys().last().map_or(0, |number| number + 1);
+        state.next_number = state.next_number.max(next_number(&list)?).max(last);
+        let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
+        let graveyard = Mutex::default();
+        let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
+        Ok((Self::new(files, options, snapshots, manifest, state)?, report))
+    }
+}
+
+/// A number above that of every file.
+pub(crate) fn next_number(list: &BTreeMap<String, u64>) -> Result<u64> {
+    let numbers = list.keys().filter_map(|name| match parse(name) {
+        Some(Name::Table(number) | Name::Manifest(number)) => Some((name, number)),
+        _ => None,
+    });
+    let last = numbers.max_by_key(|(_, number)| *number);
+    match last {
+        Some((name, number)) if number > NUMBER_MAX => {
+            Err(Error::damaged(name, "name", "its number is too large; move it away"))
+        }
+        last => Ok(last.map_or(0, |(_, number)| number) + 1),
+    }
+}
+
+/// Makes the levels of a new store.
+fn create(disk: &Disk, store_id: u128, list: &BTreeMap<String, u64>) -> Result<(Manifest, State)> {
+    for name in list.keys() {
+        match parse(name) {
+            Some(Name::Table(_)) => return Err(Error::NoManifest),
+            // An opening that was interrupted just here has left one with nothing in it.
+            Some(Name::Manifest(number)) => {
+                let whole = Current { number, durable: 0 };
+                let found = manifest::replay(disk, store_id, whole, false);
+                if !found.is_ok_and(|(state, edits, _)| edits == 1 && state.is_empty()) {
+                    return Err(Error::NoManifest);
+                }
+            }
+            _ => {}
+        }
+    }
+    remove_unfinished(disk, list)?;
+    let number = next_number(list)?;
+    let state = State { next_number: number + 1, ..State::default() };
+    Ok((Manifest::create(disk, store_id, number, &state)?, state))
+}
+
+/// Removes files that are not whole.
+pub(crate) fn remove_unfinished(disk: &Disk, list: &BTreeMap<String, u64>) -> Result<()> {
+    for name in list.keys().filter(|name| parse(name) == Some(Name::Unfinished)) {
+        match disk.remove(name) {
+            Err(halite_disk::Error::Missing { .. }) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Removes what is the store's and not needed, and tells what is needed and not there.
+fn tidy_up(
+    disk: &Disk,
+    store_id: u128,
+    list: &BTreeMap<String, u64>,
+    manifest: &Manifest,
+    state: &State,
+) -> Result<Report> {
+    let mut report = Report::default();
+    remove_unfinished(disk, list)?;
+    for name in list.keys() {
+        let is_ours = match parse(name) {
+            Some(Name::Table(number)) if !state.tables.contains_key(&number) => {
+                let footer = read_footer(&disk.open(name)?, name);
+                footer.is_ok_and(|footer| (footer.store_id, footer.number) == (store_id, number))
+            }
+            Some(Name::Manifest(number)) if number != manifest.number() => {
+                manifest::is_ours(disk, store_id, number)
+            }
+            _ => continue,
+        };
+        match is_ours {
+            true => disk.remove(name)?,
+            false => report.foreign.push(name.clone()),
+        }
+    }
+    for (number, (_, meta)) in &state.tables {
+        let file = names::table(*number);
+        match list.get(&file) {
+            None => report.damaged.push(Error::Missing { file }),
+            Some(len) if *len != meta.file_len => {
+                let why = format!("it has {len} bytes, and should have {}", meta.file_len);
+                report.damaged.push(Error::damaged(&file, "file", why));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,123 @@
+//! What is asked of the levels.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::inner::Levels;
+use super::iter::LevelsIter;
+use super::source::Direction;
+use super::stats::LevelsStats;
+use crate::sst::{Found, RANGE_DELETE, Result, Value, hash_key};
+
+impl Levels {
+    /// The newest version of a key in a tree that is not above a sequence number. One that a range delete covers
+    /// is told as that: of kind [`RANGE_DELETE`], without a value.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Missing`] or others of a table that may have it; what the disk says.
+    pub fn get(&self, tree: u32, key: &[u8], at: u64) -> Result<Option<Found>> {
+        let Some(version) = self.inner.version(tree) else { return Ok(None) };
+        let counters = &self.inner.counters;
+        counters.gets.fetch_add(1, Ordering::Relaxed);
+        let key_hash = hash_key(key);
+        let mut asked = 0;
+        let mut find = || {
+            for (_, run) in version.runs() {
+                let Some(table) = run.find(key) else { continue };
+                if table.meta.sequence_min > at {
+                    continue;
+                }
+                asked += 1;
+                let table_file = table.table()?;
+                let found = table_file.get_hashed(key, key_hash, at)?;
+                if table.meta.range_deletes > 0
+                    && let Some(sequence) = table_file.range_deletes().covering(key, at)
+                    && found.as_ref().is_none_or(|found| found.sequence < sequence)
+                {
+                    return Ok(Some(Found { sequence, kind: RANGE_DELETE, value: Value::empty() }));
+                }
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            Ok(None)
+        };
+        let found = find();
+        counters.tables_asked.fetch_add(asked, Ordering::Relaxed);
+        found
+    }
+
+    /// A scan of the keys of a tree from `from` on that are below `to`, with the versions that are not above `at`.
+    ///
+    /// # Errors
+    /// As [`Levels::get`].
+    pub fn iter(
+        &self,
+        tree: u32,
+        (from, to): (Option<&[u8]>, Option<&[u8]>),
+        direction: Direction,
+        at: u64,
+    ) -> Result<LevelsIter> {
+        let version = self.inner.version(tree).unwrap_or_default();
+        LevelsIter::new(&version, (from, to), direction, at)
+    }
+
+    /// How far behind compaction is: 0 if it keeps up, 1 if writers should wait for it.
+    #[must_use]
+    pub fn pressure(&self) -> f64 {
+        f64::from_bits(self.inner.pressure.load(Ordering::Relaxed))
+    }
+
+    /// The id up to which the memtables of a tree are in the levels.
+    #[must_use]
+    pub fn memtables(&self, tree: u32) -> Option<u64> {
+        self.inner.locked.lock().state.memtables.get(&tree).copied()
+    }
+
+    /// A number that the engine keeps here.
+    #[must_use]
+    pub fn word(&self, name: &str) -> Option<u64> {
+        self.inner.locked.lock().state.words.get(name).copied()
+    }
+
+    /// The trees that have tables.
+    #[must_use]
+    pub fn trees(&self) -> Vec<u32> {
+        self.inner.trees.read().keys().copied().collect()
+    }
+
+    /// The largest sequence number that a tree's tables have.
+    #[must_use]
+    pub fn sequence_max(&self, tree: u32) -> Option<u64> {
+        let version = self.inner.version(tree)?;
+        let tables = version.runs().flat_map(|(_, run)| &run.tables);
+        tables.map(|table| table.meta.sequence_max).max()
+    }
+
+    /// What the levels are like.
+    #[must_use]
+    pub fn stats(&self) -> LevelsStats {
+        let inner = &*self.inner;
+        let mut stats = LevelsStats::default();
+        for version in inner.trees.read().values() {
+            for (level, run) in version.runs() {
+                let level = &mut stats.levels[level];
+                level.runs += 1;
+                level.tables += run.tables.len() as u64;
+                level.bytes += run.bytes();
+                level.entries += run.tables.iter().map(|table| table.meta.entries).sum::<u64>();
+            }
+        }
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &inner.counters;
+        stats.bytes_added = count(&counters.bytes_added);
+        stats.bytes_written = count(&counters.bytes_written);
+        stats.bytes_compacted = count(&counters.bytes_compacted);
+        stats.compactions = count(&counters.compactions);
+        stats.moves = count(&counters.moves);
+        stats.gets = count(&counters.gets);
+        stats.tables_asked = count(&counters.tables_asked);
+        stats.block_reads = inner.files.cache.reads();
+        stats.cache_bytes = inner.files.cache.used_bytes();
+        stats
+    }
+}

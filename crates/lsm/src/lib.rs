@@ -1,0 +1,45 @@
+//! The LSM engine: log-free commits into memtables that persist, a global index, sorted tables on an SSD.
+//!
+//! After Yan et al., "Revisiting the Design of LSM-tree Based OLTP Storage Engine with Persistent Memory". A write
+//! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`,
+//! `commit`) → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable leads to the
+//! records (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into
+//! the levels on the SSD. A read asks them in that order, the newest first (`read`, `scan`). Opening is `recovery`.
+//! docs/LSM.md has the whole design.
+#![forbid(unsafe_code)]
+
+mod address;
+mod batching;
+mod commit;
+mod encoded;
+mod engine;
+mod fragment;
+mod global_index;
+mod layer;
+mod layout;
+pub mod levels;
+mod maintenance;
+mod memtable;
+mod open;
+mod range_deletes;
+mod read;
+mod record;
+mod recovery;
+mod ring;
+mod run;
+mod scan;
+mod snapshot;
+mod snapshots;
+mod spaces;
+pub mod sst;
+mod store;
+mod tree;
+mod verify;
+mod wait;
+mod wal;
+mod zones;
+
+pub use engine::Lsm;
+
+/// Trees, which are partitions, that a store may have.
+pub const TREES_MAX: usize = 64;

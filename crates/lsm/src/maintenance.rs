@@ -1,0 +1,359 @@
+//! What moves memtables on: into the global index, and from there to the levels.
+//!
+//! Two threads do it, so that merging memtables, which takes milliseconds, does not wait for the levels. A store
+//! without threads (the crash lab's) does both where a writer would wake them. Writers are slowed as the room in
+//! the pool shrinks, and only wait where there is none.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use halite_engine::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::global_index::GlobalIndex;
+use crate::levels::Change;
+use crate::memtable::Memtable;
+use crate::read::from_levels;
+use crate::run::Run;
+use crate::store::Store;
+
+/// How long a thread waits before it tries again what failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What wakes the threads, and those who wait for them.
+#[derive(Default)]
+pub(crate) struct Signals {
+    state: Mutex<State>,
+    work: Condvar,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Counts what there may be to do.
+    due: u64,
+    /// Counts what was done, or failed.
+    done: u64,
+    stopping: bool,
+    /// What kept the levels from taking a global index, the last time it was tried.
+    failure: Option<Arc<Error>>,
+}
+
+impl Signals {
+    /// There may be something to do.
+    pub(crate) fn wake(&self) {
+        self.state.lock().due += 1;
+        self.work.notify_all();
+    }
+
+    fn note(&self, failure: Option<Error>) {
+        let mut state = self.state.lock();
+        state.done += 1;
+        state.failure = failure.map(Arc::new);
+        self.done.notify_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+}
+
+/// What a thread does; whether it did anything.
+type Task = fn(&Store) -> Result<bool>;
+
+/// The threads of an open store.
+pub(crate) struct Maintenance {
+    store: Arc<Store>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    pub(crate) fn start(store: &Arc<Store>) -> Self {
+        let mut threads = Vec::new();
+        if store.on_threads {
+            let tasks: [(&str, Task); 2] =
+                [("lsm-merge", Store::merge_all), ("lsm-flush", Store::flush_all)];
+            for (name, task) in tasks {
+                let store = Arc::clone(store);
+                let thread =
+                    thread::Builder::new().name(name.into()).spawn(move || run(&store, task));
+                // Without it, writers do the work themselves when there is no room.
+                threads.extend(thread.ok());
+            }
+        }
+        Self { store: Arc::clone(store), threads }
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        self.store.signals.state.lock().stopping = true;
+        self.store.signals.work.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does a task whenever there may be something to do.
+fn run(store: &Store, task: Task) {
+    let mut seen = 0;
+    loop {
+        let outcome = task(store);
+        let failed = outcome.is_err();
+        match outcome {
+            Ok(true) => {
+                store.signals.note(None);
+                // Others may have something to do now.
+                store.signals.wake();
+            }
+            Ok(false) => {}
+            Err(error) => store.signals.note(Some(error)),
+        }
+        let mut state = store.signals.state.lock();
+        while state.due == seen && !state.stopping {
+            if failed {
+                store.signals.work.wait_for(&mut state, RETRY);
+                break;
+            }
+            store.signals.work.wait(&mut state);
+        }
+        if state.stopping {
+            return;
+        }
+        seen = state.due;
+    }
+}
+
+impl Store {
+    /// Merges all memtables that can be, and prepares the next zones. Returns whether anything was merged.
+    pub(crate) fn merge_all(&self) -> Result<bool> {
+        let mut merged = false;
+        for tree in 0..self.trees.len() {
+            if !self.signals.is_stopping() && self.on_threads {
+                self.prepare_zone(tree)?;
+            }
+            while !self.signals.is_stopping() && self.merge_one(tree)? {
+                merged = true;
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Adds the next zone of a tree's active memtable, where there is plenty of room.
+    fn prepare_zone(&self, tree: usize) -> Result<()> {
+        if self.room() < self.limits.slow_below {
+            return Ok(());
+        }
+        match self.trees[tree].view().active.zones.prepare_next() {
+            Err(Error::Alloc(halite_alloc::Error::Full { .. })) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Brings to the levels what is to go there. Returns whether anything was.
+    pub(crate) fn flush_all(&self) -> Result<bool> {
+        let mut flushed = false;
+        for tree in 0..self.trees.len() {
+            if !self.signals.is_stopping() {
+                flushed |= self.flush_one(tree)?;
+            }
+        }
+        Ok(flushed)
+    }
+
+    /// Freezes a tree's global index if it is large enough, or room is short, and brings it to the levels.
+    fn flush_one(&self, tree: usize) -> Result<bool> {
+        if self.wal.is_some() {
+            return self.flush_memtable(tree);
+        }
+        let frozen = match &self.trees[tree].view().frozen {
+            Some(frozen) => Arc::clone(frozen),
+            None => {
+                let view = self.trees[tree].view();
+                let is_short = self.room() < self.limits.slow_below;
+                let is_large = view.global.pool_bytes() >= self.limits.global_index_bytes;
+                if view.global.is_empty() || !(is_large || is_short) {
+                    return Ok(false);
+                }
+                self.freeze(tree)
+            }
+        };
+        self.flush_frozen(tree, &frozen)?;
+        Ok(true)
+    }
+
+    /// Lets an empty global index take the place of a tree's.
+    fn freeze(&self, tree: usize) -> Arc<GlobalIndex> {
+        let _changing = self.merging.lock();
+        let mut frozen = None;
+        self.trees[tree].change(|view| {
+            let global = std::mem::replace(&mut view.global, Arc::new(GlobalIndex::new()));
+            view.frozen = Some(Arc::clone(&global));
+            frozen = Some(global);
+        });
+        frozen.expect("it was frozen")
+    }
+
+    /// Merges a frozen global index with the levels, and gives its zones back.
+    fn flush_frozen(&self, tree: usize, frozen: &Arc<GlobalIndex>) -> Result<()> {
+        // Recovery will look for a gap behind `commit_id`: what goes to the levels now must not be one.
+        self.persist_commit_points()?;
+        let merged = frozen.merged();
+        let newest = merged.iter().map(|zones| zones.id).max();
+        let change = Change { memtables: newest, words: Vec::new() };
+        self.levels.merge_run(tree as u32, &Run(&**frozen), &change).map_err(from_levels)?;
+        self.trees[tree].change(|view| view.frozen = None);
+        merged.iter().for_each(|zones| zones.release());
+        Ok(())
+    }
+
+    /// Writes the oldest immutable memtable as a run of level 0: where there is a log, and no global index.
+    fn flush_memtable(&self, tree: usize) -> Result<bool> {
+        let view = self.trees[tree].view();
+        let Some(oldest) = view.immutables.last() else { return Ok(false) };
+        if !self.is_settled(oldest) {
+            return Ok(false);
+        }
+        let last = oldest.last.load(Ordering::Acquire);
+        let change = Change { memtables: None, words: vec![(flushed_word(tree), last)] };
+        self.levels.add_run(tree as u32, &Run(&**oldest), &change).map_err(from_levels)?;
+        self.trees[tree].change(|view| {
+            view.immutables.pop();
+        });
+        oldest.zones.release();
+        if let Some(wal) = &self.wal {
+            let views = self.trees.iter().map(|tree| tree.view());
+            let first = views.map(|view| view.memtables().map(|memtable| memtable.first_log).min());
+            wal.release(first.flatten().min().unwrap_or(0)).map_err(from_levels)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether everything that a memtable was granted for is committed.
+    fn is_settled(&self, memtable: &Memtable) -> bool {
+        let frozen_at = memtable.frozen_at();
+        frozen_at != u64::MAX && (frozen_at == 0 || self.ring.is_committed(frozen_at - 1))
+    }
+
+    /// Merges a tree's oldest immutable memtable into its global index, if all of it is committed. Returns
+    /// whether there was one.
+    fn merge_one(&self, tree: usize) -> Result<bool> {
+        if self.wal.is_some() {
+            return Ok(false);
+        }
+        let tree = &self.trees[tree];
+        let _changing = self.merging.lock();
+        let view = tree.view();
+        let Some(oldest) = view.immutables.last() else { return Ok(false) };
+        if !self.is_settled(oldest) {
+            return Ok(false);
+        }
+        let kept = self.snapshots.kept(&self.visible);
+        view.global.merge(oldest, &kept);
+        tree.change(|view| {
+            view.immutables.pop();
+        });
+        Ok(true)
+    }
+
+    /// Bytes that the pool has left.
+    pub(crate) fn room(&self) -> u64 {
+        self.segments.available() * halite_alloc::SEGMENT
+    }
+
+    /// Makes a writer wait as long as its bytes cost, where room is short or the levels are behind: the less
+    /// there is, the longer.
+    pub(crate) fn slow_down(&self, bytes: u64) {
+        if !self.on_threads {
+            return;
+        }
+        let room = self.room().saturating_sub(self.limits.reserve);
+        let pressure = if self.wal.is_some() { self.levels.pressure() } else { 0.0 };
+        if room >= self.limits.slow_below && pressure < 0.5 {
+            return;
+        }
+        let by_room = room as f64 / self.limits.slow_below.max(1) as f64;
+        let share = by_room.min(2.0 * (1.0 - pressure)).clamp(0.001, 1.0);
+        let nanos = bytes as f64 / (FULL_SPEED * share) * 1e9;
+        let owed = self.owed_ns.fetch_add(nanos as u64, Ordering::Relaxed) + nanos as u64;
+        if owed > SLEEP_MIN_NS
+            && self.owed_ns.compare_exchange(owed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            thread::sleep(Duration::from_nanos(owed.min(SLEEP_MAX_NS)));
+        }
+    }
+
+    /// Waits until there is room, where a batch found none.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if nothing can be done about it; what kept the levels from taking more.
+    pub(crate) fn wait_for_room(&self, needed: u64, full: Error) -> Result<()> {
+        self.roll_all()?;
+        let before = self.room();
+        if !self.on_threads {
+            self.merge_all()?;
+            return if self.flush_all()? && self.room() > before { Ok(()) } else { Err(full) };
+        }
+        let began = Instant::now();
+        let mut state = self.signals.state.lock();
+        let mut idle = 0;
+        loop {
+            let done = state.done;
+            state.due += 1;
+            self.signals.work.notify_all();
+            let timed_out =
+                self.signals.done.wait_for(&mut state, Duration::from_millis(100)).timed_out();
+            if self.room() > before.max(needed) {
+                return Ok(());
+            }
+            if let Some(failure) = &state.failure
+                && state.done != done
+            {
+                return Err(Error::NoRoomBelow { reason: Arc::clone(failure) });
+            }
+            let is_busy = self.trees.iter().any(|tree| {
+                let view = tree.view();
+                view.frozen.is_some() || !view.immutables.is_empty() || !view.global.is_empty()
+            });
+            idle = if timed_out && !is_busy { idle + 1 } else { 0 };
+            if idle > 1 || state.stopping {
+                return if self.room() > before { Ok(()) } else { Err(full) };
+            }
+            if began.elapsed() > WAIT_MAX {
+                return Err(full);
+            }
+        }
+    }
+
+    /// Freezes every active memtable that has something.
+    fn roll_all(&self) -> Result<()> {
+        let turn = self.ring.enter(|_, entry| self.do_commit(entry));
+        let bid = turn.bid();
+        for tree in 0..self.trees.len() {
+            if self.trees[tree].view().active.zones.used_bytes() > 0 {
+                self.roll(tree, bid)?;
+            }
+        }
+        turn.pass();
+        Ok(())
+    }
+}
+
+/// The levels' word for the last sequence of a tree that is in the levels, where there is a log.
+pub(crate) fn flushed_word(tree: usize) -> String {
+    format!("flushed:{tree}")
+}
+
+/// Bytes a second at which writers are let through where room begins to be short.
+const FULL_SPEED: f64 = 1e9;
+
+/// Waits are put together up to this, as a sleep takes longer than asked for.
+const SLEEP_MIN_NS: u64 = 200_000;
+
+const SLEEP_MAX_NS: u64 = 50_000_000;
+
+/// How long a writer waits for room while some is made.
+const WAIT_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,84 @@
+//! The semi-persistent memtable (Yan §3.1): records in zones, which persist, and a volatile index of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_index::{RadixTree, Records};
+
+use crate::address::Address;
+use crate::fragment;
+use crate::range_deletes::RangeDeletes;
+use crate::record::{Kind, Record};
+use crate::sst::RangeDelete;
+use crate::zones::Zones;
+
+/// A memtable. Immutable when `frozen_at` says so and everything that was granted before is committed.
+pub(crate) struct Memtable {
+    pub(crate) zones: Arc<Zones>,
+    pub(crate) index: RadixTree,
+    pub(crate) deletes: RangeDeletes,
+    /// The ring's handle from which on nothing is granted here.
+    frozen_at: AtomicU64,
+    /// The first file of the log that has something of it, where there is a log.
+    pub(crate) first_log: u64,
+    /// The last sequence that was granted here.
+    pub(crate) last: AtomicU64,
+}
+
+impl Memtable {
+    pub(crate) fn new(zones: Arc<Zones>, first_log: u64) -> Self {
+        Self {
+            first_log,
+            last: AtomicU64::new(0),
+            zones,
+            index: RadixTree::new(),
+            deletes: RangeDeletes::default(),
+            frozen_at: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Lets the index lead to the records of a fragment, which are readable at `address`, behind its header.
+    pub(crate) fn add(&self, address: u64, payload: &[u8]) {
+        let first = address + fragment::HEADER as u64;
+        for (at, record) in fragment::records(payload) {
+            self.add_record(Address::from_bits(first + at as u64), record);
+        }
+    }
+
+    /// Lets the index lead to a record.
+    pub(crate) fn add_record(&self, address: Address, record: Record<'_>) {
+        match record.kind() {
+            Some(Kind::Put | Kind::PutPieces | Kind::Delete) => {
+                self.index.insert(self, record.key(), address.to_bits());
+            }
+            Some(Kind::RangeDelete) => self.deletes.add(RangeDelete {
+                start: record.key().into(),
+                end: record.value().into(),
+                sequence: record.sequence(),
+            }),
+            Some(Kind::Piece) | None => {}
+        }
+    }
+
+    /// From this handle of the ring on, nothing is granted here.
+    pub(crate) fn freeze(&self, bid: u64) {
+        self.frozen_at.store(bid, Ordering::Release);
+    }
+
+    /// The handle from which on nothing was granted here.
+    pub(crate) fn frozen_at(&self) -> u64 {
+        self.frozen_at.load(Ordering::Acquire)
+    }
+}
+
+impl Records for Memtable {
+    #[inline]
+    fn key(&self, entry: u64) -> &[u8] {
+        self.zones.key(Address::from_bits(entry))
+    }
+
+    #[inline]
+    fn version(&self, entry: u64) -> u64 {
+        self.zones.sequence(Address::from_bits(entry))
+    }
+}

@@ -1,0 +1,336 @@
+//! Opening and creating a store.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use halite_alloc::{ObjectPool, SEGMENT, Segments};
+use halite_disk::Disk;
+use halite_engine::{Durability, Durable, EngineOptions, Error, Partitioning, Recovery, Result};
+use halite_pmem::locks::Mutex;
+use halite_pmem::{Domain, Pool, PoolOptions, Words};
+
+use crate::address::ZONES_MAX;
+use crate::batching::Batching;
+use crate::commit::Unsynced;
+use crate::encoded::Encoded;
+use crate::fragment;
+use crate::global_index::GlobalIndex;
+use crate::layout::{self, Layout};
+use crate::levels::{CURRENT, Levels, LevelsOptions};
+use crate::maintenance::{Signals, flushed_word};
+use crate::memtable::Memtable;
+use crate::read::from_levels;
+use crate::record::Kind;
+use crate::recovery::{Recovered, recover};
+use crate::ring::Ring;
+use crate::snapshots::Snapshots;
+use crate::store::{Limits, RING_CAPACITY, Store};
+use crate::tree::{Tree, View};
+use crate::wal::{Logged, Wal};
+use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
+
+/// The tree that the store's own object names.
+const NO_TREE: usize = u32::MAX as usize;
+
+/// Where the store's object has `commit_id`: where a memtable's has `gidx`.
+pub(crate) const COMMIT_ID: u64 = 16;
+
+/// Opens the store in the pool that `options` name, or creates it.
+pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
+    let started = Instant::now();
+    if let Some(partitioning) = &options.partitioning {
+        partitioning.check(crate::TREES_MAX)?;
+    }
+    let exists = Pool::exists(&options.pool, &options.pool_options);
+    let home = if exists || !options.create {
+        Segments::open(&options.pool, &options.pool_options)?
+    } else {
+        create(options)?
+    };
+    layout::check(&home, options)?;
+    let layout = Layout::read(&home)?;
+    // The crash lab's medium notes events in their order, so there may be but one.
+    let on_threads = options.pool_options.medium.is_none();
+    let threads =
+        if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let disk = disk(options)?;
+    let store_id = u128::from_le_bytes(home.uuid());
+    let (visible, snapshots) = (Arc::new(AtomicU64::new(0)), Arc::new(Snapshots::default()));
+    let kept = {
+        let (visible, snapshots) = (Arc::clone(&visible), Arc::clone(&snapshots));
+        Arc::new(move || snapshots.kept(&visible).sequences().to_vec())
+    };
+    let levels_options = LevelsOptions {
+        cache_bytes: options.lsm.cache_bytes,
+        background: on_threads,
+        threads,
+        ..LevelsOptions::default()
+    };
+    check_levels(&home, &disk)?;
+    let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
+    if !layout::has_levels(&home) {
+        layout::note_levels(&home)?;
+    }
+
+    let segments = if layout.logged { volatile_pool(options)? } else { Arc::clone(&home) };
+    let salt = segments.salt();
+    let device = layout::zones_device(&segments);
+    let objects = Arc::new(ObjectPool::open(&layout::objects_device(&segments), OBJECT_LEN)?);
+    let (mut commit_id, mut found) = (None, Vec::new());
+    for index in objects.committed()? {
+        let fresh = objects.claim(index)?;
+        let identity = Identity::decode(fresh.read(0, 16), salt).ok_or_else(|| Error::Damaged {
+            what: format!("the object of memtable {index}"),
+            why: "it does not have its check".into(),
+        })?;
+        let words = fresh.into_words();
+        if identity.tree == NO_TREE {
+            commit_id = Some(words);
+        } else if levels.memtables(identity.tree as u32).is_some_and(|last| identity.id <= last) {
+            // The crash came between the levels' taking it and the pool's getting it back.
+            drop(words);
+            objects.release(index)?;
+        } else {
+            let slot = slot_of(index)?;
+            found.push(Arc::new(Zones::new(&objects, &device, slot, salt, &identity, words)));
+        }
+    }
+    let commit_id = match commit_id {
+        Some(words) => words,
+        None => write_object(objects.get()?, salt, &Identity { id: 0, tree: NO_TREE })?,
+    };
+    let slots: BTreeSet<u32> = found.iter().map(|zones| zones.slot).collect();
+    let reclaimed = device.retain(|logical| slots.contains(&(logical / ZONES_MAX)))?;
+    let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.memtables(tree)).max();
+    let next_id = found.iter().map(|zones| zones.id).max().max(in_levels).unwrap_or(0) + 1;
+    let recovered = recover_memory(&segments, layout, &device, found, &commit_id, threads)?;
+
+    let mut report = recovered.report;
+    report.segments_reclaimed = reclaimed;
+    report.partitions_ready = layout.trees;
+    report.clean = layout::is_clean(&home);
+    layout::set_clean(&home, false)?;
+    let next_id = AtomicU64::new(next_id);
+    let mut trees = Vec::new();
+    for (number, tree) in recovered.trees.into_iter().enumerate() {
+        let active = match tree.active {
+            Some(active) => active,
+            None => {
+                let id = next_id.fetch_add(1, Ordering::Relaxed);
+                let zones = Zones::create(&objects, &device, salt, &Identity { id, tree: number })?;
+                Arc::new(Memtable::new(Arc::new(zones), 0))
+            }
+        };
+        let global = tree.global.unwrap_or_else(|| Arc::new(GlobalIndex::new()));
+        trees.push(Tree::new(View { active, immutables: Vec::new(), global, frozen: None }));
+    }
+    visible.store(recovered.last, Ordering::Release);
+    let mut store = Store {
+        objects,
+        device,
+        trees,
+        ring: Ring::new(RING_CAPACITY, options.lsm.wait),
+        batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger)
+            .filter(|_| on_threads),
+        unsynced: Mutex::new(Unsynced::default()),
+        visible,
+        next_sequence: AtomicU64::new(recovered.last + 1),
+        next_id,
+        snapshots,
+        commit_id,
+        limits: limits(options, &segments, layout),
+        failure: OnceLock::new(),
+        user_bytes: AtomicU64::new(0),
+        levels,
+        wal: None,
+        is_replaying: AtomicBool::new(false),
+        on_threads,
+        signals: Signals::default(),
+        merging: Mutex::new(()),
+        owed_ns: AtomicU64::new(0),
+        recovery: Recovery::default(),
+        segments,
+        home,
+    };
+    if layout.logged {
+        report.records_replayed = replay(&mut store, &disk, store_id)?;
+    }
+    report.duration = started.elapsed();
+    store.recovery = report;
+    Ok(Arc::new(store))
+}
+
+/// What memory shows of the memtables that were found.
+fn recover_memory(
+    segments: &Arc<Segments>,
+    layout: Layout,
+    device: &halite_alloc::Device,
+    found: Vec<Arc<Zones>>,
+    commit_id: &Words,
+    threads: usize,
+) -> Result<Recovered> {
+    let logical: BTreeSet<u32> = device.logical_segments().into_iter().collect();
+    let committed = commit_id.load(COMMIT_ID);
+    let has_zone = |zone: u32| logical.contains(&zone);
+    let recovered = recover(segments.pool(), layout.trees, found, committed, has_zone, threads)?;
+    if recovered.last != committed {
+        commit_id.store(COMMIT_ID, recovered.last);
+    }
+    segments.pool().fence([commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
+    Ok(recovered)
+}
+
+/// Puts into memtables what is in the log and not in the levels. Returns how many records that were.
+fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
+    let flushed: Vec<u64> = (0..store.trees.len())
+        .map(|tree| store.levels.word(&flushed_word(tree)).unwrap_or(0))
+        .collect();
+    let mut replayed = 0;
+    store.is_replaying.store(true, Ordering::Relaxed);
+    let mut last = flushed.iter().copied().max().unwrap_or(0);
+    store.next_sequence.store(last + 1, Ordering::Relaxed);
+    store.visible.store(last, Ordering::Release);
+    let mut encoded = Encoded::default();
+    let wal = Wal::open(disk, store_id, |_, batch| {
+        encoded.clear();
+        decode(batch, &mut encoded, store.trees.len())?;
+        let end = batch.sequence + u64::from(batch.records) - 1;
+        last = last.max(end);
+        // Trees take records in order: what is in the levels of one may be before what is not in those of another.
+        if encoded.fragments().iter().all(|fragment| end <= flushed[fragment.tree]) {
+            return Ok(());
+        }
+        replayed += u64::from(batch.records);
+        store.next_sequence.store(batch.sequence, Ordering::Relaxed);
+        store.commit(&mut encoded, Durability::Deferred, None).map(drop)
+    })?;
+    store.next_sequence.store(last + 1, Ordering::Relaxed);
+    store.visible.store(last, Ordering::Release);
+    store.is_replaying.store(false, Ordering::Relaxed);
+    store.wal = Some(wal);
+    store.sync()?;
+    Ok(replayed)
+}
+
+/// Encodes the records of a logged batch again.
+fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
+    let damaged = |why: &str| Error::Damaged {
+        what: format!("batch {} of the log", batch.sequence),
+        why: why.into(),
+    };
+    // The pieces of a tree's next value; those of several trees may alternate.
+    let mut values = vec![Vec::new(); trees];
+    for (tree, records) in batch.fragments() {
+        if tree >= trees {
+            return Err(damaged("it is of a tree that there is not"));
+        }
+        let value = &mut values[tree];
+        for (_, record) in fragment::records(records) {
+            let key = || {
+                record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"))
+            };
+            match record.kind() {
+                Some(Kind::Piece) => value.extend_from_slice(record.value()),
+                Some(Kind::PutPieces) => {
+                    let (space, key) = key()?;
+                    to.push(tree, Kind::Put, *space, key, value);
+                    value.clear();
+                }
+                Some(kind @ (Kind::Put | Kind::Delete)) => {
+                    let (space, key) = key()?;
+                    to.push(tree, kind, *space, key, record.value());
+                }
+                Some(Kind::RangeDelete) => {
+                    to.push_range(tree, [record.key(), &[]], [record.value(), &[]])
+                }
+                None => return Err(damaged("a record is of no kind")),
+            }
+        }
+    }
+    if to.records() == batch.records {
+        Ok(())
+    } else {
+        Err(damaged("it does not have its records"))
+    }
+}
+
+/// Refuses a folder without levels, where a store has some: it is another folder.
+fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
+    let has_manifest = disk.list().map_err(Arc::new)?.iter().any(|(name, _)| name == CURRENT);
+    if !layout::has_levels(home) || has_manifest {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        what: format!("the levels in {}", disk.path().display()),
+        why: "there is no `CURRENT`: name the folder that has them, or bring it back".into(),
+    })
+}
+
+/// Where the levels are: a folder beside the pool, or, by a link there, one that was named when the store was made.
+fn disk(options: &EngineOptions) -> Result<Disk> {
+    if let Some(disk) = &options.lsm.disk {
+        return Ok(disk.clone());
+    }
+    if options.pool_options.in_memory || options.pool_options.medium.is_some() {
+        return Ok(Disk::in_memory());
+    }
+    let beside = options
+        .pool
+        .parent()
+        .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
+    let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
+    let disk = Disk::folder(folder, options.create).map_err(Arc::new)?;
+    if folder != &beside && !beside.exists() {
+        let linked = std::path::absolute(folder)
+            .and_then(|folder| std::os::unix::fs::symlink(folder, &beside));
+        let action = "link the folder of the levels";
+        linked.map_err(|source| halite_pmem::Error::Io { path: beside, action, source })?;
+    }
+    Ok(disk)
+}
+
+/// A pool in memory for memtables whose records are in the log.
+fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
+    let mut pool_options = PoolOptions::default();
+    pool_options.in_memory = true;
+    pool_options.size_max = options.pool_options.size_max;
+    Ok(Segments::create(&options.pool, &pool_options)?)
+}
+
+fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limits {
+    const MEMTABLE_BYTES: u64 = 64 << 20;
+    let pool = segments.pool().len_max();
+    let trees = layout.trees as u64;
+    let memtable =
+        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
+    let memtables = memtable * trees * 2;
+    let global = options
+        .lsm
+        .global_index_bytes
+        .unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
+    Limits {
+        memtable_bytes: memtable,
+        global_index_bytes: global.max(SEGMENT),
+        commit_points: options.lsm.commit_points,
+        slow_below: pool / 5,
+        reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),
+    }
+}
+
+/// Creates an empty store.
+fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
+    let segments = Segments::create(&options.pool, &options.pool_options)?;
+    let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
+    let logged = match options.lsm.durable {
+        Durable::Detect => segments.pool().domain() == Domain::PageCache,
+        Durable::Pool => false,
+        Durable::Log => true,
+    };
+    Layout { trees: partitioning.count(), by_ranges: false, logged }.write(&segments)?;
+    layout::claim(&segments)?;
+    segments.install()?;
+    Ok(segments)
+}

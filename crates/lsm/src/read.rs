@@ -1,0 +1,146 @@
+//! A read: the newest version of a key, wherever it is.
+//!
+//! A get takes the tree's view and asks the active memtable, the immutable ones and the global indexes, the newest
+//! first: the first that has a version knows. Only then the levels are asked.
+
+use halite_engine::{Bytes, Error, Result};
+
+use crate::address::Address;
+use crate::encoded::PIECES_HEAD;
+use crate::layer::Layer;
+use crate::record::{Kind, Record};
+use crate::sst::{self, PUT, SEQUENCE_MAX};
+use crate::store::Store;
+use crate::zones::Zones;
+
+/// Which state is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    /// What is committed. No earlier than what was when the read began.
+    Latest,
+    /// That of a sequence, which is registered ([`crate::snapshots::Snapshots`]).
+    Sequence(u64),
+}
+
+/// A version of a key.
+pub(crate) struct Version {
+    pub(crate) sequence: u64,
+    /// `None` for a removal.
+    pub(crate) value: Option<Bytes>,
+}
+
+impl Store {
+    /// The value of a key, which has its key space before it, or `None`.
+    pub(crate) fn get(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Bytes>> {
+        Ok(self.newest(tree, key, at)?.and_then(|version| version.value))
+    }
+
+    /// The newest version of a key that the state has; the sequence of a removed range stands for that of a
+    /// version that it removed.
+    pub(crate) fn newest(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
+        let view = self.trees[tree].view();
+        // The view first: what is committed by now is in it.
+        let sequence = match at {
+            At::Latest => self.visible(),
+            At::Sequence(sequence) => sequence,
+        };
+        let mut removed = 0;
+        for memtable in view.memtables() {
+            removed = removed.max(memtable.deletes.covering(key, sequence));
+            let entry = memtable.index.get(&**memtable, key, sequence);
+            if let Some(found) = self.found(&**memtable, entry, key, removed)? {
+                return Ok(Some(found));
+            }
+        }
+        // What is behind memtables is committed; and a version that only this reader would see may be gone there.
+        let sequence = if at == At::Latest { SEQUENCE_MAX } else { sequence };
+        for global in view.global_indexes() {
+            removed = removed.max(global.deletes.covering(key, sequence));
+            let entry = global.index.get(&**global, key, sequence);
+            if let Some(found) = self.found(&**global, entry, key, removed)? {
+                return Ok(Some(found));
+            }
+        }
+        let Some(found) = self.levels.get(tree as u32, key, sequence).map_err(from_levels)? else {
+            return Ok(None);
+        };
+        let value = (found.kind == PUT).then(|| Bytes::from(&*found.value));
+        Ok(Some(Version { sequence: found.sequence, value }))
+    }
+
+    /// The version that a layer has of a key, or a removed range's.
+    fn found<L: Layer>(
+        &self,
+        layer: &L,
+        entry: Option<u64>,
+        key: &[u8],
+        removed: u64,
+    ) -> Result<Option<Version>> {
+        let Some(address) = entry.map(Address::from_bits) else {
+            return Ok((removed > 0).then_some(Version { sequence: removed, value: None }));
+        };
+        let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
+        let record = zones.checked(address)?;
+        if record.key() != key {
+            return Err(zones.damaged(address, "the index leads to another key"));
+        }
+        let sequence = record.sequence();
+        if removed > sequence {
+            return Ok(Some(Version { sequence: removed, value: None }));
+        }
+        Ok(Some(Version { sequence, value: value(zones, address, &record)? }))
+    }
+}
+
+/// The value of a record that was checked; `None` of a removal.
+pub(crate) fn value(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Option<Bytes>> {
+    match record.kind() {
+        Some(Kind::Put) => Ok(Some(Bytes::from(record.value()))),
+        Some(Kind::PutPieces) => Ok(Some(Bytes::from(join(zones, address, record)?))),
+        Some(Kind::Delete) => Ok(None),
+        _ => Err(zones.damaged(address, "an index leads to what is no version of a key")),
+    }
+}
+
+/// The value of a [`Kind::PutPieces`], whose pieces are in the same memtable.
+pub(crate) fn join(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Vec<u8>> {
+    let damaged = || zones.damaged(address, "the pieces of its value contradict it");
+    let (len, pieces) = record.value().split_first_chunk::<PIECES_HEAD>().ok_or_else(damaged)?;
+    let len = u64::from_le_bytes(*len);
+    let (pieces, rest) = pieces.as_chunks::<8>();
+    if !rest.is_empty() || len > pieces.len() as u64 * crate::record::PIECE as u64 {
+        return Err(damaged());
+    }
+    let mut value = Vec::with_capacity(len as usize);
+    for piece in pieces {
+        let piece = Address::from_bits(u64::from_le_bytes(*piece));
+        if piece.slot() != zones.slot as usize {
+            return Err(damaged());
+        }
+        let record = zones.checked(piece)?;
+        if record.kind() != Some(Kind::Piece) {
+            return Err(damaged());
+        }
+        value.extend_from_slice(record.value());
+    }
+    if value.len() as u64 == len { Ok(value) } else { Err(damaged()) }
+}
+
+/// An address that leads nowhere.
+pub(crate) fn lost(address: Address) -> Error {
+    Error::Damaged {
+        what: format!("the record at {address:?}"),
+        why: "an index leads to a memtable that there is not".into(),
+    }
+}
+
+/// An error of the levels, as the engine tells it.
+pub(crate) fn from_levels(error: sst::Error) -> Error {
+    match error {
+        sst::Error::Disk(error) => Error::Disk(error),
+        other => Error::Damaged {
+            what: format!("the levels' {}", other.file().unwrap_or("folder")),
+            why: other.to_string(),
+        },
+    }
+}

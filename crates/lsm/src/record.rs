@@ -1,0 +1,200 @@
+//! A record: one operation on one key, as it lies in a zone.
+//!
+//! ```text
+//!  0  sequence << 8 | kind   u64
+//!  8  check                  u32   of all that follows, and the sequence; seeded
+//! 12  value len              u32
+//! 16  key len                u32   with the key space's 4 bytes
+//! 20  key, value, zeros up to a multiple of 8
+//! ```
+//!
+//! All little-endian. The seed is that of the memtable ([`Seed`]), so that what a zone held before is no record
+//! of it.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bytes before the key.
+pub(crate) const HEAD: usize = 20;
+
+/// Values up to this length lie in their record, longer ones in pieces of this length.
+pub(crate) const PIECE: usize = 64 << 10;
+
+/// What a record does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Sets the value of a key.
+    Put = 1,
+    /// Removes a key.
+    Delete = 2,
+    /// Removes all keys from the record's key up to its value.
+    RangeDelete = 3,
+    /// Sets the value of a key; the record's value has the length and the addresses of the pieces.
+    PutPieces = 4,
+    /// A piece of a value. No index leads to it.
+    Piece = 5,
+}
+
+impl Kind {
+    pub(crate) fn of(byte: u8) -> Option<Self> {
+        [Self::Put, Self::Delete, Self::RangeDelete, Self::PutPieces, Self::Piece]
+            .into_iter()
+            .find(|&kind| kind as u8 == byte)
+    }
+}
+
+/// What the checks of one memtable's records begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seed(u64);
+
+impl Seed {
+    /// Of a pool's salt and the memtable's id, which is never used twice.
+    pub(crate) fn new(salt: u64, id: u64) -> Self {
+        Self(xxh3_64_with_seed(&id.to_le_bytes(), salt))
+    }
+
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// Appends a record whose sequence is not known yet but for `number`, its place in its batch; [`number`]
+/// completes it.
+pub(crate) fn encode(
+    to: &mut Vec<u8>,
+    number: u32,
+    kind: Kind,
+    key: [&[u8]; 2],
+    value: [&[u8]; 2],
+) {
+    let key_len = (key[0].len() + key[1].len()) as u32;
+    let value_len = (value[0].len() + value[1].len()) as u32;
+    to.extend_from_slice(&(u64::from(number) << 8 | kind as u64).to_le_bytes());
+    to.extend_from_slice(&[0; 4]);
+    to.extend_from_slice(&value_len.to_le_bytes());
+    to.extend_from_slice(&key_len.to_le_bytes());
+    for part in key.into_iter().chain(value) {
+        to.extend_from_slice(part);
+    }
+    to.resize(to.len().next_multiple_of(8), 0);
+}
+
+/// Bytes that a record takes.
+pub(crate) fn len(key_len: usize, value_len: usize) -> usize {
+    (HEAD + key_len + value_len).next_multiple_of(8)
+}
+
+/// Gives the record at the start of `bytes` its sequence, `base` more than its number, and its check.
+pub(crate) fn complete(bytes: &mut [u8], base: u64, seed: Seed) {
+    let head = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes")) + (base << 8);
+    bytes[..8].copy_from_slice(&head.to_le_bytes());
+    let check = check_of(head, &bytes[12..], seed);
+    bytes[8..12].copy_from_slice(&check.to_le_bytes());
+}
+
+/// The check of a record with this first word and these bytes behind the check. The sequence is mixed in where
+/// it costs no pass over the bytes.
+fn check_of(head: u64, behind: &[u8], seed: Seed) -> u32 {
+    let hash = xxh3_64_with_seed(behind, seed.0 ^ head.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (hash >> 32) as u32
+}
+
+/// The lengths in a record's head: what it takes, and where its key ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lens {
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+}
+
+impl Lens {
+    /// Of the first [`HEAD`] bytes.
+    #[inline]
+    pub(crate) fn of(head: &[u8]) -> Self {
+        let at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+        Self { key: at(16) as usize, value: at(12) as usize }
+    }
+
+    /// Bytes of the whole record, without what pads it.
+    #[inline]
+    pub(crate) fn exact(self) -> usize {
+        HEAD + self.key + self.value
+    }
+
+    /// Bytes of the whole record.
+    #[inline]
+    pub(crate) fn padded(self) -> usize {
+        self.exact().next_multiple_of(8)
+    }
+}
+
+/// A record, read where it lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    bytes: &'a [u8],
+    lens: Lens,
+}
+
+impl<'a> Record<'a> {
+    /// The record at the start of `bytes`, if there is a whole one; its check is not compared.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let lens = Lens::of(bytes.get(..HEAD)?);
+        let bytes = bytes.get(..lens.padded())?;
+        Some(Self { bytes, lens })
+    }
+
+    /// Whether the record is as it was written.
+    pub(crate) fn is_whole(&self, seed: Seed) -> bool {
+        let check = u32::from_le_bytes(self.bytes[8..12].try_into().expect("4 bytes"));
+        check == check_of(self.head(), &self.bytes[12..], seed) && self.kind().is_some()
+    }
+
+    fn head(&self) -> u64 {
+        u64::from_le_bytes(self.bytes[..8].try_into().expect("8 bytes"))
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.head() >> 8
+    }
+
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        Kind::of(self.head() as u8)
+    }
+
+    pub(crate) fn key(&self) -> &'a [u8] {
+        &self.bytes[HEAD..][..self.lens.key]
+    }
+
+    pub(crate) fn value(&self) -> &'a [u8] {
+        &self.bytes[HEAD + self.lens.key..][..self.lens.value]
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_every_changed_bit_shows() {
+        let seed = Seed::new(7, 1);
+        let mut bytes = Vec::new();
+        encode(&mut bytes, 3, Kind::Put, [b"spac", b"key"], [b"val", b"ue"]);
+        assert_eq!(bytes.len(), len(7, 5));
+        complete(&mut bytes, 1000, seed);
+        let record = Record::read(&bytes).unwrap();
+        assert!(record.is_whole(seed) && !record.is_whole(Seed::new(7, 2)));
+        assert_eq!((record.sequence(), record.kind()), (1003, Some(Kind::Put)));
+        assert_eq!((record.key(), record.value()), (&b"spackey"[..], &b"value"[..]));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let whole = Record::read(&damaged).is_some_and(|record| record.is_whole(seed));
+            assert!(!whole, "bit {bit}");
+        }
+        assert!(Record::read(&bytes[..bytes.len() - 1]).is_none());
+    }
+}

@@ -1,0 +1,344 @@
+//! Opening a store: from what a crash left to memtables that can be read and written (Yan §3.2.1).
+//!
+//! Every zone begins with a fragment, so zones are read one by one, on all processors: headers, the checks of all
+//! records, and an index leads to those up to `commit_id`. What lies behind it is decided for all trees at once:
+//! batches that are whole and follow each other without a gap in the sequence were committed, or might have been.
+//! The first that is not ends it.
+//!
+//! What is behind the end is overwritten with zeros, up to the end of its zones. So what a batch had written
+//! before a crash is never taken for a part of one that gets its sequences and its place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use halite_engine::{Error, Recovery, Result};
+use halite_pmem::locks::Mutex;
+use halite_pmem::{Flushed, Fresh, LINE, Pool};
+
+use crate::address::{Address, ZONE, ZONES_MAX, logical};
+use crate::fragment::{self, HEADER, Header};
+use crate::global_index::GlobalIndex;
+use crate::memtable::Memtable;
+use crate::record::{Kind, Record};
+use crate::sst::RangeDelete;
+use crate::zones::{LINES, Zones};
+
+/// What memory shows of a store, by tree.
+pub(crate) struct Recovered {
+    pub(crate) trees: Vec<RecoveredTree>,
+    /// The last sequence that is committed.
+    pub(crate) last: u64,
+    pub(crate) report: Recovery,
+}
+
+/// A tree's memtables.
+#[derive(Default)]
+pub(crate) struct RecoveredTree {
+    /// The newest, to be written to again.
+    pub(crate) active: Option<Arc<Memtable>>,
+    pub(crate) global: Option<Arc<GlobalIndex>>,
+}
+
+/// Where an index is built of a memtable's records.
+#[derive(Clone)]
+enum Target {
+    Memtable(Arc<Memtable>),
+    Global(Arc<GlobalIndex>, Arc<Zones>),
+}
+
+impl Target {
+    fn zones(&self) -> &Zones {
+        match self {
+            Self::Memtable(memtable) => &memtable.zones,
+            Self::Global(_, zones) => zones,
+        }
+    }
+
+    /// Lets the index lead to a fragment's records. The header was checked, and all records.
+    fn add(&self, address: Address, payload: &[u8]) {
+        let first = address.to_bits() + HEADER as u64;
+        for (at, record) in fragment::records(payload) {
+            let address = Address::from_bits(first + at as u64);
+            match self {
+                Self::Memtable(memtable) => memtable.add_record(address, record),
+                Self::Global(global, _) => add_to_global(global, address, record),
+            }
+        }
+    }
+}
+
+fn add_to_global(global: &GlobalIndex, address: Address, record: Record<'_>) {
+    match record.kind() {
+        Some(Kind::Put | Kind::PutPieces | Kind::Delete) => {
+            // Nobody reads an older state than the one that is recovered.
+            global.index.insert_purging(global, record.key(), address.to_bits(), |_, _| false);
+        }
+        Some(Kind::RangeDelete) => global.deletes.add(RangeDelete {
+            start: record.key().into(),
+            end: record.value().into(),
+            sequence: record.sequence(),
+        }),
+        Some(Kind::Piece) | None => {}
+    }
+}
+
+/// A fragment that may not be committed.
+struct Tail {
+    header: Header,
+    /// In bytes of the zone.
+    at: u64,
+}
+
+/// What a zone holds.
+struct Read {
+    /// `None` if the zone is open, as nothing in it is in doubt.
+    fresh: Option<Fresh>,
+    target: usize,
+    zone: u32,
+    /// Where the valid fragments end, in bytes.
+    end: u64,
+    /// Whether the zone is known to end there: full, or marked.
+    ended: bool,
+    /// Fragments behind `commit_id`.
+    tail: Vec<Tail>,
+    records: u64,
+}
+
+/// Builds the indexes of memtables that were found in the pool.
+pub(crate) fn recover(
+    pool: &Pool,
+    trees: usize,
+    mut found: Vec<Arc<Zones>>,
+    commit_id: u64,
+    has_zone: impl Fn(u32) -> bool,
+    threads: usize,
+) -> Result<Recovered> {
+    found.sort_by_key(|zones| zones.id);
+    let mut recovered: Vec<RecoveredTree> = (0..trees).map(|_| RecoveredTree::default()).collect();
+    let mut targets = Vec::new();
+    for zones in found.into_iter().rev() {
+        let tree = recovered.get_mut(zones.tree).ok_or_else(|| Error::Damaged {
+            what: format!("memtable {}", zones.id),
+            why: format!("it is of tree {}, of {trees}", zones.tree),
+        })?;
+        if tree.active.is_none() {
+            let memtable = Arc::new(Memtable::new(zones, 0));
+            tree.active = Some(Arc::clone(&memtable));
+            targets.push(Target::Memtable(memtable));
+        } else {
+            let global = tree.global.get_or_insert_with(|| Arc::new(GlobalIndex::new()));
+            global.adopt(&zones);
+            targets.push(Target::Global(Arc::clone(global), zones));
+        }
+    }
+    let mut tasks = Vec::new();
+    for (number, target) in targets.iter().enumerate() {
+        let slot = target.zones().slot;
+        tasks.extend(
+            (0..ZONES_MAX)
+                .take_while(|&zone| has_zone(logical(slot, zone)))
+                .map(|zone| (number, zone)),
+        );
+    }
+    let read = in_parallel(threads, &tasks, |&(target, zone)| {
+        read_zone(&targets[target], target, zone, commit_id)
+    })?;
+    let mut report = Recovery {
+        records_read: read.iter().map(|read| read.records).sum(),
+        ..Recovery::default()
+    };
+    let last = decide(&targets, read, commit_id, pool, &mut report)?;
+    Ok(Recovered { trees: recovered, last, report })
+}
+
+/// Runs a task for each item, on so many threads; the first error ends it.
+fn in_parallel<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    task: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if threads <= 1 {
+        return items.iter().map(task).collect();
+    }
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(items.len()) {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = task(item);
+                    let failed = result.is_err();
+                    results.lock().push(result);
+                    if failed {
+                        next.store(items.len(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results;
+    std::mem::take(results.get_mut()).into_iter().collect()
+}
+
+/// Reads a zone. One that has nothing that is in doubt is opened at once, and the index leads to it.
+fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Result<Read> {
+    let zones = target.zones();
+    let fresh = zones.claim_zone(zone)?;
+    let bytes = fresh.bytes();
+    let (mut at, mut ended, mut records) = (0, false, 0);
+    let (mut committed, mut tail) = (Vec::new(), Vec::new());
+    while at < ZONE {
+        let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
+        if header == Header::END {
+            ended = true;
+            break;
+        }
+        let payload = at as usize + HEADER..at as usize + HEADER + header.len as usize;
+        let Some(payload) = bytes.get(payload) else { break };
+        if !fragment::is_whole(&header, payload, zones.seed) {
+            break;
+        }
+        records += fragment::records(payload).count() as u64;
+        if header.sequence <= commit_id {
+            committed.push((at, payload.len()));
+        } else {
+            tail.push(Tail { header, at });
+        }
+        at += header.padded();
+    }
+    ended |= at == ZONE;
+    // What was committed is there, or the medium lost it.
+    let (gidx, _) = zones.gidx();
+    let line = u64::from(zone) * LINES + at / LINE;
+    if !ended && line < u64::from(gidx) {
+        let address = Address::new(zones.slot, zone, at);
+        return Err(zones.damaged(address, "a batch that was committed is not whole"));
+    }
+    if !ended || !tail.is_empty() {
+        // The records up to `commit_id` come with the rest.
+        for (at, _) in committed.into_iter().rev() {
+            let header = Header::decode(&bytes[at as usize..], zones.seed);
+            let header = header
+                .ok_or_else(|| zones.damaged(Address::new(zones.slot, zone, at), "it changed"))?;
+            tail.insert(0, Tail { header, at });
+        }
+        let fresh = Some(fresh);
+        return Ok(Read { fresh, target: number, zone, end: at, ended, tail, records });
+    }
+    zones.open_zone(zone, fresh, ZONE);
+    for (at, len) in committed {
+        let address = Address::new(zones.slot, zone, at);
+        if let Some(payload) = zones.payload(address, len) {
+            target.add(address, payload);
+        }
+    }
+    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, records })
+}
+
+/// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
+fn decide(
+    targets: &[Target],
+    mut read: Vec<Read>,
+    commit_id: u64,
+    pool: &Pool,
+    report: &mut Recovery,
+) -> Result<u64> {
+    read.sort_by_key(|read| (read.target, read.zone));
+    forget_behind_ends(targets, &mut read, commit_id)?;
+    let last = last_whole(read.iter().flat_map(|read| &read.tail), commit_id);
+    // Of each memtable, the zone in which it ends.
+    let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut found: Vec<Flushed> = Vec::new();
+    for read in &mut read {
+        let Some(fresh) = &mut read.fresh else { continue };
+        let is_behind = ends.contains_key(&read.target);
+        let kept = read.tail.partition_point(|tail| tail.header.sequence <= last);
+        report.records_cut += (read.tail.len() - kept) as u64;
+        if let Some(cut) = read.tail.get(kept) {
+            (read.end, read.ended) = (cut.at, false);
+        }
+        read.tail.truncate(kept);
+        if is_behind {
+            (read.end, read.ended) = (0, false);
+        }
+        if !read.ended {
+            let zeroed = fresh.zero(read.end..ZONE);
+            pool.fence([zeroed])?;
+            ends.entry(read.target).or_insert(read.zone);
+        }
+        let end = if read.ended { ZONE } else { read.end };
+        if end > 0 {
+            found.push(fresh.flush(0..end));
+        }
+    }
+    pool.fence_found(&found)?;
+    for read in read {
+        let Some(fresh) = read.fresh else { continue };
+        let target = &targets[read.target];
+        let zones = target.zones();
+        zones.open_zone(read.zone, fresh, if read.ended { ZONE } else { read.end });
+        for tail in &read.tail {
+            let address = Address::new(zones.slot, read.zone, tail.at);
+            if let Some(payload) = zones.payload(address, tail.header.len as usize) {
+                target.add(address, payload);
+            }
+        }
+    }
+    for (target, zone) in ends {
+        targets[target].zones().end_at(zone);
+    }
+    // Now the commit points may say so.
+    let mut flushed = Vec::new();
+    for target in targets {
+        let zones = target.zones();
+        let line = (zones.used_bytes() / LINE) as u32;
+        if zones.gidx().0 != line {
+            zones.advance_gidx(line);
+            flushed.push(zones.flush_gidx());
+        }
+    }
+    pool.fence_all(&flushed)?;
+    Ok(last)
+}
+
+/// Forgets what is in zones behind one that has no end: that was not durable when they were written.
+fn forget_behind_ends(targets: &[Target], read: &mut [Read], commit_id: u64) -> Result<()> {
+    let mut end: Option<(usize, u32)> = None;
+    for read in read {
+        let is_behind = end.is_some_and(|(target, _)| target == read.target);
+        if is_behind {
+            let is_committed = |tail: &Tail| tail.header.sequence <= commit_id;
+            if read.fresh.is_none() || read.tail.iter().any(is_committed) {
+                let zones = targets[read.target].zones();
+                let (_, zone) = end.unwrap_or_default();
+                let address = Address::new(zones.slot, zone, 0);
+                return Err(
+                    zones.damaged(address, "a zone before one that was committed has no end")
+                );
+            }
+            read.tail.clear();
+        } else if !read.ended {
+            end = Some((read.target, read.zone));
+        }
+    }
+    Ok(())
+}
+
+/// The last sequence of the batches behind `commit_id` that are whole and have no gap before them.
+fn last_whole<'a>(tail: impl Iterator<Item = &'a Tail>, commit_id: u64) -> u64 {
+    let mut batches: BTreeMap<u64, (Header, u64)> = BTreeMap::new();
+    for tail in tail.filter(|tail| tail.header.sequence > commit_id) {
+        let batch = batches.entry(tail.header.sequence).or_insert((tail.header, 0));
+        let same =
+            batch.0.records == tail.header.records && batch.0.fragments == tail.header.fragments;
+        batch.1 += u64::from(same);
+    }
+    let mut last = commit_id;
+    for (sequence, (header, fragments)) in batches {
+        if sequence != last + 1 || fragments != u64::from(header.fragments) {
+            break;
+        }
+        last += u64::from(header.records);
+    }
+    last
+}

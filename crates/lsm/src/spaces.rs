@@ -1,0 +1,84 @@
+//! The key spaces and their names.
+//!
+//! The catalogue is a key space of the first tree: its keys are names, its values numbers, 4 bytes little-endian.
+//! The key `` has the number that the next one gets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use halite_engine::{Error, KeySpaceId, Result};
+
+use crate::scan::{ReadAt, TreeScan, end_of_space};
+use crate::store::Store;
+
+/// The catalogue.
+pub(crate) const CATALOGUE: KeySpaceId = KeySpaceId(0);
+
+/// The largest number of a key space: the one behind it has a number, too.
+const LAST: u32 = u32::MAX - 1;
+
+/// The key spaces that there are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spaces {
+    pub(crate) names: BTreeMap<u32, Arc<str>>,
+    pub(crate) next: u32,
+}
+
+impl Spaces {
+    /// What the catalogue says.
+    pub(crate) fn read(store: &Arc<Store>) -> Result<Self> {
+        let damaged = |why: &str| Error::Damaged {
+            what: "the catalogue of key spaces".into(),
+            why: why.into(),
+        };
+        let at = ReadAt::now(store);
+        let (start, end) = (CATALOGUE.0.to_be_bytes(), end_of_space(CATALOGUE));
+        let mut scan = TreeScan::new(&at, 0, &start, &end, halite_engine::Direction::Forward)?;
+        let mut spaces = Self { names: BTreeMap::new(), next: 1 };
+        while let Some(pair) = scan.next_pair(true) {
+            let (key, value) = pair?;
+            let number = value.and_then(|value| <[u8; 4]>::try_from(&value[..]).ok());
+            let number = number.map(u32::from_le_bytes).filter(|&number| number > CATALOGUE.0);
+            let number = number.ok_or_else(|| damaged("an entry is not a name and a number"))?;
+            match &key[4..] {
+                b"" => spaces.next = number,
+                name => {
+                    let name =
+                        std::str::from_utf8(name).map_err(|_| damaged("a name is no text"))?;
+                    spaces.names.insert(number, name.into());
+                }
+            }
+        }
+        if spaces.names.last_key_value().is_some_and(|(&last, _)| last >= spaces.next) {
+            return Err(damaged("it does not know the number of the next key space"));
+        }
+        Ok(spaces)
+    }
+
+    pub(crate) fn check(&self, space: KeySpaceId) -> Result<()> {
+        if self.names.contains_key(&space.0) { Ok(()) } else { Err(Error::NoSuchKeySpace) }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<KeySpaceId> {
+        self.names.iter().find(|(_, known)| &***known == name).map(|(&id, _)| KeySpaceId(id))
+    }
+
+    /// The number of the next key space.
+    pub(crate) fn next(&self) -> Result<u32> {
+        match self.next {
+            next if next <= LAST => Ok(next),
+            _ => Err(Error::Damaged {
+                what: "the catalogue of key spaces".into(),
+                why: "all numbers were given".into(),
+            }),
+        }
+    }
+
+    /// By name.
+    pub(crate) fn named(&self) -> Vec<(String, KeySpaceId)> {
+        let mut named: Vec<_> =
+            self.names.iter().map(|(&id, name)| (name.to_string(), KeySpaceId(id))).collect();
+        named.sort();
+        named
+    }
+}

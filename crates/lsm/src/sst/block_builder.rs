@@ -1,0 +1,100 @@
+//! Builds blocks of entries, in which a key is what differs from the one before.
+//!
+//! ```text
+//! entry, for each:
+//!   shared    varint   bytes that the key has in common with the key of the entry before
+//!   rest      varint   bytes of the key behind those
+//!   value     varint   bytes of the value
+//!   key       rest bytes
+//!   word      u64      sequence << 8 | kind
+//!   value
+//! restarts:
+//!   offset    u32      for each: where an entry begins that shares nothing, so that a search can start there
+//!   count     u32      of restarts
+//! ```
+
+use super::entry::{Entry, pack};
+use super::varint::put_varint;
+
+/// Collects entries in their order.
+pub struct BlockBuilder {
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    interval: usize,
+    since_restart: usize,
+    last_key: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// A block in which every `interval`-th entry is a restart.
+    ///
+    /// # Panics
+    /// If `interval` is 0.
+    #[must_use]
+    pub fn new(interval: usize) -> Self {
+        assert!(interval > 0);
+        let (bytes, restarts, last_key) = Default::default();
+        Self { bytes, restarts, interval, since_restart: interval, last_key }
+    }
+
+    /// Appends an entry. Who calls sees to the order.
+    pub fn add(&mut self, entry: Entry<'_>) {
+        let mut shared = 0;
+        if self.since_restart == self.interval {
+            self.since_restart = 0;
+            self.restarts.push(u32::try_from(self.bytes.len()).expect("a block is below 1 GiB"));
+        } else {
+            shared = common_prefix(&self.last_key, entry.key);
+        }
+        self.since_restart += 1;
+        let rest = &entry.key[shared..];
+        put_varint(&mut self.bytes, shared as u64);
+        put_varint(&mut self.bytes, rest.len() as u64);
+        put_varint(&mut self.bytes, entry.value.len() as u64);
+        self.bytes.extend_from_slice(rest);
+        self.bytes.extend_from_slice(&pack(entry.sequence, entry.kind).to_le_bytes());
+        self.bytes.extend_from_slice(entry.value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(rest);
+    }
+
+    /// Whether it has no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// How long the block would be, in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + 4 * self.restarts.len() + 4
+    }
+
+    /// The block's bytes; [`BlockBuilder::clear`] begins the next one.
+    pub fn finish(&mut self) -> &[u8] {
+        for restart in &self.restarts {
+            self.bytes.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        &self.bytes
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        // A buffer that a value of hundreds of megabytes needed is not kept for blocks of 4 KiB.
+        if self.bytes.len() > 1 << 20 {
+            self.bytes = Vec::new();
+        }
+        self.bytes.clear();
+        self.restarts.clear();
+        self.since_restart = self.interval;
+    }
+}
+
+/// How many bytes two keys begin with alike.
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    const WORD: usize = 8;
+    let words = a.chunks_exact(WORD).zip(b.chunks_exact(WORD)).take_while(|(a, b)| a == b).count();
+    let start = words * WORD;
+    start + a[start..].iter().zip(&b[start..]).take_while(|(a, b)| a == b).count()
+}

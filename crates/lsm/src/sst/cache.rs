@@ -1,0 +1,138 @@
+//! Blocks in memory: checked, decompressed, shared.
+//!
+//! `quick_cache` has shards with locks of their own and an eviction policy (S3-FIFO) that a scan does not wash out,
+//! runs no threads, and lets one reader fetch a block that several miss. `moka` was the alternative; it evicts in
+//! maintenance that its callers may outrun.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+use super::Result;
+
+/// The bytes of a block, shared with the cache.
+#[derive(Clone)]
+pub(crate) struct Plain {
+    bytes: Arc<[u8]>,
+    len: usize,
+}
+
+impl Plain {
+    /// Bytes that `fill` writes.
+    pub(crate) fn filled<E>(
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
+        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
+        fill(Arc::get_mut(&mut bytes).expect("nobody else has it yet"))?;
+        Ok(Self { bytes, len })
+    }
+
+    /// Its first `len` bytes.
+    pub(crate) fn cut(self, len: usize) -> Self {
+        assert!(len <= self.len);
+        Self { len, ..self }
+    }
+}
+
+impl From<&[u8]> for Plain {
+    fn from(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), len: bytes.len() }
+    }
+}
+
+impl Deref for Plain {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// A table's number, and an offset in it.
+type Place = (u64, u64);
+
+/// What an entry of the cache takes beside the block, in bytes.
+const OVERHEAD: usize = 64;
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Place, Plain> for Bytes {
+    fn weight(&self, _: &Place, block: &Plain) -> u64 {
+        (block.bytes.len() + OVERHEAD) as u64
+    }
+}
+
+/// A cache of blocks for the tables of one store.
+pub struct BlockCache {
+    blocks: Cache<Place, Plain, Bytes>,
+    reads: AtomicU64,
+}
+
+impl BlockCache {
+    /// A cache of at most `bytes`, whose blocks are about `block_bytes` long.
+    #[must_use]
+    pub fn new(bytes: u64, block_bytes: usize) -> Self {
+        let items = bytes / (block_bytes + OVERHEAD) as u64;
+        // A shard has room for filters and other blocks that are longer than most.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = ((bytes >> 20) as usize).clamp(1, 4 * threads);
+        let options = OptionsBuilder::new()
+            .shards(shards)
+            .estimated_items_capacity(items as usize)
+            .weight_capacity(bytes)
+            .build()
+            .expect("both capacities are set");
+        let blocks =
+            Cache::with_options(options, Bytes, DefaultHashBuilder::default(), Default::default());
+        Self { blocks, reads: AtomicU64::new(0) }
+    }
+
+    /// The block of a table at an offset, which `read` reads if it is not here.
+    pub(crate) fn get(
+        &self,
+        number: u64,
+        offset: u64,
+        read: impl FnOnce() -> Result<Plain>,
+    ) -> Result<Plain> {
+        self.blocks.get_or_insert_with(&(number, offset), || {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            read()
+        })
+    }
+
+    /// How many blocks had to be read.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// What it holds, in bytes.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.blocks.weight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_stays_within_its_size_and_reads_a_block_once() {
+        let cache = BlockCache::new(1 << 20, 4096);
+        for number in 0..2000 {
+            cache.get(number, 7, || Ok(Plain::from(&[1; 4096][..]))).unwrap();
+        }
+        assert_eq!(cache.reads(), 2000);
+        assert!(cache.used_bytes() <= 1 << 20);
+        cache.get(1999, 7, || panic!("it is here")).unwrap();
+        cache.get(1999, 8, || Ok(Plain::from(&[][..]))).unwrap();
+        assert_eq!(cache.reads(), 2001);
+    }
+}

@@ -1,0 +1,155 @@
+//! How blocks are made smaller.
+
+use std::cell::RefCell;
+
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use zstd::bulk::{Compressor, Decompressor};
+
+use super::Parsed;
+
+/// How blocks are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4: fast, and about as small as half where there is anything to find.
+    #[default]
+    Lz4,
+    /// Zstandard, level 3: smaller, and several times slower.
+    Zstd,
+}
+
+impl Compression {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Lz4 => 1,
+            Self::Zstd => 2,
+        }
+    }
+
+    pub(crate) fn of_code(code: u8) -> Parsed<Self> {
+        Ok(match code {
+            0 => Self::None,
+            1 => Self::Lz4,
+            2 => Self::Zstd,
+            _ => return Err("its compression is unknown"),
+        })
+    }
+}
+
+/// No block shrinks to less than one in so many: what LZ4 cannot exceed. A reader allocates no more than
+/// that for what it has read.
+pub(crate) const RATIO_MAX: usize = 255;
+
+/// What is kept from one block to the next.
+pub(crate) struct BlockCompressor {
+    zstd: Option<Compressor<'static>>,
+    small: CompressTable,
+    large: CompressTable,
+    out: Vec<u8>,
+}
+
+impl BlockCompressor {
+    pub(crate) fn new() -> Self {
+        let (small, large) = (CompressTable::small(), CompressTable::large());
+        Self { zstd: None, small, large, out: Vec::new() }
+    }
+
+    /// The bytes of a block that is to be stored, and how they are compressed: not at all if that saves
+    /// less than an eighth, for which it is not worth to decompress at each read.
+    pub(crate) fn compress<'a>(
+        &'a mut self,
+        plain: &'a [u8],
+        wanted: Compression,
+    ) -> (&'a [u8], Compression) {
+        // A buffer for a value of hundreds of megabytes is not kept for blocks of 4 KiB.
+        if self.out.capacity() > 16 * (plain.len() + (64 << 10)) {
+            self.out = Vec::new();
+        }
+        let (mut len, mut used) = (None, wanted);
+        if wanted == Compression::Zstd {
+            len = self.zstd(plain);
+            if len.is_some_and(|len| len * RATIO_MAX < plain.len()) {
+                used = Compression::Lz4;
+            }
+        }
+        if used == Compression::Lz4 {
+            len = self.lz4(plain);
+        }
+        match len {
+            Some(len) if len <= plain.len() - plain.len() / 8 && len < plain.len() => {
+                (&self.out[..len], used)
+            }
+            _ => (plain, Compression::None),
+        }
+    }
+
+    fn zstd(&mut self, plain: &[u8]) -> Option<usize> {
+        self.out.resize(zstd::zstd_safe::compress_bound(plain.len()), 0);
+        if self.zstd.is_none() {
+            self.zstd = Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL).ok();
+        }
+        self.zstd.as_mut()?.compress_to_buffer(plain, &mut self.out[..]).ok()
+    }
+
+    fn lz4(&mut self, plain: &[u8]) -> Option<usize> {
+        self.out.resize(get_maximum_output_size(plain.len()), 0);
+        let is_small = plain.len() < usize::from(u16::MAX);
+        let table = if is_small { &mut self.small } else { &mut self.large };
+        compress_into_with_table(plain, &mut self.out, table).ok()
+    }
+}
+
+/// Decompresses `stored` into exactly all of `plain`.
+pub(crate) fn decompress(stored: &[u8], plain: &mut [u8], codec: Compression) -> Parsed<()> {
+    thread_local! {
+        static ZSTD: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    let len = match codec {
+        Compression::None => return Err("it is not compressed"),
+        Compression::Lz4 => lz4_flex::block::decompress_into(stored, plain).ok(),
+        Compression::Zstd => ZSTD.with_borrow_mut(|zstd| {
+            if zstd.is_none() {
+                *zstd = Decompressor::new().ok();
+            }
+            zstd.as_mut()?.decompress_to_buffer(stored, plain).ok()
+        }),
+    };
+    match len {
+        Some(len) if len == plain.len() => Ok(()),
+        _ => Err("it cannot be decompressed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of all sorts come back, and none is stored in less than a reader would allow for.
+    #[test]
+    fn what_is_compressed_comes_back() {
+        let mut compressor = BlockCompressor::new();
+        let noise: Vec<u8> =
+            (0..9000_u64).map(|n| ((n * n * n) >> 7) as u8 ^ (n * 31) as u8).collect();
+        let blocks = [vec![], vec![7], vec![0; 5 << 20], b"the same again ".repeat(300), noise];
+        for wanted in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            for plain in &blocks {
+                let (stored, used) = compressor.compress(plain, wanted);
+                if used == Compression::None {
+                    assert_eq!(stored, plain);
+                    continue;
+                }
+                assert!(stored.len() < plain.len() && plain.len() <= stored.len() * RATIO_MAX);
+                let mut back = vec![1; plain.len()];
+                assert_eq!(decompress(stored, &mut back, used), Ok(()));
+                assert_eq!(&back, plain);
+                assert!(decompress(stored, &mut back[1..], used).is_err());
+                assert!(decompress(&stored[1..], &mut back, used).is_err());
+            }
+        }
+        assert_eq!(compressor.compress(&blocks[2], Compression::Zstd).1, Compression::Lz4);
+        assert_eq!(compressor.compress(&blocks[3], Compression::Zstd).1, Compression::Zstd);
+    }
+}

@@ -1,0 +1,62 @@
+//! Sorted tables in files: what the levels on the SSD are made of.
+//!
+//! An *entry* is one version of a key (`entry`). A table has entries in the order of their keys, and of
+//! a key the newest first:
+//!
+//! ```text
+//! ┌────────────┬────────────┬─── ─┬─────────────────┬────────┬─── ─┬───────────────┬──────┬────────────┬────────┐
+//! │ data block │ data block │ ... │ index partition │ filter │ ... │ range deletes │ root │ properties │ footer │
+//! └────────────┴────────────┴─── ─┴─────────────────┴────────┴─── ─┴───────────────┴──────┴────────────┴────────┘
+//! ```
+//!
+//! **Writing** (`table_builder`): entries fill a block (`block_builder`); a full one is compressed
+//! (`compression`), sealed with a checksum (`sealed`) and streamed to the file. The index (`index`) has a
+//! separator and a handle for each block; every few hundred of them are a partition, which has a filter
+//! of its keys (`filter`); the root has all partitions. Properties (`properties`) say what the table
+//! holds, and the footer (`footer`) whose it is and where the properties are.
+//!
+//! **Reading** (`table`): footer, properties, root and range deletes are read when a table opens. A get
+//! asks the root for the partition, its filter whether the key may be there, the partition for the
+//! block, and the block (`block`) for the entry: all through one cache (`cache`), which has blocks
+//! checked and decompressed. Cursors (`table_cursor`) go both ways.
+//!
+//! Every byte that is read is a stranger's: lengths and offsets are checked before they are followed,
+//! and what is wrong has a name (`error`).
+
+mod block;
+mod block_builder;
+mod cache;
+mod compression;
+mod entry;
+mod error;
+mod filter;
+mod footer;
+mod index;
+mod properties;
+mod range_deletes;
+mod sealed;
+mod table;
+mod table_builder;
+mod table_cursor;
+mod varint;
+
+pub use block::{Block, BlockCursor};
+pub use block_builder::BlockBuilder;
+pub use cache::BlockCache;
+pub use compression::Compression;
+pub use entry::{DELETE, Entry, Found, PUT, RANGE_DELETE, SEQUENCE_MAX, Value};
+pub use error::{Error, Result};
+pub use filter::{Filter, hash_key};
+pub use properties::{Properties, Span};
+pub use range_deletes::{RangeDelete, RangeDeletes};
+pub use table::{Check, Table, TableId};
+pub use table_builder::{TableBuilder, TableOptions};
+pub use table_cursor::{Reads, TableCursor};
+
+pub(crate) use entry::order;
+pub(crate) use sealed::file_seed;
+pub(crate) use table::read_footer;
+pub(crate) use varint::{Reader, put_bytes, put_varint};
+
+/// The outcome of looking at bytes of which the caller knows where they are from: what is wrong.
+pub(crate) type Parsed<T> = std::result::Result<T, &'static str>;

@@ -1,0 +1,120 @@
+//! Blocks as they lie in a file: what is stored, and 16 bytes that vouch for it.
+//!
+//! ```text
+//! stored bytes
+//!  0  compression  u8, and 3 bytes of zeros
+//!  4  plain len    u32
+//!  8  checksum     u64   xxh3 of the stored bytes, seeded with the first 8 of these 16, the store's id, the
+//!                        table's number and the block's offset: a block in a wrong place is damage
+//! ```
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::Parsed;
+use super::cache::Plain;
+use super::compression::{BlockCompressor, Compression, RATIO_MAX, decompress};
+
+/// Bytes behind each block.
+pub(crate) const TRAILER: usize = 16;
+
+/// The longest block, in bytes: a value of 512 MiB, its key, and room to spare.
+pub(crate) const BLOCK_LEN_MAX: usize = (512 << 20) + (1 << 20);
+
+/// What checksums of a file begin with: the store's and the file's own.
+pub(crate) fn file_seed(store_id: u128, number: u64) -> u64 {
+    let mut bytes = [0; 24];
+    bytes[..16].copy_from_slice(&store_id.to_le_bytes());
+    bytes[16..].copy_from_slice(&number.to_le_bytes());
+    xxh3_64(&bytes)
+}
+
+fn checksum(stored: &[u8], file_seed: u64, offset: u64, head: u64) -> u64 {
+    // Odd multipliers keep offset and head apart from each other.
+    let place = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let seed = file_seed ^ place ^ head.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+    xxh3_64_with_seed(stored, seed)
+}
+
+/// A block to be written: the bytes, and the trailer behind them.
+pub(crate) fn seal<'a>(
+    plain: &'a [u8],
+    compression: Compression,
+    compressor: &'a mut BlockCompressor,
+    file_seed: u64,
+    offset: u64,
+) -> (&'a [u8], [u8; TRAILER]) {
+    assert!(plain.len() <= BLOCK_LEN_MAX, "a block of {} bytes", plain.len());
+    let (stored, used) = match compression {
+        Compression::None => (plain, compression),
+        _ => compressor.compress(plain, compression),
+    };
+    let head = u64::from(used.code()) | (plain.len() as u64) << 32;
+    let mut trailer = [0; TRAILER];
+    trailer[..8].copy_from_slice(&head.to_le_bytes());
+    trailer[8..].copy_from_slice(&checksum(stored, file_seed, offset, head).to_le_bytes());
+    (stored, trailer)
+}
+
+/// The block that `fill` reads: `len` bytes with the trailer behind them, from `offset` of its file. The
+/// bytes of one that is not compressed are not copied.
+pub(crate) fn unseal<E>(
+    len: usize,
+    file_seed: u64,
+    offset: u64,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    damaged: impl Fn(&'static str) -> E,
+) -> Result<Plain, E> {
+    if len > BLOCK_LEN_MAX {
+        return Err(damaged("it is longer than any block"));
+    }
+    let bytes = Plain::filled(len + TRAILER, fill)?;
+    let (stored, trailer) = bytes.split_at(len);
+    let head = u64::from_le_bytes(trailer[..8].try_into().expect("8 bytes"));
+    if trailer[8..] != checksum(stored, file_seed, offset, head).to_le_bytes() {
+        return Err(damaged("its checksum is wrong"));
+    }
+    open(stored, head).map_err(damaged).map(|plain| plain.unwrap_or_else(|| bytes.cut(len)))
+}
+
+/// The block if it has to be decompressed.
+fn open(stored: &[u8], head: u64) -> Parsed<Option<Plain>> {
+    let plain_len = (head >> 32) as usize;
+    match Compression::of_code(head as u8)? {
+        Compression::None if plain_len == stored.len() => Ok(None),
+        Compression::None => Err("its length is not what it says"),
+        codec if plain_len <= (stored.len() * RATIO_MAX).min(BLOCK_LEN_MAX) => {
+            Plain::filled(plain_len, |plain| decompress(stored, plain, codec)).map(Some)
+        }
+        _ => Err("it says that it is longer than it can be"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_found_damaged_wherever_a_bit_is_flipped_and_wherever_else_it_lies() {
+        let mut compressor = BlockCompressor::new();
+        let plain =
+            b"some bytes, some bytes, some bytes, some bytes, and some more bytes".repeat(2);
+        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+            let (stored, trailer) = seal(&plain, compression, &mut compressor, 5, 4096);
+            let sealed = [stored, &trailer].concat();
+            let read = |bytes: &[u8], seed, offset| {
+                let fill = |to: &mut [u8]| {
+                    to.copy_from_slice(bytes);
+                    Ok(())
+                };
+                unseal(bytes.len() - TRAILER, seed, offset, fill, |why| why)
+            };
+            assert_eq!(read(&sealed, 5, 4096).unwrap()[..], plain[..]);
+            assert!(read(&sealed, 6, 4096).is_err() && read(&sealed, 5, 4097).is_err());
+            for bit in 0..sealed.len() * 8 {
+                let mut flipped = sealed.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(read(&flipped, 5, 4096).is_err(), "bit {bit}");
+            }
+        }
+    }
+}

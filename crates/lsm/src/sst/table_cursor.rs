@@ -1,0 +1,241 @@
+//! Walks through the entries of a table, both ways.
+
+use super::block::{Block, BlockCursor};
+use super::entry::{Entry, Value};
+use super::index::{Handle, Partition};
+use super::table::Table;
+use super::{Parsed, Result};
+
+/// How a cursor reads blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Through the cache.
+    Cached,
+    /// From the file, many blocks at once, and past the cache: what a compaction reads once is not what others
+    /// will want.
+    Ahead,
+}
+
+/// Bytes that are read at once by a cursor that reads ahead.
+const AHEAD: usize = 256 << 10;
+
+/// A position in a table: at an entry, or at none, as it is at first.
+pub struct TableCursor {
+    table: Table,
+    root: BlockCursor,
+    partition: BlockCursor,
+    data: BlockCursor,
+    reads: Reads,
+    /// What was read ahead, and from where.
+    ahead: Vec<u8>,
+    ahead_at: u64,
+}
+
+impl TableCursor {
+    pub(crate) fn new(table: Table, reads: Reads) -> Self {
+        let root = BlockCursor::new(table.root().clone());
+        let (partition, data) = (BlockCursor::empty(), BlockCursor::empty());
+        Self { table, root, partition, data, reads, ahead: Vec::new(), ahead_at: 0 }
+    }
+
+    /// The entry that it is at.
+    #[must_use]
+    #[inline]
+    pub fn entry(&self) -> Option<Entry<'_>> {
+        self.data.entry()
+    }
+
+    /// The value of the entry that it is at, which can outlive the cursor.
+    ///
+    /// # Panics
+    /// If it is at none.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        self.data.value()
+    }
+
+    /// Goes to the first entry.
+    ///
+    /// # Errors
+    /// [`super::Error::Damaged`], or what the disk says: it is then at no entry. So for the other moves.
+    pub fn first(&mut self) -> Result<()> {
+        self.move_root(BlockCursor::first)?;
+        self.enter_partition()?;
+        self.move_partition(BlockCursor::first)?;
+        self.enter_data()?;
+        self.move_data(BlockCursor::first)?;
+        self.skip_forward()
+    }
+
+    /// Goes to the last entry.
+    ///
+    /// # Errors
+    /// See [`TableCursor::first`].
+    pub fn last(&mut self) -> Result<()> {
+        self.move_root(BlockCursor::last)?;
+        self.enter_partition()?;
+        self.move_partition(BlockCursor::last)?;
+        self.enter_data()?;
+        self.move_data(BlockCursor::last)?;
+        self.skip_backward()
+    }
+
+    /// Goes to the first entry that is not before a version.
+    ///
+    /// # Errors
+    /// See [`TableCursor::first`].
+    pub fn seek(&mut self, key: &[u8], sequence: u64) -> Result<()> {
+        self.move_root(|cursor| cursor.seek(key, sequence))?;
+        self.enter_partition()?;
+        self.move_partition(|cursor| cursor.seek(key, sequence))?;
+        self.enter_data()?;
+        self.move_data(|cursor| cursor.seek(key, sequence))?;
+        self.skip_forward()
+    }
+
+    /// Goes to the last entry that is before a version.
+    ///
+    /// # Errors
+    /// See [`TableCursor::first`].
+    pub fn seek_before(&mut self, key: &[u8], sequence: u64) -> Result<()> {
+        self.seek(key, sequence)?;
+        if self.entry().is_some() { self.backward() } else { self.last() }
+    }
+
+    /// Goes to the next entry; from none, to none.
+    ///
+    /// # Errors
+    /// See [`TableCursor::first`].
+    #[inline]
+    pub fn forward(&mut self) -> Result<()> {
+        if self.data.entry().is_none() {
+            return Ok(());
+        }
+        self.move_data(BlockCursor::forward)?;
+        self.skip_forward()
+    }
+
+    /// Goes to the entry before; from none, to none.
+    ///
+    /// # Errors
+    /// See [`TableCursor::first`].
+    pub fn backward(&mut self) -> Result<()> {
+        if self.data.entry().is_none() {
+            return Ok(());
+        }
+        self.move_data(BlockCursor::backward)?;
+        self.skip_backward()
+    }
+
+    /// From behind a block's last entry to the first of the next block that has one.
+    #[inline]
+    fn skip_forward(&mut self) -> Result<()> {
+        while self.data.entry().is_none() {
+            self.move_partition(BlockCursor::forward)?;
+            if self.partition.entry().is_none() {
+                self.move_root(BlockCursor::forward)?;
+                if self.root.entry().is_none() {
+                    return Ok(());
+                }
+                self.enter_partition()?;
+                self.move_partition(BlockCursor::first)?;
+            }
+            self.enter_data()?;
+            self.move_data(BlockCursor::first)?;
+        }
+        Ok(())
+    }
+
+    /// From before a block's first entry to the last of the block before that has one.
+    fn skip_backward(&mut self) -> Result<()> {
+        while self.data.entry().is_none() {
+            self.move_partition(BlockCursor::backward)?;
+            if self.partition.entry().is_none() {
+                self.move_root(BlockCursor::backward)?;
+                if self.root.entry().is_none() {
+                    return Ok(());
+                }
+                self.enter_partition()?;
+                self.move_partition(BlockCursor::last)?;
+            }
+            self.enter_data()?;
+            self.move_data(BlockCursor::last)?;
+        }
+        Ok(())
+    }
+
+    /// Enters the partition that the root is at, if it is at one.
+    fn enter_partition(&mut self) -> Result<()> {
+        self.partition.leave();
+        self.data.leave();
+        let Some(entry) = self.root.entry() else { return Ok(()) };
+        let partition = Partition::of_value(entry.value);
+        let partition = partition.map_err(|why| self.table.damaged("root", why))?;
+        let block = self.read("index", partition.index)?;
+        self.partition.enter(block);
+        Ok(())
+    }
+
+    /// Enters the block that the partition is at, if it is at one.
+    fn enter_data(&mut self) -> Result<()> {
+        self.data.leave();
+        let Some(entry) = self.partition.entry() else { return Ok(()) };
+        let handle = Handle::of_value(entry.value);
+        let handle = handle.map_err(|why| self.table.damaged("index", why))?;
+        let block = self.read("block", handle)?;
+        self.data.enter(block);
+        Ok(())
+    }
+
+    fn read(&mut self, what: &str, handle: Handle) -> Result<Block> {
+        if self.reads == Reads::Cached {
+            return self.table.block(what, handle);
+        }
+        let (ahead, ahead_at) = (&mut self.ahead, &mut self.ahead_at);
+        let reader = self.table.reader();
+        let bytes = reader.read_with(what, handle, |at, to| {
+            if to.len() > AHEAD {
+                return reader.fill(at, to);
+            }
+            let is_there = |ahead: &[u8], ahead_at: u64| {
+                let from = usize::try_from(at.checked_sub(ahead_at)?).ok()?;
+                ahead.get(from..from.checked_add(to.len())?).map(|_| from)
+            };
+            let from = match is_there(ahead, *ahead_at) {
+                Some(from) => from,
+                None => {
+                    let len = (reader.file_len() - at).min(AHEAD as u64) as usize;
+                    ahead.resize(len, 0);
+                    *ahead_at = at;
+                    reader.fill(at, ahead).inspect_err(|_| ahead.clear())?;
+                    0
+                }
+            };
+            to.copy_from_slice(&ahead[from..from + to.len()]);
+            Ok(())
+        })?;
+        Block::new(bytes).map_err(|why| reader.damaged(what, handle, why))
+    }
+
+    fn move_root(&mut self, to: impl FnOnce(&mut BlockCursor) -> Parsed<()>) -> Result<()> {
+        let moved = to(&mut self.root);
+        moved.map_err(|why| self.stop("root", why))
+    }
+
+    fn move_partition(&mut self, to: impl FnOnce(&mut BlockCursor) -> Parsed<()>) -> Result<()> {
+        let moved = to(&mut self.partition);
+        moved.map_err(|why| self.stop("index", why))
+    }
+
+    #[inline]
+    fn move_data(&mut self, to: impl FnOnce(&mut BlockCursor) -> Parsed<()>) -> Result<()> {
+        let moved = to(&mut self.data);
+        moved.map_err(|why| self.stop("block", why))
+    }
+
+    /// Leaves the entry, for what `why` says.
+    fn stop(&mut self, what: &str, why: &str) -> super::Error {
+        self.data.leave();
+        self.table.damaged(what, why)
+    }
+}

@@ -1,0 +1,132 @@
+//! An open store: the trees, the ring that writes to them, and what they share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use halite_alloc::{Device, ObjectPool, Segments};
+use halite_engine::{CommitPoints, Error, Recovery, Result};
+use halite_pmem::locks::Mutex;
+use halite_pmem::{Pool, Words};
+
+use crate::batching::Batching;
+use crate::commit::{Entry, Unsynced};
+use crate::levels::Levels;
+use crate::maintenance::Signals;
+use crate::memtable::Memtable;
+use crate::read::from_levels;
+use crate::ring::Ring;
+use crate::snapshots::Snapshots;
+use crate::tree::Tree;
+use crate::wal::Wal;
+use crate::zones::{Identity, Zones};
+
+/// Batches that may be on their way at once.
+pub(crate) const RING_CAPACITY: usize = 256;
+
+/// What a store keeps to.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Bytes of zones at which a memtable is full.
+    pub(crate) memtable_bytes: u64,
+    /// Bytes of zones at which a tree's global index is frozen.
+    pub(crate) global_index_bytes: u64,
+    pub(crate) commit_points: CommitPoints,
+    /// Bytes of room in the pool below which writers are slowed.
+    pub(crate) slow_below: u64,
+    /// Bytes of the pool that writers leave to what makes room.
+    pub(crate) reserve: u64,
+}
+
+impl Limits {
+    /// The largest batch: it fits a memtable, however little is left over in each zone.
+    pub(crate) fn batch_bytes(&self) -> u64 {
+        crate::address::ZONE * u64::from(crate::address::ZONES_MAX) / 2
+    }
+}
+
+/// An open store.
+pub(crate) struct Store {
+    /// The pool that memtables lie in.
+    pub(crate) segments: Arc<Segments>,
+    /// The pool that says what the store is: the same, or, where there is a log, one that persists.
+    pub(crate) home: Arc<Segments>,
+    pub(crate) objects: Arc<ObjectPool>,
+    pub(crate) device: Device,
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) ring: Ring<Entry>,
+    pub(crate) batching: Option<Batching>,
+    pub(crate) unsynced: Mutex<Unsynced>,
+    /// The sequence up to which everything is committed.
+    pub(crate) visible: Arc<AtomicU64>,
+    /// In turns: the next sequence.
+    pub(crate) next_sequence: AtomicU64,
+    /// The next memtable's id.
+    pub(crate) next_id: AtomicU64,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// `commit_id`, in the pool.
+    pub(crate) commit_id: Words,
+    pub(crate) limits: Limits,
+    /// Why nothing is written any more.
+    pub(crate) failure: OnceLock<String>,
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) levels: Levels,
+    /// The log, where memtables are volatile.
+    pub(crate) wal: Option<Wal>,
+    /// Whether what is committed is in the log already.
+    pub(crate) is_replaying: AtomicBool,
+    /// Whether threads of the store's own do what is not urgent.
+    pub(crate) on_threads: bool,
+    pub(crate) signals: Signals,
+    /// Held by who merges memtables, or freezes what they are merged into.
+    pub(crate) merging: Mutex<()>,
+    /// Nanoseconds that writers are to wait and did not yet.
+    pub(crate) owed_ns: AtomicU64,
+    pub(crate) recovery: Recovery,
+}
+
+impl Store {
+    pub(crate) fn pool(&self) -> &Pool {
+        self.segments.pool()
+    }
+
+    /// Lets nothing be written from now on.
+    pub(crate) fn poison(&self, why: &str) {
+        let _ = self.failure.set(why.to_owned());
+    }
+
+    pub(crate) fn check_healthy(&self) -> Result<()> {
+        match self.failure.get() {
+            Some(why) => Err(Error::Poisoned { why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The sequence up to which everything is visible.
+    pub(crate) fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// A new memtable for a tree, durable.
+    pub(crate) fn new_memtable(&self, tree: usize) -> Result<Arc<Memtable>> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let identity = Identity { id, tree };
+        let zones = Zones::create(&self.objects, &self.device, self.segments.salt(), &identity)?;
+        let first_log = self.wal.as_ref().map_or(0, Wal::number);
+        Ok(Arc::new(Memtable::new(Arc::new(zones), first_log)))
+    }
+
+    /// Lets a new memtable take the active one's place, in the turn of `bid`.
+    pub(crate) fn roll(&self, tree: usize, bid: u64) -> Result<Arc<Memtable>> {
+        if let Some(wal) = &self.wal {
+            wal.roll().map_err(from_levels)?;
+        }
+        let next = self.new_memtable(tree)?;
+        self.trees[tree].change(|view| {
+            let full = std::mem::replace(&mut view.active, Arc::clone(&next));
+            full.freeze(bid);
+            view.immutables.insert(0, full);
+        });
+        self.signals.wake();
+        Ok(next)
+    }
+}

@@ -1,0 +1,244 @@
+//! The write-ahead log, where memtables are volatile (Yan's XS).
+//!
+//! A log is a sequence of files `LOG-<number>`, each of batches:
+//!
+//! ```text
+//!  0  check     u64  xxh3 of all that follows, seeded with the store and the file's number
+//!  8  sequence  u64  of the first record
+//! 16  records   u32
+//! 20  len       u32  bytes that follow
+//! 24  for each fragment: tree u32, len u32, records as in a zone, numbered from zero
+//! ```
+//!
+//! Batches are appended in their turns, to memory. Whoever wants one durable writes and syncs all that there is by
+//! then; others who come meanwhile wait, and find theirs synced, or sync the next lot: group commit.
+//!
+//! A new file is begun with each memtable, when everything before is synced. Files go when no memtable needs them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_disk::{Disk, Writer};
+use halite_pmem::locks::Mutex;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::encoded::Encoded;
+use crate::sst::{Error, Result};
+
+/// Bytes before a batch's fragments.
+const HEADER: usize = 24;
+
+const PREFIX: &str = "LOG-";
+
+/// The log of an open store.
+pub(crate) struct Wal {
+    disk: Disk,
+    seed: u64,
+    pending: Mutex<Pending>,
+    file: Mutex<File>,
+    /// Bytes of all files up to which everything is durable.
+    synced: AtomicU64,
+}
+
+/// What is not written yet.
+#[derive(Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    /// Bytes of all files, with these.
+    appended: u64,
+    number: u64,
+}
+
+struct File {
+    writer: Writer,
+    /// The files that there are, this one the last.
+    numbers: Vec<u64>,
+}
+
+/// A batch that was read.
+pub(crate) struct Logged<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) records: u32,
+    fragments: &'a [u8],
+}
+
+impl<'a> Logged<'a> {
+    /// The trees of the batch's fragments, and their records.
+    pub(crate) fn fragments(&self) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
+        let mut rest = self.fragments;
+        std::iter::from_fn(move || {
+            let (head, behind) = rest.split_first_chunk::<8>()?;
+            let half =
+                |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+            let (records, behind) = behind.split_at_checked(half(4) as usize)?;
+            rest = behind;
+            Some((half(0) as usize, records))
+        })
+    }
+}
+
+impl Wal {
+    /// Reads all that was logged, in order, and goes on behind it. What is torn at the end is cut.
+    pub(crate) fn open(
+        disk: &Disk,
+        store_id: u128,
+        mut replay: impl FnMut(u64, &Logged<'_>) -> halite_engine::Result<()>,
+    ) -> halite_engine::Result<Self> {
+        let failed = |error: halite_disk::Error| crate::read::from_levels(error.into());
+        let seed = xxh3_64_with_seed(&store_id.to_le_bytes(), 0);
+        let mut numbers = numbers_of(disk).map_err(failed)?;
+        let mut last_len = 0;
+        let mut next: Option<u64> = None;
+        for (at, &number) in numbers.iter().enumerate() {
+            let name = name_of(number);
+            let file = disk.open(&name).map_err(failed)?;
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).map_err(failed)?;
+            let mut valid = 0;
+            while let Some(batch) = read(&bytes[valid..], seed ^ number) {
+                if next.is_some_and(|next| next != batch.sequence) {
+                    let why = format!(
+                        "batch {} follows, where {} should",
+                        batch.sequence,
+                        next.unwrap_or(0)
+                    );
+                    let error = Error::damaged(&name, format!("the batch at {valid}"), why);
+                    return Err(crate::read::from_levels(error));
+                }
+                next = Some(batch.sequence + u64::from(batch.records));
+                replay(number, &batch)?;
+                valid += HEADER + batch.fragments.len();
+            }
+            if valid < bytes.len() && at + 1 < numbers.len() {
+                let why = "it is not whole, and there are later ones";
+                let error = Error::damaged(&name, format!("the batch at {valid}"), why);
+                return Err(crate::read::from_levels(error));
+            }
+            last_len = valid as u64;
+        }
+        let mut writer = match numbers.last() {
+            Some(&last) => disk.append(&name_of(last), last_len).map_err(failed)?,
+            None => {
+                numbers.push(1);
+                disk.create(&name_of(1)).map_err(failed)?
+            }
+        };
+        writer.sync().map_err(failed)?;
+        disk.sync().map_err(failed)?;
+        let number = numbers.last().copied().unwrap_or(1);
+        Ok(Self {
+            disk: disk.clone(),
+            seed,
+            pending: Mutex::new(Pending { number, ..Pending::default() }),
+            file: Mutex::new(File { writer, numbers }),
+            synced: AtomicU64::new(0),
+        })
+    }
+
+    /// The number of the file that is appended to.
+    pub(crate) fn number(&self) -> u64 {
+        self.pending.lock().number
+    }
+
+    /// Appends a batch, in its turn. Returns up to where the log has to be durable for it.
+    pub(crate) fn append(&self, sequence: u64, encoded: &Encoded) -> u64 {
+        let mut pending = self.pending.lock();
+        let seed = self.seed ^ pending.number;
+        let bytes = &mut pending.bytes;
+        let start = bytes.len();
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&sequence.to_le_bytes());
+        bytes.extend_from_slice(&encoded.records().to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        for fragment in encoded.fragments() {
+            let records = fragment.unnumbered();
+            bytes.extend_from_slice(&(fragment.tree as u32).to_le_bytes());
+            bytes.extend_from_slice(&(records.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(records);
+        }
+        let len = (bytes.len() - start - HEADER) as u32;
+        bytes[start + 20..start + HEADER].copy_from_slice(&len.to_le_bytes());
+        let check = xxh3_64_with_seed(&bytes[start + 8..], seed);
+        bytes[start..start + 8].copy_from_slice(&check.to_le_bytes());
+        let added = (bytes.len() - start) as u64;
+        pending.appended += added;
+        pending.appended
+    }
+
+    /// Makes everything durable up to what [`Wal::append`] returned. One sync, for all who wait.
+    pub(crate) fn sync_to(&self, end: u64) -> Result<()> {
+        if self.synced.load(Ordering::Acquire) >= end {
+            return Ok(());
+        }
+        let mut file = self.file.lock();
+        if self.synced.load(Ordering::Acquire) >= end {
+            return Ok(());
+        }
+        self.write_out(&mut file)
+    }
+
+    /// Makes everything durable that was appended.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let appended = self.pending.lock().appended;
+        self.sync_to(appended)
+    }
+
+    fn write_out(&self, file: &mut File) -> Result<()> {
+        let (bytes, appended) = {
+            let mut pending = self.pending.lock();
+            (std::mem::take(&mut pending.bytes), pending.appended)
+        };
+        file.writer.write(&bytes)?;
+        file.writer.sync()?;
+        self.synced.store(appended, Ordering::Release);
+        Ok(())
+    }
+
+    /// Goes on in a new file, in a turn. Everything before is durable then.
+    pub(crate) fn roll(&self) -> Result<()> {
+        let mut file = self.file.lock();
+        self.write_out(&mut file)?;
+        let number = file.numbers.last().copied().unwrap_or(0) + 1;
+        file.writer = self.disk.create(&name_of(number))?;
+        file.writer.sync()?;
+        self.disk.sync()?;
+        file.numbers.push(number);
+        self.pending.lock().number = number;
+        Ok(())
+    }
+
+    /// Removes the files before one that is needed.
+    pub(crate) fn release(&self, first: u64) -> Result<()> {
+        let mut file = self.file.lock();
+        // The oldest first: what is left of a removal that was interrupted has no gap.
+        while file.numbers.len() > 1 && file.numbers[0] < first {
+            self.disk.remove(&name_of(file.numbers[0]))?;
+            self.disk.sync()?;
+            file.numbers.remove(0);
+        }
+        Ok(())
+    }
+}
+
+/// The batch at the start of `bytes`, if there is a whole one.
+fn read(bytes: &[u8], seed: u64) -> Option<Logged<'_>> {
+    let header = bytes.first_chunk::<HEADER>()?;
+    let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
+    let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+    let batch = bytes.get(..HEADER.checked_add(half(20) as usize)?)?;
+    let is_whole = word(0) == xxh3_64_with_seed(&batch[8..], seed) && half(16) > 0;
+    is_whole.then_some(Logged { sequence: word(8), records: half(16), fragments: &batch[HEADER..] })
+}
+
+fn name_of(number: u64) -> String {
+    format!("{PREFIX}{number:06}")
+}
+
+/// The numbers of the files that there are, ascending.
+fn numbers_of(disk: &Disk) -> halite_disk::Result<Vec<u64>> {
+    let names = disk.list()?;
+    let number =
+        |name: &str| name.strip_prefix(PREFIX)?.parse().ok().filter(|&n| name_of(n) == *name);
+    let mut numbers: Vec<u64> = names.iter().filter_map(|(name, _)| number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
