@@ -155,7 +155,7 @@ pub enum Error {
     NoSuchKeySpace,
 
     /// The engine cannot make a write depend on what was read.
-    #[error("this engine offers no transactions; use the engine `indexlog`")]
+    #[error("this engine offers no transactions; use the engine `indexlog` or `lsm`")]
     NoTransactions,
     /// A snapshot is not of the store that it is used with.
     #[error("the snapshot is of another store, or of this one before it was opened again")]

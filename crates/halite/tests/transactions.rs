@@ -4,14 +4,20 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use halite::{
-    Database, Durability, Error, Isolation, KeyRange, KeySpace, Locking, Partitioning, Result,
-    Transaction, TransactionOptions,
+    Database, Durability, ENGINES, Error, Isolation, KeyRange, KeySpace, Locking, Partitioning,
+    Result, Transaction, TransactionOptions,
 };
 
 const IMMEDIATE: Durability = Durability::Immediate;
 
+/// All four ways to run a transaction, on each engine.
+fn ways() -> impl Iterator<Item = (TransactionOptions, Database)> {
+    let engines = ENGINES.iter().map(|engine| move || database_of(engine));
+    engines.flat_map(|database| options().map(move |way| (way, database())))
+}
+
 /// All four ways to run a transaction.
-fn ways() -> impl Iterator<Item = TransactionOptions> {
+fn options() -> impl Iterator<Item = TransactionOptions> {
     [Isolation::Snapshot, Isolation::Serializable].into_iter().flat_map(|isolation| {
         [Locking::Optimistic, Locking::Pessimistic].map(|locking| {
             TransactionOptions::default()
@@ -23,7 +29,12 @@ fn ways() -> impl Iterator<Item = TransactionOptions> {
 }
 
 fn database() -> Database {
+    database_of(ENGINES[0])
+}
+
+fn database_of(engine: &str) -> Database {
     Database::builder()
+        .engine(engine)
         .partitioning(Partitioning::Hash(3))
         .max_size(256 << 20)
         .in_memory()
@@ -49,8 +60,7 @@ fn is_conflict(result: Result<()>) -> bool {
 
 #[test]
 fn a_transaction_sees_its_own_writes_and_nobody_else_does() {
-    for way in ways() {
-        let db = database();
+    for (way, db) in ways() {
         let space = db.key_space("letters").unwrap();
         for key in ["a", "c", "e", "g", "i"] {
             space.put(key, "0").unwrap();
@@ -83,8 +93,7 @@ fn a_transaction_sees_its_own_writes_and_nobody_else_does() {
 
 #[test]
 fn what_is_rolled_back_or_dropped_never_happened() {
-    for way in ways() {
-        let db = database();
+    for (way, db) in ways() {
         let (space, other) = (db.key_space("a").unwrap(), db.key_space("b").unwrap());
         let mut tx = db.begin(way.clone()).unwrap();
         tx.put(&space, "k", "1").unwrap();
@@ -143,8 +152,7 @@ fn savepoints_take_back_what_came_after_them() {
 
 #[test]
 fn the_first_committer_of_a_key_wins() {
-    for way in ways() {
-        let db = database();
+    for (way, db) in ways() {
         let space = db.key_space("letters").unwrap();
         let mut tx = db.begin(way.clone()).unwrap();
         tx.put(&space, "k", "late").unwrap();
@@ -170,8 +178,7 @@ fn the_first_committer_of_a_key_wins() {
 
 #[test]
 fn what_a_serializable_transaction_read_is_validated_and_no_more() {
-    for way in ways() {
-        let db = database();
+    for (way, db) in ways() {
         let (space, own) = (db.key_space("letters").unwrap(), db.key_space("own").unwrap());
         for key in ["b", "d", "f", "h"] {
             space.put(key, "0").unwrap();
@@ -307,9 +314,8 @@ fn waits_briefly() -> TransactionOptions {
 fn transactions_that_meet_run_again_until_all_have_happened() {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 100;
-    for way in ways() {
+    for (way, db) in ways() {
         let way = way.lock_timeout(Duration::from_secs(60)).retries(100_000);
-        let db = database();
         let space = db.key_space("counters").unwrap();
         let number = |value: Option<halite::Bytes>| {
             value.map_or(0, |value| u64::from_be_bytes((&*value).try_into().unwrap()))
@@ -391,8 +397,7 @@ fn limits_are_errors_that_leave_the_transaction_as_it_was() {
 
 #[test]
 fn key_spaces_that_come_and_go_or_are_another_databases() {
-    for way in ways() {
-        let db = database();
+    for (way, db) in ways() {
         let dropped = db.key_space("dropped").unwrap();
         dropped.put("k", "1").unwrap();
         let mut tx = db.begin(way.clone()).unwrap();
@@ -419,8 +424,7 @@ fn key_spaces_that_come_and_go_or_are_another_databases() {
 
 #[test]
 fn long_readers_block_nobody() {
-    for way in ways() {
-        let db = database();
+    for (way, db) in ways() {
         let space = db.key_space("letters").unwrap();
         (0..500).for_each(|key| space.put(format!("{key:04}"), "0").unwrap());
         let reader = db.begin(way.clone()).unwrap();

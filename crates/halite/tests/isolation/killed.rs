@@ -8,16 +8,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use halite::{Database, Durability, Partitioning};
+use halite::{Database, Durability, ENGINES, Partitioning};
 use halite_lab::Random;
 use halite_lab::isolation::{History, Op, Outcome, Recorder, Running, Transaction};
 
 use crate::lists::Lists;
 use crate::{WAYS, is_clean, options};
 
-/// Where the child finds its database, and the number of its round.
+/// Where the child finds its database, the number of its round, and the engine.
 const FOLDER: &str = "HALITE_ISOLATION_FOLDER";
 const ROUND: &str = "HALITE_ISOLATION_ROUND";
+const ENGINE: &str = "HALITE_ISOLATION_ENGINE";
 
 const ROUNDS: u64 = 8;
 const THREADS: u64 = 3;
@@ -28,8 +29,9 @@ fn first_moment(round: u64) -> u64 {
     round << 32
 }
 
-fn open(folder: &Path) -> Lists {
-    let builder = Database::builder().partitioning(Partitioning::Hash(3)).max_size(128 << 20);
+fn open(folder: &Path, engine: &str) -> Lists {
+    let builder =
+        Database::builder().engine(engine).partitioning(Partitioning::Hash(3)).max_size(256 << 20);
     Lists::new(builder.open(folder.join("db")).expect("what was killed opens"), KEYS)
 }
 
@@ -38,18 +40,21 @@ fn log(folder: &Path) -> File {
     log.expect("a file for the history")
 }
 
-/// Writes a line in one piece: it is there when this returns, even if the process is killed.
+/// Writes a line with an end: it is there when this returns, even if the process is killed, and a part of it
+/// is not taken for it.
 fn tell(log: &mut File, line: &str) {
-    log.write_all(format!("{line}\n").as_bytes()).expect("room for a line");
+    log.write_all(format!("\n{line} end\n").as_bytes()).expect("room for a line");
 }
 
 /// What the child does until it is killed. A line before each commit says what it is about to commit, and one
 /// after it how it ended.
 #[test]
 fn child() {
-    let (Ok(folder), Ok(round)) = (std::env::var(FOLDER), std::env::var(ROUND)) else { return };
+    let [Ok(folder), Ok(round), Ok(engine)] = [FOLDER, ROUND, ENGINE].map(std::env::var) else {
+        return;
+    };
     let (folder, round) = (Path::new(&folder), round.parse().expect("a number"));
-    let lists = open(folder);
+    let lists = open(folder, &engine);
     let recorder = Recorder::from_time(first_moment(round));
     tell(&mut log(folder), "open");
     std::thread::scope(|scope| {
@@ -85,6 +90,7 @@ fn history(folder: &Path) -> History {
     let text = std::fs::read_to_string(folder.join("log")).expect("a history");
     let mut transactions = std::collections::BTreeMap::<u64, Transaction>::new();
     for line in text.lines() {
+        let Some(line) = line.strip_suffix(" end") else { continue };
         let Some((id, transaction)) = line.split_once(' ') else { continue };
         let (id, transaction) = (id.parse().expect("a number"), transaction.parse());
         transactions.insert(id, transaction.expect("a whole line"));
@@ -92,59 +98,69 @@ fn history(folder: &Path) -> History {
     transactions.into_values().collect()
 }
 
+/// Lets a child run transactions, kills it, and reads what it left. Returns what was recorded so far.
+fn round(folder: &Path, engine: &str, round: u64, delay: Duration) -> History {
+    let recorded = || std::fs::metadata(folder.join("log")).map_or(0, |log| log.len());
+    let before = recorded();
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "killed::child", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .env(ROUND, round.to_string())
+        .env(ENGINE, engine)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a child");
+    // It has begun to run transactions, and goes on for a while.
+    while recorded() < before + 2_000 {
+        assert!(child.try_wait().expect("a child").is_none(), "the child ended by itself");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(delay);
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+    // Between two rounds everything is read: what is there now stays.
+    let recorder = Recorder::from_time(first_moment(round + 1) - (1 << 16));
+    open(folder, engine).read_all(&recorder);
+    for (number, transaction) in (0..).zip(recorder.history().iter()) {
+        let id = (round << 40) | (15 << 36) | number;
+        tell(&mut log(folder), &format!("{id} {transaction}"));
+    }
+    history(folder)
+}
+
+fn count(history: &History, outcome: Outcome) -> usize {
+    history.iter().filter(|transaction| transaction.outcome == outcome).count()
+}
+
 #[test]
 fn histories_across_kills_lose_nothing_that_was_acknowledged() {
-    let folder =
-        tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." });
-    let folder = folder.expect("a folder");
     let rounds = std::env::var("HALITE_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
-    let rounds = rounds.unwrap_or(ROUNDS);
+    let rounds: u64 = rounds.unwrap_or(ROUNDS);
     let mut random = Random::of(&[rounds]);
-    let recorded = || std::fs::metadata(folder.path().join("log")).map_or(0, |log| log.len());
-    let of = |history: &History, outcome| {
-        history.iter().filter(|transaction| transaction.outcome == outcome).count()
-    };
-    for round in 1.. {
-        let before = recorded();
-        let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "killed::child", "--nocapture", "--test-threads=1"])
-            .env(FOLDER, folder.path())
-            .env(ROUND, round.to_string())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("a child");
-        // It has begun to run transactions, and goes on for a while.
-        while recorded() < before + 2_000 {
-            assert!(child.try_wait().expect("a child").is_none(), "the child ended by itself");
-            std::thread::sleep(Duration::from_millis(1));
+    let (mut done, mut committed, mut unknown) = (0, 0, 0);
+    // Until a kill came between a commit and its acknowledgement, too.
+    while done < rounds.max(ENGINES.len() as u64 * ROUNDS) || unknown == 0 {
+        assert!(done < rounds + 100, "no kill came while a transaction was committed");
+        let shared = Path::new("/dev/shm");
+        let folder = tempfile::tempdir_in(if shared.is_dir() { shared } else { Path::new(".") });
+        let folder = folder.expect("a folder");
+        let mut all = History::default();
+        let engine = ENGINES[(done / ROUNDS) as usize % ENGINES.len()];
+        for number in 1..=ROUNDS {
+            all = round(folder.path(), engine, number, Duration::from_millis(random.below(40)));
+            is_clean(&all, WAYS[2].2);
         }
-        std::thread::sleep(Duration::from_millis(random.below(40)));
-        child.kill().expect("it can be killed");
-        child.wait().expect("it ends");
-        // Between two rounds everything is read: what is there now stays.
-        let mut history = history(folder.path());
-        let recorder = Recorder::from_time(first_moment(round + 1) - (1 << 16));
-        open(folder.path()).read_all(&recorder);
-        for (number, transaction) in (0..).zip(recorder.history().iter()) {
-            tell(
-                &mut log(folder.path()),
-                &format!("{} {transaction}", (round << 40) | (15 << 36) | number),
-            );
-            history.push(transaction.clone());
-        }
-        is_clean(&history, WAYS[2].2);
-        // Until a kill came between a commit and its acknowledgement, too.
-        if round >= rounds && of(&history, Outcome::Unknown) > 0 {
-            break;
-        }
-        assert!(round < rounds + 100, "no kill came while a transaction was committed");
+        done += ROUNDS;
+        committed += count(&all, Outcome::Committed);
+        unknown += count(&all, Outcome::Unknown);
+        without_an_append(all);
     }
-    let history = history(folder.path());
-    let (committed, unknown) = (of(&history, Outcome::Committed), of(&history, Outcome::Unknown));
     println!("{committed} committed, {unknown} unknown");
     assert!(committed > 100);
+}
 
-    // The check can fail: without one acknowledged append, or half of it, it does.
+/// The check can fail: with one acknowledged append gone from the end, it does.
+fn without_an_append(mut history: History) {
     let last = history.iter().filter(|of| of.outcome == Outcome::Committed).last();
     let mut without = last.expect("the last read").clone();
     let list = without.ops.iter_mut().find_map(|op| match op {
@@ -153,7 +169,6 @@ fn histories_across_kills_lose_nothing_that_was_acknowledged() {
     });
     list.expect("a list with elements").pop();
     (without.begun, without.ended) = (without.ended + 1, without.ended + 2);
-    let mut torn = history;
-    torn.push(without);
-    assert!(!torn.check(WAYS[2].2).is_empty());
+    history.push(without);
+    assert!(!history.check(WAYS[2].2).is_empty());
 }

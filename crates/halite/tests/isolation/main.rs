@@ -8,7 +8,7 @@ mod schedules;
 use std::sync::Arc;
 use std::time::Duration;
 
-use halite::{Database, Durability, Isolation, Locking, Partitioning, TransactionOptions};
+use halite::{Database, Durability, ENGINES, Isolation, Locking, Partitioning, TransactionOptions};
 use halite_lab::Random;
 use halite_lab::isolation::{Anomaly, Found, History, Level, Outcome, Recorder};
 
@@ -30,9 +30,9 @@ fn options(isolation: Isolation, locking: Locking) -> TransactionOptions {
     options.lock_timeout(patience).max_age(patience)
 }
 
-fn database(partitions: usize) -> Database {
-    let builder = Database::builder().partitioning(Partitioning::Hash(partitions));
-    builder.max_size(128 << 20).in_memory().expect("a database in memory")
+fn database(engine: &str, partitions: usize) -> Database {
+    let builder = Database::builder().engine(engine).partitioning(Partitioning::Hash(partitions));
+    builder.max_size(256 << 20).in_memory().expect("a database in memory")
 }
 
 fn names(found: &[Found]) -> Vec<Anomaly> {
@@ -110,17 +110,16 @@ fn interleaved(lists: &Lists, options: &TransactionOptions, rounds: u64, seed: u
 
 #[test]
 fn histories_of_threads_are_as_their_isolation_promises() {
-    for (isolation, locking, level) in WAYS {
-        for (partitions, keys) in [(1, 4), (3, 12)] {
-            let lists = Lists::new(database(partitions), keys);
-            let history = by_threads(&lists, &options(isolation, locking), 250, keys);
-            println!(
-                "{isolation:?}, {locking:?}: {} of {} committed",
-                committed(&history),
-                history.len()
-            );
-            assert!(committed(&history) > history.len() / 10);
-            is_clean(&history, level);
+    for engine in ENGINES {
+        for (isolation, locking, level) in WAYS {
+            for (partitions, keys) in [(1, 4), (3, 12)] {
+                let lists = Lists::new(database(engine, partitions), keys);
+                let history = by_threads(&lists, &options(isolation, locking), 250, keys);
+                let committed = committed(&history);
+                println!("{engine}, {isolation:?}, {locking:?}: {committed} of {}", history.len());
+                assert!(committed > history.len() / 10);
+                is_clean(&history, level);
+            }
         }
     }
 }
@@ -128,9 +127,10 @@ fn histories_of_threads_are_as_their_isolation_promises() {
 #[test]
 fn interleaved_histories_are_as_their_isolation_promises() {
     for seed in 0..12 {
+        let engine = ENGINES[seed as usize % ENGINES.len()];
         for (isolation, locking, level) in WAYS {
             if locking == Locking::Optimistic {
-                let lists = Lists::new(database(1 + seed as usize % 3), 3 + seed);
+                let lists = Lists::new(database(engine, 1 + seed as usize % 3), 3 + seed);
                 let history = interleaved(&lists, &options(isolation, locking), 1_000, seed);
                 assert!(committed(&history) > 20 && committed(&history) < history.len());
                 is_clean(&history, level);
@@ -160,14 +160,16 @@ fn skewing(lists: &Lists, isolation: Isolation) -> History {
 
 #[test]
 fn snapshot_isolation_shows_write_skew_and_serializable_transactions_do_not() {
-    let history = skewing(&Lists::new(database(2), 2), Isolation::Snapshot);
-    is_clean(&history, Level::SnapshotIsolation);
-    assert_eq!(names(&history.check(Level::Serializable)), [Anomaly::WriteSkew]);
-    let history = skewing(&Lists::new(database(2), 2), Isolation::Serializable);
-    is_clean(&history, Level::Serializable);
+    for engine in ENGINES {
+        let history = skewing(&Lists::new(database(engine, 2), 2), Isolation::Snapshot);
+        is_clean(&history, Level::SnapshotIsolation);
+        assert_eq!(names(&history.check(Level::Serializable)), [Anomaly::WriteSkew]);
+        let history = skewing(&Lists::new(database(engine, 2), 2), Isolation::Serializable);
+        is_clean(&history, Level::Serializable);
+    }
     // Chance shows it, too, where many lists are read and few are written.
     let found = (0..12).any(|seed| {
-        let lists = Lists::new(database(1), 6);
+        let lists = Lists::new(database(ENGINES[0], 1), 6);
         let way = options(Isolation::Snapshot, Locking::Optimistic);
         let found = names(&interleaved(&lists, &way, 1_000, seed).check(Level::Serializable));
         found.contains(&Anomaly::WriteSkew) || found.contains(&Anomaly::G2Item)
