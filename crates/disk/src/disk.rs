@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_pmem::{Medium, Site};
+use halite_pmem::{Medium, Site, planted};
 use rustix::fs::OFlags;
 
 use crate::folder::Folder;
@@ -150,6 +150,10 @@ impl Disk {
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         let path = self.path_to_change(from)?;
         self.path_of(to)?;
+        if planted!(RenamedInTwoSteps) {
+            // There may be none.
+            let _ = self.remove(to);
+        }
         match &self.0.backing {
             Backing::Folder(folder) => folder.rename(from, to),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
@@ -182,6 +186,9 @@ impl Disk {
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.check()?;
+        if planted!(NamesNotSynced) {
+            return Ok(());
+        }
         self.0.counters.synced();
         let synced = match &self.0.backing {
             Backing::Folder(folder) => folder.sync(),

@@ -2,6 +2,7 @@
 //! descriptor, so that it stays the same one whatever becomes of its path.
 
 use std::fs::{self, File};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -189,11 +190,11 @@ pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u
     Ok(())
 }
 
-/// Has the kernel begin to write back what was written to a range, so that the sync at the end is short.
+/// Has the kernel begin to write back a range that was just written, so that the sync at the end is short.
 pub(crate) fn begin_write_back(file: &File, at: u64, len: u64) {
-    // What this drops from the page cache is what is clean: of bytes just written, none. Whether it is
-    // heeded does not matter: the sync tells.
-    let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), Advice::DontNeed);
+    // Linux begins to write what is dirty in the range, and drops what is clean: of bytes just written,
+    // next to nothing. Whether it heeds the advice does not matter: the sync tells.
+    let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(len), Advice::DontNeed);
 }
 
 /// Makes a file's bytes and length durable.

@@ -5,10 +5,14 @@
 //! leave at any point. The lab puts such images back, lets the store come up from each, and compares
 //! what it holds with what it must and may hold. The recovery itself is recorded, and crashed in turn.
 //!
-//! A crash walks `run` (the history on the medium) → `cells` (what of its trace is not certainly
-//! durable, at one point) → `images` (what may be left of that) → `disk` (one such image, put on the
-//! medium) → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and
-//! goes on from there.
+//! A crash walks `run` (the history on the medium) → `pending` (what of its trace is not certainly
+//! durable, at one point: `cells` of bytes, and of the files beside the pool lengths and `names`) →
+//! `images` (what may be left of that) → `disk` (one such image, put on the medium and into the `files`)
+//! → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and goes on from
+//! there.
+//!
+//! A store that keeps files beside its pool opens them by `DiskModel::of` the medium (`halite-disk`): one
+//! power cut takes both.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
 //! [`blocks`] for the building blocks.
@@ -40,13 +44,16 @@ mod disk;
 mod explore;
 mod failures;
 mod fault;
+mod files;
 mod images;
 mod job;
 mod linearize;
 mod lint;
 mod media;
 mod mutate;
+mod names;
 mod past;
+mod pending;
 mod plan;
 mod quiet;
 mod random;

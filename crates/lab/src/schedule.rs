@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use halite_disk::DiskModel;
 use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
 use halite_pmem::{Medium, ModelFile, PoolOptions, Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -86,6 +87,8 @@ impl Plan {
 /// What one schedule brought.
 struct Execution {
     trace: Trace,
+    /// What happened to files.
+    model: DiskModel,
     history: ConcurrentHistory,
     /// The event at which the threads start.
     started: u32,
@@ -200,7 +203,7 @@ where
         }
     }
     let history = ConcurrentHistory::new(before, calls);
-    Execution { trace, history, started, failure }
+    Execution { trace, model: DiskModel::of(&medium), history, started, failure }
 }
 
 type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
@@ -273,9 +276,10 @@ where
                 if self.only_schedule().is_some_and(|only| only != number) {
                     continue;
                 }
-                let Execution { trace, history, started, failure } = execution;
+                let Execution { trace, model, history, started, failure } = execution;
+                let recorded = (&trace, &model);
                 let violation =
-                    self.explore_trace((seed, number), &trace, &history, started, failure);
+                    self.explore_trace((seed, number), recorded, &history, started, failure);
                 if violation.is_some() {
                     return violation;
                 }
@@ -336,7 +340,8 @@ where
         if let Err(panic) = simulated {
             let history = ConcurrentHistory::new(World::new(), Vec::new());
             let failure = Some(format!("it panics: {}", crate::quiet::message(&*panic)));
-            executions.push(Execution { trace: Trace::default(), history, started: 0, failure });
+            let (trace, model) = (Trace::default(), self.model());
+            executions.push(Execution { trace, model, history, started: 0, failure });
         }
         executions
     }
