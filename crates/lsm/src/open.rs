@@ -261,8 +261,9 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
     const MEMTABLE_BYTES: u64 = 64 << 20;
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
-    let memtable = options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
-    let memtables = memtable * trees * 2;
+    let memtable = options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
+    // It takes a zone, however little of that it fills.
+    let memtables = memtable.max(SEGMENT) * trees * 2;
     let global = options.lsm.global_index_bytes.unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
     Limits {
         memtable_bytes: memtable,
