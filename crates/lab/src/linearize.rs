@@ -18,6 +18,8 @@ use crate::subject::{Digest, World};
 pub(crate) enum Effect {
     /// Sets names, or removes them, all at once.
     Write(Vec<(Vec<u8>, Option<Digest>)>),
+    /// Read what a name stands for, and set it to something else, if nothing had changed it in between.
+    Swap(Vec<u8>, Option<Digest>, Digest),
     /// Returned what one name stands for.
     Get(Vec<u8>, Option<Digest>),
     /// Returned everything.
@@ -58,7 +60,7 @@ impl ConcurrentHistory {
         let (mut must, mut may) = (0_u64, 0_u64);
         for (number, call) in self.calls.iter().enumerate() {
             must |= u64::from(ended(call)) << number;
-            let writes = matches!(call.effect, Some(Effect::Write(_)));
+            let writes = matches!(call.effect, Some(Effect::Write(_) | Effect::Swap(..)));
             may |= u64::from(ended(call) || call.begun < point && writes) << number;
         }
         if let Some(found) = self.found.borrow().get(&(must, may)) {
@@ -110,6 +112,11 @@ impl Search<'_> {
                             None => drop(world.remove(name)),
                         }
                     }
+                    self.go_on(done, &world);
+                }
+                Some(Effect::Swap(name, read, put)) if world.get(name) == read.as_ref() => {
+                    let mut world = world.clone();
+                    world.insert(name.clone(), *put);
                     self.go_on(done, &world);
                 }
                 Some(Effect::Get(name, returned)) if world.get(name) == returned.as_ref() => {

@@ -8,7 +8,10 @@
 use std::sync::{Arc, Mutex};
 
 use halite_disk::DiskModel;
-use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
+use halite_engine::{
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
+    Partitioning,
+};
 use halite_pmem::{Medium, ModelFile, PoolOptions, Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -16,7 +19,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{Store, named};
+use crate::store::{LsmPlan, Store, named};
 use crate::subject::{Digest, World};
 use crate::{Random, Rules};
 
@@ -29,6 +32,10 @@ enum Request {
     Pair(u8, u8, u32),
     Get(u8),
     Scan,
+    /// Reads a key in a snapshot, and puts it if it has not changed since.
+    Swap(u8, u32),
+    /// A little of what the engine does ahead, in each partition.
+    Collect,
 }
 
 /// What each thread asks for, and what was asked for before they started.
@@ -67,6 +74,24 @@ impl Plan {
         let threads = self.threads.iter().enumerate();
         story.extend(threads.map(|(number, requests)| format!("Thread {number}: {requests:?}")));
         story
+    }
+
+    /// With what only the LSM engine is asked for.
+    fn draw_lsm(random: &mut Random) -> Self {
+        let mut plan = Self::draw(random);
+        for requests in &mut plan.threads {
+            for at in (0..=requests.len()).rev() {
+                match random.below(100) {
+                    0..25 => requests.insert(at, Request::Collect),
+                    25..45 => {
+                        let (key, len) = (random.below(3) as u8, random.below(60) as u32);
+                        requests.insert(at, Request::Swap(key, len));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        plan
     }
 
     fn draw(random: &mut Random) -> Self {
@@ -131,6 +156,26 @@ fn carry_out(
             let digest = Some(Digest::of(&value));
             Effect::Write(vec![(name(one), digest), (name(other), digest)])
         }
+        Request::Swap(number, len) => {
+            let (key, value) = (key(number), value(len, unique));
+            let snapshot = engine.snapshot()?;
+            let found = snapshot.get(space, &key)?.map(|found| Digest::of(&found));
+            locks::point();
+            let put = [Op::Put { space, key: &key, value: &value }];
+            let keys = [(space, &key[..])];
+            let expected = [Expectation { snapshot: &*snapshot, keys: &keys, ranges: &[] }];
+            match engine.write_if(&put, Durability::Immediate, &expected) {
+                Ok(()) => Effect::Swap(name(number), found, Digest::of(&value)),
+                Err(Error::Conflict { .. }) => Effect::Get(name(number), found),
+                Err(error) => return Err(error),
+            }
+        }
+        Request::Collect => {
+            for partition in 0..engine.partitions() {
+                engine.collect_ahead(partition)?;
+            }
+            Effect::Write(Vec::new())
+        }
         Request::Get(number) => {
             let found = engine.get(space, &key(number))?;
             Effect::Get(name(number), found.map(|found| Digest::of(&found)))
@@ -163,6 +208,7 @@ struct MediumPlan {
     rules: Rules,
     seed: u64,
     disregarded: Option<(Site, halite_pmem::Request)>,
+    lsm: (Option<LsmPlan>, usize),
 }
 
 /// Runs a plan on a new medium, inside the simulation.
@@ -177,7 +223,7 @@ where
     medium.disregard(on.disregarded);
     let calls: usize = plan.threads.iter().map(Vec::len).sum();
     let effects = Arc::new(Mutex::new(vec![None; calls]));
-    let lived = live(open, plan, &medium, &effects);
+    let lived = live(open, plan, (&medium, on.lsm), &effects);
     medium.cut_power();
     let (before, failure) = match lived {
         Ok((engine, before)) => {
@@ -212,7 +258,7 @@ type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
 fn live<F>(
     open: &Arc<F>,
     plan: &Plan,
-    medium: &Medium,
+    (medium, (lsm, partitions)): (&Medium, (Option<LsmPlan>, usize)),
     effects: &Effects,
 ) -> Result<(Arc<dyn Engine>, World), String>
 where
@@ -222,7 +268,11 @@ where
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
-    let options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    options.partitioning = Some(Partitioning::Hash(partitions));
+    if let Some(lsm) = lsm {
+        options.lsm = lsm.options(medium);
+    }
     let engine = open(&options).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
@@ -294,21 +344,30 @@ where
         case: &Case,
         schedules: u32,
     ) -> (Vec<String>, Option<String>) {
-        let plan = Plan::draw(&mut Random::of(&[case.seed, 1]));
+        let plan = self.plan(&mut Random::of(&[case.seed, 1]));
         self.replay_by(case, plan.story(), |explorer| {
             explorer.explore_schedules(case.seed, schedules)
         })
     }
 
+    /// What the threads do.
+    fn plan(&self, random: &mut Random) -> Plan {
+        match self.subject().lsm() {
+            (Some(_), _) => Plan::draw_lsm(random),
+            _ => Plan::draw(random),
+        }
+    }
+
     fn execute_plan(&mut self, seed: u64, schedules: u32) -> Vec<Execution> {
         let mut random = Random::of(&[seed, 1]);
-        let plan = Plan::draw(&mut random);
+        let plan = self.plan(&mut random);
         let executions = Arc::new(Mutex::new(Vec::new()));
         let open = self.subject().opener();
         let medium = MediumPlan {
             rules: self.rules(),
             seed: self.identity(),
             disregarded: self.disregarded(),
+            lsm: self.subject().lsm(),
         };
         let run = {
             let (executions, plan) = (Arc::clone(&executions), plan.clone());

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_engine::{CommitPoints, Durability, Error, Result};
-use halite_pmem::{Flushed, Grant, LINE};
+use halite_pmem::{Flushed, Grant, LINE, planted};
 
 use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
@@ -66,7 +66,9 @@ impl Store {
         loop {
             let committed = self.commit_once(encoded, durability, prepare);
             match committed {
-                Err(full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))) => {
+                Err(
+                    full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. })),
+                ) => {
                     self.wait_for_room(encoded.padded(), full)?;
                 }
                 other => return other,
@@ -91,9 +93,14 @@ impl Store {
         if encoded.is_empty() {
             turn.pass();
             // What was deferred before is durable, too.
-            return if durability == Durability::Immediate { self.sync().map(|()| 0) } else { Ok(0) };
+            return if durability == Durability::Immediate {
+                self.sync().map(|()| 0)
+            } else {
+                Ok(0)
+            };
         }
-        let memtables = self.make_room(encoded, turn.bid())?;
+        let memtables =
+            self.make_room(encoded, turn.bid()).inspect_err(|error| self.poison_by(error))?;
         let grants: Vec<_> = encoded
             .fragments()
             .iter()
@@ -121,11 +128,22 @@ impl Store {
             .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
             .collect();
         encoded.complete(base, &places);
+        if planted!(GidxBeforeData) {
+            let granted = grants.iter().zip(&memtables);
+            granted
+                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end));
+        }
+        if planted!(CommitIdBeforeData) {
+            self.commit_id.store(COMMIT_ID, last);
+        }
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
-            wal.sync_to(end).map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            wal.sync_to(end)
+                .map_err(from_levels)
+                .inspect_err(|error| self.poison(&error.to_string()))?;
         }
-        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places) {
+        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
+        {
             memtable.add(place.0, fragment.payload());
         }
         self.user_bytes.fetch_add(encoded.user_bytes(), Ordering::Relaxed);
@@ -133,6 +151,19 @@ impl Store {
         self.ring.wait_committed(bid);
         self.check_healthy()?;
         Ok(last)
+    }
+
+    /// Lets nothing be written after an error that leaves open what is durable: a sync that failed is the last.
+    /// What comes later would be refused, and be there when the store is opened again.
+    pub(crate) fn poison_by(&self, error: &Error) {
+        use halite_alloc::Error::Full as NoSegment;
+        let is_refusal = matches!(
+            error,
+            Error::Full { .. } | Error::Alloc(NoSegment { .. }) | Error::BatchTooLarge { .. }
+        );
+        if !is_refusal && !planted!(RollFailureForgiven) {
+            self.poison(&error.to_string());
+        }
     }
 
     /// Stores a batch where it was granted space, and lets it be read there.
@@ -144,7 +175,9 @@ impl Store {
         durable: bool,
     ) -> Result<()> {
         let mut stored: Vec<(Grant<'_>, Option<Flushed>)> = Vec::with_capacity(grants.len());
-        for ((granted, memtable), fragment) in grants.into_iter().zip(memtables).zip(encoded.fragments()) {
+        for ((granted, memtable), fragment) in
+            grants.into_iter().zip(memtables).zip(encoded.fragments())
+        {
             if let Some(end) = granted.end {
                 let mark = line_of(&Header::END.encode(memtable.zones.seed));
                 stored.push(store(end, &mark, durable));
@@ -156,7 +189,8 @@ impl Store {
             return Ok(());
         }
         let flushed: Vec<_> = stored.iter_mut().filter_map(|(_, flushed)| flushed.take()).collect();
-        let fenced = self.pool().fence_all(&flushed).inspect_err(|error| self.poison(&error.to_string()))?;
+        let fenced =
+            self.pool().fence_all(&flushed).inspect_err(|error| self.poison(&error.to_string()))?;
         for ((grant, _), fenced) in stored.into_iter().zip(&fenced) {
             grant.publish(fenced);
         }
@@ -173,7 +207,8 @@ impl Store {
                 memtables.push(Arc::clone(&memtables[earlier]));
                 continue;
             }
-            let lens = || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
+            let lens =
+                || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
             let len = lens().sum();
             let mut memtable = Arc::clone(&self.trees[fragment.tree].view().active);
             let used = memtable.zones.used_bytes();
@@ -195,7 +230,9 @@ impl Store {
             return;
         }
         if entry.durable {
-            if let Err(error) = self.make_durable(&mut unsynced).and_then(|()| self.advance(entry.ends, entry.last)) {
+            if let Err(error) =
+                self.make_durable(&mut unsynced).and_then(|()| self.advance(entry.ends, entry.last))
+            {
                 self.poison(&error.to_string());
                 return;
             }
@@ -256,13 +293,13 @@ impl Store {
     /// relies on them for.
     pub(crate) fn persist_commit_points(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
-        self.make_durable(&mut unsynced)?;
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
         let mut flushed = vec![self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)];
         for tree in &self.trees {
             flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
         }
-        self.pool().fence_all(&flushed)?;
-        Ok(())
+        let fenced = self.pool().fence_all(&flushed).map_err(Error::from);
+        fenced.map(drop).inspect_err(|error| self.poison_by(error))
     }
 }
 

@@ -25,6 +25,8 @@ mod read;
 mod record;
 mod recovery;
 mod ring;
+#[cfg(all(test, loom))]
+mod ring_model;
 mod run;
 mod scan;
 mod snapshot;
@@ -32,6 +34,7 @@ mod snapshots;
 mod spaces;
 pub mod sst;
 mod store;
+mod sync;
 mod tree;
 mod verify;
 mod wait;

@@ -53,7 +53,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let layout = Layout::read(&home)?;
     // The crash lab's medium notes events in their order, so there may be but one.
     let on_threads = options.pool_options.medium.is_none();
-    let threads = if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let threads =
+        if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let disk = disk(options)?;
     let store_id = u128::from_le_bytes(home.uuid());
     let (visible, snapshots) = (Arc::new(AtomicU64::new(0)), Arc::new(Snapshots::default()));
@@ -65,7 +66,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         cache_bytes: options.lsm.cache_bytes,
         background: on_threads,
         threads,
-        ..LevelsOptions::default()
+        ..levels_options(options)
     };
     let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
 
@@ -94,6 +95,12 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     }
     let commit_id = match commit_id {
         Some(words) => words,
+        None if !found.is_empty() => {
+            return Err(Error::Damaged {
+                what: "the object of the store".into(),
+                why: "it is not there, though there are memtables".into(),
+            });
+        }
         None => write_object(objects.get()?, salt, &Identity { id: 0, tree: NO_TREE })?,
     };
     let slots: BTreeSet<u32> = found.iter().map(|zones| zones.slot).collect();
@@ -142,6 +149,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         on_threads,
         signals: Signals::default(),
         merging: Mutex::new(()),
+        flushing: Mutex::new(()),
         owed_ns: AtomicU64::new(0),
         recovery: Recovery::default(),
         segments,
@@ -171,7 +179,8 @@ fn recover_memory(
     if recovered.last != committed {
         commit_id.store(COMMIT_ID, recovered.last);
     }
-    segments.pool().fence([commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
+    // The process before may have failed to sync it: the levels are not to be ahead of it.
+    segments.pool().fence_found(&[commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
     Ok(recovered)
 }
 
@@ -209,7 +218,10 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
 
 /// Encodes the records of a logged batch again.
 fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
-    let damaged = |why: &str| Error::Damaged { what: format!("batch {} of the log", batch.sequence), why: why.into() };
+    let damaged = |why: &str| Error::Damaged {
+        what: format!("batch {} of the log", batch.sequence),
+        why: why.into(),
+    };
     // The pieces of a tree's next value; those of several trees may alternate.
     let mut values = vec![Vec::new(); trees];
     for (tree, records) in batch.fragments() {
@@ -218,7 +230,9 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
         }
         let value = &mut values[tree];
         for (_, record) in fragment::records(records) {
-            let key = || record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"));
+            let key = || {
+                record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"))
+            };
             match record.kind() {
                 Some(Kind::Piece) => value.extend_from_slice(record.value()),
                 Some(Kind::PutPieces) => {
@@ -230,12 +244,18 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
                     let (space, key) = key()?;
                     to.push(tree, kind, *space, key, record.value());
                 }
-                Some(Kind::RangeDelete) => to.push_range(tree, [record.key(), &[]], [record.value(), &[]]),
+                Some(Kind::RangeDelete) => {
+                    to.push_range(tree, [record.key(), &[]], [record.value(), &[]])
+                }
                 None => return Err(damaged("a record is of no kind")),
             }
         }
     }
-    if to.records() == batch.records { Ok(()) } else { Err(damaged("it does not have its records")) }
+    if to.records() == batch.records {
+        Ok(())
+    } else {
+        Err(damaged("it does not have its records"))
+    }
 }
 
 /// Where the levels are.
@@ -246,7 +266,12 @@ fn disk(options: &EngineOptions) -> Result<Disk> {
     if options.pool_options.in_memory || options.pool_options.medium.is_some() {
         return Ok(Disk::in_memory());
     }
-    let beside = || options.pool.parent().map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
+    let beside = || {
+        options
+            .pool
+            .parent()
+            .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"))
+    };
     let folder = options.lsm.levels.clone().unwrap_or_else(beside);
     Ok(Disk::folder(&folder, options.create).map_err(Arc::new)?)
 }
@@ -259,14 +284,31 @@ fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     Ok(Segments::create(&options.pool, &pool_options)?)
 }
 
+/// How the levels are kept, in proportion to their tables.
+fn levels_options(options: &EngineOptions) -> LevelsOptions {
+    let default = LevelsOptions::default();
+    let Some(table_bytes) = options.lsm.table_bytes else { return default };
+    let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes.max(1)).max(1)).max(1);
+    LevelsOptions {
+        table_bytes,
+        base_bytes: scaled(default.base_bytes),
+        manifest_bytes_max: scaled(default.manifest_bytes_max),
+        ..default
+    }
+}
+
 fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limits {
     const MEMTABLE_BYTES: u64 = 64 << 20;
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
-    let memtable = options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
+    let memtable =
+        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
     // It takes a zone, however little of that it fills.
     let memtables = memtable.max(SEGMENT) * trees * 2;
-    let global = options.lsm.global_index_bytes.unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
+    let global = options
+        .lsm
+        .global_index_bytes
+        .unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),

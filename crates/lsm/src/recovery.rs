@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use halite_engine::{Error, Recovery, Result};
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Flushed, Fresh, LINE, Pool};
+use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
 
 use crate::address::{Address, ZONE, ZONES_MAX, logical};
 use crate::fragment::{self, HEADER, Header};
@@ -102,6 +102,9 @@ struct Read {
     ended: bool,
     /// Fragments behind `commit_id`.
     tail: Vec<Tail>,
+    /// Where an open zone has the mark of its end. Whoever wrote it may have been killed before its fence, and
+    /// the batch that it comes before be cut: so nobody else makes it durable.
+    mark: Option<u64>,
     records: u64,
 }
 
@@ -135,12 +138,19 @@ pub(crate) fn recover(
     let mut tasks = Vec::new();
     for (number, target) in targets.iter().enumerate() {
         let slot = target.zones().slot;
-        tasks.extend((0..ZONES_MAX).take_while(|&zone| has_zone(logical(slot, zone))).map(|zone| (number, zone)));
+        tasks.extend(
+            (0..ZONES_MAX)
+                .take_while(|&zone| has_zone(logical(slot, zone)))
+                .map(|zone| (number, zone)),
+        );
     }
     let read = in_parallel(threads, &tasks, |&(target, zone)| {
         read_zone(&targets[target], target, zone, commit_id)
     })?;
-    let mut report = Recovery { records_read: read.iter().map(|read| read.records).sum(), ..Recovery::default() };
+    let mut report = Recovery {
+        records_read: read.iter().map(|read| read.records).sum(),
+        ..Recovery::default()
+    };
     let last = decide(&targets, read, commit_id, pool, &mut report)?;
     Ok(Recovered { trees: recovered, last, report })
 }
@@ -211,12 +221,14 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
         // The records up to `commit_id` come with the rest.
         for (at, _) in committed.into_iter().rev() {
             let header = Header::decode(&bytes[at as usize..], zones.seed);
-            let header = header.ok_or_else(|| zones.damaged(Address::new(zones.slot, zone, at), "it changed"))?;
+            let header = header
+                .ok_or_else(|| zones.damaged(Address::new(zones.slot, zone, at), "it changed"))?;
             tail.insert(0, Tail { header, at });
         }
         let fresh = Some(fresh);
-        return Ok(Read { fresh, target: number, zone, end: at, ended, tail, records });
+        return Ok(Read { fresh, target: number, zone, end: at, ended, tail, mark: None, records });
     }
+    let mark = (at < ZONE).then_some(at);
     zones.open_zone(zone, fresh, ZONE);
     for (at, len) in committed {
         let address = Address::new(zones.slot, zone, at);
@@ -224,7 +236,7 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
             target.add(address, payload);
         }
     }
-    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, records })
+    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, mark, records })
 }
 
 /// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
@@ -242,7 +254,13 @@ fn decide(
     let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
     let mut found: Vec<Flushed> = Vec::new();
     for read in &mut read {
-        let Some(fresh) = &mut read.fresh else { continue };
+        let Some(fresh) = &mut read.fresh else {
+            if let Some(at) = read.mark.filter(|_| !planted!(MarkNotFenced)) {
+                let line = (u64::from(read.zone) * LINES + at / LINE) as u32;
+                targets[read.target].zones().flush(line..line + 1, &mut found);
+            }
+            continue;
+        };
         let is_behind = ends.contains_key(&read.target);
         let kept = read.tail.partition_point(|tail| tail.header.sequence <= last);
         report.records_cut += (read.tail.len() - kept) as u64;
@@ -254,7 +272,7 @@ fn decide(
             (read.end, read.ended) = (0, false);
         }
         if !read.ended {
-            let zeroed = fresh.zero(read.end..ZONE);
+            let zeroed = fresh.zero(planted!(TailNotZeroed, ZONE, read.end)..ZONE);
             pool.fence([zeroed])?;
             ends.entry(read.target).or_insert(read.zone);
         }
@@ -284,7 +302,11 @@ fn decide(
     for target in targets {
         let zones = target.zones();
         let line = (zones.used_bytes() / LINE) as u32;
-        if zones.gidx().0 != line {
+        if zones.gidx().0 > line {
+            let address = Address::new(zones.slot, 0, 0);
+            return Err(zones.damaged(address, "a batch that was committed is missing at its end"));
+        }
+        if zones.gidx().0 < line {
             zones.advance_gidx(line);
             flushed.push(zones.flush_gidx());
         }
@@ -304,7 +326,9 @@ fn forget_behind_ends(targets: &[Target], read: &mut [Read], commit_id: u64) -> 
                 let zones = targets[read.target].zones();
                 let (_, zone) = end.unwrap_or_default();
                 let address = Address::new(zones.slot, zone, 0);
-                return Err(zones.damaged(address, "a zone before one that was committed has no end"));
+                return Err(
+                    zones.damaged(address, "a zone before one that was committed has no end")
+                );
             }
             read.tail.clear();
         } else if !read.ended {
@@ -319,15 +343,18 @@ fn last_whole<'a>(tail: impl Iterator<Item = &'a Tail>, commit_id: u64) -> u64 {
     let mut batches: BTreeMap<u64, (Header, u64)> = BTreeMap::new();
     for tail in tail.filter(|tail| tail.header.sequence > commit_id) {
         let batch = batches.entry(tail.header.sequence).or_insert((tail.header, 0));
-        let same = batch.0.records == tail.header.records && batch.0.fragments == tail.header.fragments;
+        let same =
+            batch.0.records == tail.header.records && batch.0.fragments == tail.header.fragments;
         batch.1 += u64::from(same);
     }
     let mut last = commit_id;
     for (sequence, (header, fragments)) in batches {
-        if sequence != last + 1 || fragments != u64::from(header.fragments) {
+        let follows = sequence == last + 1 || planted!(BatchesBehindGap);
+        let is_whole = fragments == u64::from(header.fragments) || planted!(FragmentMissing);
+        if !follows || !is_whole {
             break;
         }
-        last += u64::from(header.records);
+        last = sequence - 1 + u64::from(header.records);
     }
     last
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use halite_lab::blocks::blocks_suite;
-use halite_lab::{Budget, Case, Job, Plan, Progress, Rules, find_request, media_suite, suite};
+use halite_lab::{
+    Budget, Case, Job, Plan, Progress, Rules, find_request, lsm_suite, media_suite, suite,
+};
 use indicatif::ProgressBar;
 
 use serde_json::json;
@@ -211,6 +213,9 @@ fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
         return blocks_suite(rules);
     }
     let name = engine.to_owned();
+    if engine == "lsm" {
+        return lsm_suite(move |options| halite::open_engine(&name, options), rules);
+    }
     suite(engine, move |options| halite::open_engine(&name, options), rules)
 }
 
