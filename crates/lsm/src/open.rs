@@ -10,7 +10,7 @@ use halite_alloc::{ObjectPool, SEGMENT, Segments};
 use halite_disk::Disk;
 use halite_engine::{Durability, Durable, EngineOptions, Error, Partitioning, Recovery, Result};
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Domain, Pool, PoolOptions, Words};
+use halite_pmem::{Domain, Pool, PoolOptions, Words, planted};
 
 use crate::address::ZONES_MAX;
 use crate::commit::Unsynced;
@@ -197,11 +197,9 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     let mut encoded = Encoded::default();
     let wal = Wal::open(disk, store_id, |_, batch| {
         encoded.clear();
-        decode(batch, &mut encoded, store.trees.len())?;
-        let end = batch.sequence + u64::from(batch.records) - 1;
-        last = last.max(end);
-        // Trees take records in order: what is in the levels of one may be before what is not in those of another.
-        if encoded.fragments().iter().all(|fragment| end <= flushed[fragment.tree]) {
+        last = last.max(batch.sequence + u64::from(batch.records) - 1);
+        decode(batch, &mut encoded, &flushed)?;
+        if encoded.fragments().is_empty() {
             return Ok(());
         }
         replayed += u64::from(batch.records);
@@ -216,17 +214,23 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     Ok(replayed)
 }
 
-/// Encodes the records of a logged batch again.
-fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
+/// Encodes the records of a logged batch again, but for those of trees whose levels have it: `flushed`. In memory
+/// they would be before newer ones there.
+fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
+    let end = batch.sequence + u64::from(batch.records) - 1;
     let damaged = |why: &str| Error::Damaged {
         what: format!("batch {} of the log", batch.sequence),
         why: why.into(),
     };
     // The pieces of a tree's next value; those of several trees may alternate.
-    let mut values = vec![Vec::new(); trees];
+    let mut values = vec![Vec::new(); flushed.len()];
     for (tree, records) in batch.fragments() {
-        if tree >= trees {
+        let Some(&flushed) = flushed.get(tree) else {
             return Err(damaged("it is of a tree that there is not"));
+        };
+        if end <= planted!(FlushedReplayed, 0, flushed) {
+            to.skip(fragment::records(records).count() as u32);
+            continue;
         }
         let value = &mut values[tree];
         for (_, record) in fragment::records(records) {

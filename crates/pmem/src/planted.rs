@@ -119,6 +119,7 @@ bugs! {
     EditBeforeTables: "The manifest's edit is synced before the names of its tables.";
     LogRemovedBeforeTable: "A file of the log goes before its memtable is durably a table.";
     TornLogTaken: "A batch at the end of the log is taken for whole without a look at its check.";
+    FlushedReplayed: "What the log has of a tree is replayed though the tree's levels have newer data.";
     VersionPurgedThatIsRead: "A merge leaves out versions that snapshots still read.";
 }
 
