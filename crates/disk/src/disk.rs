@@ -113,7 +113,10 @@ impl Disk {
     pub fn append(&self, name: &str, len: u64) -> Result<Writer> {
         let path = self.path_to_change(name)?;
         Ok(match &self.0.backing {
-            Backing::Folder(folder) => Writer::of_file(self, path, folder.append(name, len)?, len),
+            Backing::Folder(folder) => {
+                let file = folder.append(name, len, self.counters())?;
+                Writer::of_file(self, path, file, len)
+            }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
                 let inode = files.append(name, len, self.asker(&path, Location::caller()))?;
                 Writer::of_memory(self, path, files, inode, len)

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Advice, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::traffic::Counters;
 use crate::{Error, Result};
 
 /// An open folder, locked against other processes that ask for the lock.
@@ -95,7 +96,7 @@ impl Folder {
     }
 
     /// Opens a file of at least `len` bytes, cuts it there, and writes what is left once more.
-    pub(crate) fn append(&self, name: &str, len: u64) -> Result<File> {
+    pub(crate) fn append(&self, name: &str, len: u64, counters: &Counters) -> Result<File> {
         let path = self.path.join(name);
         let (file, file_len) = self.open_file(name, OFlags::RDWR)?;
         if file_len < len {
@@ -108,7 +109,9 @@ impl Folder {
         for at in (0..len).step_by(PART as usize) {
             let part = &mut part[..(len - at).min(PART) as usize];
             read(&file, &path, at, part, len)?;
+            counters.read(part.len());
             write(&file, &path, at, part)?;
+            counters.wrote(part.len());
         }
         Ok(file)
     }

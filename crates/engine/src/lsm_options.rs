@@ -1,6 +1,7 @@
 //! Options of the LSM engine.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use halite_disk::Disk;
 
@@ -62,6 +63,10 @@ pub struct LsmOptions {
     pub table_bytes: Option<u64>,
     /// Bytes that the cache of the levels' blocks may take.
     pub cache_bytes: u64,
+    /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
+    pub batches_max: usize,
+    /// How long a thread that commits waits for the batches of others. More of them a fence, and later.
+    pub batch_linger: Duration,
     /// How commit points become durable.
     pub commit_points: CommitPoints,
     /// How threads wait for one another in a commit.
@@ -78,6 +83,8 @@ impl Default for LsmOptions {
             global_index_bytes: None,
             table_bytes: None,
             cache_bytes: 256 << 20,
+            batches_max: 1,
+            batch_linger: Duration::ZERO,
             commit_points: CommitPoints::default(),
             wait: WaitStrategy::default(),
         }

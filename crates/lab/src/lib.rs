@@ -15,7 +15,7 @@
 //! power cut takes both.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
-//! [`blocks`] for the building blocks.
+//! [`Objects`] for object pools and zones, [`blocks`] for the building blocks.
 //! In a test, [`check`] panics at the first violation and tells how it comes about:
 //!
 //! ```
@@ -30,6 +30,8 @@
 //!
 //! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` does
 //! nothing else. [`suite`] is the list for an engine.
+//!
+//! [`isolation`] asks what transactions saw of each other, with crashes and without.
 //!
 //! [`Media`] asks another question: what a store says of a medium that does not give back what was
 //! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
@@ -46,12 +48,14 @@ mod failures;
 mod fault;
 mod files;
 mod images;
+pub mod isolation;
 mod job;
 mod linearize;
 mod lint;
 mod media;
 mod mutate;
 mod names;
+mod objects;
 mod past;
 mod pending;
 mod plan;
@@ -76,6 +80,7 @@ pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen, Striking};
 pub use lint::{Lint, Lints};
 pub use media::{Answers, Ending, Media, MediaCase, MediaTally, MediaViolation, Unseen};
 pub use mutate::{Mutant, Score, Verdict, find_request, mutate};
+pub use objects::{Objects, ObjectsStep, OpenObjects};
 pub use plan::{Budget, Plan, Progress};
 pub use random::Random;
 pub use rules::Rules;
@@ -83,4 +88,4 @@ pub use space::{Space, SpaceStep};
 pub use store::{Change, Kind, LsmPlan, Step, Store};
 pub use story::place;
 pub use subject::{Action, Digest, Refusal, Subject, World};
-pub use suite::{lsm_suite, media_suite, suite};
+pub use suite::{lsm_suite, media_suite, space_suite, suite};

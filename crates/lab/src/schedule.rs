@@ -19,7 +19,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{LsmPlan, Store, named};
+use crate::store::{LsmPlan, Store, named, options_on};
 use crate::subject::{Digest, World};
 use crate::{Random, Rules};
 
@@ -32,8 +32,8 @@ enum Request {
     Pair(u8, u8, u32),
     Get(u8),
     Scan,
-    /// Reads a key in a snapshot, and puts it if it has not changed since.
-    Swap(u8, u32),
+    /// Sets a key if another, or, without one, none of all keys changed since they were read.
+    Update(Option<u8>, u8, u32),
     /// A little of what the engine does ahead, in each partition.
     Collect,
 }
@@ -47,22 +47,27 @@ struct Plan {
 
 const SPACE: &str = "space";
 
+/// Keys that threads use.
+const KEYS: u8 = 3;
+
 /// The stack of a simulated thread, in bytes.
 const STACK: usize = 256 << 10;
 
 impl Request {
     fn draw(random: &mut Random, large: bool) -> Self {
-        let (key, other) = (random.below(3) as u8, random.below(3) as u8);
+        let (key, other) = (random.below(KEYS.into()) as u8, random.below(KEYS.into()) as u8);
         let len = match random.below(20) {
             0 if large => 40_000 + random.below(100_000),
             0..8 if large => 20_000 + random.below(10_000),
             _ => random.below(60),
         };
         match random.below(100) {
-            0..45 => Self::Put(key, len as u32),
-            45..55 => Self::Delete(key),
-            55..70 if key != other => Self::Pair(key, other, len as u32),
-            55..88 => Self::Get(key),
+            0..38 => Self::Put(key, len as u32),
+            38..48 => Self::Delete(key),
+            48..60 if key != other => Self::Pair(key, other, len as u32),
+            48..74 => Self::Get(key),
+            74..82 => Self::Update(Some(other), key, len as u32),
+            82..90 => Self::Update(None, key, len as u32),
             _ => Self::Scan,
         }
     }
@@ -81,13 +86,8 @@ impl Plan {
         let mut plan = Self::draw(random);
         for requests in &mut plan.threads {
             for at in (0..=requests.len()).rev() {
-                match random.below(100) {
-                    0..25 => requests.insert(at, Request::Collect),
-                    25..45 => {
-                        let (key, len) = (random.below(3) as u8, random.below(60) as u32);
-                        requests.insert(at, Request::Swap(key, len));
-                    }
-                    _ => {}
+                if random.percent(25) {
+                    requests.insert(at, Request::Collect);
                 }
             }
         }
@@ -99,7 +99,7 @@ impl Plan {
         // So that space is collected while the threads run.
         let before = if large { 36 + random.below(14) } else { random.below(3) };
         let before = (0..before).map(|_| match large {
-            true => Request::Put(random.below(3) as u8, 29_000),
+            true => Request::Put(random.below(KEYS.into()) as u8, 29_000),
             false => Request::draw(random, false),
         });
         let before = before.collect();
@@ -156,20 +156,6 @@ fn carry_out(
             let digest = Some(Digest::of(&value));
             Effect::Write(vec![(name(one), digest), (name(other), digest)])
         }
-        Request::Swap(number, len) => {
-            let (key, value) = (key(number), value(len, unique));
-            let snapshot = engine.snapshot()?;
-            let found = snapshot.get(space, &key)?.map(|found| Digest::of(&found));
-            locks::point();
-            let put = [Op::Put { space, key: &key, value: &value }];
-            let keys = [(space, &key[..])];
-            let expected = [Expectation { snapshot: &*snapshot, keys: &keys, ranges: &[] }];
-            match engine.write_if(&put, Durability::Immediate, &expected) {
-                Ok(()) => Effect::Swap(name(number), found, Digest::of(&value)),
-                Err(Error::Conflict { .. }) => Effect::Get(name(number), found),
-                Err(error) => return Err(error),
-            }
-        }
         Request::Collect => {
             for partition in 0..engine.partitions() {
                 engine.collect_ahead(partition)?;
@@ -190,7 +176,39 @@ fn carry_out(
             }
             Effect::Scan(world)
         }
+        Request::Update(read, number, len) => {
+            update(engine, space, read, (&key(number), &value(len, unique)))?
+        }
     })
+}
+
+/// Reads a key, or all, and writes another if what was read is as it was. What it did at one moment.
+fn update(
+    engine: &dyn Engine,
+    space: KeySpaceId,
+    read: Option<u8>,
+    (written, value): (&[u8], &[u8]),
+) -> halite_engine::Result<Effect> {
+    let snapshot = engine.snapshot()?;
+    let mut found = Vec::new();
+    for number in 0..KEYS {
+        if read.is_none_or(|read| read == number) {
+            locks::point();
+            let digest = snapshot.get(space, &key(number))?.map(|found| Digest::of(&found));
+            found.push((named(SPACE, &key(number)), digest));
+        }
+    }
+    let (of_key, of_range) = (read.map(key), [(space, KeyRange::all())]);
+    let keys: Vec<(KeySpaceId, &[u8])> = of_key.iter().map(|key| (space, &key[..])).collect();
+    let ranges = if read.is_none() { &of_range[..] } else { &[] };
+    let expected = Expectation { snapshot: &*snapshot, keys: &keys, ranges };
+    let op = Op::Put { space, key: written, value };
+    match engine.write_if(&[op], Durability::Immediate, &[expected]) {
+        Ok(()) => Ok(Effect::Update(found, vec![(named(SPACE, written), Some(Digest::of(value)))])),
+        // It has read one state all the same.
+        Err(Error::Conflict { .. }) => Ok(Effect::Update(found, Vec::new())),
+        Err(error) => Err(error),
+    }
 }
 
 /// Notes in a trace: the threads start; a call, by its number, begins or ends.
@@ -267,8 +285,7 @@ where
     let text = |error: halite_engine::Error| error.to_string();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
-    pool_options.medium = Some(medium.clone());
-    let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    let mut options = options_on(medium, pool_options);
     options.partitioning = Some(Partitioning::Hash(partitions));
     if let Some(lsm) = lsm {
         options.lsm = lsm.options(medium);
@@ -277,7 +294,8 @@ where
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
     for (unique, request) in (1000..).zip(&plan.before) {
-        if let Effect::Write(changes) = carry_out(&*engine, space, request, unique).map_err(text)? {
+        let effect = carry_out(&*engine, space, request, unique).map_err(text)?;
+        if let Effect::Write(changes) | Effect::Update(_, changes) = effect {
             for (name, digest) in changes {
                 match digest {
                     Some(digest) => drop(before.insert(name, digest)),

@@ -563,8 +563,7 @@ where
     fn open(&self, medium: &Medium) -> Result<Arc<dyn Engine>, Refusal> {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = self.capacity();
-        pool_options.medium = Some(medium.clone());
-        let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+        let mut options = options_on(medium, pool_options);
         options.change_log = self.change_log;
         options.index_snapshot = self.index_snapshot;
         if let Some(plan) = self.lsm {
@@ -780,6 +779,14 @@ fn write(
     )
 }
 
+/// The options of an engine with its pool on a medium, and its files, if it has some, beside that.
+pub(crate) fn options_on(medium: &Medium, pool_options: PoolOptions) -> EngineOptions {
+    let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    options.pool_options.medium = Some(medium.clone());
+    options.lsm.disk = Some(Disk::model(&DiskModel::of(medium)));
+    options
+}
+
 /// Sorts errors: which of them say what is wrong with the bytes.
 pub(crate) fn refusal(error: &Error) -> Refusal {
     if let Error::Alloc(SpaceError::UnsafeShutdown { .. }) = error {
@@ -792,6 +799,7 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
                 | Error::Alloc(
                     SpaceError::Foreign { .. }
                         | SpaceError::FutureVersion { .. }
+                        | SpaceError::NotObjects { .. }
                         | SpaceError::Pool(PoolError::TooShort { .. })
                 )
         );

@@ -24,6 +24,7 @@ use small_stores::SmallStore;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Histories {
     Space,
+    Objects,
     Pages,
     /// Tiny stores that keep files.
     Files(SmallStore),
@@ -56,7 +57,8 @@ struct Plan {
 
 fn plan(bug: Bug) -> Plan {
     use Histories::{
-        Changes, Files, Lsm, LsmLog, LsmLogTrees, LsmThreads, Pages, Partitions, Snapshots, Space, Store,
+        Changes, Files, Lsm, LsmLog, LsmLogTrees, LsmThreads, Objects, Pages, Partitions,
+        Snapshots, Space, Store,
     };
     use Kind::{Blocks, Collecting, Few, Large, Mixed, Zones};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
@@ -83,6 +85,8 @@ fn plan(bug: Bug) -> Plan {
         Bug::GrowthAnnouncedBeforeLength => ("alloc/src/segments.rs", Space, Memory, 10),
         Bug::FlushBeforeStore => ("alloc/src/table.rs", Space, Memory, 10),
         Bug::SegmentReusedBeforeReleased => ("alloc/src/table.rs", Space, Memory, 30),
+        Bug::PoolSegmentBeforeItsWords => ("alloc/src/object_pool.rs", Objects, Memory, 20),
+        Bug::ObjectReusedBeforeReleased => ("alloc/src/object_pool.rs", Objects, Memory, 20),
         Bug::ChecksumOverHeader => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
         Bug::ChecksumWithoutLife => ("indexlog/src/record.rs", Store(Few), Memory, 20),
         Bug::SixteenBytesAtOnce => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
@@ -142,6 +146,7 @@ impl Histories {
     fn name(self) -> String {
         match self {
             Self::Space => "the manager of segments".to_owned(),
+            Self::Objects => "object pools and zones".to_owned(),
             Self::Pages => "pages, copied on write".to_owned(),
             Self::Files(store) => format!("files, {store:?}"),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
@@ -164,6 +169,7 @@ impl Histories {
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
             Self::Files(store) => return explore(&store, rules, count),
+            Self::Objects => return explore(&halite_lab::Objects, rules, count),
             Self::Pages => {
                 return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, count);
             }

@@ -92,7 +92,12 @@ impl Lsm {
         if !in_turn {
             self.encode(ops, encoded)?;
             let durability = self.durability(encoded, durability);
-            return self.store.commit(encoded, durability, None).map(drop);
+            return match &self.store.batching {
+                Some(batching) if durability == Durability::Immediate => {
+                    batching.commit(&self.store, encoded).map(drop)
+                }
+                _ => self.store.commit(encoded, durability, None).map(drop),
+            };
         }
         let prepare = |encoded: &mut Encoded| {
             expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;

@@ -61,6 +61,9 @@ impl Signals {
     }
 }
 
+/// What a thread does; whether it did anything.
+type Task = fn(&Store) -> Result<bool>;
+
 /// The threads of an open store.
 pub(crate) struct Maintenance {
     store: Arc<Store>,
@@ -71,7 +74,7 @@ impl Maintenance {
     pub(crate) fn start(store: &Arc<Store>) -> Self {
         let mut threads = Vec::new();
         if store.on_threads {
-            let tasks: [(&str, fn(&Store) -> Result<bool>); 2] =
+            let tasks: [(&str, Task); 2] =
                 [("lsm-merge", Store::merge_all), ("lsm-flush", Store::flush_all)];
             for (name, task) in tasks {
                 let store = Arc::clone(store);
@@ -96,7 +99,7 @@ impl Drop for Maintenance {
 }
 
 /// Does a task whenever there may be something to do.
-fn run(store: &Store, task: fn(&Store) -> Result<bool>) {
+fn run(store: &Store, task: Task) {
     let mut seen = 0;
     loop {
         let outcome = task(store);

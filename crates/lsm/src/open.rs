@@ -13,12 +13,13 @@ use halite_pmem::locks::Mutex;
 use halite_pmem::{Domain, Pool, PoolOptions, Words, planted};
 
 use crate::address::ZONES_MAX;
+use crate::batching::Batching;
 use crate::commit::Unsynced;
 use crate::encoded::Encoded;
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, Layout};
-use crate::levels::{Levels, LevelsOptions};
+use crate::levels::{CURRENT, Levels, LevelsOptions};
 use crate::maintenance::{Signals, flushed_word};
 use crate::memtable::Memtable;
 use crate::read::from_levels;
@@ -68,7 +69,11 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         threads,
         ..levels_options(options)
     };
+    check_levels(&home, &disk)?;
     let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
+    if !layout::has_levels(&home) {
+        layout::note_levels(&home)?;
+    }
 
     let segments = if layout.logged { volatile_pool(options)? } else { Arc::clone(&home) };
     let salt = segments.salt();
@@ -134,6 +139,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         device,
         trees,
         ring: Ring::new(RING_CAPACITY, options.lsm.wait),
+        batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger)
+            .filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
         visible,
         next_sequence: AtomicU64::new(recovered.last + 1),
@@ -262,7 +269,19 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
     }
 }
 
-/// Where the levels are.
+/// Refuses a folder without levels, where a store has some: it is another folder.
+fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
+    let has_manifest = disk.list().map_err(Arc::new)?.iter().any(|(name, _)| name == CURRENT);
+    if !layout::has_levels(home) || has_manifest {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        what: format!("the levels in {}", disk.path().display()),
+        why: "there is no `CURRENT`: name the folder that has them, or bring it back".into(),
+    })
+}
+
+/// Where the levels are: a folder beside the pool, or, by a link there, one that was named when the store was made.
 fn disk(options: &EngineOptions) -> Result<Disk> {
     if let Some(disk) = &options.lsm.disk {
         return Ok(disk.clone());
@@ -270,14 +289,19 @@ fn disk(options: &EngineOptions) -> Result<Disk> {
     if options.pool_options.in_memory || options.pool_options.medium.is_some() {
         return Ok(Disk::in_memory());
     }
-    let beside = || {
-        options
-            .pool
-            .parent()
-            .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"))
-    };
-    let folder = options.lsm.levels.clone().unwrap_or_else(beside);
-    Ok(Disk::folder(&folder, options.create).map_err(Arc::new)?)
+    let beside = options
+        .pool
+        .parent()
+        .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
+    let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
+    let disk = Disk::folder(folder, options.create).map_err(Arc::new)?;
+    if folder != &beside && !beside.exists() {
+        let linked = std::path::absolute(folder)
+            .and_then(|folder| std::os::unix::fs::symlink(folder, &beside));
+        let action = "link the folder of the levels";
+        linked.map_err(|source| halite_pmem::Error::Io { path: beside, action, source })?;
+    }
+    Ok(disk)
 }
 
 /// A pool in memory for memtables whose records are in the log.
