@@ -59,6 +59,8 @@ pub struct LsmOptions {
     /// Bytes of memtables that a tree's global index may have before it goes to the levels. `None`: as many as
     /// leave room in the pool for as much again.
     pub global_index_bytes: Option<u64>,
+    /// Bytes of a table of the levels; the first level has sixteen of them. `None`: 64 MiB.
+    pub table_bytes: Option<u64>,
     /// Bytes that the cache of the levels' blocks may take.
     pub cache_bytes: u64,
     /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
@@ -79,6 +81,7 @@ impl Default for LsmOptions {
             durable: Durable::default(),
             memtable_bytes: None,
             global_index_bytes: None,
+            table_bytes: None,
             cache_bytes: 256 << 20,
             batches_max: 1,
             batch_linger: Duration::ZERO,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use halite_disk::DiskModel;
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
+    Partitioning,
 };
 use halite_pmem::{Medium, ModelFile, PoolOptions, Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -18,7 +19,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{Store, named, options_on};
+use crate::store::{LsmPlan, Store, named, options_on};
 use crate::subject::{Digest, World};
 use crate::{Random, Rules};
 
@@ -33,6 +34,8 @@ enum Request {
     Scan,
     /// Sets a key if another, or, without one, none of all keys changed since they were read.
     Update(Option<u8>, u8, u32),
+    /// A little of what the engine does ahead, in each partition.
+    Collect,
 }
 
 /// What each thread asks for, and what was asked for before they started.
@@ -76,6 +79,19 @@ impl Plan {
         let threads = self.threads.iter().enumerate();
         story.extend(threads.map(|(number, requests)| format!("Thread {number}: {requests:?}")));
         story
+    }
+
+    /// With what only the LSM engine is asked for.
+    fn draw_lsm(random: &mut Random) -> Self {
+        let mut plan = Self::draw(random);
+        for requests in &mut plan.threads {
+            for at in (0..=requests.len()).rev() {
+                if random.percent(25) {
+                    requests.insert(at, Request::Collect);
+                }
+            }
+        }
+        plan
     }
 
     fn draw(random: &mut Random) -> Self {
@@ -139,6 +155,12 @@ fn carry_out(
             write(&[put(&key(one)), put(&key(other))])?;
             let digest = Some(Digest::of(&value));
             Effect::Write(vec![(name(one), digest), (name(other), digest)])
+        }
+        Request::Collect => {
+            for partition in 0..engine.partitions() {
+                engine.collect_ahead(partition)?;
+            }
+            Effect::Write(Vec::new())
         }
         Request::Get(number) => {
             let found = engine.get(space, &key(number))?;
@@ -204,6 +226,7 @@ struct MediumPlan {
     rules: Rules,
     seed: u64,
     disregarded: Option<(Site, halite_pmem::Request)>,
+    lsm: (Option<LsmPlan>, usize),
 }
 
 /// Runs a plan on a new medium, inside the simulation.
@@ -218,7 +241,7 @@ where
     medium.disregard(on.disregarded);
     let calls: usize = plan.threads.iter().map(Vec::len).sum();
     let effects = Arc::new(Mutex::new(vec![None; calls]));
-    let lived = live(open, plan, &medium, &effects);
+    let lived = live(open, plan, (&medium, on.lsm), &effects);
     medium.cut_power();
     let (before, failure) = match lived {
         Ok((engine, before)) => {
@@ -253,7 +276,7 @@ type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
 fn live<F>(
     open: &Arc<F>,
     plan: &Plan,
-    medium: &Medium,
+    (medium, (lsm, partitions)): (&Medium, (Option<LsmPlan>, usize)),
     effects: &Effects,
 ) -> Result<(Arc<dyn Engine>, World), String>
 where
@@ -262,7 +285,11 @@ where
     let text = |error: halite_engine::Error| error.to_string();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
-    let options = options_on(medium, pool_options);
+    let mut options = options_on(medium, pool_options);
+    options.partitioning = Some(Partitioning::Hash(partitions));
+    if let Some(lsm) = lsm {
+        options.lsm = lsm.options(medium);
+    }
     let engine = open(&options).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
@@ -335,21 +362,30 @@ where
         case: &Case,
         schedules: u32,
     ) -> (Vec<String>, Option<String>) {
-        let plan = Plan::draw(&mut Random::of(&[case.seed, 1]));
+        let plan = self.plan(&mut Random::of(&[case.seed, 1]));
         self.replay_by(case, plan.story(), |explorer| {
             explorer.explore_schedules(case.seed, schedules)
         })
     }
 
+    /// What the threads do.
+    fn plan(&self, random: &mut Random) -> Plan {
+        match self.subject().lsm() {
+            (Some(_), _) => Plan::draw_lsm(random),
+            _ => Plan::draw(random),
+        }
+    }
+
     fn execute_plan(&mut self, seed: u64, schedules: u32) -> Vec<Execution> {
         let mut random = Random::of(&[seed, 1]);
-        let plan = Plan::draw(&mut random);
+        let plan = self.plan(&mut random);
         let executions = Arc::new(Mutex::new(Vec::new()));
         let open = self.subject().opener();
         let medium = MediumPlan {
             rules: self.rules(),
             seed: self.identity(),
             disregarded: self.disregarded(),
+            lsm: self.subject().lsm(),
         };
         let run = {
             let (executions, plan) = (Arc::clone(&executions), plan.clone());

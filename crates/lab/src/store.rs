@@ -6,7 +6,8 @@ use std::sync::Arc;
 use halite_alloc::Error as SpaceError;
 use halite_disk::{Disk, DiskModel};
 use halite_engine::{
-    Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
+    CommitPoints, Direction, Durability, Durable, Engine, EngineOptions, Error, Expectation,
+    KeyRange, KeySpaceId, LsmOptions, Op, Partitioning,
 };
 use halite_pmem::{Error as PoolError, Medium, Pool, PoolOptions};
 
@@ -14,6 +15,7 @@ use crate::Random;
 use crate::subject::{Action, Digest, Refusal, Subject, World};
 
 /// Any engine, through its contract.
+#[derive(Clone)]
 pub struct Store<F> {
     name: String,
     open: Arc<F>,
@@ -25,6 +27,40 @@ pub struct Store<F> {
     change_log: Option<u64>,
     /// How many bytes are written between two snapshots of the index, if some are taken.
     index_snapshot: Option<u64>,
+    /// How the LSM engine is opened, if it is that one.
+    lsm: Option<LsmPlan>,
+}
+
+/// How the lab opens the LSM engine.
+#[derive(Debug, Clone, Copy)]
+pub struct LsmPlan {
+    /// Where what was committed last is kept.
+    pub durable: Durable,
+    /// How commit points become durable.
+    pub commit_points: CommitPoints,
+    /// Bytes at which a memtable is full.
+    pub memtable_bytes: u64,
+}
+
+impl LsmPlan {
+    /// Memtables that are full soon, so that short histories have all that becomes of them.
+    #[must_use]
+    pub fn new(durable: Durable, commit_points: CommitPoints) -> Self {
+        Self { durable, commit_points, memtable_bytes: 4 << 10 }
+    }
+
+    /// Options of that plan, with files beside the pool.
+    pub(crate) fn options(self, medium: &Medium) -> LsmOptions {
+        LsmOptions {
+            disk: Some(Disk::model(&DiskModel::of(medium))),
+            durable: self.durable,
+            commit_points: self.commit_points,
+            memtable_bytes: Some(self.memtable_bytes),
+            table_bytes: Some(1 << 10),
+            cache_bytes: 1 << 20,
+            ..LsmOptions::default()
+        }
+    }
 }
 
 /// A kind of history.
@@ -42,6 +78,8 @@ pub enum Kind {
     Collecting,
     /// Batches that fill segments of a change log: one up to its end, and more behind it that are deferred.
     Segments,
+    /// Values that nearly fill a segment, and short ones that go beyond its end.
+    Zones,
 }
 
 /// A step of an engine: one of its calls.
@@ -64,6 +102,13 @@ pub enum Step {
     Drop(u8),
     /// A snapshot of the index.
     SnapshotIndex,
+    /// A batch that is durable on return, if nothing has changed that it puts or deletes.
+    WriteIf {
+        /// Its operations.
+        ops: Vec<Change>,
+    },
+    /// A little of what the engine does ahead, in a partition by its number modulo the number of them.
+    Collect(u8),
 }
 
 /// An operation on a key space; there is none without the key space.
@@ -157,7 +202,20 @@ where
             repartitions: false,
             change_log: None,
             index_snapshot: None,
+            lsm: None,
         }
+    }
+
+    /// The LSM engine, which collects ahead and writes on conditions now and then.
+    #[must_use]
+    pub fn with_lsm(mut self, plan: LsmPlan) -> Self {
+        self.lsm = Some(plan);
+        self
+    }
+
+    /// How the LSM engine is opened, and over how many partitions.
+    pub(crate) fn lsm(&self) -> (Option<LsmPlan>, usize) {
+        (self.lsm, self.partitioning.count())
     }
 
     /// With histories of these kinds only.
@@ -247,6 +305,7 @@ impl Kind {
             Self::Large => 6 + random.below(14),
             Self::Collecting => 12 + random.below(20),
             Self::Segments => random.below(3),
+            Self::Zones => 4 + random.below(8),
         }
     }
 
@@ -264,6 +323,8 @@ impl Kind {
             Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
             Self::Segments => (29_000, 31_000),
+            Self::Zones if random.percent(50) => (1_000, 40_000),
+            Self::Zones => (0, 300),
         };
         (from + random.below(to - from)) as u32
     }
@@ -273,14 +334,14 @@ impl Kind {
             Self::Few => 3,
             Self::Mixed => 8,
             Self::Blocks => 6,
-            Self::Large | Self::Collecting | Self::Segments => 5,
+            Self::Large | Self::Collecting | Self::Segments | Self::Zones => 5,
         }
     }
 
     /// The keys of the numbers from one that is given to the next have one run of values.
     fn stride(self) -> u8 {
         match self {
-            Self::Few | Self::Mixed | Self::Large => 1,
+            Self::Few | Self::Mixed | Self::Large | Self::Zones => 1,
             Self::Blocks | Self::Collecting | Self::Segments => RUN_MAX,
         }
     }
@@ -370,6 +431,16 @@ where
                 actions.push(Action::Step(Step::Write { ops, deferred: false }));
             }
         }
+        if kind == Kind::Zones {
+            let put = Change::Put {
+                space: 0,
+                key: 0,
+                len: (1_900_000 + random.below(190_000)) as u32,
+                fill: 0,
+            };
+            actions
+                .push(Action::Step(Step::Write { ops: vec![put], deferred: random.percent(50) }));
+        }
         if kind == Kind::Collecting && self.change_log.is_some() {
             // What fills segments of a change log: the first is used again when the third is entered.
             for _ in 0..random.below(4) {
@@ -439,6 +510,25 @@ where
                 }
             }
         }
+        if self.lsm.is_some() {
+            for at in (1..=actions.len()).rev() {
+                if random.percent(25) {
+                    let step = Step::Collect(random.below(2) as u8);
+                    let action = match random.percent(20) {
+                        true => Action::KillWithin(Some(step), random.below(24) as u32),
+                        false => Action::Step(step),
+                    };
+                    actions.insert(at, action);
+                }
+            }
+            for action in &mut actions {
+                if let Action::Step(Step::Write { ops, .. }) = action
+                    && random.percent(12)
+                {
+                    *action = Action::Step(Step::WriteIf { ops: std::mem::take(ops) });
+                }
+            }
+        }
         if self.partitioning.count() > 1 {
             // Every other sync is of one partition.
             let syncs = actions.iter_mut().filter_map(|action| match action {
@@ -463,6 +553,10 @@ where
             let ops = Kind::Blocks.put(0, random);
             steps.push(Step::Write { ops, deferred: random.percent(50) });
         }
+        if self.lsm.is_some() && random.percent(40) {
+            (0..1 + random.below(4)).for_each(|_| steps.push(Step::Collect(random.below(2) as u8)));
+            steps.push(Kind::Few.write(0, random));
+        }
         steps
     }
 
@@ -472,6 +566,9 @@ where
         let mut options = options_on(medium, pool_options);
         options.change_log = self.change_log;
         options.index_snapshot = self.index_snapshot;
+        if let Some(plan) = self.lsm {
+            options.lsm = plan.options(medium);
+        }
         let is_new = !Pool::exists(&options.pool, &options.pool_options);
         options.partitioning = Some(match self.repartitions && is_new {
             true => Partitioning::Hash(1),
@@ -494,12 +591,16 @@ where
             }
             Step::Create(space) => open.key_space(SPACES[usize::from(*space)]).map(drop),
             Step::Drop(space) => id(*space).map_or(Ok(()), |id| open.drop_key_space(id)),
-            Step::Write { ops, deferred } => {
+            Step::Collect(number) => {
+                open.collect_ahead(usize::from(*number) % open.partitions()).map(drop)
+            }
+            Step::Write { ops, .. } | Step::WriteIf { ops } => {
                 let ops: Vec<_> = ops.iter().filter_map(|op| Some((id(op.space())?, op))).collect();
                 if ops.is_empty() {
                     return Ok(());
                 }
-                write(&**open, &ops, *deferred)
+                let deferred = matches!(step, Step::Write { deferred: true, .. });
+                write(&**open, &ops, deferred, matches!(step, Step::WriteIf { .. }))
             }
         };
         done.map_err(|error| error.to_string())
@@ -509,7 +610,10 @@ where
         match step {
             Step::Sync | Step::SyncPartition(_) => true,
             // It may find that there is nothing to do.
-            Step::SnapshotIndex => false,
+            Step::SnapshotIndex | Step::Collect(_) => false,
+            Step::WriteIf { ops } => {
+                self.model(world, &Step::Write { ops: ops.clone(), deferred: false })
+            }
             Step::Create(space) => {
                 // A key space that exists is found without a write.
                 world.insert(marker(*space), Digest::of(b"")).is_none()
@@ -549,7 +653,10 @@ where
         }
         match step {
             Step::Sync | Step::Drop(_) => None,
-            Step::SnapshotIndex => Some((Vec::new(), false)),
+            Step::SnapshotIndex | Step::Collect(_) => Some((Vec::new(), false)),
+            Step::WriteIf { ops } => {
+                self.parts_of(world, &Step::Write { ops: ops.clone(), deferred: false })
+            }
             Step::SyncPartition(number) => {
                 Some((vec![usize::from(*number) % self.partitioning.count()], true))
             }
@@ -638,6 +745,7 @@ fn write(
     engine: &dyn Engine,
     changes: &[(KeySpaceId, &Change)],
     deferred: bool,
+    is_conditional: bool,
 ) -> halite_engine::Result<()> {
     // What the operations borrow: a key, and a value or the end of a range.
     let bytes: Vec<(Vec<u8>, Vec<u8>)> = changes
@@ -657,7 +765,18 @@ fn write(
             Change::DeleteRange { .. } => Op::DeleteRange { space, start: key, end: Some(value) },
         })
         .collect();
-    engine.write(&ops, if deferred { Durability::Deferred } else { Durability::Immediate })
+    let durability = if deferred { Durability::Deferred } else { Durability::Immediate };
+    if !is_conditional {
+        return engine.write(&ops, durability);
+    }
+    let snapshot = engine.snapshot()?;
+    let keys: Vec<_> =
+        changes.iter().zip(&bytes).map(|(&(space, _), (key, _))| (space, &key[..])).collect();
+    engine.write_if(
+        &ops,
+        durability,
+        &[Expectation { snapshot: &*snapshot, keys: &keys, ranges: &[] }],
+    )
 }
 
 /// The options of an engine with its pool on a medium, and its files, if it has some, beside that.

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use halite_engine::{Engine, EngineOptions, Partitioning};
+use halite_engine::{CommitPoints, Durable, Engine, EngineOptions, Partitioning};
 
 use crate::job::{Concurrency, Exploration, Job, Striking};
 use crate::media::Unseen;
-use crate::{Kind, Objects, Rules, Space, Store};
+use crate::{Kind, LsmPlan, Objects, Rules, Space, Store};
 
 /// The kinds of histories, the cheap ones first, each with its name and its part of the time.
 const KINDS: [(&str, &[Kind], u64); 5] = [
@@ -93,6 +93,65 @@ where
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
         let subject = Store::new(&format!("{engine}-threads"), open.clone());
         jobs.push(Box::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
+    }
+    jobs
+}
+
+/// The kinds of histories of the LSM engine, each with how often they are written in `suite`'s proportions.
+const LSM_KINDS: [(&str, &[Kind], u64); 4] = [
+    ("few", &[Kind::Few], 3),
+    ("mixed", &[Kind::Mixed], 3),
+    ("large", &[Kind::Large, Kind::Blocks], 1),
+    ("collecting", &[Kind::Collecting], 1),
+];
+
+/// Where the LSM engine keeps what was committed last, how many trees it has, and how their commit points become
+/// durable.
+const LSM_PLANS: [(&str, Durable, usize, CommitPoints); 5] = [
+    ("lsm", Durable::Pool, 1, CommitPoints::Trailing),
+    ("lsm-trees", Durable::Pool, 2, CommitPoints::Trailing),
+    ("lsm-ordered", Durable::Pool, 2, CommitPoints::Ordered),
+    ("lsm-log", Durable::Log, 1, CommitPoints::Trailing),
+    ("lsm-log-trees", Durable::Log, 2, CommitPoints::Trailing),
+];
+
+/// Bytes of memtables that have several zones.
+const SEVERAL_ZONES: u64 = 16 << 20;
+
+/// The jobs for the LSM engine, which `open` opens, the cheap ones first: `lsm-trees-few`, for example.
+pub fn lsm_suite<F>(open: F, rules: &[Rules]) -> Vec<Box<dyn Job>>
+where
+    F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
+{
+    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    let mut add = |subject: Store<F>, share: u64| {
+        for &rules in rules {
+            jobs.push(Box::new(Exploration::new(subject.clone(), rules, share * weight(rules))));
+        }
+    };
+    for (kind, kinds, share) in LSM_KINDS {
+        for (name, durable, trees, points) in LSM_PLANS {
+            let subject = Store::new(&format!("{name}-{kind}"), open.clone())
+                .with_kinds(kinds)
+                .with_partitioning(Partitioning::Hash(trees))
+                .with_lsm(LsmPlan::new(durable, points));
+            add(subject, share);
+        }
+    }
+    let plan = LsmPlan::new(Durable::Pool, CommitPoints::Trailing);
+    let wide = LsmPlan { memtable_bytes: SEVERAL_ZONES, ..plan };
+    add(Store::new("lsm-zones", open.clone()).with_kinds(&[Kind::Zones]).with_lsm(wide), 1);
+    if rules.contains(&Rules::Memory) {
+        for (name, trees) in [("lsm-threads", 1), ("lsm-trees-threads", 2)] {
+            let subject = Store::new(name, open.clone())
+                .with_partitioning(Partitioning::Hash(trees))
+                .with_lsm(plan);
+            jobs.push(Box::new(Concurrency::new(
+                subject,
+                Rules::Memory,
+                THREADS_SHARE * weight(Rules::Memory),
+            )));
+        }
     }
     jobs
 }

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_blocks::page::CopyOnWrite;
-use halite_engine::{Engine, EngineOptions, Partitioning};
+use halite_engine::{CommitPoints, Durable, Engine, EngineOptions, Partitioning};
 use halite_indexlog::IndexLog;
 use halite_lab::blocks::pages::Pages;
-use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
+use halite_lab::{Effort, Explorer, Kind, LsmPlan, Rules, Space, Store, Subject, Tally, Violation};
+use halite_lsm::Lsm;
 use halite_pmem::planted::Bug;
 use small_stores::SmallStore;
 
@@ -34,6 +35,14 @@ enum Histories {
     Changes(Kind),
     /// Stores with snapshots of the index.
     Snapshots(Kind),
+    /// Stores of the LSM engine with so many trees.
+    Lsm(usize, Kind),
+    /// The same with a log.
+    LsmLog(Kind),
+    /// The same with two trees.
+    LsmLogTrees(Kind),
+    /// Concurrent ones of the LSM engine.
+    LsmThreads,
 }
 
 /// Where a bug is, and what it must be found with.
@@ -47,8 +56,11 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Changes, Files, Objects, Pages, Partitions, Snapshots, Space, Store};
-    use Kind::{Blocks, Collecting, Few, Large};
+    use Histories::{
+        Changes, Files, Lsm, LsmLog, LsmLogTrees, LsmThreads, Objects, Pages, Partitions,
+        Snapshots, Space, Store,
+    };
+    use Kind::{Blocks, Collecting, Few, Large, Mixed, Zones};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     use SmallStore::{Logged, Noted, Renamed};
     let (place, histories, rules, budget) = match bug {
@@ -112,6 +124,20 @@ fn plan(bug: Bug) -> Plan {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
         }
         Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 120),
+        Bug::CommitIdBeforeData => ("lsm/src/commit.rs", Lsm(2, Few), Memory, 20),
+        Bug::GidxBeforeData => ("lsm/src/commit.rs", Lsm(1, Few), Memory, 10),
+        Bug::FragmentMissing => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 20),
+        Bug::BatchesBehindGap => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 30),
+        Bug::TailNotZeroed => ("lsm/src/recovery.rs", Lsm(1, Few), Memory, 60),
+        Bug::MarkNotFenced => ("lsm/src/recovery.rs", Lsm(1, Zones), Memory, 60),
+        Bug::RollFailureForgiven => ("lsm/src/commit.rs", Lsm(2, Few), FailingSyncs, 20),
+        Bug::LevelsAheadOfCommitId => ("lsm/src/maintenance.rs", Lsm(1, Mixed), Memory, 20),
+        Bug::ZonesFreedBeforeEdit => ("lsm/src/levels/manifest.rs", Lsm(1, Mixed), Memory, 20),
+        Bug::EditBeforeTables => ("lsm/src/levels/commit.rs", Lsm(1, Mixed), Memory, 20),
+        Bug::LogRemovedBeforeTable => ("lsm/src/maintenance.rs", LsmLog(Mixed), Memory, 20),
+        Bug::TornLogTaken => ("lsm/src/wal.rs", LsmLog(Few), Memory, 10),
+        Bug::FlushedReplayed => ("lsm/src/open.rs", LsmLogTrees(Few), Memory, 60),
+        Bug::VersionPurgedThatIsRead => ("lsm/src/global_index.rs", LsmThreads, Memory, 100),
     };
     Plan { place, histories, rules, budget }
 }
@@ -127,6 +153,11 @@ impl Histories {
             Self::Partitions => "indexlog, 3 partitions".to_owned(),
             Self::Changes(kind) => format!("indexlog with a change log, {kind:?}"),
             Self::Snapshots(kind) => format!("indexlog with snapshots of the index, {kind:?}"),
+            Self::Lsm(1, kind) => format!("lsm, {kind:?}"),
+            Self::Lsm(trees, kind) => format!("lsm, {trees} trees, {kind:?}"),
+            Self::LsmLog(kind) => format!("lsm with a log, {kind:?}"),
+            Self::LsmLogTrees(kind) => format!("lsm with a log, 2 trees, {kind:?}"),
+            Self::LsmThreads => "lsm, threads".to_owned(),
         }
     }
 
@@ -146,14 +177,13 @@ impl Histories {
                 let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
                 return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, count);
             }
-            Self::Store(kind) | Self::Changes(kind) | Self::Snapshots(kind) => match kind {
-                Kind::Few => &[Kind::Few],
-                Kind::Mixed => &[Kind::Mixed],
-                Kind::Blocks => &[Kind::Blocks],
-                Kind::Large => &[Kind::Large],
-                Kind::Collecting => &[Kind::Collecting],
-                Kind::Segments => &[Kind::Segments],
-            },
+            Self::Lsm(trees, kind) => {
+                return explore(&lsm(Durable::Pool, trees, kind), rules, count);
+            }
+            Self::LsmLog(kind) => return explore(&lsm(Durable::Log, 1, kind), rules, count),
+            Self::LsmLogTrees(kind) => return explore(&lsm(Durable::Log, 2, kind), rules, count),
+            Self::LsmThreads => return explore_schedules(rules, count),
+            Self::Store(kind) | Self::Changes(kind) | Self::Snapshots(kind) => only(kind),
         };
         let subject = Store::new("indexlog", open).with_kinds(kinds);
         match self {
@@ -162,6 +192,52 @@ impl Histories {
             _ => explore(&subject, rules, count),
         }
     }
+}
+
+/// Histories of one kind.
+fn only(kind: Kind) -> &'static [Kind] {
+    match kind {
+        Kind::Few => &[Kind::Few],
+        Kind::Mixed => &[Kind::Mixed],
+        Kind::Blocks => &[Kind::Blocks],
+        Kind::Large => &[Kind::Large],
+        Kind::Collecting => &[Kind::Collecting],
+        Kind::Segments => &[Kind::Segments],
+        Kind::Zones => &[Kind::Zones],
+    }
+}
+
+type Opener = fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>>;
+
+fn lsm(durable: Durable, trees: usize, kind: Kind) -> Store<Opener> {
+    let mut plan = LsmPlan::new(durable, CommitPoints::Trailing);
+    if kind == Kind::Zones {
+        plan.memtable_bytes = 16 << 20;
+    }
+    let open: Opener = |options| Ok(Arc::new(Lsm::open(options)?));
+    Store::new("lsm", open)
+        .with_kinds(only(kind))
+        .with_partitioning(Partitioning::Hash(trees))
+        .with_lsm(plan)
+}
+
+/// Schedules of one history.
+const SCHEDULES: u32 = 8;
+
+fn explore_schedules(rules: Rules, count: u64) -> (Option<Violation>, Tally) {
+    let subject = lsm(Durable::Pool, 1, Kind::Few);
+    let effort = || Effort { images_max: 4, history_images_max: 20, ..Effort::default() };
+    let mut explorer = Explorer::new(&subject, rules, effort());
+    let found = (0..count).find_map(|seed| {
+        explorer.tally.histories += 1;
+        explorer.explore_schedules(seed, SCHEDULES)
+    });
+    if let Some(violation) = &found {
+        let mut again = Explorer::new(&subject, rules, effort());
+        let (_, what) = again.replay_schedule(&violation.case, SCHEDULES);
+        assert!(what.is_some(), "{} does not show it again", violation.case);
+    }
+    (found, explorer.tally)
 }
 
 fn explore<S: Subject>(subject: &S, rules: Rules, count: u64) -> (Option<Violation>, Tally) {
@@ -179,12 +255,18 @@ fn effort() -> Effort {
     Effort { history_images_max: 700, ..Effort::default() }
 }
 
+/// The bugs; with `HALITE_LAB_BUGS`, those of the files whose paths have that in them.
+fn bugs() -> impl Iterator<Item = Bug> {
+    let places = std::env::var("HALITE_LAB_BUGS").unwrap_or_default();
+    Bug::ALL.iter().copied().filter(move |bug| plan(*bug).place.contains(&places))
+}
+
 #[test]
 fn every_planted_bug_is_found_within_its_budget() {
     let mut missed = Vec::new();
     println!("| bug | where | histories of | rules | it took | the violation |");
     println!("|---|---|---|---|---|---|");
-    for &bug in Bug::ALL {
+    for bug in bugs() {
         let Plan { place, histories, rules, budget } = plan(bug);
         let (found, tally) = bug.during(|| histories.explore(rules, budget));
         let shown = match &found {
@@ -208,7 +290,7 @@ fn every_planted_bug_is_found_within_its_budget() {
 #[test]
 fn without_a_planted_bug_the_same_histories_are_right() {
     let mut explored: Vec<(Histories, Rules, u64)> = Vec::new();
-    for &bug in Bug::ALL {
+    for bug in bugs() {
         let Plan { histories, rules, budget, .. } = plan(bug);
         match explored.iter_mut().find(|(of, under, _)| (*of, *under) == (histories, rules)) {
             Some((_, _, count)) => *count = budget.max(*count),

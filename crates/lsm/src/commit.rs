@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_engine::{CommitPoints, Durability, Error, Result};
-use halite_pmem::{Flushed, Grant, LINE};
+use halite_pmem::{Flushed, Grant, LINE, planted};
 use smallvec::{SmallVec, smallvec};
 
 use crate::encoded::Encoded;
@@ -103,7 +103,8 @@ impl Store {
                 Ok(0)
             };
         }
-        let memtables = self.make_room(encoded, turn.bid())?;
+        let memtables =
+            self.make_room(encoded, turn.bid()).inspect_err(|error| self.poison_by(error))?;
         let grants: Few<_> = encoded
             .fragments()
             .iter()
@@ -131,6 +132,14 @@ impl Store {
             .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
             .collect();
         encoded.complete(base, &places);
+        if planted!(GidxBeforeData) {
+            let granted = grants.iter().zip(&memtables);
+            granted
+                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end));
+        }
+        if planted!(CommitIdBeforeData) {
+            self.commit_id.store(COMMIT_ID, last);
+        }
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
             wal.sync_to(end)
@@ -146,6 +155,19 @@ impl Store {
         self.ring.wait_committed(bid);
         self.check_healthy()?;
         Ok(last)
+    }
+
+    /// Lets nothing be written after an error that leaves open what is durable: a sync that failed is the last.
+    /// What comes later would be refused, and be there when the store is opened again.
+    pub(crate) fn poison_by(&self, error: &Error) {
+        use halite_alloc::Error::Full as NoSegment;
+        let is_refusal = matches!(
+            error,
+            Error::Full { .. } | Error::Alloc(NoSegment { .. }) | Error::BatchTooLarge { .. }
+        );
+        if !is_refusal && !planted!(RollFailureForgiven) {
+            self.poison(&error.to_string());
+        }
     }
 
     /// Stores a batch where it was granted space, and lets it be read there.
@@ -282,13 +304,13 @@ impl Store {
     /// relies on them for.
     pub(crate) fn persist_commit_points(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
-        self.make_durable(&mut unsynced)?;
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
         let mut flushed = vec![self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)];
         for tree in &self.trees {
             flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
         }
-        self.pool().fence_all(&flushed)?;
-        Ok(())
+        let fenced = self.pool().fence_all(&flushed).map_err(Error::from);
+        fenced.map(drop).inspect_err(|error| self.poison_by(error))
     }
 }
 

@@ -46,6 +46,11 @@ impl Encoded {
         self.records == 0
     }
 
+    /// Leaves out records that others before them and behind them are numbered with.
+    pub(crate) fn skip(&mut self, records: u32) {
+        self.records += records;
+    }
+
     /// Records, pieces included: so many sequences the batch takes.
     pub(crate) fn records(&self) -> u32 {
         self.records

@@ -71,31 +71,42 @@ impl Lsm {
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
-        ENCODED.with(|encoded| {
-            // Nobody else has it: a commit does not commit.
-            let encoded = &mut *encoded.borrow_mut();
-            encoded.clear();
-            let in_turn =
-                !expected.is_empty() || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
-            if !in_turn {
-                self.encode(ops, encoded)?;
-                let durability = self.durability(encoded, durability);
-                return match &self.store.batching {
-                    Some(batching) if durability == Durability::Immediate => {
-                        batching.commit(&self.store, encoded).map(drop)
-                    }
-                    _ => self.store.commit(encoded, durability, None).map(drop),
-                };
-            }
-            let prepare = |encoded: &mut Encoded| {
-                expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
-                self.encode(ops, encoded)
+        // Taken, not borrowed: of threads that a scheduler simulates, several share it.
+        let mut encoded = ENCODED.take();
+        encoded.clear();
+        let committed = self.commit_encoded(&mut encoded, ops, durability, expected);
+        ENCODED.set(encoded);
+        committed
+    }
+
+    /// Commits operations, by memory that others may have used.
+    fn commit_encoded(
+        &self,
+        encoded: &mut Encoded,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        let in_turn =
+            !expected.is_empty() || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
+        if !in_turn {
+            self.encode(ops, encoded)?;
+            let durability = self.durability(encoded, durability);
+            return match &self.store.batching {
+                Some(batching) if durability == Durability::Immediate => {
+                    batching.commit(&self.store, encoded).map(drop)
+                }
+                _ => self.store.commit(encoded, durability, None).map(drop),
             };
-            // What spans trees is durable on return; which trees it will be on is not known yet.
-            let durability =
-                if self.store.trees.len() > 1 { Durability::Immediate } else { durability };
-            self.store.commit(encoded, durability, Some(&prepare)).map(drop)
-        })
+        }
+        let prepare = |encoded: &mut Encoded| {
+            expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
+            self.encode(ops, encoded)
+        };
+        // What spans trees is durable on return; which trees it will be on is not known yet.
+        let durability =
+            if self.store.trees.len() > 1 { Durability::Immediate } else { durability };
+        self.store.commit(encoded, durability, Some(&prepare)).map(drop)
     }
 
     /// When a batch is durable: one on several trees, on return.
@@ -308,6 +319,11 @@ impl Engine for Lsm {
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
         Arc::make_mut(&mut spaces).names.remove(&space.0);
         Ok(())
+    }
+
+    /// Where threads of the store's own do that, nothing.
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        self.store.collect_ahead(partition)
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use halite_index::{Direction, RadixTree, Records};
 use halite_pmem::locks::Mutex;
+use halite_pmem::planted;
 
 use crate::address::{Address, SLOTS_MAX};
 use crate::memtable::Memtable;
@@ -62,7 +63,8 @@ impl GlobalIndex {
         let mut purged = 0;
         while let Some(entry) = cursor.next(&memtable.index, memtable) {
             let key = memtable.zones.key(Address::from_bits(entry));
-            let needed = |older: u64, newer: u64| kept.is_needed(older, newer);
+            let needed =
+                |older, newer| kept.is_needed(older, newer) && !planted!(VersionPurgedThatIsRead);
             purged += self.index.insert_purging(self, key, entry, needed) as u64;
         }
         purged

@@ -26,6 +26,8 @@ mod read;
 mod record;
 mod recovery;
 mod ring;
+#[cfg(all(test, loom))]
+mod ring_model;
 mod run;
 mod scan;
 mod snapshot;
@@ -33,6 +35,7 @@ mod snapshots;
 mod spaces;
 pub mod sst;
 mod store;
+mod sync;
 mod tree;
 mod verify;
 mod wait;

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use halite_engine::{Error, Result};
+use halite_pmem::planted;
 use parking_lot::{Condvar, Mutex};
 
 use crate::global_index::GlobalIndex;
@@ -156,6 +157,7 @@ impl Store {
     /// Brings to the levels what is to go there. Returns whether anything was.
     pub(crate) fn flush_all(&self) -> Result<bool> {
         let mut flushed = false;
+        let _flushing = self.flushing.lock();
         for tree in 0..self.trees.len() {
             if !self.signals.is_stopping() {
                 flushed |= self.flush_one(tree)?;
@@ -166,7 +168,7 @@ impl Store {
 
     /// Freezes a tree's global index if it is large enough, or room is short, and brings it to the levels.
     fn flush_one(&self, tree: usize) -> Result<bool> {
-        if self.wal.is_some() {
+        if self.is_logged() {
             return self.flush_memtable(tree);
         }
         let frozen = match &self.trees[tree].view().frozen {
@@ -200,7 +202,9 @@ impl Store {
     /// Merges a frozen global index with the levels, and gives its zones back.
     fn flush_frozen(&self, tree: usize, frozen: &Arc<GlobalIndex>) -> Result<()> {
         // Recovery will look for a gap behind `commit_id`: what goes to the levels now must not be one.
-        self.persist_commit_points()?;
+        if !planted!(LevelsAheadOfCommitId) {
+            self.persist_commit_points()?;
+        }
         let merged = frozen.merged();
         let newest = merged.iter().map(|zones| zones.id).max();
         let change = Change { memtables: newest, words: Vec::new() };
@@ -219,6 +223,9 @@ impl Store {
         }
         let last = oldest.last.load(Ordering::Acquire);
         let change = Change { memtables: None, words: vec![(flushed_word(tree), last)] };
+        if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
+            wal.release(u64::MAX).map_err(from_levels)?;
+        }
         self.levels.add_run(tree as u32, &Run(&**oldest), &change).map_err(from_levels)?;
         self.trees[tree].change(|view| {
             view.immutables.pop();
@@ -241,7 +248,7 @@ impl Store {
     /// Merges a tree's oldest immutable memtable into its global index, if all of it is committed. Returns
     /// whether there was one.
     fn merge_one(&self, tree: usize) -> Result<bool> {
-        if self.wal.is_some() {
+        if self.is_logged() {
             return Ok(false);
         }
         let tree = &self.trees[tree];
@@ -259,6 +266,30 @@ impl Store {
         Ok(true)
     }
 
+    /// Whether full memtables go to level 0, as there is a log, and there is no global index.
+    fn is_logged(&self) -> bool {
+        self.wal.is_some() || self.is_replaying.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody else makes room for a writer.
+    fn has_threads(&self) -> bool {
+        self.on_threads && !self.is_replaying.load(Ordering::Relaxed)
+    }
+
+    /// One step of what threads do for a tree, where there are none: merges a memtable, or brings something to
+    /// the levels, or compacts those. Returns whether it did.
+    pub(crate) fn collect_ahead(&self, tree: usize) -> Result<bool> {
+        if self.on_threads || tree >= self.trees.len() {
+            return Ok(false);
+        }
+        self.check_healthy()?;
+        if self.merge_one(tree)? {
+            return Ok(true);
+        }
+        let _flushing = self.flushing.lock();
+        Ok(self.flush_one(tree)? || self.levels.compact().map_err(from_levels)?)
+    }
+
     /// Bytes that the pool has left.
     pub(crate) fn room(&self) -> u64 {
         self.segments.available() * halite_alloc::SEGMENT
@@ -267,7 +298,7 @@ impl Store {
     /// Makes a writer wait as long as its bytes cost, where room is short or the levels are behind: the less
     /// there is, the longer.
     pub(crate) fn slow_down(&self, bytes: u64) {
-        if !self.on_threads {
+        if !self.has_threads() {
             return;
         }
         let room = self.room().saturating_sub(self.limits.reserve);
@@ -293,7 +324,7 @@ impl Store {
     pub(crate) fn wait_for_room(&self, needed: u64, full: Error) -> Result<()> {
         self.roll_all()?;
         let before = self.room();
-        if !self.on_threads {
+        if !self.has_threads() {
             self.merge_all()?;
             return if self.flush_all()? && self.room() > before { Ok(()) } else { Err(full) };
         }
@@ -334,7 +365,7 @@ impl Store {
         let bid = turn.bid();
         for tree in 0..self.trees.len() {
             if self.trees[tree].view().active.zones.used_bytes() > 0 {
-                self.roll(tree, bid)?;
+                self.roll(tree, bid).inspect_err(|error| self.poison_by(error))?;
             }
         }
         turn.pass();

@@ -10,7 +10,7 @@ use halite_alloc::{ObjectPool, SEGMENT, Segments};
 use halite_disk::Disk;
 use halite_engine::{Durability, Durable, EngineOptions, Error, Partitioning, Recovery, Result};
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Domain, Pool, PoolOptions, Words};
+use halite_pmem::{Domain, Pool, PoolOptions, Words, planted};
 
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
@@ -67,7 +67,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         cache_bytes: options.lsm.cache_bytes,
         background: on_threads,
         threads,
-        ..LevelsOptions::default()
+        ..levels_options(options)
     };
     check_levels(&home, &disk)?;
     let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
@@ -100,6 +100,12 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     }
     let commit_id = match commit_id {
         Some(words) => words,
+        None if !found.is_empty() => {
+            return Err(Error::Damaged {
+                what: "the object of the store".into(),
+                why: "it is not there, though there are memtables".into(),
+            });
+        }
         None => write_object(objects.get()?, salt, &Identity { id: 0, tree: NO_TREE })?,
     };
     let slots: BTreeSet<u32> = found.iter().map(|zones| zones.slot).collect();
@@ -150,6 +156,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         on_threads,
         signals: Signals::default(),
         merging: Mutex::new(()),
+        flushing: Mutex::new(()),
         owed_ns: AtomicU64::new(0),
         recovery: Recovery::default(),
         segments,
@@ -179,7 +186,8 @@ fn recover_memory(
     if recovered.last != committed {
         commit_id.store(COMMIT_ID, recovered.last);
     }
-    segments.pool().fence([commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
+    // The process before may have failed to sync it: the levels are not to be ahead of it.
+    segments.pool().fence_found(&[commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
     Ok(recovered)
 }
 
@@ -196,11 +204,9 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     let mut encoded = Encoded::default();
     let wal = Wal::open(disk, store_id, |_, batch| {
         encoded.clear();
-        decode(batch, &mut encoded, store.trees.len())?;
-        let end = batch.sequence + u64::from(batch.records) - 1;
-        last = last.max(end);
-        // Trees take records in order: what is in the levels of one may be before what is not in those of another.
-        if encoded.fragments().iter().all(|fragment| end <= flushed[fragment.tree]) {
+        last = last.max(batch.sequence + u64::from(batch.records) - 1);
+        decode(batch, &mut encoded, &flushed)?;
+        if encoded.fragments().is_empty() {
             return Ok(());
         }
         replayed += u64::from(batch.records);
@@ -215,17 +221,23 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     Ok(replayed)
 }
 
-/// Encodes the records of a logged batch again.
-fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
+/// Encodes the records of a logged batch again, but for those of trees whose levels have it: `flushed`. In memory
+/// they would be before newer ones there.
+fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
+    let end = batch.sequence + u64::from(batch.records) - 1;
     let damaged = |why: &str| Error::Damaged {
         what: format!("batch {} of the log", batch.sequence),
         why: why.into(),
     };
     // The pieces of a tree's next value; those of several trees may alternate.
-    let mut values = vec![Vec::new(); trees];
+    let mut values = vec![Vec::new(); flushed.len()];
     for (tree, records) in batch.fragments() {
-        if tree >= trees {
+        let Some(&flushed) = flushed.get(tree) else {
             return Err(damaged("it is of a tree that there is not"));
+        };
+        if end <= planted!(FlushedReplayed, 0, flushed) {
+            to.skip(fragment::records(records).count() as u32);
+            continue;
         }
         let value = &mut values[tree];
         for (_, record) in fragment::records(records) {
@@ -300,13 +312,27 @@ fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     Ok(Segments::create(&options.pool, &pool_options)?)
 }
 
+/// How the levels are kept, in proportion to their tables.
+fn levels_options(options: &EngineOptions) -> LevelsOptions {
+    let default = LevelsOptions::default();
+    let Some(table_bytes) = options.lsm.table_bytes else { return default };
+    let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes.max(1)).max(1)).max(1);
+    LevelsOptions {
+        table_bytes,
+        base_bytes: scaled(default.base_bytes),
+        manifest_bytes_max: scaled(default.manifest_bytes_max),
+        ..default
+    }
+}
+
 fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limits {
     const MEMTABLE_BYTES: u64 = 64 << 20;
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
     let memtable =
-        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
-    let memtables = memtable * trees * 2;
+        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
+    // It takes a zone, however little of that it fills.
+    let memtables = memtable.max(SEGMENT) * trees * 2;
     let global = options
         .lsm
         .global_index_bytes

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use halite_engine::{Error, Recovery, Result};
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Flushed, Fresh, LINE, Pool};
+use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
 
 use crate::address::{Address, ZONE, ZONES_MAX, logical};
 use crate::fragment::{self, HEADER, Header};
@@ -102,6 +102,9 @@ struct Read {
     ended: bool,
     /// Fragments behind `commit_id`.
     tail: Vec<Tail>,
+    /// Where an open zone has the mark of its end. Whoever wrote it may have been killed before its fence, and
+    /// the batch that it comes before be cut: so nobody else makes it durable.
+    mark: Option<u64>,
     records: u64,
 }
 
@@ -223,8 +226,9 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
             tail.insert(0, Tail { header, at });
         }
         let fresh = Some(fresh);
-        return Ok(Read { fresh, target: number, zone, end: at, ended, tail, records });
+        return Ok(Read { fresh, target: number, zone, end: at, ended, tail, mark: None, records });
     }
+    let mark = (at < ZONE).then_some(at);
     zones.open_zone(zone, fresh, ZONE);
     for (at, len) in committed {
         let address = Address::new(zones.slot, zone, at);
@@ -232,7 +236,7 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
             target.add(address, payload);
         }
     }
-    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, records })
+    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, mark, records })
 }
 
 /// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
@@ -250,7 +254,13 @@ fn decide(
     let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
     let mut found: Vec<Flushed> = Vec::new();
     for read in &mut read {
-        let Some(fresh) = &mut read.fresh else { continue };
+        let Some(fresh) = &mut read.fresh else {
+            if let Some(at) = read.mark.filter(|_| !planted!(MarkNotFenced)) {
+                let line = (u64::from(read.zone) * LINES + at / LINE) as u32;
+                targets[read.target].zones().flush(line..line + 1, &mut found);
+            }
+            continue;
+        };
         let is_behind = ends.contains_key(&read.target);
         let kept = read.tail.partition_point(|tail| tail.header.sequence <= last);
         report.records_cut += (read.tail.len() - kept) as u64;
@@ -262,7 +272,7 @@ fn decide(
             (read.end, read.ended) = (0, false);
         }
         if !read.ended {
-            let zeroed = fresh.zero(read.end..ZONE);
+            let zeroed = fresh.zero(planted!(TailNotZeroed, ZONE, read.end)..ZONE);
             pool.fence([zeroed])?;
             ends.entry(read.target).or_insert(read.zone);
         }
@@ -292,7 +302,11 @@ fn decide(
     for target in targets {
         let zones = target.zones();
         let line = (zones.used_bytes() / LINE) as u32;
-        if zones.gidx().0 != line {
+        if zones.gidx().0 > line {
+            let address = Address::new(zones.slot, 0, 0);
+            return Err(zones.damaged(address, "a batch that was committed is missing at its end"));
+        }
+        if zones.gidx().0 < line {
             zones.advance_gidx(line);
             flushed.push(zones.flush_gidx());
         }
@@ -335,10 +349,12 @@ fn last_whole<'a>(tail: impl Iterator<Item = &'a Tail>, commit_id: u64) -> u64 {
     }
     let mut last = commit_id;
     for (sequence, (header, fragments)) in batches {
-        if sequence != last + 1 || fragments != u64::from(header.fragments) {
+        let follows = sequence == last + 1 || planted!(BatchesBehindGap);
+        let is_whole = fragments == u64::from(header.fragments) || planted!(FragmentMissing);
+        if !follows || !is_whole {
             break;
         }
-        last += u64::from(header.records);
+        last = sequence - 1 + u64::from(header.records);
     }
     last
 }

@@ -18,11 +18,10 @@
 //! Unlike the paper's, whose threads spin, waiting is by a [`WaitStrategy`]. A handle that is dropped is finished
 //! with what is in its slot: a thread that fails stops nobody.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use halite_engine::WaitStrategy;
 use halite_pmem::locks::Mutex;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::wait::Waiters;
 
 /// The ring. `T` is what a turn leaves for the commit.
@@ -90,14 +89,17 @@ impl<T> Ring<T> {
     /// Commits from `hid` on what is finished (algorithm 2).
     fn commit_finished(&self, commit: &impl Fn(u64, T)) {
         loop {
-            let bid = self.hid.0.load(Ordering::SeqCst);
-            // Whoever finishes `bid` marks it before they look at `hid`, and this looks at the mark after `hid`
-            // came to be `bid`: one of the two sees the other.
-            if self.slot(bid).finished.load(Ordering::SeqCst) != bid + 1 {
+            let bid = self.hid.0.load(Ordering::Acquire);
+            // Who stops at a mark has changed it, and so does who sets it. The changes of one word have an order:
+            // either this sees that it is set, or who sets it sees that `hid` has come to be `bid`, and goes on.
+            let finished = &self.slot(bid).finished;
+            if finished.load(Ordering::Acquire) != bid + 1
+                && finished.fetch_add(0, Ordering::AcqRel) != bid + 1
+            {
                 return;
             }
             let taken =
-                self.hid.0.compare_exchange(bid, bid + 1, Ordering::SeqCst, Ordering::Relaxed);
+                self.hid.0.compare_exchange(bid, bid + 1, Ordering::AcqRel, Ordering::Relaxed);
             if taken.is_ok() {
                 self.commit_one(bid, commit);
             }
@@ -107,7 +109,8 @@ impl<T> Ring<T> {
     /// Stage 4 (algorithm 3).
     fn commit_one(&self, bid: u64, commit: &impl Fn(u64, T)) {
         self.waiters.wait(|| self.pid.0.load(Ordering::Acquire) == bid);
-        if let Some(entry) = self.slot(bid).entry.lock().take() {
+        let entry = self.slot(bid).entry.lock().take();
+        if let Some(entry) = entry {
             commit(bid, entry);
         }
         self.pid.0.store(bid + 1, Ordering::Release);
@@ -177,7 +180,7 @@ impl<T, C: Fn(u64, T)> Granted<'_, T, C> {
             ring.sid.0.store(self.bid + 1, Ordering::Release);
             ring.waiters.wake();
         }
-        ring.slot(self.bid).finished.store(self.bid + 1, Ordering::SeqCst);
+        ring.slot(self.bid).finished.swap(self.bid + 1, Ordering::AcqRel);
         ring.commit_finished(&self.commit);
     }
 }
@@ -188,7 +191,7 @@ impl<T, C: Fn(u64, T)> Drop for Granted<'_, T, C> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::Mutex as StdMutex;
 

@@ -79,6 +79,8 @@ pub(crate) struct Store {
     pub(crate) signals: Signals,
     /// Held by who merges memtables, or freezes what they are merged into.
     pub(crate) merging: Mutex<()>,
+    /// Held by who changes the levels, one at a time. Where there are no threads, any writer may be.
+    pub(crate) flushing: Mutex<()>,
     /// Nanoseconds that writers are to wait and did not yet.
     pub(crate) owed_ns: AtomicU64,
     pub(crate) recovery: Recovery,

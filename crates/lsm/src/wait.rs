@@ -1,27 +1,23 @@
 //! How a thread waits for others of the ring.
 
-use std::hint;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::thread;
-
 use halite_engine::WaitStrategy;
 use halite_pmem::locks;
-use parking_lot::{Condvar, Mutex};
 
-/// Spins before a thread yields or parks: about a microsecond.
-const SPINS: u32 = 100;
+use crate::sync::{AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};
+
+/// Spins before a thread yields or parks: about a microsecond. In a model, where time does not pass, none.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 
 /// Threads that wait for one of a ring's counters.
 pub(crate) struct Waiters {
     strategy: WaitStrategy,
     parked: AtomicU32,
-    lock: Mutex<()>,
-    woken: Condvar,
+    lot: Lot,
 }
 
 impl Waiters {
     pub(crate) fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, parked: AtomicU32::new(0), lock: Mutex::new(()), woken: Condvar::new() }
+        Self { strategy, parked: AtomicU32::new(0), lot: Lot::new() }
     }
 
     /// Waits until `is_done`, which somebody makes true before they call [`Waiters::wake`].
@@ -45,9 +41,9 @@ impl Waiters {
         while !is_done() {
             if spins < SPINS || self.strategy == WaitStrategy::Spin {
                 spins += 1;
-                hint::spin_loop();
+                spin_loop();
             } else if self.strategy == WaitStrategy::Yield {
-                thread::yield_now();
+                yield_now();
             } else {
                 self.park(&is_done);
             }
@@ -55,13 +51,12 @@ impl Waiters {
     }
 
     fn park(&self, is_done: &impl Fn() -> bool) {
-        let mut guard = self.lock.lock();
-        self.parked.fetch_add(1, Ordering::Relaxed);
-        // Whoever makes it true sees that somebody is parked, or this sees that it is true.
-        fence(Ordering::SeqCst);
-        if !is_done() {
-            self.woken.wait(&mut guard);
-        }
+        self.lot.sleep_if(|| {
+            self.parked.fetch_add(1, Ordering::Relaxed);
+            // Whoever makes it true sees that somebody is parked, or this sees that it is true.
+            fence(Ordering::SeqCst);
+            !is_done()
+        });
         self.parked.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -73,8 +68,7 @@ impl Waiters {
         }
         fence(Ordering::SeqCst);
         if self.parked.load(Ordering::Relaxed) > 0 {
-            drop(self.lock.lock());
-            self.woken.notify_all();
+            self.lot.wake_all();
         }
     }
 }

@@ -85,6 +85,9 @@ pub struct ModelFile {
     pub unsafe_shutdowns: Option<u64>,
 }
 
+/// What a modelled zeroing compares with.
+const ZEROS: [u8; 4096] = [0; 4096];
+
 impl Medium {
     /// A medium of so many bytes, all zero, on which a pool has the given domain.
     ///
@@ -364,7 +367,6 @@ impl Medium {
 
     /// Stores zeros; what is zero already is not recorded.
     pub(crate) fn zero(&self, at: u64, len: u64, site: Site) {
-        const ZEROS: [u8; LINE as usize] = [0; LINE as usize];
         if self.0.domain == Domain::PageCache {
             // What is zero already may be so in the page cache only.
             let mut state = self.0.state.lock();
@@ -372,15 +374,29 @@ impl Medium {
                 state.trace.push(What::Rewrite { at, len }, site);
             }
         }
-        for line in (at..at + len).step_by(LINE as usize) {
-            let mut now = ZEROS;
-            let now = &mut now[..(at + len - line).min(LINE) as usize];
-            // SAFETY: the range is inside a region whose owner calls.
-            unsafe { ptr::copy_nonoverlapping(self.address(line), now.as_mut_ptr(), now.len()) };
-            if now.iter().any(|&byte| byte != 0) {
-                self.store(line, &ZEROS[..now.len()], How::Streamed, site);
+        let (mut from, end) = (at, at + len);
+        while from < end {
+            // Mostly there is nothing but zeros, so pages are looked at before lines.
+            let page = (end - from).min(ZEROS.len() as u64);
+            if self.are_zeros(from, page) {
+                from += page;
+                continue;
             }
+            let line = page.min(LINE);
+            if !self.are_zeros(from, line) {
+                self.store(from, &ZEROS[..line as usize], How::Streamed, site);
+            }
+            from += line;
         }
+    }
+
+    /// Whether `len` bytes, at most a page, are zero, in a region whose owner calls.
+    fn are_zeros(&self, at: u64, len: u64) -> bool {
+        let mut now = [0; ZEROS.len()];
+        let now = &mut now[..len as usize];
+        // SAFETY: the range is inside the region.
+        unsafe { ptr::copy_nonoverlapping(self.address(at), now.as_mut_ptr(), now.len()) };
+        *now == ZEROS[..now.len()]
     }
 
     /// Runs a change of the word at `at`, and records it if it happened.

@@ -12,7 +12,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use halite_lab::blocks::blocks_suite;
 use halite_lab::{
-    Budget, Case, Job, Plan, Progress, Rules, find_request, media_suite, space_suite, suite,
+    Budget, Case, Job, Plan, Progress, Rules, find_request, lsm_suite, media_suite, space_suite,
+    suite,
 };
 use indicatif::ProgressBar;
 
@@ -220,6 +221,9 @@ fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
         return space_suite(rules);
     }
     let name = engine.to_owned();
+    if engine == "lsm" {
+        return lsm_suite(move |options| halite::open_engine(&name, options), rules);
+    }
     suite(engine, move |options| halite::open_engine(&name, options), rules)
 }
 

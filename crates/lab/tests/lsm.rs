@@ -1,0 +1,94 @@
+//! The LSM engine comes back from every power cut that the lab looks at: with fixed seeds, and with one that is drawn
+//! anew each time and printed.
+//!
+//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, `HALITE_LAB_SEED` the fresh one, and
+//! `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
+
+use std::env;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use halite_lab::{Effort, Job, Random, Rules, Tally, lsm_suite};
+use halite_lsm::Lsm;
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
+    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
+    });
+    println!("HALITE_LAB_SEED={fresh}");
+    let mut fresh = Random::new(fresh);
+    (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
+}
+
+/// Explores the histories of some seeds in each job whose name ends so, and tells the story of what is found.
+fn survive(kind: &str, fixed: u64) -> Tally {
+    let fixed = number("HALITE_LAB_SEEDS").unwrap_or(fixed);
+    let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
+    let mut all = Tally::default();
+    let mut found = Vec::new();
+    let jobs = lsm_suite(|options| Ok(Arc::new(Lsm::open(options)?) as _), &Rules::ALL);
+    let is_meant = |job: &dyn Job| job.name().ends_with(kind) && job.label().contains(&of_jobs);
+    for job in jobs.iter().filter(|job| is_meant(&***job)) {
+        let seen = job.look(&mut seeds(fixed), &Effort::default(), None);
+        if let Some(finding) = seen.finding {
+            let (_, case) = finding.case.split_once(':').expect("a name comes before");
+            let story = job.replay(case, None).map(|replay| replay.story.join("\n"));
+            found.push(format!(
+                "{}: {}\n{}",
+                finding.case,
+                finding.what,
+                story.unwrap_or_else(|why| why)
+            ));
+        }
+        let wrong: Vec<_> = seen.lints.met().filter(|(lint, ..)| lint.is_wrong()).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let tally = seen.tally;
+        println!(
+            "{}: {} histories, {} schedules, {} crash points, {} distinct images, {} nested recoveries",
+            job.label(),
+            tally.histories,
+            tally.schedules,
+            tally.crash_points,
+            tally.distinct.len(),
+            tally.nested
+        );
+        all += tally;
+    }
+    assert!(found.is_empty(), "{}", found.join("\n\n"));
+    all
+}
+
+#[test]
+fn few_short_writes_survive() {
+    assert!(survive("-few", 3).nested > 1000);
+}
+
+#[test]
+fn short_writes_of_all_sorts_survive() {
+    assert!(survive("-mixed", 1).nested > 1000);
+}
+
+#[test]
+fn large_values_survive() {
+    assert!(survive("-large", 1).nested > 100);
+}
+
+#[test]
+fn what_goes_to_the_levels_survives() {
+    assert!(survive("-collecting", 1).nested > 100);
+}
+
+#[test]
+fn the_end_of_a_zone_survives() {
+    assert!(survive("-zones", 1).nested > 100);
+}
+
+#[test]
+fn concurrent_calls_are_durably_linearizable() {
+    assert!(survive("-threads", 10).schedules >= 100);
+}
