@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use halite_pmem::Fresh;
 
-use crate::{Object, ObjectPool, Result, Segments, ZonePool};
+use crate::{Object, ObjectPool, Result, ScratchPool, Segments, ZonePool};
 
 /// Bytes of the objects of each class.
 const LENS: [u64; CLASSES] = [
@@ -28,7 +28,7 @@ pub const CLASSES: usize = 27;
 pub const LEN_MAX: u64 = LENS[CLASSES - 1];
 
 /// How many devices an allocator has.
-pub const HALLOC_DEVICES: u16 = CLASSES as u16 + 1;
+pub const HALLOC_DEVICES: u16 = CLASSES as u16 + 2;
 
 /// Where an allocation is, as it is stored: the class in the upper 8 bits, the object's index in the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,7 @@ pub struct Address(pub u64);
 pub struct Halloc {
     pools: Vec<ObjectPool>,
     zones: ZonePool,
+    scratch: ScratchPool,
 }
 
 impl Halloc {
@@ -45,7 +46,7 @@ impl Halloc {
     /// was not committed is free.
     ///
     /// # Errors
-    /// As [`ObjectPool::open`].
+    /// As [`ObjectPool::open`] and [`ScratchPool::new`].
     ///
     /// # Panics
     /// If there are not so many devices.
@@ -54,7 +55,8 @@ impl Halloc {
             (first..).zip(LENS).map(|(id, len)| ObjectPool::open(&segments.device(id), len));
         let pools = pools.collect::<Result<_>>()?;
         let zones = ZonePool::new(&segments.device(first + CLASSES as u16));
-        Ok(Self { pools, zones })
+        let scratch = ScratchPool::new(&segments.device(first + CLASSES as u16 + 1))?;
+        Ok(Self { pools, zones, scratch })
     }
 
     /// Gets an object of at least `len` bytes; `None` if that is more than [`LEN_MAX`].
@@ -112,6 +114,12 @@ impl Halloc {
     #[must_use]
     pub fn zones(&self) -> &ZonePool {
         &self.zones
+    }
+
+    /// Volatile memory.
+    #[must_use]
+    pub fn scratch(&self) -> &ScratchPool {
+        &self.scratch
     }
 
     /// The pool of a class. An address with a class that there is not refers to an object that the last

@@ -20,7 +20,8 @@
 //! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). What was
 //! committed but turns out to belong to nothing, the owner finds on open with [`Device::retain`].
 //! [`Halloc`] allocates within segments, as Yan's Halloc does: objects of one size in an [`ObjectPool`], by the
-//! same Get and Commit, and what is appended and goes together in a [`Zone`].
+//! same Get and Commit, what is appended and goes together in a [`Zone`], and volatile
+//! memory in a [`ScratchPool`].
 //! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy. One
 //! root tells whether the platform failed while the pool was in use (`shutdown`).
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ mod device;
 mod error;
 mod halloc;
 mod object_pool;
+mod scratch_pool;
 mod segment_header;
 mod segments;
 mod shutdown;
@@ -44,6 +46,7 @@ pub use halloc::{
     LEN_MAX as HALLOC_LEN_MAX,
 };
 pub use object_pool::{OBJECT_LEN_MAX, Object, ObjectPool};
+pub use scratch_pool::ScratchPool;
 pub use segments::Segments;
 pub use superblock::{
     COPIES as SUPERBLOCK_COPIES, COPY_LEN as SUPERBLOCK_LEN, FORMAT_VERSION, ROOT_NAME_LEN_MAX,

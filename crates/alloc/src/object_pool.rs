@@ -306,6 +306,9 @@ impl ObjectPool {
         let words = &segments[(index / self.shape.count) as usize].words;
         let at = self.word_at(index);
         words.store(at, self.encode(index, state));
+        if planted!(ObjectReusedBeforeReleased) && !state.is_committed {
+            return Ok(());
+        }
         let flushed = words.flush(at..at + 8);
         words.pool().fence([flushed])?;
         Ok(())

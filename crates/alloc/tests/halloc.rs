@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use halite_alloc::{
     Address, Device, Error, HALLOC_LEN_MAX, Halloc, OBJECT_LEN_MAX, Object, ObjectPool, SEGMENT,
-    Segments, ZONE_LEN, ZonePool,
+    ScratchPool, Segments, ZONE_LEN, ZonePool,
 };
 use halite_pmem::{Fresh, PoolOptions, Traffic};
 use proptest::prelude::*;
@@ -403,11 +403,14 @@ fn an_allocator_gives_what_is_asked_for_and_finds_it_again() {
     model.remove(&released);
     halloc.release(released).unwrap();
     let zone = halloc.zones().create(0).unwrap();
-    drop((zone, halloc, segments));
+    let volatile = halloc.scratch().get(SEGMENT).unwrap();
+    let available = segments.available();
+    drop((zone, volatile, halloc, segments));
     let segments = reopen(&path);
     let halloc = Halloc::open(&segments, 1).unwrap();
     assert_eq!(halloc.committed().unwrap(), model.keys().copied().collect::<Vec<_>>());
     assert_eq!(halloc.zones().numbers(), [0]);
+    assert_eq!(segments.available(), available + 1, "volatile memory is free again");
     for (&address, &len) in &model {
         assert_eq!(stamp(&halloc.claim(address).unwrap()), len);
     }
@@ -416,4 +419,79 @@ fn an_allocator_gives_what_is_asked_for_and_finds_it_again() {
         assert!(matches!(halloc.claim(nothing), Err(Error::Damaged { .. })));
         assert!(matches!(halloc.release(nothing), Err(Error::Damaged { .. })));
     }
+}
+
+#[test]
+fn volatile_memory_is_cut_from_zones_that_are_free_when_all_of_it_is() {
+    let (_folder, path) = folder();
+    let segments = create(&path, 8);
+    let available = segments.available();
+    let device = segments.device(2);
+    let memory = ScratchPool::new(&device).unwrap();
+    let parts: Vec<_> = (0..5).map(|_| memory.get(512 << 10).unwrap()).collect();
+    let page = memory.get(SEGMENT).unwrap();
+    let small = memory.get(64).unwrap();
+    assert_eq!(segments.available(), available - 3);
+    assert!(page.address().addr().get().is_multiple_of(SEGMENT as usize));
+    let mut ranges: Vec<_> = parts.iter().chain([&page, &small]).collect();
+    ranges.sort_by_key(|range| range.address());
+    for pair in ranges.windows(2) {
+        let end = pair[0].address().addr().get() + pair[0].len();
+        assert!(end <= pair[1].address().addr().get(), "ranges overlap");
+    }
+    let mut parts = parts.into_iter();
+    drop(parts.next());
+    assert_eq!(segments.available(), available - 3, "others are in its zone");
+    drop(parts.by_ref().take(3).collect::<Vec<_>>());
+    assert_eq!(segments.available(), available - 2, "the first zone is free");
+    drop(memory);
+    drop((parts, small));
+    assert_eq!(segments.available(), available - 1);
+    let keeps = page.kept_by(String::from("anything")).kept_by(7);
+    drop((segments, device));
+    assert_eq!(keeps.len() as u64, SEGMENT);
+    drop(keeps);
+    let segments = reopen(&path);
+    assert_eq!(segments.available(), 63, "nothing of it was committed");
+}
+
+#[test]
+fn a_pool_without_room_for_volatile_memory_says_so() {
+    let (_folder, path) = folder();
+    let segments = create(&path, 4);
+    let memory = ScratchPool::new(&segments.device(2)).unwrap();
+    let ranges: Vec<_> = (0..3).map(|_| memory.get(SEGMENT).unwrap()).collect();
+    for len in [64, SEGMENT] {
+        let full = memory.get(len).unwrap_err();
+        assert!(matches!(full, Error::Full { .. }), "{full}");
+    }
+    drop(ranges);
+    memory.get(SEGMENT).unwrap();
+    segments.device(3).get(1).unwrap().commit().unwrap();
+    let error = ScratchPool::new(&segments.device(3)).err().unwrap();
+    assert!(matches!(error, Error::NotObjects { .. }), "{error}");
+}
+
+#[test]
+fn threads_share_volatile_memory() {
+    let (_folder, path) = folder();
+    let segments = create(&path, 64);
+    let available = segments.available();
+    let memory = ScratchPool::new(&segments.device(2)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let memory = &memory;
+            scope.spawn(move || {
+                let mut kept = Vec::new();
+                for number in 0..200 {
+                    kept.push(memory.get(64 << 10 << (number % 6)).unwrap());
+                    if number % 7 == thread {
+                        kept.clear();
+                    }
+                }
+            });
+        }
+    });
+    drop(memory);
+    assert_eq!(segments.available(), available);
 }

@@ -146,6 +146,10 @@ pub enum Error {
     #[error(transparent)]
     Block(#[from] halite_blocks::Error),
 
+    /// The allocator returned an error.
+    #[error(transparent)]
+    Alloc(#[from] halite_alloc::Error),
+
     /// A pool returned an error.
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),

@@ -2,7 +2,7 @@
 //!
 //! [`command`] is the command line, which the `halite` command and the program with other people's
 //! stores share. It makes a [`Run`] and hands it to experiments: those of [`device`] and [`blocks`], the
-//! workloads of [`kv`], or those of [`rstore`], which drive servers over sockets; [`soak`] lets one run long
+//! workloads of [`kv`], those of [`lsm`], or those of [`rstore`], which drive servers over sockets; [`soak`] lets one run long
 //! and ends it again and again. An experiment is a
 //! number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so that what
 //! the machine does meanwhile hits all alike. What comes out are [`Row`]s, which go into a [`table()`]
@@ -16,6 +16,7 @@ mod error;
 mod experiment;
 pub mod html;
 pub mod kv;
+pub mod lsm;
 mod machine;
 mod peers;
 mod random;
@@ -28,7 +29,7 @@ mod summary;
 mod table;
 
 pub use error::{Error, Result};
-pub use experiment::{BLOCKS, DEVICE, Experiment};
+pub use experiment::{BLOCKS, DEVICE, Experiment, LSM};
 pub use peers::Peers;
 pub use row::{Params, Repeats, Row, Sample};
 pub use rstore::RSTORE;

@@ -11,6 +11,9 @@ pub(crate) const STORES: &[&str] = &["fjall", "lmdb", "redb", "rocksdb"];
 /// The peers of `halite bench blocks`.
 pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];
 
+/// The peers of `halite bench lsm`.
+pub(crate) const LSM: &[&str] = &["libpmemobj"];
+
 /// The peers that a program is built with.
 pub trait Peers {
     /// Their names.

@@ -52,6 +52,8 @@ mod arena;
 mod cursor;
 mod leaf;
 mod lock;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod node;
 mod reclaim;
 mod sought;
@@ -61,6 +63,8 @@ mod walk;
 mod word;
 
 use std::sync::Arc;
+
+use halite_pmem::Scratch;
 
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 use arena::Arena;
@@ -109,7 +113,21 @@ impl RadixTree {
     /// An empty tree.
     #[must_use]
     pub fn new() -> Self {
-        Self { anchor: VersionLock::new(), root: AtomicU64::new(0), arena: Arc::new(Arena::new()) }
+        Self::with_arena(Arena::new(None))
+    }
+
+    /// An empty tree whose nodes and arrays of versions lie in volatile memory that `memory` gives: so many
+    /// bytes, aligned to a line, a power of two from 64 KiB to 2 MiB. If it gives none, or less, they lie in
+    /// DRAM; so do arrays that are longer than every class of slots. A pool stays open as long as the tree.
+    ///
+    /// It is called under a lock of the tree, and must not call it.
+    #[must_use]
+    pub fn with_memory(memory: impl Fn(usize) -> Option<Scratch> + Send + Sync + 'static) -> Self {
+        Self::with_arena(Arena::new(Some(Box::new(memory))))
+    }
+
+    fn with_arena(arena: Arena) -> Self {
+        Self { anchor: VersionLock::new(), root: AtomicU64::new(0), arena: Arc::new(arena) }
     }
 
     /// Adds a version of a key. The versions of a key may come in any order, and from several

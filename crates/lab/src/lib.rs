@@ -11,7 +11,7 @@
 //! goes on from there.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
-//! [`blocks`] for the building blocks.
+//! [`Objects`] for object pools and zones, [`blocks`] for the building blocks.
 //! In a test, [`check`] panics at the first violation and tells how it comes about:
 //!
 //! ```
@@ -46,6 +46,7 @@ mod linearize;
 mod lint;
 mod media;
 mod mutate;
+mod objects;
 mod past;
 mod plan;
 mod quiet;
@@ -69,6 +70,7 @@ pub use job::{Concurrency, Exploration, Finding, Job, Replay, Seen, Striking};
 pub use lint::{Lint, Lints};
 pub use media::{Answers, Ending, Media, MediaCase, MediaTally, MediaViolation, Unseen};
 pub use mutate::{Mutant, Score, Verdict, find_request, mutate};
+pub use objects::{Objects, ObjectsStep, OpenObjects};
 pub use plan::{Budget, Plan, Progress};
 pub use random::Random;
 pub use rules::Rules;
@@ -76,4 +78,4 @@ pub use space::{Space, SpaceStep};
 pub use store::{Change, Kind, Step, Store};
 pub use story::place;
 pub use subject::{Action, Digest, Refusal, Subject, World};
-pub use suite::{media_suite, suite};
+pub use suite::{media_suite, space_suite, suite};

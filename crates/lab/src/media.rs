@@ -94,6 +94,28 @@ impl Unseen {
             endings: &[Ending::Closed, Ending::Killed],
         },
     ];
+
+    /// What object pools and zones do not see by themselves, and their users do.
+    pub const BY_OBJECTS: &[Self] = &[
+        Self::BY_SPACE[0],
+        // Words are changed in place, and an older one has its check too.
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/object_pool.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/zone.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        // What is in an object or a zone is its owner's to check.
+        Self {
+            kinds: &FaultKind::ALL,
+            file: "lab/src/objects.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+    ];
 }
 
 /// What reproduces one strike: the seed of the history and the number of the fault. Its text is what

@@ -672,6 +672,7 @@ pub(crate) fn refusal(error: &Error) -> Refusal {
                 | Error::Alloc(
                     SpaceError::Foreign { .. }
                         | SpaceError::FutureVersion { .. }
+                        | SpaceError::NotObjects { .. }
                         | SpaceError::Pool(PoolError::TooShort { .. })
                 )
         );

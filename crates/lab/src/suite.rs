@@ -1,5 +1,5 @@
-//! The jobs for an engine: its histories of every kind, and the manager of segments below it, under
-//! every set of rules.
+//! The jobs for an engine: its histories of every kind, and the manager of segments and the pools of
+//! objects below it, under every set of rules.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use halite_engine::{Engine, EngineOptions, Partitioning};
 
 use crate::job::{Concurrency, Exploration, Job, Striking};
 use crate::media::Unseen;
-use crate::{Kind, Rules, Space, Store};
+use crate::{Kind, Objects, Rules, Space, Store};
 
 /// The kinds of histories, the cheap ones first, each with its name and its part of the time.
 const KINDS: [(&str, &[Kind], u64); 5] = [
@@ -33,8 +33,20 @@ const SNAPSHOTS_SHARE: u64 = 3;
 /// How many bytes they write between two snapshots, besides those that are asked for.
 const SNAPSHOT_EVERY: u64 = 256 << 10;
 
-/// The part of the time that is for the manager of segments.
+/// The part of the time that is for the manager of segments, and for the pools of objects in them.
 const SPACE_SHARE: u64 = 2;
+
+/// The jobs for what every engine has its space from: the manager of segments, and the pools of objects and
+/// the zones in them. They are called `alloc` and `objects`.
+#[must_use]
+pub fn space_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    for &rules in rules {
+        jobs.push(Box::new(Exploration::new(Space, rules, SPACE_SHARE * weight(rules))));
+        jobs.push(Box::new(Exploration::new(Objects, rules, SPACE_SHARE * weight(rules))));
+    }
+    jobs
+}
 
 /// The jobs for the engine that `open` opens, the cheap ones first. An engine's are called by its name
 /// and the kind: `indexlog-few`.
@@ -42,10 +54,7 @@ pub fn suite<F>(engine: &str, open: F, rules: &[Rules]) -> Vec<Box<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
 {
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
-    for &rules in rules {
-        jobs.push(Box::new(Exploration::new(Space, rules, SPACE_SHARE * weight(rules))));
-    }
+    let mut jobs = space_suite(rules);
     for (kind, kinds, share) in KINDS {
         for &rules in rules {
             let name = format!("{engine}-{kind}");
@@ -97,14 +106,16 @@ where
         .with_partitioning(Partitioning::Hash(2))
 }
 
-/// The jobs of striking the stores of the engine that `open` opens, and of the manager of segments,
+/// The jobs of striking the stores of the engine that `open` opens, and of what they have their space from,
 /// with faults of the medium. Names are as in [`suite`].
 pub fn media_suite<F>(engine: &str, open: F) -> Vec<Box<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
 {
-    let mut jobs: Vec<Box<dyn Job>> =
-        vec![Box::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE))];
+    let mut jobs: Vec<Box<dyn Job>> = vec![
+        Box::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE)),
+        Box::new(Striking::new(Objects, Unseen::BY_OBJECTS, SPACE_SHARE)),
+    ];
     for (kind, kinds, share) in KINDS {
         let subject = Store::new(&format!("{engine}-{kind}"), open.clone()).with_kinds(kinds);
         jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, share)));

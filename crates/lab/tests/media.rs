@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use halite_indexlog::IndexLog;
-use halite_lab::{FaultKind, Media, MediaTally, Space, Store, Subject, Unseen};
+use halite_lab::{FaultKind, Media, MediaTally, Objects, Space, Store, Subject, Unseen};
 
 /// Strikes the histories of `seeds`; a violation is told with its story.
 fn strike<S: Subject>(
@@ -40,6 +40,11 @@ fn a_change_log_names_damage_or_is_replayed_rightly() {
 #[test]
 fn the_manager_of_segments_names_damage_or_answers_rightly() {
     assert_seen(&strike(&Space, Unseen::BY_SPACE, 0..1000));
+}
+
+#[test]
+fn object_pools_and_zones_name_damage_or_answer_rightly() {
+    assert_seen(&strike(&Objects, Unseen::BY_OBJECTS, 0..600));
 }
 
 /// Every kind of fault struck, and some of both answers came.

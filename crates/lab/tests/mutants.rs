@@ -95,7 +95,7 @@ fn sources(name: &str) -> Vec<(String, String)> {
 }
 
 /// What asks for write-backs, or waits for them.
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 10] = [
     ".fence([",
     ".fence_all(",
     ".fence_found(",
@@ -103,6 +103,7 @@ const CALLS: [&str; 9] = [
     ".sync_pending(",
     ".write_stream(",
     ".table.write(",
+    ".write_word(",
     ".write_copy(",
     "sync_file()",
 ];

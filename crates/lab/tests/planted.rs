@@ -20,6 +20,7 @@ use halite_pmem::planted::Bug;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Histories {
     Space,
+    Objects,
     Pages,
     Store(Kind),
     /// Stores with three partitions.
@@ -41,7 +42,7 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Changes, Pages, Partitions, Snapshots, Space, Store};
+    use Histories::{Changes, Objects, Pages, Partitions, Snapshots, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     let (place, histories, rules, budget) = match bug {
@@ -61,6 +62,8 @@ fn plan(bug: Bug) -> Plan {
         Bug::GrowthAnnouncedBeforeLength => ("alloc/src/segments.rs", Space, Memory, 10),
         Bug::FlushBeforeStore => ("alloc/src/table.rs", Space, Memory, 10),
         Bug::SegmentReusedBeforeReleased => ("alloc/src/table.rs", Space, Memory, 30),
+        Bug::PoolSegmentBeforeItsWords => ("alloc/src/object_pool.rs", Objects, Memory, 20),
+        Bug::ObjectReusedBeforeReleased => ("alloc/src/object_pool.rs", Objects, Memory, 20),
         Bug::ChecksumOverHeader => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
         Bug::ChecksumWithoutLife => ("indexlog/src/record.rs", Store(Few), Memory, 20),
         Bug::SixteenBytesAtOnce => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
@@ -106,6 +109,7 @@ impl Histories {
     fn name(self) -> String {
         match self {
             Self::Space => "the manager of segments".to_owned(),
+            Self::Objects => "object pools and zones".to_owned(),
             Self::Pages => "pages, copied on write".to_owned(),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
             Self::Partitions => "indexlog, 3 partitions".to_owned(),
@@ -121,6 +125,7 @@ impl Histories {
         };
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
+            Self::Objects => return explore(&halite_lab::Objects, rules, count),
             Self::Pages => {
                 return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, count);
             }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use halite_engine::Partitioning;
 use halite_indexlog::IndexLog;
-use halite_lab::{Effort, Explorer, Kind, Random, Rules, Space, Store, Subject, Tally};
+use halite_lab::{Effort, Explorer, Kind, Objects, Random, Rules, Space, Store, Subject, Tally};
 
 fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
@@ -113,6 +113,11 @@ fn stores_survive_while_their_partitions_change() {
 #[test]
 fn segments_survive_under_all_rules() {
     Rules::ALL.into_iter().for_each(|rules| drop(survives(&Space, rules, 400)));
+}
+
+#[test]
+fn objects_survive_under_all_rules() {
+    Rules::ALL.into_iter().for_each(|rules| drop(survives(&Objects, rules, 300)));
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::region::Region;
 use crate::streaming::Streaming;
 use crate::{
-    Appender, Fenced, Flushed, LINE, Pool, Published, Result, SharedAppender, Words, entry, stream,
+    Appender, Fenced, Flushed, LINE, Pool, Published, Result, Scratch, SharedAppender, Words,
+    entry, stream,
 };
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
@@ -256,6 +257,12 @@ impl Fresh {
         let lines = [self.offset(), readable].iter().all(|at| at.is_multiple_of(LINE));
         assert!(lines, "threads append whole lines");
         SharedAppender::new(Published::shared(self.region, readable))
+    }
+
+    /// Gives the range up for volatile memory.
+    #[must_use]
+    pub fn into_scratch(self) -> Scratch {
+        Scratch::new(self.region)
     }
 
     /// Hands the range to many threads, as 8-byte atomics.

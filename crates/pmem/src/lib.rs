@@ -5,7 +5,8 @@
 //! a fence guarantees on it is its [`Domain`], detected when the pool is opened. Offsets are
 //! stable, addresses are not.
 //!
-//! **One door.** The bytes of a pool change only through the methods of this crate. They choose the
+//! **One door.** The bytes of a pool change only through the methods of this crate, but for those that
+//! nobody wants to persist ([`Scratch`]). They choose the
 //! instructions, count the [`Traffic`], and hand a range to the kernel where instructions do not
 //! suffice.
 //!
@@ -18,7 +19,8 @@
 //!                     │
 //!                     ├─► Appender        one owner appends, readers see the prefix it published
 //!                     ├─► SharedAppender  many threads append, readers see what each has finished
-//!                     └─► Words           8-byte atomics that many threads change
+//!                     ├─► Words           8-byte atomics that many threads change
+//!                     └─► Scratch         volatile memory, by its address
 //! ```
 //!
 //! **Proofs.** [`Fresh::flush`] and its kin return a [`Flushed`]: the write-back has begun.
@@ -63,6 +65,7 @@ pub mod probe;
 mod processor;
 mod profile;
 mod region;
+mod scratch;
 mod shared_appender;
 mod stream;
 mod streaming;
@@ -81,6 +84,7 @@ pub use medium::{Beside, Medium, ModelFile};
 pub use options::PoolOptions;
 pub use pool::Pool;
 pub use profile::Profile;
+pub use scratch::Scratch;
 pub use shared_appender::{Grant, SharedAppender};
 pub use streaming::Streaming;
 pub use trace::{Event, Request, Site, Trace, What};

@@ -72,6 +72,7 @@ bugs! {
     FlushBeforeStore: "The word of a segment is flushed before it is stored.";
     SegmentReusedBeforeReleased: "A segment is free for others before its release is fenced.";
     PoolSegmentBeforeItsWords: "A segment of an object pool is committed before its words are fenced.";
+    ObjectReusedBeforeReleased: "An object is free for others before its release is fenced.";
     PagesFlushedAfterFailure: "A page store flushes again after a flush that failed.";
     ChecksumOverHeader: "The checksum of a record covers its header only.";
     ChecksumWithoutLife: "The checksum of a record is not seeded with the life of its block.";

@@ -1,10 +1,11 @@
 //! The libraries of PMDK 1.12 beside the building blocks of the same purpose: [`log`] appends to
 //! libpmemlog, [`blk`] writes blocks of libpmemblk, [`obj`] updates cells in transactions of
-//! libpmemobj. [`sys`] calls them.
+//! libpmemobj, and [`alloc`] allocates with it beside the LSM engine's allocator. [`sys`] calls them.
 //!
 //! Each library is used as its manual shows. What is written is read back and compared outside the
 //! measured time.
 
+mod alloc;
 mod blk;
 mod contents;
 mod log;
@@ -55,6 +56,9 @@ pub(crate) fn contenders(
             let pages = bytes / page_bytes / threads;
             blk::contender(options, blk::Size { page_bytes, threads, pages, writes })
         }),
+        "lsm.halloc" => number("bytes")
+            .zip(number("allocations"))
+            .map(|(bytes, count)| alloc::contender(options, bytes, count)),
         _ => None,
     };
     let durability = match std::env::var_os(FORCE) {
@@ -147,6 +151,8 @@ mod tests {
         assert!(throughput(log::contender(&options(), 100, 500, 2)) > 0.0);
         let size = blk::Size { page_bytes: 16 << 10, threads: 2, pages: 20, writes: 50 };
         assert!(throughput(blk::contender(&options(), size)) > 0.0);
+        let samples = (alloc::contender(&options(), 256, 100).measure)().unwrap();
+        assert!(samples.len() == 2 && samples.iter().all(|sample| sample.value > 0.0));
         for pattern in [Pattern::Sequential, Pattern::Random] {
             assert!(throughput(obj::contender(&options(), 16, 1280, 50, pattern)) > 0.0);
         }

@@ -88,8 +88,22 @@ unsafe extern "C" {
     fn pmemobj_tx_add_range(oid: PmemOid, hoff: u64, size: usize) -> c_int;
     fn pmemobj_tx_commit();
     fn pmemobj_tx_end() -> c_int;
+    fn pmemobj_alloc(
+        pop: *mut PmemObjPool,
+        oidp: *mut PmemOid,
+        size: usize,
+        type_num: u64,
+        constructor: Option<Constructor>,
+        arg: *mut c_void,
+    ) -> c_int;
+    fn pmemobj_free(oidp: *mut PmemOid);
+    fn pmemobj_first(pop: *mut PmemObjPool) -> PmemOid;
+    fn pmemobj_next(oid: PmemOid) -> PmemOid;
     fn pmemobj_errormsg() -> *const c_char;
 }
+
+/// `pmemobj_constr` of pmemobj_alloc(3): 0 if the object is made.
+type Constructor = unsafe extern "C" fn(*mut PmemObjPool, *mut c_void, *mut c_void) -> c_int;
 
 /// The files are for their owner.
 const MODE: c_uint = 0o600;
@@ -295,6 +309,62 @@ impl Object {
 }
 
 impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: the pool is open, and this is its only owner.
+        unsafe { pmemobj_close(self.pool.as_ptr()) }
+    }
+}
+
+/// A pool of libpmemobj as a heap.
+pub(super) struct Heap {
+    pool: NonNull<PmemObjPool>,
+}
+
+/// An object of a [`Heap`].
+pub(super) struct Allocated(PmemOid);
+
+impl Heap {
+    /// An empty heap in a new file of `file_bytes`.
+    pub(super) fn create(path: &Path, file_bytes: usize) -> StoreResult<Self> {
+        let path = c_path(path)?;
+        // SAFETY: path and layout end with a zero and outlive the call.
+        let pool = unsafe { pmemobj_create(path.as_ptr(), c"heap".as_ptr(), file_bytes, MODE) };
+        let pool = NonNull::new(pool).ok_or_else(|| said(pmemobj_errormsg))?;
+        Ok(Self { pool })
+    }
+
+    /// Allocates an object of `bytes`, durably and whole or not at all.
+    pub(super) fn allocate(&mut self, bytes: usize) -> StoreResult<Allocated> {
+        let mut oid = PmemOid { pool_uuid_lo: 0, off: 0 };
+        // SAFETY: the pool is open, and the place for the object is valid and nobody else's. It need not
+        // be in the pool. There is no constructor.
+        let failed = unsafe {
+            pmemobj_alloc(self.pool.as_ptr(), &raw mut oid, bytes, 1, None, ptr::null_mut())
+        };
+        if failed == 0 { Ok(Allocated(oid)) } else { Err(said(pmemobj_errormsg).into()) }
+    }
+
+    /// Frees an object, durably.
+    pub(super) fn free(&mut self, mut object: Allocated) {
+        // SAFETY: the object is one of this heap's, which is open, and is freed once.
+        unsafe { pmemobj_free(&raw mut object.0) }
+    }
+
+    /// How many objects there are.
+    pub(super) fn count(&self) -> usize {
+        // SAFETY: the pool is open.
+        let mut object = unsafe { pmemobj_first(self.pool.as_ptr()) };
+        let mut count = 0;
+        while object.off != 0 {
+            count += 1;
+            // SAFETY: it is an object of an open pool.
+            object = unsafe { pmemobj_next(object) };
+        }
+        count
+    }
+}
+
+impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: the pool is open, and this is its only owner.
         unsafe { pmemobj_close(self.pool.as_ptr()) }

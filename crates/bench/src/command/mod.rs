@@ -20,7 +20,7 @@ use clap::{Args, Subcommand};
 use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
-use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
+use crate::{BLOCKS, DEVICE, LSM, Peers, Result, experiment, machine, peers};
 pub use kv::Kv;
 use outputs::Outputs;
 use progress::Progress;
@@ -36,6 +36,7 @@ Examples:
   halite bench device --folder /mnt/pmem0     on another medium
   halite bench device --profile optane        on a medium made as slow as another
   halite bench blocks --report blocks         a page with plots: blocks/index.html
+  halite bench lsm --only halloc              allocations in persistent memory
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
   halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
@@ -59,6 +60,8 @@ pub enum Command {
     Blocks(Blocks),
     /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
     Kv(Box<Kv>),
+    /// The LSM engine and its parts: allocation
+    Lsm(Lsm),
     /// RStore: what its design rests on, and what its server reaches beside others
     Rstore(Box<Rstore>),
     /// One server under mixed load for long, killed again and again: nothing acknowledged is lost
@@ -86,6 +89,22 @@ pub struct Blocks {
     only: Vec<String>,
 
     /// Peers to measure beside Halite's blocks [default: all that are built in]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    peer: Vec<String>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `bench lsm`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Lsm {
+    /// Only these experiments
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+
+    /// Peers to measure beside Halite [default: all that are built in]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     peer: Vec<String>,
 
@@ -144,6 +163,7 @@ impl Command {
             Self::Device(device) => &device.common.folder,
             Self::Blocks(blocks) => &blocks.common.folder,
             Self::Kv(kv) => &kv.common.folder,
+            Self::Lsm(lsm) => &lsm.common.folder,
             Self::Rstore(rstore) => &rstore.common.folder,
             Self::Soak(soak) => &soak.common.folder,
         }
@@ -173,6 +193,13 @@ impl Command {
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
             Self::Kv(kv) => kv.run(program),
+            Self::Lsm(lsm) => {
+                let chosen = experiment::choose(LSM, &lsm.only)?;
+                let is_profiled = lsm.common.profile.is_some();
+                let peers =
+                    peers::choose(program.peers, "lsm", peers::LSM, &lsm.peer, is_profiled)?;
+                lsm.common.run(program, peers, |run| experiment::run(run, &chosen))
+            }
             Self::Rstore(rstore) => rstore.run(program),
             Self::Soak(soak) => soak.run(program),
         }

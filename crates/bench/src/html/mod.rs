@@ -12,6 +12,7 @@ mod design;
 mod figures;
 mod grid;
 mod lines;
+mod lsm;
 mod markup;
 mod network;
 mod page;

@@ -5,7 +5,7 @@ use super::grid::RUN;
 use super::markup::escape;
 use super::quantity;
 use super::topic;
-use super::{design, network};
+use super::{design, lsm, network};
 use crate::row::Row;
 
 const STYLE: &str = include_str!("style.css");
@@ -101,7 +101,7 @@ fn parts(rows: &[Row]) -> Vec<Part<'_>> {
             Some(place) => parts[place].topics.push(topic),
             None => parts.push(Part { title, topics: vec![topic] }),
         };
-    for topic in TOPICS.iter().chain(design::TOPICS).chain(network::TOPICS) {
+    for topic in TOPICS.iter().chain(lsm::TOPICS).chain(design::TOPICS).chain(network::TOPICS) {
         let takes =
             |row: &&Row| topic.experiments.iter().any(|name| matches(name, &row.experiment));
         let (taken, others): (Vec<&Row>, Vec<&Row>) = left.into_iter().partition(takes);

@@ -66,6 +66,22 @@ fn json_on_standard_output_takes_the_place_of_the_table() {
 }
 
 #[test]
+fn the_allocator_is_measured_and_leaves_nothing() {
+    let home = Home::in_memory();
+    let args = ["bench", "lsm", "--quick", "--only", "halloc", "--repeats", "1", "--folder", "."];
+    let rows = home.json(&[&args[..], &["--json", "-"]].concat());
+    for (subject, fences) in [("limit", 1.0), ("halloc-pool", 1.1), ("halloc-zone", 1.1)] {
+        let of = |row: &&Value| row["subject"] == subject && row["metric"] == "fences";
+        let values = rows.as_array().unwrap().iter().filter(of);
+        let values: Vec<f64> = values.map(|row| row["value"].as_f64().unwrap()).collect();
+        assert_eq!(values.len(), 2, "{subject}");
+        assert!(values.iter().all(|value| (1.0..fences + 1e-9).contains(value)), "{values:?}");
+    }
+    assert_eq!(last(&rows)["value"], 0.0);
+    assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 0, "pools are left");
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured_and_marks_it() {
     let home = Home::in_memory();
     let args = ["bench", "kv", "--workload", "c", "--records", "1000", "--seconds", "3600"];
@@ -132,6 +148,8 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("kv --peer lmdb", 2, "`scripts/bench-peers kv --peer lmdb`"),
         ("blocks --peer libpmemlog", 2, "`scripts/bench-peers blocks --peer libpmemlog`"),
         ("blocks --only lag", 2, "there is no experiment `lag`; there is"),
+        ("lsm --only lag", 2, "there is no experiment `lag`; there is halloc"),
+        ("lsm --peer libpmemobj", 2, "`scripts/bench-peers lsm --peer libpmemobj`"),
         ("kv --mix read", 2, "read=95,update=5"),
         ("kv --distribution gauss", 2, "uniform, zipfian, self-similar, latest"),
         ("kv --records 0", 2, "--records: 0 is not between"),

@@ -5,13 +5,17 @@
 //! next of its class: there is a class for each kind of node, and arrays take the smallest class that
 //! fits. Threads have different shards, so those that insert at once do not meet.
 //!
-//! The slabs belong to the tree. When it is dropped they all go, and nobody has to look for its nodes.
+//! The slabs belong to the tree. When it is dropped they all go, and nobody has to look for its nodes. They
+//! are DRAM, or volatile memory of a pool, if the tree was made with a [`Source`]; where that has none
+//! left, DRAM takes its place.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use halite_pmem::Scratch;
 
 use super::node::CLASS_LENS;
 use crate::slabs::{SHARDS, shard_of_thread};
@@ -25,9 +29,13 @@ const ALIGN: usize = 64;
 
 const _: () = assert!(CLASS_LENS[CLASS_LENS.len() - 1] <= SLAB_LEN_MIN);
 
+/// Gives volatile memory of a pool for a slab of so many bytes, if there is any left.
+pub(super) type Source = Box<dyn Fn(usize) -> Option<Scratch> + Send + Sync>;
+
 /// The memory of a tree.
 pub(super) struct Arena {
     shards: [Shard; SHARDS],
+    source: Option<Source>,
     /// Arrays that no class is long enough for.
     large: Mutex<HashMap<NonNull<u8>, Layout>>,
 }
@@ -41,7 +49,7 @@ struct Shard {
 
 #[derive(Default)]
 struct Memory {
-    slabs: Vec<(NonNull<u8>, Layout)>,
+    slabs: Vec<Slab>,
     /// What is left of the last slab.
     rest: Option<NonNull<u8>>,
     rest_len: usize,
@@ -53,6 +61,13 @@ struct Memory {
     is_closed: bool,
 }
 
+/// What slots are cut from.
+enum Slab {
+    Dram(NonNull<u8>, Layout),
+    /// It is given back when this is dropped.
+    Pool(#[expect(dead_code, reason = "it is there to be dropped")] Scratch),
+}
+
 // SAFETY: the memory is owned, and belongs to nobody's thread.
 unsafe impl Send for Arena {}
 // SAFETY: as above; what is shared is behind locks.
@@ -61,9 +76,9 @@ unsafe impl Sync for Arena {}
 unsafe impl Send for Memory {}
 
 impl Arena {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(source: Option<Source>) -> Self {
         let shard = |_| Shard { keys: AtomicU64::new(0), memory: Mutex::default() };
-        Self { shards: std::array::from_fn(shard), large: Mutex::default() }
+        Self { shards: std::array::from_fn(shard), source, large: Mutex::default() }
     }
 
     /// How long a slot is that `len` bytes are asked for.
@@ -84,7 +99,7 @@ impl Arena {
             memory.free[class] = unsafe { slot.cast().read() };
             return slot;
         }
-        memory.cut(CLASS_LENS[class])
+        memory.cut(CLASS_LENS[class], self.source.as_ref())
     }
 
     fn take_large(&self, len: usize) -> NonNull<u8> {
@@ -125,9 +140,11 @@ impl Arena {
         for shard in &self.shards {
             let closed = Memory { is_closed: true, ..Memory::default() };
             let memory = std::mem::replace(&mut *lock(&shard.memory), closed);
-            for (slab, layout) in memory.slabs {
-                // SAFETY: it was allocated with this layout, and none of its slots is in use.
-                unsafe { dealloc(slab.as_ptr(), layout) };
+            for slab in memory.slabs {
+                if let Slab::Dram(start, layout) = slab {
+                    // SAFETY: it was allocated with this layout, and none of its slots is in use.
+                    unsafe { dealloc(start.as_ptr(), layout) };
+                }
             }
         }
         for (slot, layout) in lock(&self.large).drain() {
@@ -154,10 +171,10 @@ impl Arena {
 
 impl Memory {
     /// A slot that was never used.
-    fn cut(&mut self, len: usize) -> NonNull<u8> {
+    fn cut(&mut self, len: usize, source: Option<&Source>) -> NonNull<u8> {
         let start = match self.rest {
             Some(rest) if self.rest_len >= len => rest,
-            _ => self.add_slab(),
+            _ => self.add_slab(source),
         };
         // SAFETY: the rest of the slab is at least as long.
         self.rest = Some(unsafe { start.add(len) });
@@ -165,8 +182,17 @@ impl Memory {
         start
     }
 
-    fn add_slab(&mut self) -> NonNull<u8> {
+    fn add_slab(&mut self, source: Option<&Source>) -> NonNull<u8> {
         let len = (SLAB_LEN_MIN << self.slabs.len().min(8)).min(SLAB_LEN_MAX);
+        let fits = |given: &Scratch| {
+            given.len() >= len && given.address().addr().get().is_multiple_of(ALIGN)
+        };
+        if let Some(given) = source.and_then(|source| source(len)).filter(fits) {
+            let start = given.address();
+            self.slabs.push(Slab::Pool(given));
+            self.rest_len = len;
+            return start;
+        }
         let align = if len == SLAB_LEN_MAX { SLAB_LEN_MAX } else { ALIGN };
         let Ok(layout) = Layout::from_size_align(len, align) else {
             panic!("slab lengths are powers of two")
@@ -180,7 +206,7 @@ impl Memory {
                 let _ = rustix::mm::madvise(slab.as_ptr().cast(), len, advice);
             }
         }
-        self.slabs.push((slab, layout));
+        self.slabs.push(Slab::Dram(slab, layout));
         self.rest_len = len;
         slab
     }
@@ -202,7 +228,7 @@ mod tests {
 
     #[test]
     fn slots_do_not_overlap_and_are_used_again() {
-        let arena = Arena::new();
+        let arena = Arena::new(None);
         let lens = [1, 64, 65, 700, 2000, 2112, 5000, 40_000];
         let take = |round: usize| -> Vec<_> {
             (0..4000)
@@ -241,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_slot_may_come_back_after_its_slab_is_gone() {
-        let arena = Arena::new();
+        let arena = Arena::new(None);
         let slots = [(arena.take(64), 64), (arena.take(5000), 5000)];
         // SAFETY: no slot is used.
         unsafe { arena.close() };

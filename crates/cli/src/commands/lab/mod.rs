@@ -11,7 +11,9 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use halite_lab::blocks::blocks_suite;
-use halite_lab::{Budget, Case, Job, Plan, Progress, Rules, find_request, media_suite, suite};
+use halite_lab::{
+    Budget, Case, Job, Plan, Progress, Rules, find_request, media_suite, space_suite, suite,
+};
 use indicatif::ProgressBar;
 
 use serde_json::json;
@@ -27,6 +29,7 @@ Examples:
   halite lab crash --budget 10m --rules memory,page-cache
   halite lab crash --replay indexlog-few:memory:1f2e3d:120.3/8.1
   halite lab crash --engine blocks       the logs, pages, cells and leaves that engines are made of
+  halite lab crash --engine alloc        segments, pools of objects and zones: is any lost, or there twice?
   halite lab media                       damage what a store left: does it notice?
   halite lab mutate --budget 5m          leave out each flush, fence and sync: does the lab notice?
 
@@ -62,16 +65,18 @@ impl Lab {
 
 /// What is looked at in place of an engine.
 const BLOCKS: &str = "blocks";
+const SPACE: &str = "alloc";
 
 /// What every experiment wants to know.
 #[derive(Debug, Args)]
 struct Bench {
-    /// The engine to look at, or `blocks` for what engines are made of
+    /// The engine to look at, or `blocks` for what engines are made of, or `alloc` for what they have
+    /// their space from
     #[arg(
         long,
         value_name = "NAME",
         default_value = halite::ENGINES[0],
-        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied().chain([BLOCKS])),
+        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied().chain([BLOCKS, SPACE])),
     )]
     engine: String,
 
@@ -131,12 +136,13 @@ impl Bench {
     /// The jobs of damaging what stores left.
     ///
     /// # Errors
-    /// Blocks have no such jobs.
+    /// Blocks, and space by itself, have no such jobs.
     fn media_jobs(&self) -> Result<Vec<Box<dyn Job>>> {
-        if self.engine == BLOCKS {
+        if [BLOCKS, SPACE].contains(&self.engine.as_str()) {
             let known = halite::ENGINES.join(", ");
             return Err(Error::Usage(format!(
-                "--engine {BLOCKS}: media are damaged under whole stores only, those of {known}"
+                "--engine {}: media are damaged under whole stores only, those of {known}",
+                self.engine
             )));
         }
         let name = self.engine.clone();
@@ -205,10 +211,13 @@ impl Bench {
     }
 }
 
-/// Everything that the lab looks at for an engine, or for the blocks.
+/// Everything that the lab looks at for an engine, for the blocks, or for space.
 fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
     if engine == BLOCKS {
         return blocks_suite(rules);
+    }
+    if engine == SPACE {
+        return space_suite(rules);
     }
     let name = engine.to_owned();
     suite(engine, move |options| halite::open_engine(&name, options), rules)

@@ -1,0 +1,108 @@
+//! Volatile memory from the same pool (Yan §3.4.3).
+//!
+//! Zones that are never committed: a crash, or an end, leaves them free. Ranges are cut from one zone after
+//! the other, and a zone is free when the last of its ranges is dropped. So the pool need not be divided
+//! between what persists and what does not.
+//!
+//! Yan's zones are registered with jemalloc as arenas. Ours have one kind of user: indexes whose nodes have few
+//! lengths, and which let go of all of them at once. These have their own slots, in shards and classes, cut
+//! from slabs of up to 2 MiB (`halite-index`); a range is one slab. A general allocator between the two would
+//! ask for the same slabs, through C callbacks (its extent hooks) in a crate that needs no `unsafe` at all, and
+//! have size classes, caches of threads and page runs of its own above them, which nobody would use.
+
+use std::sync::Arc;
+
+use halite_pmem::locks::Mutex;
+use halite_pmem::{LINE, Scratch};
+
+use crate::{Device, Error, Grant, Result, SEGMENT};
+
+/// Volatile memory in the segments of a device, to be shared by threads.
+pub struct ScratchPool {
+    device: Device,
+    /// The zone that ranges are cut from, and where the next one begins.
+    current: Mutex<Option<(Arc<Zone>, u64)>>,
+    numbers: Arc<Mutex<Numbers>>,
+}
+
+/// Logical numbers of zones.
+#[derive(Default)]
+struct Numbers {
+    /// Those that came back.
+    free: Vec<u32>,
+    next: u32,
+}
+
+/// A zone that is never committed.
+struct Zone {
+    /// There until it is dropped.
+    grant: Option<Grant>,
+    number: u32,
+    numbers: Arc<Mutex<Numbers>>,
+}
+
+impl ScratchPool {
+    /// The volatile memory in the segments of `device`, which nothing else uses. There are none yet.
+    ///
+    /// # Errors
+    /// [`Error::NotObjects`] if there are: something was committed there.
+    pub fn new(device: &Device) -> Result<Self> {
+        if let Some(number) = device.logical_segments().first() {
+            return Err(Error::NotObjects {
+                path: device.segments().pool().path().to_owned(),
+                what: format!("device {}, segment {number}", device.id()),
+                why: "it is committed, and volatile memory never is".into(),
+            });
+        }
+        Ok(Self { device: device.clone(), current: Mutex::default(), numbers: Arc::default() })
+    }
+
+    /// Gets `len` bytes, whole lines, at most [`SEGMENT`]. A range of [`SEGMENT`] bytes is aligned to that, so
+    /// that it may be a large page; others are aligned to a line.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; what the pool reports.
+    ///
+    /// # Panics
+    /// If `len` is zero, not some whole lines, or more than [`SEGMENT`].
+    pub fn get(&self, len: u64) -> Result<Scratch> {
+        let is_right = len > 0 && len.is_multiple_of(LINE) && len <= SEGMENT;
+        assert!(is_right, "volatile memory of {len} bytes: not whole lines, or too long");
+        let mut current = self.current.lock();
+        let (zone, at) = match current.as_mut().filter(|(_, at)| *at + len <= SEGMENT) {
+            Some((zone, next)) => {
+                let at = *next;
+                *next += len;
+                (Arc::clone(zone), at)
+            }
+            None => {
+                let zone = Arc::new(self.zone()?);
+                if len < SEGMENT {
+                    *current = Some((Arc::clone(&zone), len));
+                }
+                (zone, 0)
+            }
+        };
+        drop(current);
+        let fresh = zone.grant.as_ref().expect("it is not dropped").claim(at, len)?;
+        Ok(fresh.into_scratch().kept_by(zone))
+    }
+
+    fn zone(&self) -> Result<Zone> {
+        let mut numbers = self.numbers.lock();
+        let number = numbers.free.last().copied().unwrap_or(numbers.next);
+        let grant = Some(self.device.get(number)?);
+        if numbers.free.pop().is_none() {
+            numbers.next += 1;
+        }
+        Ok(Zone { grant, number, numbers: Arc::clone(&self.numbers) })
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        // Its number is another's only when the segment is.
+        drop(self.grant.take());
+        self.numbers.lock().free.push(self.number);
+    }
+}
