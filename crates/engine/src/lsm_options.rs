@@ -60,6 +60,9 @@ pub struct LsmOptions {
     pub global_index_bytes: Option<u64>,
     /// Bytes that the cache of the levels' blocks may take.
     pub cache_bytes: u64,
+    /// Sorted runs of level zero, where there is a log, from which on they are merged into the level below.
+    /// `None`: 4. The more there are, the less is written, and the more is read.
+    pub level_zero_runs: Option<usize>,
     /// How commit points become durable.
     pub commit_points: CommitPoints,
     /// How threads wait for one another in a commit.
@@ -75,6 +78,7 @@ impl Default for LsmOptions {
             memtable_bytes: None,
             global_index_bytes: None,
             cache_bytes: 256 << 20,
+            level_zero_runs: None,
             commit_points: CommitPoints::default(),
             wait: WaitStrategy::default(),
         }

@@ -47,9 +47,9 @@ pub use builder::Builder;
 pub use database::Database;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
-    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, IndexKind, KEY_LEN_MAX, LsmOptions,
-    KeyRange, KeySpaceId, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX,
-    VerifyReport,
+    Bytes, Change, ChangeOp, Changes, CommitPoints, Damage, Durability, Durable, Engine, Error, IndexKind,
+    KEY_LEN_MAX, KeyRange, KeySpaceId, LsmOptions, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX,
+    VerifyReport, WaitStrategy,
 };
 pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};

@@ -61,12 +61,18 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         let (visible, snapshots) = (Arc::clone(&visible), Arc::clone(&snapshots));
         Arc::new(move || snapshots.kept(&visible).sequences().to_vec())
     };
-    let levels_options = LevelsOptions {
+    let mut levels_options = LevelsOptions {
         cache_bytes: options.lsm.cache_bytes,
         background: on_threads,
         threads,
         ..LevelsOptions::default()
     };
+    if let Some(runs) = options.lsm.level_zero_runs {
+        // Writers are slowed at as many times as many as without the option.
+        let ratio = levels_options.runs_max / levels_options.runs_min;
+        levels_options.runs_min = runs.max(1);
+        levels_options.runs_max = levels_options.runs_min.saturating_mul(ratio);
+    }
     let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
 
     let segments = if layout.logged { volatile_pool(options)? } else { Arc::clone(&home) };
