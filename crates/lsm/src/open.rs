@@ -216,18 +216,20 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
 /// Encodes the records of a logged batch again.
 fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
     let damaged = |why: &str| Error::Damaged { what: format!("batch {} of the log", batch.sequence), why: why.into() };
-    let mut value = Vec::new();
+    // The pieces of a tree's next value; those of several trees may alternate.
+    let mut values = vec![Vec::new(); trees];
     for (tree, records) in batch.fragments() {
         if tree >= trees {
             return Err(damaged("it is of a tree that there is not"));
         }
+        let value = &mut values[tree];
         for (_, record) in fragment::records(records) {
             let key = || record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"));
             match record.kind() {
                 Some(Kind::Piece) => value.extend_from_slice(record.value()),
                 Some(Kind::PutPieces) => {
                     let (space, key) = key()?;
-                    to.push(tree, Kind::Put, *space, key, &value);
+                    to.push(tree, Kind::Put, *space, key, value);
                     value.clear();
                 }
                 Some(kind @ (Kind::Put | Kind::Delete)) => {

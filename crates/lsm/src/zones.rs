@@ -341,8 +341,10 @@ impl Drop for Zones {
         if !*self.released.get_mut() {
             return;
         }
-        let all = self.zones.iter_mut().enumerate();
-        for (number, _) in all.filter_map(|(number, zone)| Some((number, zone.take()?))) {
+        for (number, zone) in self.zones.iter_mut().enumerate() {
+            let Some(zone) = zone.take() else { continue };
+            // Whoever gets it next claims it.
+            drop(zone);
             // What cannot be given back is when the pool is opened next.
             let _ = self.device.release(logical(self.slot, number as u32));
         }

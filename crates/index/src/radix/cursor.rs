@@ -30,6 +30,9 @@ enum Wanted {
 
 /// A walk over the keys of a range. It holds nothing of a tree between its steps, and sees every key
 /// that is there all the time; of those that come meanwhile some.
+///
+/// It fetches up to 64 keys at once. So what it yields may have been dropped from the tree since, and the
+/// records of dropped versions have to stay readable as long as there are cursors that may yield them.
 pub struct RadixCursor {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,

@@ -64,8 +64,9 @@ impl VersionLock {
     #[inline]
     pub(super) fn lock(&self, seen: u64) -> Result<Locked<'_>, Restart> {
         let locked = seen | LOCKED;
+        // Relaxed: who read the version acquired what was there, and that is still all.
         self.0
-            .compare_exchange(seen, locked, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(seen, locked, Ordering::Relaxed, Ordering::Relaxed)
             .map_err(|_| Restart)?;
         fence(Ordering::Release);
         Ok(Locked { lock: self, locked })

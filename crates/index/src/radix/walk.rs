@@ -9,11 +9,15 @@ use std::ops::{Bound, ControlFlow};
 
 use super::lock::{Restart, VersionLock};
 use super::node::Node;
+use super::path::parting;
 use super::reclaim::Pin;
 use super::sought::Sought;
-use super::word::{Child, Leaf};
-use super::{Direction, RadixTree, Records, parting};
+use super::word::{self, Child, Leaf};
+use super::{Direction, RadixTree, Records};
 use crate::sync::Ordering as MemoryOrdering;
+
+/// So many children are between the one that a walk enters and the one that it asks for.
+const AHEAD: usize = 2;
 
 /// The keys that a walk is to see.
 pub(super) struct Span<'k> {
@@ -112,6 +116,7 @@ impl RadixTree {
                     path.pop();
                     continue;
                 };
+                walk.prefetch_ahead(frame);
                 let byte;
                 (byte, word) = frame.node.at(place);
                 (lock, seen, known) = (frame.node.lock(), frame.seen, frame.level + 1);
@@ -202,6 +207,18 @@ impl<R: Records> Walk<'_, '_, R> {
         match self.direction {
             Direction::Ascending => frame.rest.next(),
             Direction::Descending => frame.rest.next_back(),
+        }
+    }
+
+    /// Asks for a node that the walk will come to soon.
+    fn prefetch_ahead(&self, frame: &Frame) {
+        let mut rest = frame.rest.clone();
+        let ahead = match self.direction {
+            Direction::Ascending => rest.nth(AHEAD),
+            Direction::Descending => rest.nth_back(AHEAD),
+        };
+        if let Some(place) = ahead {
+            word::prefetch(frame.node.at(place).1);
         }
     }
 

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use super::node::{FortyEight, Four, Full, Node, Sixteen};
 use super::versions::{Versions, View};
+use crate::prefetch;
 
 const TAG: u64 = 7;
 const VERSIONS: u64 = 1;
@@ -76,6 +77,14 @@ impl Leaf<'_> {
             Self::One(entry) => entry,
             Self::Several(view) => view.newest(),
         }
+    }
+}
+
+/// Asks for the first line of the node that a word leads to, if it does.
+#[inline]
+pub(super) fn prefetch(word: u64) {
+    if word & TAG > VERSIONS {
+        prefetch::lines(std::ptr::without_provenance((word & !TAG) as usize), 1);
     }
 }
 

@@ -1,0 +1,10 @@
+//! Inserts and lookups a second of the radix tree, beside the partial-key tree behind a lock.
+//!
+//! `cargo run --release -p halite-index --example radix [keys] [rounds]`. `bench-peers` has the same beside
+//! other people's indexes.
+
+mod measure;
+
+fn main() {
+    measure::compare(&measure::ours());
+}

@@ -1,0 +1,174 @@
+//! How nodes come to be, take more, and are replaced by larger ones.
+
+use std::ptr::NonNull;
+
+use super::{FortyEight, Four, Full, HAS_TERMINAL, Header, Node, Sixteen, first_from};
+use crate::radix::arena::Arena;
+use crate::radix::word;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
+
+impl Four {
+    /// A node of two: each with the byte behind the common ones, or none if its key ends there.
+    pub(in crate::radix) fn fork(
+        arena: &Arena,
+        level: usize,
+        window: u128,
+        one: (Option<u8>, u64),
+        other: (Option<u8>, u64),
+    ) -> NonNull<Self> {
+        let (first, second) = if one.0 <= other.0 { (one, other) } else { (other, one) };
+        let node = arena.take(size_of::<Self>()).cast();
+        let second_key = second.0.unwrap_or_default();
+        let (count, keys, slots) = match first.0 {
+            None => (1 | HAS_TERMINAL, second_key.into(), [second.1, 0, 0, first.1]),
+            Some(key) => {
+                (2, u32::from_le_bytes([key, second_key, 0, 0]), [first.1, second.1, 0, 0])
+            }
+        };
+        let header = Header::new(level, window, count, keys);
+        // SAFETY: the slot is large enough, and nobody else has it.
+        unsafe { node.write(Self { header, slots: slots.map(AtomicU64::new) }) };
+        node
+    }
+}
+
+impl<'a> Node<'a> {
+    /// Whether there is room for what [`find`](Self::find) does not find a slot for.
+    pub(in crate::radix) fn has_room(self) -> bool {
+        match self {
+            Self::Four(node) => {
+                let (count, has_terminal) = node.count();
+                count + usize::from(has_terminal) < node.slots.len()
+            }
+            Self::Sixteen(node) => node.count() < node.slots.len(),
+            Self::FortyEight(node) => node.count() < node.slots.len(),
+            Self::Full(_) => true,
+        }
+    }
+
+    /// Adds what [`find`](Self::find) does not find a slot for. For who has the lock; there must be
+    /// room.
+    pub(in crate::radix) fn add(self, byte: Option<u8>, word: u64) {
+        match self {
+            Self::Four(node) => {
+                let (count, _) = node.count();
+                let (at, added) = match byte {
+                    None => (3, HAS_TERMINAL),
+                    Some(byte) => {
+                        let keys = node.keys();
+                        let at = first_from(keys, byte, count);
+                        shift(&node.slots[at..=count]);
+                        let keys = widened(keys, at, byte) as u32;
+                        node.header.keys.store(keys, Ordering::Relaxed);
+                        (at, 1)
+                    }
+                };
+                node.slots[at].store(word, Ordering::Release);
+                let count = node.header.count.load(Ordering::Relaxed);
+                node.header.count.store(count + added, Ordering::Relaxed);
+            }
+            Self::Sixteen(node) => {
+                let Some(byte) = byte else { return };
+                let (keys, count) = (node.keys(), node.count());
+                let at = first_from(keys, byte, count);
+                shift(&node.slots[at..=count]);
+                node.slots[at].store(word, Ordering::Release);
+                let keys = widened(keys, at, byte);
+                node.keys[0].store(keys as u64, Ordering::Relaxed);
+                node.keys[1].store((keys >> 64) as u64, Ordering::Relaxed);
+                node.header.count.store(count as u8 + 1, Ordering::Relaxed);
+            }
+            Self::FortyEight(node) => {
+                let Some(byte) = byte else { return };
+                let count = node.count();
+                node.slots[count].store(word, Ordering::Release);
+                let number = count as u8 + 1;
+                node.numbers[usize::from(byte)].store(number, Ordering::Relaxed);
+                node.header.count.store(number, Ordering::Relaxed);
+            }
+            // It has a slot for everything.
+            Self::Full(_) => {}
+        }
+    }
+
+    /// A copy of the next size, as a word and as what it leads to. For who has the lock.
+    pub(in crate::radix) fn grown(self, arena: &Arena) -> (u64, Node<'a>) {
+        let (level, window) = (self.level(), self.window());
+        let header = |count: usize| Header::new(level, window, count as u8, 0);
+        let terminal = self.terminal().map_or(0, |slot| slot.load(Ordering::Relaxed));
+        let terminal = AtomicU64::new(terminal);
+        // SAFETY (all): the slot is large enough, nobody else has it, and it stays as long as who made
+        // it has not unpinned.
+        match self {
+            Self::Four(node) => {
+                let (count, _) = node.count();
+                let place = arena.take(size_of::<Sixteen>()).cast::<Sixteen>();
+                let slots = empty();
+                copy(&node.slots[..count], &slots);
+                let keys = [AtomicU64::new(node.keys() as u64), AtomicU64::new(0)];
+                let header = header(count);
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Sixteen { header, keys, terminal, _line: 0, slots });
+                    &*place.as_ptr()
+                };
+                (word::of_sixteen(place), Node::Sixteen(node))
+            }
+            Self::Sixteen(node) => {
+                let count = node.count();
+                let place = arena.take(size_of::<FortyEight>()).cast::<FortyEight>();
+                let slots = empty();
+                copy(&node.slots[..count], &slots);
+                let numbers = std::array::from_fn(|_| AtomicU8::new(0));
+                for (number, key) in (1..).zip(&node.keys().to_le_bytes()[..count]) {
+                    numbers[usize::from(*key)].store(number, Ordering::Relaxed);
+                }
+                let header = header(count);
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(FortyEight { header, terminal, numbers, slots });
+                    &*place.as_ptr()
+                };
+                (word::of_forty_eight(place), Node::FortyEight(node))
+            }
+            Self::FortyEight(_) | Self::Full(_) => {
+                let place = arena.take(size_of::<Full>()).cast::<Full>();
+                let slots: [_; 256] = empty();
+                for (byte, slot) in (0..=255).zip(&slots) {
+                    let word = self.find(Some(byte)).map_or(0, |slot| slot.load(Ordering::Relaxed));
+                    slot.store(word, Ordering::Relaxed);
+                }
+                let header = header(0);
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Full { header, terminal, slots });
+                    &*place.as_ptr()
+                };
+                (word::of_full(place), Node::Full(node))
+            }
+        }
+    }
+}
+
+fn empty<const N: usize>() -> [AtomicU64; N] {
+    std::array::from_fn(|_| AtomicU64::new(0))
+}
+
+/// The sorted keys with one more at place `at`.
+fn widened(keys: u128, at: usize, byte: u8) -> u128 {
+    let below = (1_u128 << (8 * at)) - 1;
+    keys & below | u128::from(byte) << (8 * at) | (keys & !below) << 8
+}
+
+/// Moves all but the last one on by one.
+fn shift(slots: &[AtomicU64]) {
+    for pair in slots.windows(2).rev() {
+        pair[1].store(pair[0].load(Ordering::Relaxed), Ordering::Release);
+    }
+}
+
+fn copy(from: &[AtomicU64], to: &[AtomicU64]) {
+    for (from, to) in from.iter().zip(to) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
