@@ -98,18 +98,10 @@ pub(super) fn alone(setting: &Setting<'_>, run: &RunOptions) -> LsmStore {
     store
 }
 
-/// The records of one measurement.
-#[derive(Clone, Copy)]
-struct Keys {
-    records: u64,
-    is_random: bool,
-}
-
-impl Keys {
-    fn key(self, number: u64) -> [u8; KEY_LEN] {
-        let word = if self.is_random { mix(number + 1) } else { number };
-        word.to_be_bytes()
-    }
+/// The key of a record's number: as it is, or anywhere among all keys.
+fn key_of(number: u64, is_random: bool) -> [u8; KEY_LEN] {
+    let word = if is_random { mix(number + 1) } else { number };
+    word.to_be_bytes()
 }
 
 /// A value begins with its key.
@@ -123,7 +115,6 @@ fn measured(store: &dyn Store, params: &Params) -> Result<Vec<Sample>> {
     let number = |name: &str| params.get(name).and_then(Value::as_u64);
     let (records, threads) = number("records").zip(number("threads")).expect("they say how many");
     let is_random = params.get("order").and_then(Value::as_str) == Some("random");
-    let keys = Keys { records, is_random };
     let failed = |action| Error::of_store(subject, action);
     let wrong = |why: &str| Error::WrongAnswer { store: subject.to_owned(), why: why.to_owned() };
 
@@ -134,7 +125,7 @@ fn measured(store: &dyn Store, params: &Params) -> Result<Vec<Sample>> {
         for number in batches {
             batch.resize(BATCH.min(records - number * BATCH) as usize, Pair::default());
             for (record, pair) in (number * BATCH..records).zip(&mut batch) {
-                let key = keys.key(record);
+                let key = key_of(record, is_random);
                 pair.0.clear();
                 pair.0.extend_from_slice(&key);
                 pair.1.clear();
@@ -149,7 +140,7 @@ fn measured(store: &dyn Store, params: &Params) -> Result<Vec<Sample>> {
         let mut session = session()?;
         for at in numbers {
             let number = if is_random { mix(at) % records } else { at };
-            let (key, mut found) = (keys.key(number), false);
+            let (key, mut found) = (key_of(number, is_random), false);
             let read = &mut |value: &[u8]| found = is_of(value, &key);
             session.get(&key, read).map_err(failed("get"))?;
             if !found {
@@ -163,7 +154,7 @@ fn measured(store: &dyn Store, params: &Params) -> Result<Vec<Sample>> {
         let mut session = session()?;
         for at in numbers {
             let number = if is_random { mix(at) % records } else { at * SCANNED };
-            let (start, mut found, mut proved) = (keys.key(number), 0, true);
+            let (start, mut found, mut proved) = (key_of(number, is_random), 0, true);
             let read = &mut |key: &[u8], value: &[u8]| {
                 proved &= is_of(value, key) && key >= &start[..];
                 found += 1;
