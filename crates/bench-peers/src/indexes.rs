@@ -20,7 +20,9 @@ pub(crate) fn contenders(params: &Params) -> Vec<Contender<'static>> {
             contender(skips, params, || Box::new(Skips::<8>(SkipMap::new()))),
             contender("congee", params, || Box::new(Congee(CongeeTree::default()))),
         ],
-        Some(Keys::Users) => vec![contender(skips, params, || Box::new(Skips::<24>(SkipMap::new())))],
+        Some(Keys::Users) => {
+            vec![contender(skips, params, || Box::new(Skips::<24>(SkipMap::new())))]
+        }
         None => Vec::new(),
     }
 }

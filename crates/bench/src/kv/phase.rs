@@ -370,6 +370,11 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 impl Measured {
+    /// Bytes that were written to disks after the end, and because of it.
+    pub(crate) fn add_written(&mut self, bytes: u64) {
+        self.written_bytes = self.written_bytes.map(|written| written + bytes);
+    }
+
     /// Everything, as docs/BENCH.md lists it.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let mut samples = vec![Sample::throughput(self.operations, self.duration)];

@@ -1,5 +1,5 @@
-//! Durable commits (Yan §4.3, Fig. 16): inserts of records of 24 bytes, so many a commit, nothing merged and
-//! nothing written below.
+//! Durable commits (Yan §4.3, Fig. 16): inserts of records of 24 bytes and of 508, so many a commit,
+//! nothing merged and nothing written below.
 //!
 //! `lsm.commit` goes through batches and threads, with both ways in which commit points become durable:
 //! `xp` with a later fence, `xp-ordered` in every commit, as the paper's. Its limit is what the medium takes
@@ -10,6 +10,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use halite::{CommitPoints, WaitStrategy};
+use halite_pmem::Fresh;
 use hdrhistogram::Histogram;
 use serde_json::json;
 
@@ -30,9 +31,10 @@ const THREADS: [u64; 2] = [1, 2];
 /// Threads of the comparison of waits: as many as processors, or more than some machines have.
 const THREADS_WAITING: [u64; 4] = [1, 2, 4, 16];
 
-/// Bytes of a record (Yan §4.3).
+/// Bytes of a key, and of a value: the paper's, which make records of 24 bytes, and those of YCSB, which
+/// come closer to what the medium takes.
 const KEY_LEN: usize = 8;
-const VALUE_LEN: usize = 16;
+const VALUE_LENS: [usize; 2] = [16, 500];
 
 /// Bytes around the records of a commit.
 const HEADER: u64 = 32;
@@ -59,13 +61,14 @@ fn waiting(run: &Run<'_>) -> &'static [u64] {
 }
 
 pub(super) fn plan(_: &Setting<'_>, run: &Run<'_>) -> u64 {
-    let commits = batches(run).len() * THREADS.len() * 3;
+    let commits = VALUE_LENS.len() * batches(run).len() * THREADS.len() * 3;
     (commits + waiting(run).len() * WaitStrategy::ALL.len()) as u64 * u64::from(run.options.repeats)
 }
 
 /// What is committed in one figure.
 #[derive(Clone, Copy)]
 struct Load {
+    value_len: usize,
     batch: u64,
     threads: u64,
     /// Of each thread.
@@ -76,8 +79,11 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let options = run.options.clone();
     let wait = WaitStrategy::default();
     for threads in THREADS {
-        for &batch in batches(run) {
-            let load = Load { batch, threads, records: records(&options, threads) };
+        let shapes =
+            VALUE_LENS.iter().flat_map(|len| batches(run).iter().map(move |batch| (*len, *batch)));
+        for (value_len, batch) in shapes.collect::<Vec<_>>() {
+            let records = records(&options, threads, value_len);
+            let load = Load { value_len, batch, threads, records };
             let params = params(setting, load);
             let store = |name: &'static str, points| {
                 let options = &options;
@@ -99,7 +105,9 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
         }
     }
     for &threads in waiting(run) {
-        let load = Load { batch: 1, threads, records: records(&options, threads) };
+        let value_len = VALUE_LENS[0];
+        let records = records(&options, threads, value_len);
+        let load = Load { value_len, batch: 1, threads, records };
         let contender = |wait: WaitStrategy| {
             let options = &options;
             let name = format!("{wait:?}").to_lowercase();
@@ -119,7 +127,7 @@ fn params(setting: &Setting<'_>, load: Load) -> crate::Params {
         setting.pmem.max(4 * MEMTABLE),
         [
             ("key-len", json!(KEY_LEN)),
-            ("value-len", json!(VALUE_LEN)),
+            ("value-len", json!(load.value_len)),
             ("records-of-a-thread", json!(load.records)),
             ("threads", json!(load.threads)),
             ("batch", json!(load.batch)),
@@ -128,13 +136,18 @@ fn params(setting: &Setting<'_>, load: Load) -> crate::Params {
 }
 
 /// A million of each thread, as the paper has it, or as many as the memtable has room for.
-fn records(run: &RunOptions, threads: u64) -> u64 {
-    // A commit of one record takes two lines.
-    let room = MEMTABLE * 3 / 4 / (2 * LINE) / threads;
+fn records(run: &RunOptions, threads: u64, value_len: usize) -> u64 {
+    let room = MEMTABLE * 3 / 4 / commit_len(1, value_len) / threads;
     if run.quick { 2_000 } else { room.min(1_000_000) }
 }
 
-/// What one thread commits.
+/// Bytes that a commit takes.
+fn commit_len(batch: u64, value_len: usize) -> u64 {
+    let record = (16 + 4 + KEY_LEN + value_len).next_multiple_of(8) as u64;
+    (HEADER + batch * record).next_multiple_of(LINE)
+}
+
+/// What all threads commit.
 fn committed(
     store: LsmStore,
     load: Load,
@@ -208,8 +221,8 @@ fn number(load: Load, thread: u64, record: u64) -> u64 {
     thread * load.records + record
 }
 
-fn values(seed: u64) -> Records {
-    Records::new(KeyForm::Mixed { len: KEY_LEN }, VALUE_LEN, seed)
+fn values(load: Load, seed: u64) -> Records {
+    Records::new(KeyForm::Mixed { len: KEY_LEN }, load.value_len, seed)
 }
 
 fn one_thread(
@@ -220,7 +233,7 @@ fn one_thread(
     begin: &Barrier,
 ) -> Result<(Instant, Instant, Histogram<u64>)> {
     let prepared = store.session().map_err(Error::of_store("xp", "open a session"));
-    let mut values = values(seed);
+    let mut values = values(load, seed);
     let mut latencies = histogram()?;
     let mut batch: Vec<Pair> = vec![Pair::default(); load.batch as usize];
     begin.wait();
@@ -252,7 +265,7 @@ fn one_thread(
 /// Makes sure that a thousand of each thread's records are there.
 fn check(store: &LsmStore, load: Load, seed: u64) -> Result<()> {
     let mut session = store.session().map_err(Error::of_store("xp", "open a session"))?;
-    let mut values = values(seed);
+    let mut values = values(load, seed);
     for thread in 0..load.threads {
         for record in (0..load.records).step_by((load.records / 1000).max(1) as usize) {
             values.key(number(load, thread, record));
@@ -271,8 +284,7 @@ fn check(store: &LsmStore, load: Load, seed: u64) -> Result<()> {
 /// What the medium takes: as many bytes as a commit has, in sequence and fenced, by the better of the two
 /// ways to write them.
 fn limit(run: &RunOptions, load: Load) -> Result<Vec<Sample>> {
-    let record = 16 + 4 + KEY_LEN as u64 + VALUE_LEN as u64;
-    let bytes = (HEADER + load.batch * record.next_multiple_of(8)).next_multiple_of(LINE);
+    let bytes = commit_len(load.batch, load.value_len);
     let region = if run.quick { 1 << 20 } else { 64 << 20 };
     let commits = load.records / load.batch;
     let scratch = Scratch::new(run, region * load.threads)?;
@@ -290,7 +302,7 @@ fn limit(run: &RunOptions, load: Load) -> Result<Vec<Sample>> {
         let start = Mutex::new(None);
         let start = &start;
         std::thread::scope(|scope| {
-            let work = |memory: &Mutex<halite_pmem::Fresh>| -> Result<()> {
+            let work = |memory: &Mutex<Fresh>| -> Result<()> {
                 let mut fresh = memory.lock().unwrap_or_else(|e| e.into_inner());
                 let chunk = vec![7; bytes as usize];
                 begin.wait();

@@ -17,6 +17,9 @@ pub(super) const XS: &str = "xs";
 /// Memtables that a store with a log may have at once, in volatile memory.
 pub(super) const VOLATILE_BUFFERS: u64 = 4;
 
+/// What a pool needs beside memtables, and what they leave over at their ends.
+const VOLATILE_SPARE: u64 = 32 << 20;
+
 /// The LSM engine, opened as a database.
 pub(super) struct LsmStore {
     name: &'static str,
@@ -49,7 +52,7 @@ impl LsmStore {
             name: XS,
             pmem: None,
             options: LsmOptions { durable: Durable::Log, ..LsmOptions::default() },
-            ..Self::xp(run, VOLATILE_BUFFERS * memory.write_buffer, memory)
+            ..Self::xp(run, 0, memory)
         };
         store.set_memory(memory);
         store
@@ -112,7 +115,7 @@ impl Store for LsmStore {
 
     fn set_memory(&mut self, memory: Memory) {
         if self.options.durable == Durable::Log {
-            self.pool_bytes = VOLATILE_BUFFERS * memory.write_buffer;
+            self.pool_bytes = VOLATILE_BUFFERS * memory.write_buffer + VOLATILE_SPARE;
         }
         self.options.memtable_bytes = Some(memory.write_buffer);
         self.options.cache_bytes = memory.cache;

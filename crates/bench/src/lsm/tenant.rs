@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::page_cache::NoPageCache;
 use super::setting::{Setting, records};
@@ -11,7 +13,7 @@ use crate::kv::phase::{self, Measured, Pace};
 use crate::kv::records::Records;
 use crate::kv::worker::{Source, Worker};
 use crate::kv::workload::ScanLength;
-use crate::kv::{Kind, Length, Mix, Pair, Store};
+use crate::kv::{Kind, Length, Mix, Pair, Store, process};
 use crate::random::{Random, mix};
 use crate::scratch::Home;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
@@ -103,7 +105,11 @@ impl<'a> Tenant<'a> {
     pub(super) fn load(&mut self, up_to: u64) -> Result<()> {
         let (from, interrupted) = (self.records, self.interrupted);
         let mut records = self.values();
-        self.visit(|store, _| load(store, &mut records, from, up_to, interrupted))?;
+        self.visit(|store, _| {
+            load(store, &mut records, from, up_to, interrupted)?;
+            settle(interrupted);
+            Ok(())
+        })?;
         self.records = self.records.max(up_to);
         Ok(())
     }
@@ -150,7 +156,7 @@ impl<'a> Tenant<'a> {
         let (threads, seed, interrupted) = (self.threads, self.seed, self.interrupted);
         let records = self.values();
         self.visit(|store, _| {
-            phase::run(store, threads, pace, interrupted, &|thread| {
+            let mut measured = phase::run(store, threads, pace, interrupted, &|thread| {
                 let name = store.name();
                 let session = store.session().map_err(Error::of_store(name, "open a session"))?;
                 let random = Random::new(mix(seed) ^ mix(thread as u64));
@@ -162,7 +168,13 @@ impl<'a> Tenant<'a> {
                     source.clone(),
                     (inserted, loaded),
                 ))
-            })
+            })?;
+            // What the store owes the disk counts, and is not left to the next turn.
+            let at_end = process::disk_written_bytes();
+            settle(interrupted);
+            let settled = at_end.zip(process::disk_written_bytes());
+            measured.add_written(settled.map_or(0, |(before, after)| after - before));
+            Ok(measured)
         })
     }
 }
@@ -196,6 +208,29 @@ pub(super) fn compare(
     };
     let mut contenders: Vec<_> = tenants.iter_mut().map(contender).collect();
     run.compare(experiment, params, &mut contenders)
+}
+
+/// So long nothing is written to the disk by a store that owes it nothing.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How long a store may take for what it owes.
+const SETTLING_MAX: Duration = Duration::from_secs(120);
+
+/// Waits until nothing is written to the disk any more: what was put is merged as far as the store ever
+/// would.
+fn settle(interrupted: &AtomicBool) {
+    let start = Instant::now();
+    let (mut written, mut since) = (process::disk_written_bytes(), start);
+    while written.is_some() && since.elapsed() < QUIET && start.elapsed() < SETTLING_MAX {
+        if interrupted.load(Relaxed) {
+            return;
+        }
+        thread::sleep(QUIET / 10);
+        let now = process::disk_written_bytes();
+        if now != written {
+            (written, since) = (now, Instant::now());
+        }
+    }
 }
 
 /// Bytes that are put together while loading.
