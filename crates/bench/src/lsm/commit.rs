@@ -128,7 +128,6 @@ fn params(setting: &Setting<'_>, load: Load) -> crate::Params {
         [
             ("key-len", json!(KEY_LEN)),
             ("value-len", json!(load.value_len)),
-            ("records-of-a-thread", json!(load.records)),
             ("threads", json!(load.threads)),
             ("batch", json!(load.batch)),
         ],

@@ -49,7 +49,7 @@ impl Drop for NoPageCache {
 
 /// Drops what is clean, and begins to write back what is not. What cannot be opened, as it was removed
 /// meanwhile, has no pages.
-fn drop_pages(folder: &Path) {
+pub(super) fn drop_pages(folder: &Path) {
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(folder) else { continue };

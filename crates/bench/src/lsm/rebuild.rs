@@ -36,8 +36,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
         let params = setting.params(
             setting.pmem,
             [
-                ("bytes", json!(bytes)),
-                ("records", json!(count)),
+                ("database", json!(bytes)),
                 ("key-len", json!(KEY_LEN)),
                 ("value-len", json!(value_len)),
             ],

@@ -2,7 +2,8 @@
 //!
 //! The store with persistent memory has all of its records in there, the others have them in memory and
 //! in a log that they replay. The engine's log is as long as a memtable may be; RocksDB's has all records.
-//! So there is also the time for each GiB that is recovered.
+//! So there is also the time for each GiB that is recovered. Logs are dropped from the page cache before, as
+//! stores with direct I/O have none there.
 //!
 //! `first-answer` is the time from opening to the first right answer to a get, `full-speed` that to the first
 //! hundredth of a second in which as many gets are answered as 90 % of what a window at the end has.
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::page_cache::drop_pages;
 use super::setting::{KEY_LEN, Setting, VALUE_LEN, records, records_of, xp, xs};
 use super::stores::{XP, XS};
 use super::tenant::{Place, load};
@@ -95,6 +97,9 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
         let measure = move || {
             let place = Place::new(setting, options)?;
             spawn_and_kill(setting.child(name, place.path()), name, interrupted)?;
+            if !setting.options.page_cache {
+                drop_pages(place.path());
+            }
             let mut store = store(setting, name, bytes, options)?;
             let outcome = recovered(&mut *store, place.path(), bytes, setting, options.seed);
             let closed = store.close();

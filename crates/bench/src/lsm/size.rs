@@ -44,7 +44,6 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             pmem,
             [
                 ("fill", json!(fill)),
-                ("records", json!(records)),
                 ("key-len", json!(KEY_LEN)),
                 ("value-len", json!(VALUE_LEN)),
                 ("threads", json!(setting.options.threads)),
