@@ -8,7 +8,9 @@
 //! lengths, and which let go of all of them at once. These have their own slots, in shards and classes, cut
 //! from slabs of up to 2 MiB (`halite-index`); a range is one slab. A general allocator between the two would
 //! ask for the same slabs, through C callbacks (its extent hooks) in a crate that needs no `unsafe` at all, and
-//! have size classes, caches of threads and page runs of its own above them, which nobody would use.
+//! have size classes, caches of threads and page runs of its own above them, which nobody would use. Nor would
+//! it make anybody faster: a radix tree of a million random keys takes 12 MiB of nodes, so that an insert
+//! waits for an allocation only now and then.
 
 use std::sync::Arc;
 

@@ -122,6 +122,12 @@ impl Segments {
         self.state.lock().superblock.root(name)
     }
 
+    /// The names of all roots.
+    #[must_use]
+    pub fn root_names(&self) -> Vec<String> {
+        self.state.lock().superblock.root_names()
+    }
+
     /// Sets a named root, durably and failure-atomically. Two fences.
     ///
     /// # Errors

@@ -182,6 +182,17 @@ impl Superblock {
         self.stored.roots.iter().find(|root| root.name == name).map(|root| root.value.get())
     }
 
+    /// The names of all roots.
+    pub(crate) fn root_names(&self) -> Vec<String> {
+        let names = self.stored.roots.iter().filter(|root| root.name[0] != 0);
+        names
+            .map(|root| {
+                let end = root.name.iter().position(|&byte| byte == 0).unwrap_or(root.name.len());
+                String::from_utf8_lossy(&root.name[..end]).into_owned()
+            })
+            .collect()
+    }
+
     pub(crate) fn set_root(&mut self, name: &str, value: u64) -> Result<()> {
         self.check_known()?;
         let no_room = || Error::Root { name: name.to_owned() };

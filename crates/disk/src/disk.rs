@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_pmem::{Medium, Site};
+use halite_pmem::{Medium, Site, planted};
 use rustix::fs::OFlags;
 
 use crate::folder::Folder;
@@ -113,7 +113,10 @@ impl Disk {
     pub fn append(&self, name: &str, len: u64) -> Result<Writer> {
         let path = self.path_to_change(name)?;
         Ok(match &self.0.backing {
-            Backing::Folder(folder) => Writer::of_file(self, path, folder.append(name, len)?, len),
+            Backing::Folder(folder) => {
+                let file = folder.append(name, len, self.counters())?;
+                Writer::of_file(self, path, file, len)
+            }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
                 let inode = files.append(name, len, self.asker(&path, Location::caller()))?;
                 Writer::of_memory(self, path, files, inode, len)
@@ -150,6 +153,10 @@ impl Disk {
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         let path = self.path_to_change(from)?;
         self.path_of(to)?;
+        if planted!(RenamedInTwoSteps) {
+            // There may be none.
+            let _ = self.remove(to);
+        }
         match &self.0.backing {
             Backing::Folder(folder) => folder.rename(from, to),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
@@ -182,6 +189,9 @@ impl Disk {
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.check()?;
+        if planted!(NamesNotSynced) {
+            return Ok(());
+        }
         self.0.counters.synced();
         let synced = match &self.0.backing {
             Backing::Folder(folder) => folder.sync(),

@@ -2,12 +2,14 @@
 //! descriptor, so that it stays the same one whatever becomes of its path.
 
 use std::fs::{self, File};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::traffic::Counters;
 use crate::{Error, Result};
 
 /// An open folder, locked against other processes that ask for the lock.
@@ -94,7 +96,7 @@ impl Folder {
     }
 
     /// Opens a file of at least `len` bytes, cuts it there, and writes what is left once more.
-    pub(crate) fn append(&self, name: &str, len: u64) -> Result<File> {
+    pub(crate) fn append(&self, name: &str, len: u64, counters: &Counters) -> Result<File> {
         let path = self.path.join(name);
         let (file, file_len) = self.open_file(name, OFlags::RDWR)?;
         if file_len < len {
@@ -107,7 +109,9 @@ impl Folder {
         for at in (0..len).step_by(PART as usize) {
             let part = &mut part[..(len - at).min(PART) as usize];
             read(&file, &path, at, part, len)?;
+            counters.read(part.len());
             write(&file, &path, at, part)?;
+            counters.wrote(part.len());
         }
         Ok(file)
     }
@@ -189,11 +193,11 @@ pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u
     Ok(())
 }
 
-/// Has the kernel begin to write back what was written to a range, so that the sync at the end is short.
+/// Has the kernel begin to write back a range that was just written, so that the sync at the end is short.
 pub(crate) fn begin_write_back(file: &File, at: u64, len: u64) {
-    // What this drops from the page cache is what is clean: of bytes just written, none. Whether it is
-    // heeded does not matter: the sync tells.
-    let _ = rustix::fs::fadvise(file, at, std::num::NonZeroU64::new(len), Advice::DontNeed);
+    // Linux begins to write what is dirty in the range, and drops what is clean: of bytes just written,
+    // next to nothing. Whether it heeds the advice does not matter: the sync tells.
+    let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(len), Advice::DontNeed);
 }
 
 /// Makes a file's bytes and length durable.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use halite_pmem::locks::{self, Mutex, RwLock};
-use halite_pmem::{Beside, Medium, Site};
+use halite_pmem::{Beside, Medium, Site, planted};
 
 use crate::model::FileEvent;
 use crate::{Error, Result};
@@ -51,9 +51,13 @@ impl State {
             Beside::Happened => self.events.push(event),
             Beside::Disregarded => {}
             Beside::Failed => {
+                let action = match event {
+                    FileEvent::SyncFolder => "sync the folder",
+                    _ => "sync the file",
+                };
                 self.events.push(event.failed());
                 let source = io::Error::other("the modelled kernel fails");
-                return Err(Error::Io { path: path(), action: "sync", source });
+                return Err(Error::Io { path: path(), action, source });
             }
             Beside::PowerCut => return Err(Error::PowerCut { path: path() }),
         }
@@ -111,7 +115,7 @@ impl MemoryFiles {
             state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
             bytes.truncate(len as usize);
         }
-        if len > 0 {
+        if len > 0 && !planted!(FoundFileTakenForDirty) {
             state.happen(asker, FileEvent::Write { file, at: 0 }, &bytes)?;
         }
         drop(bytes);

@@ -3,7 +3,8 @@
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What went through the door of a [`crate::Disk`] since it was opened.
+/// What went through the door of a [`crate::Disk`] since it was opened. What [`crate::Disk::append`] writes again
+/// is in it, of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Bytes handed to the kernel.

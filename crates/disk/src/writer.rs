@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_pmem::Site;
+use halite_pmem::{Site, planted};
 
 use crate::memory::{Inode, MemoryFiles};
 use crate::{Disk, Error, File, Result, folder};
@@ -106,16 +106,24 @@ impl Writer {
     pub fn sync(&mut self) -> Result<()> {
         let site = Location::caller();
         self.check()?;
-        self.hand_over(site)?;
+        if !planted!(SyncedWithoutBuffer) {
+            self.hand_over(site)?;
+        }
+        let answer = self.ask_for_sync(site);
+        let synced =
+            planted!(FailedFileSyncRepeated, answer.or_else(|_| self.ask_for_sync(site)), answer);
+        self.written_back = self.handed;
+        self.note(synced)
+    }
+
+    fn ask_for_sync(&self, site: Site) -> Result<()> {
         self.disk.counters().synced();
-        let synced = match &self.target {
+        match &self.target {
             Target::File(file) => folder::sync(file, &self.path),
             Target::Memory(files, inode) => {
                 files.sync_file(inode, self.disk.asker(&self.path, site))
             }
-        };
-        self.written_back = self.handed;
-        self.note(synced)
+        }
     }
 
     /// Hands what is buffered to the kernel, and opens the file to be read. What was not synced is not

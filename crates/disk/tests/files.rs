@@ -165,6 +165,21 @@ fn traffic_counts_bytes_calls_and_syncs() {
 }
 
 #[test]
+fn what_is_written_again_is_traffic_of_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Disk::folder(folder.path(), false).unwrap();
+    let mut writer = disk.create("log").unwrap();
+    writer.write(&bytes(3 << 20, 3)).unwrap();
+    writer.sync().unwrap();
+    drop(writer);
+    let before = disk.traffic();
+    drop(disk.append("log", (2 << 20) + 5).unwrap());
+    let Traffic { bytes_written, writes, bytes_read, reads, syncs } = disk.traffic() - before;
+    assert_eq!((bytes_written, bytes_read), ((2 << 20) + 5, (2 << 20) + 5));
+    assert_eq!((writes, reads, syncs), (3, 3, 0));
+}
+
+#[test]
 fn a_folder_is_made_with_those_that_it_is_in_only_if_that_is_wanted() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("a/b/c");

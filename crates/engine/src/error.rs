@@ -32,6 +32,12 @@ pub enum Error {
         /// What keeps them from it.
         reason: Arc<Error>,
     },
+    /// A batch that was committed together with those of other threads failed with them.
+    #[error("a commit for several threads failed: {why}")]
+    CommittedTogether {
+        /// The failure.
+        why: String,
+    },
     /// A key is longer than [`KEY_LEN_MAX`].
     #[error("the key is {len} bytes long; the limit is {KEY_LEN_MAX}")]
     KeyTooLong {
@@ -194,8 +200,8 @@ pub enum Error {
     },
     /// A transaction holds more than it may.
     #[error(
-        "the transaction holds {len} bytes of keys and values that it wrote or read; the limit is {limit}; split \
-         it, or raise the limit"
+        "the transaction takes {len} bytes of memory for what it wrote and read; the limit is {limit}; split it, \
+         or raise the limit"
     )]
     TransactionTooLarge {
         /// What it would hold, in bytes.
@@ -203,6 +209,11 @@ pub enum Error {
         /// Its limit, in bytes.
         limit: u64,
     },
+    /// A savepoint is not one of the transaction, or not any more.
+    #[error(
+        "there is no such savepoint: it is of another transaction, or this one was rolled back to an earlier one"
+    )]
+    NoSuchSavepoint,
     /// A transaction is open for longer than it may be, and space that it could read cannot be reused.
     #[error(
         "the transaction began {age:?} ago; the limit is {limit:?}; split it, or raise the limit"

@@ -24,6 +24,7 @@ mod expectation;
 mod index_kind;
 mod limits;
 mod lsm_options;
+mod made_by;
 mod model;
 mod op;
 mod options;
@@ -42,6 +43,7 @@ pub use limits::{
     check_value,
 };
 pub use lsm_options::{CommitPoints, Durable, LsmOptions, WaitStrategy};
+pub use made_by::{ENGINE_ROOT, made_by, other_engine};
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
 pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};

@@ -1,6 +1,7 @@
 //! Options of the LSM engine.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use halite_disk::Disk;
 
@@ -63,6 +64,10 @@ pub struct LsmOptions {
     /// Sorted runs of level zero, where there is a log, from which on they are merged into the level below.
     /// `None`: 4. The more there are, the less is written, and the more is read.
     pub level_zero_runs: Option<usize>,
+    /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
+    pub batches_max: usize,
+    /// How long a thread that commits waits for the batches of others. More of them a fence, and later.
+    pub batch_linger: Duration,
     /// How commit points become durable.
     pub commit_points: CommitPoints,
     /// How threads wait for one another in a commit.
@@ -79,6 +84,8 @@ impl Default for LsmOptions {
             global_index_bytes: None,
             cache_bytes: 256 << 20,
             level_zero_runs: None,
+            batches_max: 1,
+            batch_linger: Duration::ZERO,
             commit_points: CommitPoints::default(),
             wait: WaitStrategy::default(),
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use halite_engine::{EngineOptions, INDEX_SNAPSHOT};
 use halite_pmem::{PoolOptions, Profile};
 
-use crate::{Database, Domain, ENGINES, IndexKind, LsmOptions, Partitioning, Result};
+use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 
 /// Options of a database, and the ways to open one.
 ///
@@ -18,7 +18,8 @@ use crate::{Database, Domain, ENGINES, IndexKind, LsmOptions, Partitioning, Resu
 /// ```
 #[derive(Debug, Clone)]
 pub struct Builder {
-    pub(crate) engine: String,
+    /// `None`: that of the database, or the first.
+    pub(crate) engine: Option<String>,
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
     pub(crate) partitioning: Option<Partitioning>,
@@ -32,7 +33,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            engine: ENGINES[0].to_owned(),
+            engine: None,
             pool: PoolOptions::default(),
             create: true,
             partitioning: None,
@@ -46,10 +47,11 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The engine by its name, one of [`ENGINES`].
+    /// The engine by its name, one of [`ENGINES`](crate::ENGINES). Without it, a new database gets the first
+    /// of them, and one that exists is opened by the engine that made it.
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
-        self.engine = name.into();
+        self.engine = Some(name.into());
         self
     }
 

@@ -10,9 +10,10 @@ use halite_engine::Engine;
 
 use crate::folder;
 use crate::snapshot::NamedSnapshots;
+use crate::transaction::LockTable;
 use crate::{
     Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
-    open_engine,
+    open_any, open_engine,
 };
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
@@ -20,6 +21,7 @@ use crate::{
 pub struct Database {
     pub(crate) engine: Arc<dyn Engine>,
     snapshots: Arc<NamedSnapshots>,
+    pub(crate) locks: Arc<LockTable>,
     path: PathBuf,
 }
 
@@ -63,7 +65,11 @@ impl Database {
     /// A database over an engine that this crate does not know, such as another store behind the same
     /// server; `path` is what [`Database::path`] tells.
     pub fn with_engine(engine: Arc<dyn Engine>, path: impl Into<PathBuf>) -> Self {
-        Self { engine, snapshots: Arc::default(), path: path.into() }
+        Self::of(engine, path.into())
+    }
+
+    fn of(engine: Arc<dyn Engine>, path: PathBuf) -> Self {
+        Self { engine, snapshots: Arc::default(), locks: Arc::default(), path }
     }
 
     pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
@@ -71,8 +77,11 @@ impl Database {
             create_folder(path)?;
         }
         let engine_options = options.engine_options(path);
-        let engine = open_engine(&options.engine, &engine_options)?;
-        Ok(Self { engine, snapshots: Arc::default(), path: path.to_owned() })
+        let engine = match &options.engine {
+            Some(name) => open_engine(name, &engine_options)?,
+            None => open_any(&engine_options)?,
+        };
+        Ok(Self::of(engine, path.to_owned()))
     }
 
     /// The key space called `name`, created durably if there is none.

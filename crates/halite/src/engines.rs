@@ -24,3 +24,13 @@ pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine
         _ => Err(Error::UnknownEngine { name: name.to_owned(), known: ENGINES.join(", ") }),
     }
 }
+
+/// Opens a store by the engine that made it, or makes one of the first.
+pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    match open_engine(ENGINES[0], options) {
+        Err(Error::OtherEngine { found, .. }) if ENGINES.contains(&&*found) => {
+            open_engine(&found, options)
+        }
+        other => other,
+    }
+}

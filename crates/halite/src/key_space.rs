@@ -11,7 +11,7 @@ use crate::{Bytes, Durability, KeyRange, Result};
 /// A named, ordered space of keys in a database. Cloning it is cheap.
 #[derive(Clone)]
 pub struct KeySpace {
-    engine: Arc<dyn Engine>,
+    pub(crate) engine: Arc<dyn Engine>,
     name: Arc<str>,
     pub(crate) id: KeySpaceId,
 }

@@ -22,6 +22,12 @@
 //! batch.delete(&fruit, "banana");
 //! batch.commit()?;
 //!
+//! // What a transaction read has not changed when it commits; if it has, it runs again.
+//! db.transaction(|tx| {
+//!     let colour = tx.get(&fruit, "apple")?.map(|value| value.to_vec());
+//!     tx.put(&fruit, "apple", colour.unwrap_or_default())
+//! })?;
+//!
 //! // A scan sees the state at its start, however long it takes.
 //! let keys: Vec<_> = fruit.iter()?.map(|pair| pair.map(|(key, _)| key.to_vec())).collect();
 //! assert_eq!(keys.into_iter().collect::<Result<Vec<_>, _>>()?, [b"apple".to_vec(), b"cherry".to_vec()]);
@@ -40,18 +46,23 @@ mod engines;
 mod folder;
 mod key_space;
 mod snapshot;
+mod transaction;
 
 pub use backup::{BackupError, BackupId, BackupInfo, BackupReader, BackupReport, RestoreReport};
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::Database;
+use engines::open_any;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
-    Bytes, Change, ChangeOp, Changes, CommitPoints, Damage, Durability, Durable, Engine, Error, IndexKind,
-    KEY_LEN_MAX, KeyRange, KeySpaceId, LsmOptions, Partitioning, Progress, Recovery, Result, Stats, VALUE_LEN_MAX,
-    VerifyReport, WaitStrategy,
+    Bytes, Change, ChangeOp, Changes, CommitPoints, Damage, Durability, Durable, Engine, Error,
+    IndexKind, KEY_LEN_MAX, KeyRange, KeySpaceId, LsmOptions, Partitioning, Progress, Recovery,
+    Result, Stats, VALUE_LEN_MAX, VerifyReport, WaitStrategy,
 };
 pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};
+pub use transaction::{
+    Isolation, Locking, Savepoint, Transaction, TransactionIter, TransactionOptions,
+};

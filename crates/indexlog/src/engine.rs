@@ -11,7 +11,7 @@ use halite_alloc::Segments;
 use halite_engine::{
     Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange,
     KeySpaceId, Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
-    check_key_space_name,
+    check_key_space_name, other_engine,
 };
 use halite_pmem::Pool;
 
@@ -236,10 +236,7 @@ fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
             what: "root of the engine".into(),
             why: format!("version {version} was never released; version {VERSION} is read"),
         }),
-        None => Err(Error::OtherEngine {
-            wanted: IndexLog::NAME.into(),
-            found: "another engine".into(),
-        }),
+        None => Err(other_engine(IndexLog::NAME, segments)),
     }
 }
 

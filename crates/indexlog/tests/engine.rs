@@ -1,14 +1,18 @@
 //! What this engine promises beyond the contract of all.
 
+mod power;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use halite_engine::{
-    Direction, Durability, Engine, EngineOptions, Error, IndexKind, KeyRange, KeySpaceId, Op,
-    Partitioning,
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, IndexKind, KeyRange,
+    KeySpaceId, Op, Partitioning,
 };
 use halite_indexlog::IndexLog;
+use halite_pmem::{Medium, PoolOptions};
+use power::Power;
 use proptest::prelude::*;
 
 fn ranges(bounds: &[&str]) -> Option<Partitioning> {
@@ -294,4 +298,37 @@ fn a_walk_in_no_order_visits_what_stays() {
     drop(store);
     let ordered = IndexLog::open(&options(folder.path())).unwrap();
     assert_eq!(ordered.visit_partition(0, space, 0, 10, &mut |_| {}).unwrap(), None);
+}
+
+/// A crash leaves of each partition's deferred writes what it will. What relies on one of another partition is
+/// not left without that.
+#[test]
+fn after_a_crash_a_write_is_not_there_without_what_it_relied_on() {
+    const LEN: u64 = 64 << 20;
+    let open = |medium: &Medium| {
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = LEN;
+        pool_options.medium = Some(medium.clone());
+        let partitioning = ranges(&["m"]);
+        let options = EngineOptions { pool_options, partitioning, ..EngineOptions::new("pool") };
+        IndexLog::open(&options).unwrap()
+    };
+    for relies in [false, true] {
+        let mut power = Power::new(LEN, |_| false);
+        let store = open(&power.medium);
+        let space = store.key_space("space").unwrap();
+        let put = |key| Op::Put { space, key, value: b"1" };
+        store.write(&[put(b"a")], Durability::Deferred).unwrap();
+        let snapshot = store.snapshot().unwrap();
+        let keys: &[(KeySpaceId, &[u8])] = if relies { &[(space, b"a")] } else { &[] };
+        let expected = Expectation { snapshot: &*snapshot, keys, ranges: &[] };
+        store.write_if(&[put(b"z")], Durability::Deferred, &[expected]).unwrap();
+        store.sync_partition(1).unwrap();
+        let left = power.cut();
+        drop((snapshot, store));
+        let store = open(&left);
+        let space = store.key_space("space").unwrap();
+        assert!(store.get(space, b"z").unwrap().is_some(), "its partition was synced");
+        assert_eq!(store.get(space, b"a").unwrap().is_some(), relies);
+    }
 }

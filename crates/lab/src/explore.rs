@@ -13,15 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use halite_disk::DiskModel;
 use halite_pmem::{Medium, ModelFile, Request, Site, Trace, What};
 
 use crate::case::{Case, Crash};
-use crate::cells::{self, Cells, Part};
 use crate::disk::Disk;
 use crate::failures;
-use crate::images::{Image, Images};
+use crate::images::Images;
 use crate::lint::Lints;
 use crate::media::MediaTally;
+use crate::pending::Pending;
 use crate::run::{Oracle, run};
 use crate::story;
 use crate::subject::{Action, Subject, World};
@@ -229,17 +230,22 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.disk.identity()
     }
 
+    /// The files beside the pool.
+    pub(crate) fn model(&self) -> DiskModel {
+        self.disk.model.clone()
+    }
+
     /// The one schedule that is replayed.
     pub(crate) fn only_schedule(&self) -> Option<u32> {
         self.replay.as_ref()?.schedule
     }
 
     /// Explores the crashes of a concurrent history from the event `from` on. It began on the disk as
-    /// it is now.
+    /// it is now; what happened to files is in `model`.
     pub(crate) fn explore_trace(
         &mut self,
         history: (u64, u32),
-        trace: &Trace,
+        (trace, model): (&Trace, &DiskModel),
         oracle: &dyn Oracle,
         from: u32,
         failure: Option<String>,
@@ -256,7 +262,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
             return Some(self.violation(what.to_owned()));
         }
         let start = self.disk.now();
-        let explored = self.crash_everywhere(oracle, trace, from, seed);
+        let explored = self.crash_everywhere(oracle, (trace, model), from, seed);
         self.disk.go_back(start);
         self.disk.forget_moments();
         explored.err()
@@ -314,7 +320,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 }
                 if goes_deeper && !run.detected {
                     self.lints.see(&trace);
-                    self.crash_everywhere(&run.worlds, &trace, 0, seed)
+                    let model = self.model();
+                    self.crash_everywhere(&run.worlds, (&trace, &model), 0, seed)
                 } else {
                     Ok(())
                 }
@@ -335,29 +342,29 @@ impl<'a, S: Subject> Explorer<'a, S> {
     fn crash_everywhere(
         &mut self,
         oracle: &dyn Oracle,
-        trace: &Trace,
+        (trace, model): (&Trace, &DiskModel),
         from: u32,
         seed: u64,
     ) -> Result<(), Violation> {
-        let mut cells = Cells::new(self.rules);
+        let mut pending = Pending::new(self.rules, trace, model);
         let waits =
             trace.events.iter().filter(|event| event.what.request().is_some()).count() as u64;
         let images_max = self.effort.history_images_max * 2 / (waits + 1);
         let images_max = images_max.clamp(4.min(self.effort.images_max), self.effort.images_max);
         let (mut certain_since, mut grew) = (0, true);
         for (number, event) in (0..).zip(&trace.events) {
-            cells.begin(number, event.what);
+            pending.begin(number, event.what, &self.disk);
             grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
-            let shrinks = cells.shrinks(event.what, trace);
+            let shrinks = pending.shrinks(event.what);
             let request = event.what.request().filter(|request| self.rules.heed(*request, shrinks));
             self.requests.extend(request.map(|request| (event.site, request)));
             if shrinks {
                 let point =
-                    Point { number, certain_since, oracle, trace, cells: &cells, images_max };
+                    Point { number, certain_since, oracle, trace, pending: &pending, images_max };
                 if number >= from {
                     self.crash_at(&point, seed)?;
                 }
-                cells.end(event.what, trace, &mut self.disk);
+                pending.end(event.what, &mut self.disk);
                 certain_since = number;
                 grew = false;
             }
@@ -367,7 +374,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         if grew {
             let number = trace.events.len() as u32;
-            let point = Point { number, certain_since, oracle, trace, cells: &cells, images_max };
+            let point =
+                Point { number, certain_since, oracle, trace, pending: &pending, images_max };
             self.crash_at(&point, seed)?;
         }
         Ok(())
@@ -382,14 +390,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
                 _ => return Ok(()),
             },
         };
-        let dirty = point.cells.dirty();
-        let files = point.cells.files(self.disk.file);
+        let uncertain = point.pending.uncertain(&self.disk);
+        let ways = uncertain.ways();
         let images_max = match depth {
             0 => point.images_max,
             depth => self.effort.nested_images_max[depth - 1],
         };
         let seed = Random::of(&[seed, point.number.into()]).next();
-        let images = Images::new(&dirty, files.len(), point.trace, seed);
+        let images = Images::new(&uncertain.dirty, &ways, point.trace, seed);
         self.tally.crash_points += 1;
         let (numbers, is_complete) = match only {
             Some(number) => (vec![number].into_iter().filter(|&n| images.has(n)).collect(), false),
@@ -400,51 +408,20 @@ impl<'a, S: Subject> Explorer<'a, S> {
             let image = images.get(number);
             if only.is_some() {
                 self.replayed = depth + 1;
-                self.story.extend(story::of_crash(
-                    point.number,
-                    point.trace,
-                    &dirty,
-                    &files,
-                    &image,
-                ));
+                let told =
+                    story::of_crash(point.number, point.pending, &uncertain, &image, &self.disk);
+                self.story.extend(told);
             }
             let before = self.disk.now();
             self.crashes.push(Crash { point: point.number, image: number });
-            let youngest = self.leave(point, &dirty, &files, &image);
+            let left = point.pending.leave(&uncertain, &image, &mut self.disk);
+            let youngest = left.max(point.certain_since);
             let looked = self.look(&point.oracle.allowed(youngest, point.number), seed ^ number);
             self.crashes.pop();
             self.disk.go_back(before);
             looked?;
         }
         Ok(())
-    }
-
-    /// Leaves an image on the disk. Returns the event since when it may be left.
-    fn leave(
-        &mut self,
-        point: &Point<'_>,
-        dirty: &[(u64, &[Part])],
-        files: &[(u32, ModelFile)],
-        image: &Image,
-    ) -> u32 {
-        let (since, file) = files[image.file];
-        let mut youngest = since.max(point.certain_since);
-        self.disk.file = file;
-        if self.rules == Rules::FailedPlatform {
-            self.disk.file.unsafe_shutdowns = file.unsafe_shutdowns.map(|count| count + 1);
-        }
-        if !file.named {
-            // A file without a name is gone, and its bytes with it.
-            self.disk.file.len = 0;
-            self.disk.clear();
-            return youngest;
-        }
-        for ((_, parts), choice) in dirty.iter().zip(&image.choices) {
-            cells::leave(parts, *choice, point.trace, &mut self.disk);
-            let there = choice.whole as usize + usize::from(choice.torn != 0);
-            youngest = youngest.max(parts[..there].last().map_or(0, |part| part.event));
-        }
-        youngest
     }
 
     /// Lets the store come back from the image on the disk.
@@ -504,7 +481,7 @@ struct Point<'a> {
     certain_since: u32,
     oracle: &'a dyn Oracle,
     trace: &'a Trace,
-    cells: &'a Cells,
+    pending: &'a Pending<'a>,
     /// Of a history, how many images to look at here.
     images_max: u64,
 }

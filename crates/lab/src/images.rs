@@ -10,8 +10,8 @@ use crate::cells::{Choice, Part};
 /// The images of a point, by number: the number and the seed of the point reproduce an image.
 pub(crate) struct Images<'a> {
     dirty: &'a [(u64, &'a [Part])],
-    /// Ways in which the file system may remember the file.
-    files: usize,
+    /// In how many ways each of the things that are no cells may be left, the newest last.
+    ways: &'a [usize],
     seed: u64,
     /// How many images are numbered one by one; behind them every number is one drawn at random.
     numbered: u64,
@@ -22,10 +22,10 @@ pub(crate) struct Images<'a> {
     groups: Vec<Vec<usize>>,
 }
 
-/// One image: what is left of each dirty cell, and which of the ways of the file.
+/// One image: what is left of each dirty cell, and which of the ways of each other thing.
 pub(crate) struct Image {
     pub(crate) choices: Vec<Choice>,
-    pub(crate) file: usize,
+    pub(crate) ways: Vec<usize>,
 }
 
 const NOTHING: Choice = Choice { whole: 0, torn: 0 };
@@ -36,13 +36,15 @@ const NUMBERED_MAX: u64 = 128;
 impl<'a> Images<'a> {
     pub(crate) fn new(
         dirty: &'a [(u64, &'a [Part])],
-        files: usize,
+        ways: &'a [usize],
         trace: &Trace,
         seed: u64,
     ) -> Self {
         let product = |versions: fn(&[Part]) -> u64| {
-            dirty.iter().try_fold(files as u64, |product, (_, parts)| {
-                product.checked_mul(versions(parts)).filter(|&product| product <= NUMBERED_MAX)
+            let ways = ways.iter().map(|&ways| ways as u64);
+            let mut all = ways.chain(dirty.iter().map(|(_, parts)| versions(parts)));
+            all.try_fold(1_u64, |product, versions| {
+                product.checked_mul(versions).filter(|&product| product <= NUMBERED_MAX)
             })
         };
         let (words, stores) = (product(versions_by_word), product(versions_by_store));
@@ -55,7 +57,7 @@ impl<'a> Images<'a> {
         }
         let groups = groups.into_values().collect();
         let numbered = words.or(stores).unwrap_or_default();
-        Self { dirty, files, seed, numbered, by_word: words.is_some(), groups }
+        Self { dirty, ways, seed, numbered, by_word: words.is_some(), groups }
     }
 
     /// The numbers of at most so many images; and whether they are all that the rules allow, if a copy
@@ -90,7 +92,7 @@ impl<'a> Images<'a> {
             number /= base;
             digit
         };
-        let file = self.files - 1 - digit(self.files as u64) as usize;
+        let ways = self.ways.iter().map(|&ways| ways - 1 - digit(ways as u64) as usize).collect();
         let choices = self.dirty.iter().map(|(_, parts)| {
             if self.by_word {
                 let missing = digit(versions_by_word(parts));
@@ -100,7 +102,7 @@ impl<'a> Images<'a> {
                 Choice { whole: parts.len() as u32 - missing, torn: 0 }
             }
         });
-        Image { choices: choices.collect(), file }
+        Image { choices: choices.collect(), ways }
     }
 
     /// Draws an image. Most of them differ from a simple one in a few cells: there the bugs are.
@@ -135,7 +137,27 @@ impl<'a> Images<'a> {
                 };
             }
         }
-        Image { choices, file: random.index(self.files) }
+        Image { choices, ways: self.any_ways(&mut random) }
+    }
+
+    /// The first thing in any way. If there are more, most of them in the newest or the oldest.
+    fn any_ways(&self, random: &mut Random) -> Vec<usize> {
+        let (first, others) = self.ways.split_first().expect("there is a pool's file");
+        let mut ways = vec![random.index(*first)];
+        if others.is_empty() {
+            return ways;
+        }
+        let (newest_percent, oldest_percent) = match random.below(3) {
+            0 => (90, 5),
+            1 => (5, 90),
+            _ => (40, 20),
+        };
+        ways.extend(others.iter().map(|&count| match random.below(100) {
+            drawn if drawn < newest_percent => count - 1,
+            drawn if drawn < newest_percent + oldest_percent => 0,
+            _ => random.index(count),
+        }));
+        ways
     }
 }
 

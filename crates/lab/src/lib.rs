@@ -5,10 +5,14 @@
 //! leave at any point. The lab puts such images back, lets the store come up from each, and compares
 //! what it holds with what it must and may hold. The recovery itself is recorded, and crashed in turn.
 //!
-//! A crash walks `run` (the history on the medium) → `cells` (what of its trace is not certainly
-//! durable, at one point) → `images` (what may be left of that) → `disk` (one such image, put on the
-//! medium) → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and
-//! goes on from there.
+//! A crash walks `run` (the history on the medium) → `pending` (what of its trace is not certainly
+//! durable, at one point: `cells` of bytes, and of the files beside the pool lengths and `names`) →
+//! `images` (what may be left of that) → `disk` (one such image, put on the medium and into the `files`)
+//! → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and goes on from
+//! there.
+//!
+//! A store that keeps files beside its pool opens them by `DiskModel::of` the medium (`halite-disk`): one
+//! power cut takes both.
 //!
 //! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
 //! [`Objects`] for object pools and zones, [`blocks`] for the building blocks.
@@ -27,6 +31,8 @@
 //! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` does
 //! nothing else. [`suite`] is the list for an engine.
 //!
+//! [`isolation`] asks what transactions saw of each other, with crashes and without.
+//!
 //! [`Media`] asks another question: what a store says of a medium that does not give back what was
 //! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
 #![forbid(unsafe_code)]
@@ -40,14 +46,18 @@ mod disk;
 mod explore;
 mod failures;
 mod fault;
+mod files;
 mod images;
+pub mod isolation;
 mod job;
 mod linearize;
 mod lint;
 mod media;
 mod mutate;
+mod names;
 mod objects;
 mod past;
+mod pending;
 mod plan;
 mod quiet;
 mod random;

@@ -22,6 +22,8 @@ pub(crate) enum Effect {
     Get(Vec<u8>, Option<Digest>),
     /// Returned everything.
     Scan(World),
+    /// Returned what these names stand for and set others, or removed them, at the same moment.
+    Update(Vec<(Vec<u8>, Option<Digest>)>, Vec<(Vec<u8>, Option<Digest>)>),
 }
 
 /// A call of a thread, and between which events of the trace it was under way.
@@ -58,7 +60,7 @@ impl ConcurrentHistory {
         let (mut must, mut may) = (0_u64, 0_u64);
         for (number, call) in self.calls.iter().enumerate() {
             must |= u64::from(ended(call)) << number;
-            let writes = matches!(call.effect, Some(Effect::Write(_)));
+            let writes = matches!(call.effect, Some(Effect::Write(_) | Effect::Update(..)));
             may |= u64::from(ended(call) || call.begun < point && writes) << number;
         }
         if let Some(found) = self.found.borrow().get(&(must, may)) {
@@ -102,15 +104,11 @@ impl Search<'_> {
             }
             let done = done | 1 << number;
             match &self.calls[number].effect {
-                Some(Effect::Write(changes)) => {
-                    let mut world = world.clone();
-                    for (name, digest) in changes {
-                        match digest {
-                            Some(digest) => drop(world.insert(name.clone(), *digest)),
-                            None => drop(world.remove(name)),
-                        }
-                    }
-                    self.go_on(done, &world);
+                Some(Effect::Write(changes)) => self.go_on(done, &changed(world, changes)),
+                Some(Effect::Update(read, changes))
+                    if read.iter().all(|(name, returned)| world.get(name) == returned.as_ref()) =>
+                {
+                    self.go_on(done, &changed(world, changes));
                 }
                 Some(Effect::Get(name, returned)) if world.get(name) == returned.as_ref() => {
                     self.go_on(done, world);
@@ -128,6 +126,18 @@ impl Search<'_> {
             done & 1 << other != 0 || call.ended.is_none_or(|ended| ended > begun)
         })
     }
+}
+
+/// A world with names set or removed.
+fn changed(world: &World, changes: &[(Vec<u8>, Option<Digest>)]) -> World {
+    let mut world = world.clone();
+    for (name, digest) in changes {
+        match digest {
+            Some(digest) => drop(world.insert(name.clone(), *digest)),
+            None => drop(world.remove(name)),
+        }
+    }
+    world
 }
 
 #[cfg(test)]
@@ -175,6 +185,29 @@ mod tests {
         assert_eq!(states(calls.clone(), 10).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(states(calls.clone(), 16).iter().map(Vec::len).collect::<Vec<_>>(), [2]);
         assert_eq!(states(calls, 2).iter().map(Vec::len).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    fn update(begun: u32, ended: u32, read: (&str, Option<&str>), name: &str, value: &str) -> Call {
+        let Call { effect: Some(Effect::Get(of, returned)), .. } = get(0, 0, read.0, read.1) else {
+            unreachable!("it is a get")
+        };
+        let Call { effect: Some(Effect::Write(changes)), .. } = put(0, 0, name, value) else {
+            unreachable!("it is a write")
+        };
+        let effect = Some(Effect::Update(vec![(of, returned)], changes));
+        Call { begun, ended: Some(ended), effect }
+    }
+
+    #[test]
+    fn an_update_is_right_only_where_it_read_what_was_there() {
+        // Of two that saw nothing and wrote, one did not see what there was.
+        let one = update(0, 10, ("a", None), "a", "1");
+        assert_eq!(
+            states(vec![one.clone(), update(5, 15, ("a", Some("1")), "a", "2")], 20).len(),
+            1
+        );
+        assert!(states(vec![one.clone(), update(5, 15, ("a", None), "a", "2")], 20).is_empty());
+        assert_eq!(states(vec![one, update(5, 15, ("b", None), "b", "2")], 20).len(), 1);
     }
 
     #[test]

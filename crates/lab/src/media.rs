@@ -511,6 +511,11 @@ impl<'a> Image<'a> {
                 }
                 What::Length { to } => disk.file.len = to,
                 What::Link => disk.file.named = true,
+                What::Disk { number, bytes, len, .. } => {
+                    let happened = disk.model.event(number);
+                    let happened = happened.expect("the events of a trace are known");
+                    disk.happen(&happened, self.trace.stored(bytes, len));
+                }
                 _ => {}
             }
         }

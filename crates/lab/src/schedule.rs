@@ -7,7 +7,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
+use halite_disk::DiskModel;
+use halite_engine::{
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
+};
 use halite_pmem::{Medium, ModelFile, PoolOptions, Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -15,7 +18,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{Store, named};
+use crate::store::{Store, named, options_on};
 use crate::subject::{Digest, World};
 use crate::{Random, Rules};
 
@@ -28,6 +31,8 @@ enum Request {
     Pair(u8, u8, u32),
     Get(u8),
     Scan,
+    /// Sets a key if another, or, without one, none of all keys changed since they were read.
+    Update(Option<u8>, u8, u32),
 }
 
 /// What each thread asks for, and what was asked for before they started.
@@ -39,22 +44,27 @@ struct Plan {
 
 const SPACE: &str = "space";
 
+/// Keys that threads use.
+const KEYS: u8 = 3;
+
 /// The stack of a simulated thread, in bytes.
 const STACK: usize = 256 << 10;
 
 impl Request {
     fn draw(random: &mut Random, large: bool) -> Self {
-        let (key, other) = (random.below(3) as u8, random.below(3) as u8);
+        let (key, other) = (random.below(KEYS.into()) as u8, random.below(KEYS.into()) as u8);
         let len = match random.below(20) {
             0 if large => 40_000 + random.below(100_000),
             0..8 if large => 20_000 + random.below(10_000),
             _ => random.below(60),
         };
         match random.below(100) {
-            0..45 => Self::Put(key, len as u32),
-            45..55 => Self::Delete(key),
-            55..70 if key != other => Self::Pair(key, other, len as u32),
-            55..88 => Self::Get(key),
+            0..38 => Self::Put(key, len as u32),
+            38..48 => Self::Delete(key),
+            48..60 if key != other => Self::Pair(key, other, len as u32),
+            48..74 => Self::Get(key),
+            74..82 => Self::Update(Some(other), key, len as u32),
+            82..90 => Self::Update(None, key, len as u32),
             _ => Self::Scan,
         }
     }
@@ -73,7 +83,7 @@ impl Plan {
         // So that space is collected while the threads run.
         let before = if large { 36 + random.below(14) } else { random.below(3) };
         let before = (0..before).map(|_| match large {
-            true => Request::Put(random.below(3) as u8, 29_000),
+            true => Request::Put(random.below(KEYS.into()) as u8, 29_000),
             false => Request::draw(random, false),
         });
         let before = before.collect();
@@ -86,6 +96,8 @@ impl Plan {
 /// What one schedule brought.
 struct Execution {
     trace: Trace,
+    /// What happened to files.
+    model: DiskModel,
     history: ConcurrentHistory,
     /// The event at which the threads start.
     started: u32,
@@ -142,7 +154,39 @@ fn carry_out(
             }
             Effect::Scan(world)
         }
+        Request::Update(read, number, len) => {
+            update(engine, space, read, (&key(number), &value(len, unique)))?
+        }
     })
+}
+
+/// Reads a key, or all, and writes another if what was read is as it was. What it did at one moment.
+fn update(
+    engine: &dyn Engine,
+    space: KeySpaceId,
+    read: Option<u8>,
+    (written, value): (&[u8], &[u8]),
+) -> halite_engine::Result<Effect> {
+    let snapshot = engine.snapshot()?;
+    let mut found = Vec::new();
+    for number in 0..KEYS {
+        if read.is_none_or(|read| read == number) {
+            locks::point();
+            let digest = snapshot.get(space, &key(number))?.map(|found| Digest::of(&found));
+            found.push((named(SPACE, &key(number)), digest));
+        }
+    }
+    let (of_key, of_range) = (read.map(key), [(space, KeyRange::all())]);
+    let keys: Vec<(KeySpaceId, &[u8])> = of_key.iter().map(|key| (space, &key[..])).collect();
+    let ranges = if read.is_none() { &of_range[..] } else { &[] };
+    let expected = Expectation { snapshot: &*snapshot, keys: &keys, ranges };
+    let op = Op::Put { space, key: written, value };
+    match engine.write_if(&[op], Durability::Immediate, &[expected]) {
+        Ok(()) => Ok(Effect::Update(found, vec![(named(SPACE, written), Some(Digest::of(value)))])),
+        // It has read one state all the same.
+        Err(Error::Conflict { .. }) => Ok(Effect::Update(found, Vec::new())),
+        Err(error) => Err(error),
+    }
 }
 
 /// Notes in a trace: the threads start; a call, by its number, begins or ends.
@@ -200,7 +244,7 @@ where
         }
     }
     let history = ConcurrentHistory::new(before, calls);
-    Execution { trace, history, started, failure }
+    Execution { trace, model: DiskModel::of(&medium), history, started, failure }
 }
 
 type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
@@ -218,13 +262,13 @@ where
     let text = |error: halite_engine::Error| error.to_string();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
-    pool_options.medium = Some(medium.clone());
-    let options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    let options = options_on(medium, pool_options);
     let engine = open(&options).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
     for (unique, request) in (1000..).zip(&plan.before) {
-        if let Effect::Write(changes) = carry_out(&*engine, space, request, unique).map_err(text)? {
+        let effect = carry_out(&*engine, space, request, unique).map_err(text)?;
+        if let Effect::Write(changes) | Effect::Update(_, changes) = effect {
             for (name, digest) in changes {
                 match digest {
                     Some(digest) => drop(before.insert(name, digest)),
@@ -273,9 +317,10 @@ where
                 if self.only_schedule().is_some_and(|only| only != number) {
                     continue;
                 }
-                let Execution { trace, history, started, failure } = execution;
+                let Execution { trace, model, history, started, failure } = execution;
+                let recorded = (&trace, &model);
                 let violation =
-                    self.explore_trace((seed, number), &trace, &history, started, failure);
+                    self.explore_trace((seed, number), recorded, &history, started, failure);
                 if violation.is_some() {
                     return violation;
                 }
@@ -336,7 +381,8 @@ where
         if let Err(panic) = simulated {
             let history = ConcurrentHistory::new(World::new(), Vec::new());
             let failure = Some(format!("it panics: {}", crate::quiet::message(&*panic)));
-            executions.push(Execution { trace: Trace::default(), history, started: 0, failure });
+            let (trace, model) = (Trace::default(), self.model());
+            executions.push(Execution { trace, model, history, started: 0, failure });
         }
         executions
     }

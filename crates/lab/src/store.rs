@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use halite_alloc::Error as SpaceError;
+use halite_disk::{Disk, DiskModel};
 use halite_engine::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
 };
@@ -468,8 +469,7 @@ where
     fn open(&self, medium: &Medium) -> Result<Arc<dyn Engine>, Refusal> {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = self.capacity();
-        pool_options.medium = Some(medium.clone());
-        let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+        let mut options = options_on(medium, pool_options);
         options.change_log = self.change_log;
         options.index_snapshot = self.index_snapshot;
         let is_new = !Pool::exists(&options.pool, &options.pool_options);
@@ -658,6 +658,14 @@ fn write(
         })
         .collect();
     engine.write(&ops, if deferred { Durability::Deferred } else { Durability::Immediate })
+}
+
+/// The options of an engine with its pool on a medium, and its files, if it has some, beside that.
+pub(crate) fn options_on(medium: &Medium, pool_options: PoolOptions) -> EngineOptions {
+    let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+    options.pool_options.medium = Some(medium.clone());
+    options.lsm.disk = Some(Disk::model(&DiskModel::of(medium)));
+    options
 }
 
 /// Sorts errors: which of them say what is wrong with the bytes.

@@ -3,10 +3,14 @@
 
 use std::fmt::Debug;
 
+use halite_disk::FileEvent;
 use halite_pmem::{ModelFile, Site, Trace, What};
 
 use crate::cells::Part;
+use crate::disk::Disk;
+use crate::files::place_in_file;
 use crate::images::Image;
+use crate::pending::{Pending, Uncertain};
 use crate::subject::Action;
 
 /// Cells that are told one by one; of more, only how many there are.
@@ -40,23 +44,34 @@ pub(crate) fn of_history<S: Debug>(actions: &[Action<S>]) -> Vec<String> {
 /// What a power cut took, and what it left.
 pub(crate) fn of_crash(
     point: u32,
-    trace: &Trace,
-    dirty: &[(u64, &[Part])],
-    files: &[(u32, ModelFile)],
+    pending: &Pending<'_>,
+    uncertain: &Uncertain<'_>,
     image: &Image,
+    disk: &Disk,
 ) -> Vec<String> {
+    let trace = pending.trace();
     let next = match trace.events.get(point as usize) {
-        Some(event) => format!("{} at {}", name(event.what), place(event.site)),
+        Some(event) => {
+            let what = pending.file_event(event.what);
+            let what = what.map_or(name(event.what).to_owned(), |what| name_of_file_event(&what));
+            format!("{what} at {}", place(event.site))
+        }
         None => "the end".to_owned(),
     };
     let mut story = vec![format!("The power is cut before event {point}, {next}:")];
-    if files.len() > 1 {
-        let (_, ModelFile { named, len, .. }) = files[image.file];
+    if uncertain.pool_files.len() > 1 {
+        let (_, ModelFile { named, len, .. }) = uncertain.pool_files[image.ways[0]];
         let name = if named { "its name" } else { "no name, and is lost" };
         story.push(format!("  the file: it has {len} bytes and {name}"));
     }
+    let (_, folder) = uncertain.folder(image, disk);
+    if image.ways.len() > 1 {
+        let file = |(name, &file)| format!("{name} is file {file} of {} bytes", folder.len(file));
+        let files: Vec<_> = folder.names.iter().map(file).collect();
+        story.push(format!("  the folder: {}", files.join(", ")));
+    }
     let (mut left, mut taken) = (Vec::new(), Vec::new());
-    for ((_, parts), choice) in dirty.iter().zip(&image.choices) {
+    for (parts, choice) in uncertain.left(image, &folder) {
         let (whole, rest) = parts.split_at(choice.whole as usize);
         left.extend(whole.iter().map(|part| tell(part, trace, point, "")));
         let Some((first, rest)) = rest.split_first() else { continue };
@@ -93,8 +108,13 @@ fn tell(part: &Part, trace: &Trace, point: u32, more: &str) -> String {
         Some(event) => format!("flushed at {} and not fenced", place(event.site)),
         None => "not flushed".to_owned(),
     };
-    let bytes = part.len();
-    format!("{bytes} bytes at {start:#x}, stored at {}, {flushed}{more}", place(store.site))
+    let (bytes, site) = (part.len(), place(store.site));
+    if let Some((file, at)) = place_in_file(start) {
+        return format!(
+            "{bytes} bytes at {at:#x} of file {file}, written at {site}, not synced{more}"
+        );
+    }
+    format!("{bytes} bytes at {start:#x}, stored at {site}, {flushed}{more}")
 }
 
 /// A place in the code, for people: `crates/x/src/y.rs:12`.
@@ -103,6 +123,20 @@ pub fn place(site: Site) -> String {
     let file = site.file();
     let from = file.find("crates/").unwrap_or(0);
     format!("{}:{}", &file[from..], site.line())
+}
+
+fn name_of_file_event(event: &FileEvent) -> String {
+    match event {
+        FileEvent::Create { file, name } => format!("the making of {name}, file {file},"),
+        FileEvent::Write { file, .. } => format!("the write to file {file}"),
+        FileEvent::Cut { file, .. } => format!("the cut of file {file}"),
+        FileEvent::Sync { file } => format!("the sync of file {file}"),
+        FileEvent::SyncFailed { file } => format!("the sync of file {file} that fails"),
+        FileEvent::Rename { from, to, .. } => format!("the renaming of {from} to {to}"),
+        FileEvent::Remove { name } => format!("the removal of {name}"),
+        FileEvent::SyncFolder => "the sync of the folder of files".to_owned(),
+        FileEvent::SyncFolderFailed => "the sync of the folder of files that fails".to_owned(),
+    }
 }
 
 fn name(what: What) -> &'static str {
@@ -117,7 +151,7 @@ fn name(what: What) -> &'static str {
         What::SyncFailed { .. } => "the sync that fails",
         What::Rewrite { .. } => "the second writing",
         What::Publish { .. } => "the publication",
-        What::Disk { .. } => "what happens to a file",
+        What::Disk { .. } => "something beside the pool",
         What::Mark(_) => "a note",
         What::Kill => "the kill",
     }

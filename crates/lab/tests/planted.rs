@@ -4,6 +4,8 @@
 //!         --target-dir target/planted
 #![cfg(halite_planted)]
 
+mod small_stores;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use halite_indexlog::IndexLog;
 use halite_lab::blocks::pages::Pages;
 use halite_lab::{Effort, Explorer, Kind, Rules, Space, Store, Subject, Tally, Violation};
 use halite_pmem::planted::Bug;
+use small_stores::SmallStore;
 
 /// Whose histories are explored: those of the seeds from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,8 @@ enum Histories {
     Space,
     Objects,
     Pages,
+    /// Tiny stores that keep files.
+    Files(SmallStore),
     Store(Kind),
     /// Stores with three partitions.
     Partitions,
@@ -42,9 +47,10 @@ struct Plan {
 }
 
 fn plan(bug: Bug) -> Plan {
-    use Histories::{Changes, Objects, Pages, Partitions, Snapshots, Space, Store};
+    use Histories::{Changes, Files, Objects, Pages, Partitions, Snapshots, Space, Store};
     use Kind::{Blocks, Collecting, Few, Large};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
+    use SmallStore::{Logged, Noted, Renamed};
     let (place, histories, rules, budget) = match bug {
         Bug::FlushRoundedDown => ("pmem/src/pool.rs", Space, Memory, 10),
         Bug::WordStoredInHalves => ("pmem/src/words.rs", Space, Memory, 10),
@@ -55,6 +61,11 @@ fn plan(bug: Bug) -> Plan {
         Bug::FoundBytesNotSynced => ("pmem/src/pool.rs", Store(Few), PageCache, 20),
         Bug::FoundBytesTakenForDirty => ("pmem/src/pool.rs", Store(Few), FailingSyncs, 20),
         Bug::FailedSyncRepeated => ("pmem/src/syncs.rs", Store(Few), FailingSyncs, 10),
+        Bug::NamesNotSynced => ("disk/src/disk.rs", Files(Noted), Memory, 10),
+        Bug::RenamedInTwoSteps => ("disk/src/disk.rs", Files(Renamed), Memory, 10),
+        Bug::SyncedWithoutBuffer => ("disk/src/writer.rs", Files(Logged), Memory, 10),
+        Bug::FailedFileSyncRepeated => ("disk/src/writer.rs", Files(Logged), FailingSyncs, 10),
+        Bug::FoundFileTakenForDirty => ("disk/src/memory.rs", Files(Logged), FailingSyncs, 20),
         Bug::PagesFlushedAfterFailure => ("blocks/src/page/ground.rs", Pages, FailingSyncs, 60),
         Bug::CachesMakeFencesNeedless => ("pmem/src/pool.rs", Store(Few), Platform, 10),
         Bug::SuperblockCopiesFencedTogether => ("alloc/src/superblock.rs", Space, Memory, 10),
@@ -111,6 +122,7 @@ impl Histories {
             Self::Space => "the manager of segments".to_owned(),
             Self::Objects => "object pools and zones".to_owned(),
             Self::Pages => "pages, copied on write".to_owned(),
+            Self::Files(store) => format!("files, {store:?}"),
             Self::Store(kind) => format!("indexlog, {kind:?}"),
             Self::Partitions => "indexlog, 3 partitions".to_owned(),
             Self::Changes(kind) => format!("indexlog with a change log, {kind:?}"),
@@ -125,6 +137,7 @@ impl Histories {
         };
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, count),
+            Self::Files(store) => return explore(&store, rules, count),
             Self::Objects => return explore(&halite_lab::Objects, rules, count),
             Self::Pages => {
                 return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, count);

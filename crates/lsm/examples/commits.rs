@@ -31,15 +31,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let number = |nth: u64| {
                         (thread << 56 | (commit * batch + nth)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
                     };
-                    let keys: Vec<[u8; 8]> = (0..batch).map(|nth| number(nth).to_be_bytes()).collect();
-                    let ops: Vec<_> = keys.iter().map(|key| Op::Put { space, key, value: &value }).collect();
+                    let keys: Vec<[u8; 8]> =
+                        (0..batch).map(|nth| number(nth).to_be_bytes()).collect();
+                    let ops: Vec<_> =
+                        keys.iter().map(|key| Op::Put { space, key, value: &value }).collect();
                     engine.write(&ops, Durability::Immediate).expect("there is room");
                 }
             });
         }
     });
     let ns = began.elapsed().as_nanos() as u64;
-    println!("{threads} threads, batches of {batch}: {} ns a put, {} puts/s", ns / COMMITS, COMMITS * 1_000_000_000 / ns);
+    println!(
+        "{threads} threads, batches of {batch}: {} ns a put, {} puts/s",
+        ns / COMMITS,
+        COMMITS * 1_000_000_000 / ns
+    );
     let stats = engine.stats();
     println!("{:?}", stats.traffic);
     Ok(())

@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 
 use halite_engine::{CommitPoints, Durability, Error, Result};
 use halite_pmem::{Flushed, Grant, LINE};
+use smallvec::{SmallVec, smallvec};
 
 use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
@@ -30,9 +31,12 @@ use crate::zones::{Granted, Zones};
 /// Fills a batch in its turn, or refuses.
 pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
 
+/// As many as a batch has fragments: few, without the heap.
+type Few<T> = SmallVec<[T; 2]>;
+
 /// What a turn leaves to be committed.
 pub(crate) struct Entry {
-    ends: Vec<End>,
+    ends: Few<End>,
     /// The last sequence.
     last: u64,
     durable: bool,
@@ -66,7 +70,9 @@ impl Store {
         loop {
             let committed = self.commit_once(encoded, durability, prepare);
             match committed {
-                Err(full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))) => {
+                Err(
+                    full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. })),
+                ) => {
                     self.wait_for_room(encoded.padded(), full)?;
                 }
                 other => return other,
@@ -91,10 +97,14 @@ impl Store {
         if encoded.is_empty() {
             turn.pass();
             // What was deferred before is durable, too.
-            return if durability == Durability::Immediate { self.sync().map(|()| 0) } else { Ok(0) };
+            return if durability == Durability::Immediate {
+                self.sync().map(|()| 0)
+            } else {
+                Ok(0)
+            };
         }
         let memtables = self.make_room(encoded, turn.bid())?;
-        let grants: Vec<_> = encoded
+        let grants: Few<_> = encoded
             .fragments()
             .iter()
             .zip(&memtables)
@@ -115,7 +125,7 @@ impl Store {
         let durable = durability == Durability::Immediate;
         let granted = turn.grant(Entry { ends: ends.collect(), last, durable });
 
-        let places: Vec<_> = grants
+        let places: Few<_> = grants
             .iter()
             .zip(&memtables)
             .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
@@ -123,9 +133,12 @@ impl Store {
         encoded.complete(base, &places);
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
-            wal.sync_to(end).map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            wal.sync_to(end)
+                .map_err(from_levels)
+                .inspect_err(|error| self.poison(&error.to_string()))?;
         }
-        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places) {
+        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
+        {
             memtable.add(place.0, fragment.payload());
         }
         self.user_bytes.fetch_add(encoded.user_bytes(), Ordering::Relaxed);
@@ -139,12 +152,14 @@ impl Store {
     fn put(
         &self,
         encoded: &Encoded,
-        grants: Vec<Granted<'_>>,
+        grants: Few<Granted<'_>>,
         memtables: &[Arc<Memtable>],
         durable: bool,
     ) -> Result<()> {
-        let mut stored: Vec<(Grant<'_>, Option<Flushed>)> = Vec::with_capacity(grants.len());
-        for ((granted, memtable), fragment) in grants.into_iter().zip(memtables).zip(encoded.fragments()) {
+        let mut stored: Few<(Grant<'_>, Option<Flushed>)> = Few::new();
+        for ((granted, memtable), fragment) in
+            grants.into_iter().zip(memtables).zip(encoded.fragments())
+        {
             if let Some(end) = granted.end {
                 let mark = line_of(&Header::END.encode(memtable.zones.seed));
                 stored.push(store(end, &mark, durable));
@@ -155,8 +170,15 @@ impl Store {
             stored.into_iter().for_each(|(grant, _)| grant.reveal());
             return Ok(());
         }
-        let flushed: Vec<_> = stored.iter_mut().filter_map(|(_, flushed)| flushed.take()).collect();
-        let fenced = self.pool().fence_all(&flushed).inspect_err(|error| self.poison(&error.to_string()))?;
+        let mut flushed = stored.iter_mut().filter_map(|(_, flushed)| flushed.take());
+        let fenced: Few<_> = match (flushed.next(), flushed.next()) {
+            (Some(only), None) => self.pool().fence([only]).map(|[fenced]| smallvec![fenced]),
+            (first, second) => {
+                let all: Vec<_> = first.into_iter().chain(second).chain(flushed).collect();
+                self.pool().fence_all(&all).map(Few::from_vec)
+            }
+        }
+        .inspect_err(|error| self.poison(&error.to_string()))?;
         for ((grant, _), fenced) in stored.into_iter().zip(&fenced) {
             grant.publish(fenced);
         }
@@ -164,8 +186,8 @@ impl Store {
     }
 
     /// The memtable that each fragment of the batch goes to, with room for it.
-    fn make_room(&self, encoded: &Encoded, bid: u64) -> Result<Vec<Arc<Memtable>>> {
-        let mut memtables: Vec<Arc<Memtable>> = Vec::with_capacity(encoded.fragments().len());
+    fn make_room(&self, encoded: &Encoded, bid: u64) -> Result<Few<Arc<Memtable>>> {
+        let mut memtables: Few<Arc<Memtable>> = Few::new();
         for (at, fragment) in encoded.fragments().iter().enumerate() {
             let of_tree = |other: &&crate::encoded::Fragment| other.tree == fragment.tree;
             let earlier = encoded.fragments()[..at].iter().position(|other| of_tree(&other));
@@ -173,7 +195,8 @@ impl Store {
                 memtables.push(Arc::clone(&memtables[earlier]));
                 continue;
             }
-            let lens = || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
+            let lens =
+                || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
             let len = lens().sum();
             let mut memtable = Arc::clone(&self.trees[fragment.tree].view().active);
             let used = memtable.zones.used_bytes();
@@ -195,7 +218,10 @@ impl Store {
             return;
         }
         if entry.durable {
-            if let Err(error) = self.make_durable(&mut unsynced).and_then(|()| self.advance(entry.ends, entry.last)) {
+            if let Err(error) = self
+                .make_durable(&mut unsynced)
+                .and_then(|()| self.advance(&entry.ends, entry.last))
+            {
                 self.poison(&error.to_string());
                 return;
             }
@@ -207,8 +233,8 @@ impl Store {
     }
 
     /// Moves the commit points behind batches that are durable.
-    fn advance(&self, ends: Vec<End>, last: u64) -> Result<()> {
-        for end in &ends {
+    fn advance(&self, ends: &[End], last: u64) -> Result<()> {
+        for end in ends {
             end.zones.advance_gidx(end.lines.end);
         }
         if self.limits.commit_points == CommitPoints::Ordered {
@@ -234,7 +260,7 @@ impl Store {
         self.pool().fence_all(&flushed)?;
         let ends = std::mem::take(&mut unsynced.ends);
         unsynced.batches = 0;
-        self.advance(ends, self.visible.load(Ordering::Acquire))
+        self.advance(&ends, self.visible.load(Ordering::Acquire))
     }
 
     /// Makes every batch durable that is visible now.

@@ -1,7 +1,5 @@
 //! A batch on its way to the memtables: its records, cut into fragments, complete but for what is granted.
 
-use std::ops::Range;
-
 use crate::fragment::{HEADER, Header, PAYLOAD_MAX, padded};
 use crate::record::{self, HEAD, Kind, Lens, PIECE, Seed};
 
@@ -68,7 +66,14 @@ impl Encoded {
     }
 
     /// Adds a record for a tree. `space` is the key space's number, big-endian.
-    pub(crate) fn push(&mut self, tree: usize, kind: Kind, space: [u8; 4], key: &[u8], value: &[u8]) {
+    pub(crate) fn push(
+        &mut self,
+        tree: usize,
+        kind: Kind,
+        space: [u8; 4],
+        key: &[u8],
+        value: &[u8],
+    ) {
         self.key_bytes += (key.len() + value.len()) as u64;
         if kind == Kind::Put && value.len() > PIECE {
             self.push_pieces(tree, space, key, value);
@@ -119,8 +124,7 @@ impl Encoded {
 
     /// The last fragment of a tree if it has room, else a new one.
     fn fragment_for(&mut self, tree: usize, len: usize) -> usize {
-        let has_room =
-            |fragment: &Fragment| fragment.bytes.len() - HEADER + len <= PAYLOAD_MAX;
+        let has_room = |fragment: &Fragment| fragment.bytes.len() - HEADER + len <= PAYLOAD_MAX;
         let last = (0..self.used).rev().find(|&number| self.fragments[number].tree == tree);
         if let Some(last) = last.filter(|&last| has_room(&self.fragments[last])) {
             return last;
@@ -174,9 +178,9 @@ impl Encoded {
                 to.copy_from_slice(&address.to_le_bytes());
             }
             let seed = places[number].1;
-            for record in ranges(&fragment.bytes[HEADER..]) {
-                record::complete(&mut fragment.bytes[HEADER..][record], base, seed);
-            }
+            each_record(&mut fragment.bytes[HEADER..], |record| {
+                record::complete(record, base, seed)
+            });
             let len = (fragment.bytes.len() - HEADER) as u32;
             let number = number as u16;
             let header = Header { sequence: base, records, len, fragments, number };
@@ -209,26 +213,22 @@ impl Fragment {
     }
 }
 
-/// The records of a payload that this made.
-fn ranges(payload: &[u8]) -> impl Iterator<Item = Range<usize>> + use<> {
-    // Lengths are not changed by what is done to the records, so they are read before.
-    let mut ranges = Vec::with_capacity(1);
-    let mut at = 0;
-    while at < payload.len() {
-        let end = at + Lens::of(&payload[at..]).padded();
-        ranges.push(at..end);
-        at = end;
+/// Changes the records of a payload that this made, but not their lengths.
+fn each_record(mut payload: &mut [u8], mut change: impl FnMut(&mut [u8])) {
+    while !payload.is_empty() {
+        let len = Lens::of(payload).padded();
+        let (record, rest) = payload.split_at_mut(len);
+        change(record);
+        payload = rest;
     }
-    ranges.into_iter()
 }
 
 /// Adds to the numbers of a payload's records.
 fn renumber(payload: &mut [u8], by: u32) {
-    for record in ranges(payload) {
-        let head = &mut payload[record][..8];
-        let word = u64::from_le_bytes(head.try_into().expect("8 bytes")) + (u64::from(by) << 8);
-        head.copy_from_slice(&word.to_le_bytes());
-    }
+    each_record(payload, |record| {
+        let head = record.first_chunk_mut::<8>().expect("a record has a head");
+        *head = (u64::from_le_bytes(*head) + (u64::from(by) << 8)).to_le_bytes();
+    });
 }
 
 #[cfg(test)]
@@ -304,7 +304,8 @@ mod tests {
         let last = all.fragments().iter().flat_map(|fragment| records(fragment.payload())).last();
         let record = last.unwrap().1;
         assert_eq!(record.kind(), Some(Kind::PutPieces));
-        let words: Vec<_> = record.value().chunks(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+        let words: Vec<_> =
+            record.value().chunks(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
         assert_eq!(words[0], value.len() as u64);
         let joined: Vec<u8> =
             words[1..].iter().flat_map(|&address| at(address).value().to_vec()).collect();

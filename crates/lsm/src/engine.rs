@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_engine::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
-    Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+    Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
+    Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
 };
 use halite_pmem::locks::RwLock;
 
@@ -65,24 +65,35 @@ impl Lsm {
     }
 
     /// Commits operations on key spaces that are known to be there.
-    fn commit(&self, ops: &[Op<'_>], durability: Durability, expected: &[Expectation<'_>]) -> Result<()> {
+    fn commit(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
         ENCODED.with(|encoded| {
             // Nobody else has it: a commit does not commit.
             let encoded = &mut *encoded.borrow_mut();
             encoded.clear();
-            let in_turn = !expected.is_empty()
-                || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
+            let in_turn =
+                !expected.is_empty() || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
             if !in_turn {
                 self.encode(ops, encoded)?;
                 let durability = self.durability(encoded, durability);
-                return self.store.commit(encoded, durability, None).map(drop);
+                return match &self.store.batching {
+                    Some(batching) if durability == Durability::Immediate => {
+                        batching.commit(&self.store, encoded).map(drop)
+                    }
+                    _ => self.store.commit(encoded, durability, None).map(drop),
+                };
             }
             let prepare = |encoded: &mut Encoded| {
                 expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
                 self.encode(ops, encoded)
             };
             // What spans trees is durable on return; which trees it will be on is not known yet.
-            let durability = if self.store.trees.len() > 1 { Durability::Immediate } else { durability };
+            let durability =
+                if self.store.trees.len() > 1 { Durability::Immediate } else { durability };
             self.store.commit(encoded, durability, Some(&prepare)).map(drop)
         })
     }
@@ -243,7 +254,8 @@ impl Drop for Lsm {
         if closed.is_ok() && self.store.check_healthy().is_ok() {
             let home = &self.store.home;
             // What fails here is no failure of the store: it opens as after a crash.
-            let _ = home.pool().sync_file().map_err(Error::from).and_then(|()| set_clean(home, true));
+            let _ =
+                home.pool().sync_file().map_err(Error::from).and_then(|()| set_clean(home, true));
         }
     }
 }
@@ -319,7 +331,12 @@ impl Engine for Lsm {
         self.write_if(ops, durability, &[])
     }
 
-    fn write_if(&self, ops: &[Op<'_>], durability: Durability, expected: &[Expectation<'_>]) -> Result<()> {
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
         let spaces = self.spaces.read();
         for op in ops {
             op.check()?;

@@ -115,8 +115,7 @@ mod tests {
     #[test]
     fn a_header_comes_back_and_every_changed_bit_shows() {
         let seed = Seed::new(1, 2);
-        let header =
-            Header { sequence: 77, records: 3, len: 96, fragments: 2, number: 1 };
+        let header = Header { sequence: 77, records: 3, len: 96, fragments: 2, number: 1 };
         let bytes = header.encode(seed);
         assert_eq!(Header::decode(&bytes, seed), Some(header));
         assert_eq!(Header::decode(&bytes, Seed::new(1, 3)), None);

@@ -3,6 +3,7 @@
 //! ```text
 //! root engine:lsm       version of the formats
 //! root lsm:trees        the number of trees; the bits above them: keys are spread by ranges; there is a log
+//! root lsm:levels       1 if there are levels
 //! root lsm:clean        1 if the store was closed and not opened since
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
@@ -11,7 +12,7 @@
 use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
-use halite_engine::{EngineOptions, Error, Result};
+use halite_engine::{EngineOptions, Error, Result, other_engine};
 
 /// The root that says which engine a pool belongs to; its value is the version of the formats.
 pub(crate) const ROOT: &str = "engine:lsm";
@@ -22,6 +23,8 @@ const VERSION: u64 = 1;
 const TREES: &str = "lsm:trees";
 
 const CLEAN: &str = "lsm:clean";
+
+const LEVELS: &str = "lsm:levels";
 
 const BY_RANGES: u64 = 1 << 32;
 
@@ -93,14 +96,7 @@ pub(crate) fn check(segments: &Segments, options: &EngineOptions) -> Result<()> 
             what: format!("the root `{ROOT}`"),
             why: format!("there was never a version {found} of this engine's formats"),
         }),
-        None => Err(Error::OtherEngine { wanted: crate::Lsm::NAME.into(), found: other_engine(segments) }),
-    }
-}
-
-fn other_engine(segments: &Segments) -> String {
-    match segments.root("engine:indexlog") {
-        Some(_) => "indexlog".into(),
-        None => "another engine".into(),
+        None => Err(other_engine(crate::Lsm::NAME, segments)),
     }
 }
 
@@ -115,4 +111,14 @@ pub(crate) fn set_clean(segments: &Segments, clean: bool) -> Result<()> {
         true => Ok(()),
         false => Ok(segments.set_root(CLEAN, u64::from(clean))?),
     }
+}
+
+/// Whether the store has levels.
+pub(crate) fn has_levels(segments: &Segments) -> bool {
+    segments.root(LEVELS) == Some(1)
+}
+
+/// Notes, durably, that the store has levels. Two fences.
+pub(crate) fn note_levels(segments: &Segments) -> Result<()> {
+    Ok(segments.set_root(LEVELS, 1)?)
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod batching;
 mod commit;
 mod encoded;
 mod engine;

@@ -60,6 +60,9 @@ impl Signals {
     }
 }
 
+/// What a thread does; whether it did anything.
+type Task = fn(&Store) -> Result<bool>;
+
 /// The threads of an open store.
 pub(crate) struct Maintenance {
     store: Arc<Store>,
@@ -70,11 +73,12 @@ impl Maintenance {
     pub(crate) fn start(store: &Arc<Store>) -> Self {
         let mut threads = Vec::new();
         if store.on_threads {
-            let tasks: [(&str, fn(&Store) -> Result<bool>); 2] =
+            let tasks: [(&str, Task); 2] =
                 [("lsm-merge", Store::merge_all), ("lsm-flush", Store::flush_all)];
             for (name, task) in tasks {
                 let store = Arc::clone(store);
-                let thread = thread::Builder::new().name(name.into()).spawn(move || run(&store, task));
+                let thread =
+                    thread::Builder::new().name(name.into()).spawn(move || run(&store, task));
                 // Without it, writers do the work themselves when there is no room.
                 threads.extend(thread.ok());
             }
@@ -94,7 +98,7 @@ impl Drop for Maintenance {
 }
 
 /// Does a task whenever there may be something to do.
-fn run(store: &Store, task: fn(&Store) -> Result<bool>) {
+fn run(store: &Store, task: Task) {
     let mut seen = 0;
     loop {
         let outcome = task(store);
@@ -275,7 +279,9 @@ impl Store {
         let share = by_room.min(2.0 * (1.0 - pressure)).clamp(0.001, 1.0);
         let nanos = bytes as f64 / (FULL_SPEED * share) * 1e9;
         let owed = self.owed_ns.fetch_add(nanos as u64, Ordering::Relaxed) + nanos as u64;
-        if owed > SLEEP_MIN_NS && self.owed_ns.compare_exchange(owed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if owed > SLEEP_MIN_NS
+            && self.owed_ns.compare_exchange(owed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             thread::sleep(Duration::from_nanos(owed.min(SLEEP_MAX_NS)));
         }
     }
@@ -298,7 +304,8 @@ impl Store {
             let done = state.done;
             state.due += 1;
             self.signals.work.notify_all();
-            let timed_out = self.signals.done.wait_for(&mut state, Duration::from_millis(100)).timed_out();
+            let timed_out =
+                self.signals.done.wait_for(&mut state, Duration::from_millis(100)).timed_out();
             if self.room() > before.max(needed) {
                 return Ok(());
             }

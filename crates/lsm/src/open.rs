@@ -13,12 +13,13 @@ use halite_pmem::locks::Mutex;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
 
 use crate::address::ZONES_MAX;
+use crate::batching::Batching;
 use crate::commit::Unsynced;
 use crate::encoded::Encoded;
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, Layout};
-use crate::levels::{Levels, LevelsOptions};
+use crate::levels::{CURRENT, Levels, LevelsOptions};
 use crate::maintenance::{Signals, flushed_word};
 use crate::memtable::Memtable;
 use crate::read::from_levels;
@@ -53,7 +54,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let layout = Layout::read(&home)?;
     // The crash lab's medium notes events in their order, so there may be but one.
     let on_threads = options.pool_options.medium.is_none();
-    let threads = if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let threads =
+        if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let disk = disk(options)?;
     let store_id = u128::from_le_bytes(home.uuid());
     let (visible, snapshots) = (Arc::new(AtomicU64::new(0)), Arc::new(Snapshots::default()));
@@ -73,7 +75,11 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         levels_options.runs_min = runs.max(1);
         levels_options.runs_max = levels_options.runs_min.saturating_mul(ratio);
     }
+    check_levels(&home, &disk)?;
     let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
+    if !layout::has_levels(&home) {
+        layout::note_levels(&home)?;
+    }
 
     let segments = if layout.logged { volatile_pool(options)? } else { Arc::clone(&home) };
     let salt = segments.salt();
@@ -133,6 +139,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         device,
         trees,
         ring: Ring::new(RING_CAPACITY, options.lsm.wait),
+        batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger)
+            .filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
         visible,
         next_sequence: AtomicU64::new(recovered.last + 1),
@@ -215,7 +223,10 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
 
 /// Encodes the records of a logged batch again.
 fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
-    let damaged = |why: &str| Error::Damaged { what: format!("batch {} of the log", batch.sequence), why: why.into() };
+    let damaged = |why: &str| Error::Damaged {
+        what: format!("batch {} of the log", batch.sequence),
+        why: why.into(),
+    };
     // The pieces of a tree's next value; those of several trees may alternate.
     let mut values = vec![Vec::new(); trees];
     for (tree, records) in batch.fragments() {
@@ -224,7 +235,9 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
         }
         let value = &mut values[tree];
         for (_, record) in fragment::records(records) {
-            let key = || record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"));
+            let key = || {
+                record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"))
+            };
             match record.kind() {
                 Some(Kind::Piece) => value.extend_from_slice(record.value()),
                 Some(Kind::PutPieces) => {
@@ -236,15 +249,33 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, trees: usize) -> Result<()> {
                     let (space, key) = key()?;
                     to.push(tree, kind, *space, key, record.value());
                 }
-                Some(Kind::RangeDelete) => to.push_range(tree, [record.key(), &[]], [record.value(), &[]]),
+                Some(Kind::RangeDelete) => {
+                    to.push_range(tree, [record.key(), &[]], [record.value(), &[]])
+                }
                 None => return Err(damaged("a record is of no kind")),
             }
         }
     }
-    if to.records() == batch.records { Ok(()) } else { Err(damaged("it does not have its records")) }
+    if to.records() == batch.records {
+        Ok(())
+    } else {
+        Err(damaged("it does not have its records"))
+    }
 }
 
-/// Where the levels are.
+/// Refuses a folder without levels, where a store has some: it is another folder.
+fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
+    let has_manifest = disk.list().map_err(Arc::new)?.iter().any(|(name, _)| name == CURRENT);
+    if !layout::has_levels(home) || has_manifest {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        what: format!("the levels in {}", disk.path().display()),
+        why: "there is no `CURRENT`: name the folder that has them, or bring it back".into(),
+    })
+}
+
+/// Where the levels are: a folder beside the pool, or, by a link there, one that was named when the store was made.
 fn disk(options: &EngineOptions) -> Result<Disk> {
     if let Some(disk) = &options.lsm.disk {
         return Ok(disk.clone());
@@ -252,9 +283,19 @@ fn disk(options: &EngineOptions) -> Result<Disk> {
     if options.pool_options.in_memory || options.pool_options.medium.is_some() {
         return Ok(Disk::in_memory());
     }
-    let beside = || options.pool.parent().map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
-    let folder = options.lsm.levels.clone().unwrap_or_else(beside);
-    Ok(Disk::folder(&folder, options.create).map_err(Arc::new)?)
+    let beside = options
+        .pool
+        .parent()
+        .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
+    let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
+    let disk = Disk::folder(folder, options.create).map_err(Arc::new)?;
+    if folder != &beside && !beside.exists() {
+        let linked = std::path::absolute(folder)
+            .and_then(|folder| std::os::unix::fs::symlink(folder, &beside));
+        let action = "link the folder of the levels";
+        linked.map_err(|source| halite_pmem::Error::Io { path: beside, action, source })?;
+    }
+    Ok(disk)
 }
 
 /// A pool in memory for memtables whose records are in the log.
@@ -269,9 +310,13 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
     const MEMTABLE_BYTES: u64 = 64 << 20;
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
-    let memtable = options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
+    let memtable =
+        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees)).max(SEGMENT);
     let memtables = memtable * trees * 2;
-    let global = options.lsm.global_index_bytes.unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
+    let global = options
+        .lsm
+        .global_index_bytes
+        .unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),

@@ -40,7 +40,8 @@ impl RangeDeletes {
 
 /// The newest sequence up to `at` at which one of `all` covers `key`; 0 if none does.
 pub(crate) fn covering(all: &[RangeDelete], key: &[u8], at: u64) -> u64 {
-    let covers =
-        |delete: &&RangeDelete| delete.sequence <= at && *delete.start <= *key && *key < *delete.end;
+    let covers = |delete: &&RangeDelete| {
+        delete.sequence <= at && *delete.start <= *key && *key < *delete.end
+    };
     all.iter().filter(covers).map(|delete| delete.sequence).max().unwrap_or(0)
 }

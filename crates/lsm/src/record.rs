@@ -60,7 +60,13 @@ impl Seed {
 
 /// Appends a record whose sequence is not known yet but for `number`, its place in its batch; [`number`]
 /// completes it.
-pub(crate) fn encode(to: &mut Vec<u8>, number: u32, kind: Kind, key: [&[u8]; 2], value: [&[u8]; 2]) {
+pub(crate) fn encode(
+    to: &mut Vec<u8>,
+    number: u32,
+    kind: Kind,
+    key: [&[u8]; 2],
+    value: [&[u8]; 2],
+) {
     let key_len = (key[0].len() + key[1].len()) as u32;
     let value_len = (value[0].len() + value[1].len()) as u32;
     to.extend_from_slice(&(u64::from(number) << 8 | kind as u64).to_le_bytes());

@@ -135,12 +135,19 @@ pub(crate) fn recover(
     let mut tasks = Vec::new();
     for (number, target) in targets.iter().enumerate() {
         let slot = target.zones().slot;
-        tasks.extend((0..ZONES_MAX).take_while(|&zone| has_zone(logical(slot, zone))).map(|zone| (number, zone)));
+        tasks.extend(
+            (0..ZONES_MAX)
+                .take_while(|&zone| has_zone(logical(slot, zone)))
+                .map(|zone| (number, zone)),
+        );
     }
     let read = in_parallel(threads, &tasks, |&(target, zone)| {
         read_zone(&targets[target], target, zone, commit_id)
     })?;
-    let mut report = Recovery { records_read: read.iter().map(|read| read.records).sum(), ..Recovery::default() };
+    let mut report = Recovery {
+        records_read: read.iter().map(|read| read.records).sum(),
+        ..Recovery::default()
+    };
     let last = decide(&targets, read, commit_id, pool, &mut report)?;
     Ok(Recovered { trees: recovered, last, report })
 }
@@ -211,7 +218,8 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
         // The records up to `commit_id` come with the rest.
         for (at, _) in committed.into_iter().rev() {
             let header = Header::decode(&bytes[at as usize..], zones.seed);
-            let header = header.ok_or_else(|| zones.damaged(Address::new(zones.slot, zone, at), "it changed"))?;
+            let header = header
+                .ok_or_else(|| zones.damaged(Address::new(zones.slot, zone, at), "it changed"))?;
             tail.insert(0, Tail { header, at });
         }
         let fresh = Some(fresh);
@@ -304,7 +312,9 @@ fn forget_behind_ends(targets: &[Target], read: &mut [Read], commit_id: u64) -> 
                 let zones = targets[read.target].zones();
                 let (_, zone) = end.unwrap_or_default();
                 let address = Address::new(zones.slot, zone, 0);
-                return Err(zones.damaged(address, "a zone before one that was committed has no end"));
+                return Err(
+                    zones.damaged(address, "a zone before one that was committed has no end")
+                );
             }
             read.tail.clear();
         } else if !read.ended {
@@ -319,7 +329,8 @@ fn last_whole<'a>(tail: impl Iterator<Item = &'a Tail>, commit_id: u64) -> u64 {
     let mut batches: BTreeMap<u64, (Header, u64)> = BTreeMap::new();
     for tail in tail.filter(|tail| tail.header.sequence > commit_id) {
         let batch = batches.entry(tail.header.sequence).or_insert((tail.header, 0));
-        let same = batch.0.records == tail.header.records && batch.0.fragments == tail.header.fragments;
+        let same =
+            batch.0.records == tail.header.records && batch.0.fragments == tail.header.fragments;
         batch.1 += u64::from(same);
     }
     let mut last = commit_id;

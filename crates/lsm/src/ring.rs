@@ -83,11 +83,6 @@ impl<T> Ring<T> {
         self.pid.0.load(Ordering::Acquire) > bid
     }
 
-    /// The handle that the next one to enter will get, at least.
-    pub(crate) fn next(&self) -> u64 {
-        self.bid.0.load(Ordering::Acquire)
-    }
-
     fn slot(&self, bid: u64) -> &Slot<T> {
         &self.slots[(bid % self.slots.len() as u64) as usize]
     }
@@ -166,13 +161,6 @@ pub(crate) struct Granted<'a, T, C: Fn(u64, T)> {
 }
 
 impl<T, C: Fn(u64, T)> Granted<'_, T, C> {
-    /// Changes what is to be committed.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut T)) {
-        if let Some(entry) = &mut *self.ring.slot(self.bid).entry.lock() {
-            change(entry);
-        }
-    }
-
     /// Says that it is written (stage 3); it is committed now or by whoever finishes one before it.
     pub(crate) fn finish(mut self) -> u64 {
         self.end();

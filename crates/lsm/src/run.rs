@@ -111,7 +111,8 @@ impl<L: Layer> Source for Versions<'_, L> {
             Some(Kind::Delete) => (DELETE, Some(&b""[..])),
             _ => return Err(damaged(zones.damaged(address, "it is no version of a key"))),
         };
-        self.current = Some(Current { key: record.key(), sequence: record.sequence(), kind, value });
+        self.current =
+            Some(Current { key: record.key(), sequence: record.sequence(), kind, value });
         Ok(())
     }
 }

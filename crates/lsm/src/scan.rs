@@ -130,12 +130,22 @@ struct Copied {
 }
 
 impl LevelsScan {
-    fn new(store: &Store, tree: usize, start: &[u8], end: &[u8], direction: Direction, at: u64) -> Result<Self> {
+    fn new(
+        store: &Store,
+        tree: usize,
+        start: &[u8],
+        end: &[u8],
+        direction: Direction,
+        at: u64,
+    ) -> Result<Self> {
         let way = match direction {
             Direction::Forward => levels::Direction::Forward,
             Direction::Reverse => levels::Direction::Reverse,
         };
-        let iter = store.levels.iter(tree as u32, (Some(start), Some(end)), way, at).map_err(from_levels)?;
+        let iter = store
+            .levels
+            .iter(tree as u32, (Some(start), Some(end)), way, at)
+            .map_err(from_levels)?;
         let deletes = iter.range_deletes().clone();
         let mut scan = Self { iter, deletes, direction, current: None, ahead: None };
         if direction == Direction::Reverse {
@@ -211,7 +221,11 @@ impl TreeScan {
         for memtable in view.memtables() {
             deletes.extend(memtable.deletes.all());
             let cursor = memtable.index.cursor(low, high, way, at.sequence);
-            layers.push(LayerScan { of: Of::Memtable(Arc::clone(memtable)), cursor, current: None });
+            layers.push(LayerScan {
+                of: Of::Memtable(Arc::clone(memtable)),
+                cursor,
+                current: None,
+            });
         }
         for global in view.global_indexes() {
             deletes.extend(global.deletes.all());
@@ -221,7 +235,14 @@ impl TreeScan {
         layers.iter_mut().for_each(LayerScan::advance);
         // The view first: what left it since is in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
-        Ok(Self { at: Arc::clone(at), layers, levels: Some(levels), deletes, direction, failed: false })
+        Ok(Self {
+            at: Arc::clone(at),
+            layers,
+            levels: Some(levels),
+            deletes,
+            direction,
+            failed: false,
+        })
     }
 
     /// The next key, with its key space, and where its newest version is; the scan stays there.
@@ -260,7 +281,10 @@ impl TreeScan {
     }
 
     /// The next pair, the key with its key space, or only the key.
-    pub(crate) fn next_pair(&mut self, with_value: bool) -> Option<Result<(Vec<u8>, Option<Bytes>)>> {
+    pub(crate) fn next_pair(
+        &mut self,
+        with_value: bool,
+    ) -> Option<Result<(Vec<u8>, Option<Bytes>)>> {
         while !self.failed {
             let (key, place) = self.next_key()?;
             let pair = self.read(place, &key, with_value);
@@ -283,10 +307,14 @@ impl TreeScan {
             Place::Layer(number) => &self.layers[number],
             Place::Levels => {
                 let Some(levels) = &self.levels else { return Ok(None) };
-                let removed = removed.max(levels.deletes.covering(key, self.at.sequence).unwrap_or(0));
+                let removed =
+                    removed.max(levels.deletes.covering(key, self.at.sequence).unwrap_or(0));
                 let current = levels.current.as_ref();
-                let current = current.filter(|version| version.sequence > removed && version.kind == PUT);
-                return Ok(current.map(|version| with_value.then(|| Bytes::from(&version.value[..]))));
+                let current =
+                    current.filter(|version| version.sequence > removed && version.kind == PUT);
+                return Ok(
+                    current.map(|version| with_value.then(|| Bytes::from(&version.value[..])))
+                );
             }
         };
         let Some(address) = layer.current else { return Ok(None) };

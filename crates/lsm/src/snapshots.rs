@@ -55,7 +55,10 @@ impl Kept {
     pub(crate) fn is_needed(&self, older: u64, newer: u64) -> bool {
         let visible = self.0.last().copied().unwrap_or(0);
         // A state between the two that is still to come reads the older one.
-        newer > visible || self.0[self.0.partition_point(|&at| at < older)..].first().is_some_and(|&at| at < newer)
+        newer > visible
+            || self.0[self.0.partition_point(|&at| at < older)..]
+                .first()
+                .is_some_and(|&at| at < newer)
     }
 
     pub(crate) fn sequences(&self) -> &[u64] {

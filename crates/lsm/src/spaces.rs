@@ -43,7 +43,8 @@ impl Spaces {
             match &key[4..] {
                 b"" => spaces.next = number,
                 name => {
-                    let name = std::str::from_utf8(name).map_err(|_| damaged("a name is no text"))?;
+                    let name =
+                        std::str::from_utf8(name).map_err(|_| damaged("a name is no text"))?;
                     spaces.names.insert(number, name.into());
                 }
             }

@@ -8,6 +8,7 @@ use halite_engine::{CommitPoints, Error, Recovery, Result};
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Pool, Words};
 
+use crate::batching::Batching;
 use crate::commit::{Entry, Unsynced};
 use crate::levels::Levels;
 use crate::maintenance::Signals;
@@ -53,6 +54,7 @@ pub(crate) struct Store {
     pub(crate) device: Device,
     pub(crate) trees: Vec<Tree>,
     pub(crate) ring: Ring<Entry>,
+    pub(crate) batching: Option<Batching>,
     pub(crate) unsynced: Mutex<Unsynced>,
     /// The sequence up to which everything is committed.
     pub(crate) visible: Arc<AtomicU64>,

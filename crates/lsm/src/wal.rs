@@ -67,7 +67,8 @@ impl<'a> Logged<'a> {
         let mut rest = self.fragments;
         std::iter::from_fn(move || {
             let (head, behind) = rest.split_first_chunk::<8>()?;
-            let half = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+            let half =
+                |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
             let (records, behind) = behind.split_at_checked(half(4) as usize)?;
             rest = behind;
             Some((half(0) as usize, records))
@@ -95,7 +96,11 @@ impl Wal {
             let mut valid = 0;
             while let Some(batch) = read(&bytes[valid..], seed ^ number) {
                 if next.is_some_and(|next| next != batch.sequence) {
-                    let why = format!("batch {} follows, where {} should", batch.sequence, next.unwrap_or(0));
+                    let why = format!(
+                        "batch {} follows, where {} should",
+                        batch.sequence,
+                        next.unwrap_or(0)
+                    );
                     let error = Error::damaged(&name, format!("the batch at {valid}"), why);
                     return Err(crate::read::from_levels(error));
                 }
@@ -231,7 +236,8 @@ fn name_of(number: u64) -> String {
 /// The numbers of the files that there are, ascending.
 fn numbers_of(disk: &Disk) -> halite_disk::Result<Vec<u64>> {
     let names = disk.list()?;
-    let number = |name: &str| name.strip_prefix(PREFIX)?.parse().ok().filter(|&n| name_of(n) == *name);
+    let number =
+        |name: &str| name.strip_prefix(PREFIX)?.parse().ok().filter(|&n| name_of(n) == *name);
     let mut numbers: Vec<u64> = names.iter().filter_map(|(name, _)| number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)

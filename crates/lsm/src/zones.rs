@@ -15,8 +15,8 @@
 //! Lines are counted from the memtable's first zone on. Its number among the objects is the memtable's slot.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use halite_alloc::{Device, Object, ObjectPool};
 use halite_engine::{Error, Result};
@@ -68,7 +68,8 @@ impl Granted<'_> {
     pub(crate) fn lines(&self) -> Range<u32> {
         let zone = self.address.zone() as u64 * LINES;
         let line = |grant: &Grant<'_>| grant.at() / LINE;
-        let start = self.end.as_ref().map_or(zone + line(&self.grant), |end| zone - LINES + line(end));
+        let start =
+            self.end.as_ref().map_or(zone + line(&self.grant), |end| zone - LINES + line(end));
         start as u32..(zone + line(&self.grant) + self.grant.len() / LINE) as u32
     }
 }
@@ -105,7 +106,11 @@ pub(crate) fn slot_of(index: u64) -> Result<u32> {
 }
 
 /// Writes a new object, with nothing committed, and commits it. Two fences.
-pub(crate) fn write_object(mut object: Object<'_>, salt: u64, identity: &Identity) -> Result<Words> {
+pub(crate) fn write_object(
+    mut object: Object<'_>,
+    salt: u64,
+    identity: &Identity,
+) -> Result<Words> {
     let mut bytes = [0; OBJECT_LEN as usize];
     bytes[..16].copy_from_slice(&identity.encode(salt));
     object.write(0, &bytes);
@@ -271,7 +276,8 @@ impl Zones {
     /// The damage at an address.
     pub(crate) fn damaged(&self, address: Address, why: &str) -> Error {
         let (zone, offset) = (address.zone(), address.offset());
-        let what = format!("memtable {} of tree {}, zone {zone}, offset {offset}", self.id, self.tree);
+        let what =
+            format!("memtable {} of tree {}, zone {zone}, offset {offset}", self.id, self.tree);
         Error::Damaged { what, why: why.to_owned() }
     }
 

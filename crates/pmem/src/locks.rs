@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 pub use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
@@ -115,5 +116,40 @@ impl<T> RwLock<T> {
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         acquire(|| self.0.try_write(), || self.0.write())
+    }
+}
+
+/// What threads wait at until another opens it, once.
+#[derive(Debug, Default)]
+pub struct Gate {
+    is_open: parking_lot::Mutex<bool>,
+    opened: parking_lot::Condvar,
+}
+
+impl Gate {
+    /// Lets everybody through, from now on.
+    pub fn open(&self) {
+        *self.is_open.lock() = true;
+        self.opened.notify_all();
+    }
+
+    /// Waits until it is open, or until a moment; whether it is open. On a scheduled thread, no time passes.
+    pub fn wait(&self, until: Option<Instant>) -> bool {
+        if is_in_use() {
+            while yield_if_scheduled() {
+                if *self.is_open.lock() {
+                    return true;
+                }
+            }
+        }
+        let mut is_open = self.is_open.lock();
+        while !*is_open {
+            match until {
+                Some(until) if self.opened.wait_until(&mut is_open, until).timed_out() => break,
+                Some(_) => {}
+                None => self.opened.wait(&mut is_open),
+            }
+        }
+        *is_open
     }
 }

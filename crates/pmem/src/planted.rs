@@ -66,6 +66,11 @@ bugs! {
     FoundBytesTakenForDirty: "What is found in the page cache is synced on opening, and not written again.";
     FailedSyncRepeated: "A sync that failed is asked for again, and the answer to that counts.";
     CachesMakeFencesNeedless: "Where caches persist, nothing is fenced: not what was streamed, either.";
+    NamesNotSynced: "The folder of files is not synced.";
+    RenamedInTwoSteps: "The file that a rename replaces is removed before it.";
+    SyncedWithoutBuffer: "The sync of a file leaves out what is still in its writer's buffer.";
+    FailedFileSyncRepeated: "The sync of a file that failed is asked for again, and the answer to that counts.";
+    FoundFileTakenForDirty: "A file that is opened again to be appended to is not written again.";
     SuperblockCopiesFencedTogether: "Both copies of the superblock are written before one fence.";
     GoodSuperblockWrittenFirst: "A torn copy of the superblock is mended behind the good one.";
     GrowthAnnouncedBeforeLength: "The superblock counts new segments before the file is longer.";

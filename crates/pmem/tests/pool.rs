@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use halite_pmem::{Domain, Error, LINE, Medium, Pool, PoolOptions, Traffic, UNIT};
 use proptest::prelude::*;
@@ -227,6 +228,54 @@ fn a_proof_is_not_about_what_is_appended_later() {
     let mut appender = fresh.into_appender(0);
     drop(appender.write_stream(b"streamed"));
     appender.publish(&proof);
+}
+
+#[test]
+#[should_panic(expected = "the proof is about other bytes")]
+fn a_proof_is_not_about_what_is_granted_later() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    let mut fresh = pool.claim(0, 64).unwrap();
+    fresh.write(0, &[1; 64]);
+    let [proof] = pool.fence([fresh.flush(0..64)]).unwrap();
+    let appender = fresh.into_shared_appender(0);
+    let mut grant = appender.grant(64).unwrap();
+    drop(grant.write_stream(0, &[2; 64]));
+    grant.publish(&proof);
+}
+
+#[test]
+fn volatile_memory_is_its_owners_until_it_is_dropped() {
+    struct Told(Arc<AtomicBool>, Pool);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            assert!(self.1.claim(4096, 64).is_ok(), "the range was given back before");
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    for options in kinds_of_pool() {
+        let (_folder, path) = folder();
+        let pool = new_pool(&path, &options);
+        let told = Arc::new(AtomicBool::new(false));
+        let scratch = pool.claim(4096, 8192).unwrap().into_scratch();
+        let scratch = scratch.kept_by(Told(told.clone(), pool.clone()));
+        assert!(matches!(pool.claim(8192, 64), Err(Error::Claimed { .. })));
+        let before = pool.traffic();
+        let bytes = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                // SAFETY: the range is the test's alone, and as long.
+                unsafe { scratch.address().as_ptr().write_bytes(7, scratch.len()) };
+                // SAFETY: as above, and nobody writes it any more.
+                unsafe { std::slice::from_raw_parts(scratch.address().as_ptr(), scratch.len()) }
+            });
+            writer.join().unwrap()
+        });
+        assert_eq!(bytes, [7; 8192]);
+        assert_eq!(pool.traffic(), before, "it is not counted");
+        drop(scratch);
+        assert!(told.load(Ordering::Relaxed));
+        assert_eq!(pool.claim(4096, 8192).unwrap().len(), 8192);
+    }
 }
 
 /// Pools of all kinds that may treat stores in their own way.

@@ -106,6 +106,10 @@ fn pool(options: &RunOptions, size: u64) -> Result<Vec<Sample>> {
     }
     let mut samples = samples(count, start.elapsed(), segments.pool().traffic() - before);
 
+    drop(halloc);
+    let start = Instant::now();
+    let halloc = Halloc::open(&segments, 0)?;
+    samples.push(Sample::new("open", "ns", start.elapsed().as_nanos() as f64));
     let found = halloc.committed()?.len() as u64;
     expect(POOL, found == count, || format!("of {count} allocations {found} are there"))?;
     let start = Instant::now();

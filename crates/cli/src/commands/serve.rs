@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::{Database, IndexKind, Partitioning};
+use halite::{Database, IndexKind, LsmOptions, Partitioning};
 use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -68,13 +68,18 @@ pub(crate) struct Serve {
     #[arg(long, default_value_t = 6379)]
     port: u16,
 
-    /// The engine that keeps the data
+    /// The engine that keeps the data: indexlog, with everything in the pool, or lsm, with the newest there and
+    /// the rest in sorted tables on an SSD. By default the one that the database was made by, and indexlog for a
+    /// new one
     #[arg(
         long,
-        default_value = halite::ENGINES[0],
         value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied()),
     )]
-    engine: String,
+    engine: Option<String>,
+
+    /// Keep the sorted tables of the engine lsm in DIR, on an SSD; by default in the folder `levels` of PATH
+    #[arg(long, value_name = "DIR", conflicts_with = "in_memory")]
+    levels: Option<PathBuf>,
 
     /// The size that the database may grow to, such as 64MiB or 2GiB; by default 1 TiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -162,7 +167,17 @@ impl Serve {
 
     fn open(&self) -> Result<Database> {
         self.check_promises()?;
-        let builder = Database::builder().engine(&self.engine).index(self.index).on_demand(true);
+        let builder = Database::builder().index(self.index).on_demand(true);
+        let builder = match &self.engine {
+            Some(engine) => builder.engine(engine),
+            None => builder,
+        };
+        let builder = match &self.levels {
+            Some(levels) => {
+                builder.lsm(LsmOptions { levels: Some(levels.clone()), ..LsmOptions::default() })
+            }
+            None => builder,
+        };
         let builder = with_change_log(builder, self.change_log);
         let builder = match self.max_size.or(self.in_memory) {
             Some(bytes) => builder.max_size(bytes),

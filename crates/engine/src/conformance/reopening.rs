@@ -92,7 +92,12 @@ pub fn a_clean_close_is_seen_as_one(factory: &dyn Factory) -> Check {
         let stats = store.engine().stats();
         ensure!(stats.recovery.clean, "a closed store was opened as one that crashed");
         ensure!(stats.recovery.records_cut == 0, "records were cut: {:?}", stats.recovery);
-        ensure!(stats.records == number + 1 || !factory.counts(), "{} records, should be {}", stats.records, number + 1);
+        ensure!(
+            stats.records == number + 1 || !factory.counts(),
+            "{} records, should be {}",
+            stats.records,
+            number + 1
+        );
     }
     Ok(())
 }

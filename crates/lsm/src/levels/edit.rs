@@ -18,6 +18,12 @@ use crate::sst::{Parsed, Properties, Reader, Span, put_bytes, put_varint};
 /// Levels of a tree: 0, which has runs that overlap, and those below.
 pub const LEVELS: usize = 7;
 
+/// No store comes near to so many files.
+pub(crate) const NUMBER_MAX: u64 = u64::MAX / 4;
+
+/// No table comes near to so many bytes or entries, and the sums of many tables' have room above.
+const SIZE_MAX: u64 = 1 << 48;
+
 /// What is known of a table without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
@@ -122,13 +128,22 @@ impl Edit {
                         sequence_max: reader.varint()?,
                         span: Span::read(&mut reader)?,
                     };
+                    if meta.number > NUMBER_MAX
+                        || meta.file_len > SIZE_MAX
+                        || meta.entries > SIZE_MAX
+                    {
+                        return Err("a table is larger than any");
+                    }
                     edit.added.push((Place { tree, level: level(at)?, run }, meta));
                 }
                 2 => {
                     let (tree, at) = (reader.varint_u32()?, reader.varint()?);
                     edit.removed.push((tree, level(at)?, reader.varint()?));
                 }
-                3 => edit.next_number = Some(reader.varint()?),
+                3 => match reader.varint()? {
+                    number if number > NUMBER_MAX => return Err("a number is larger than any"),
+                    number => edit.next_number = Some(number),
+                },
                 4 => edit.memtables.push((reader.varint_u32()?, reader.varint()?)),
                 5 => {
                     let name =

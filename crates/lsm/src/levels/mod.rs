@@ -50,6 +50,7 @@ pub use edit::{LEVELS, TableMeta};
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;
 pub use merge::Merge;
+pub(crate) use names::CURRENT;
 pub use open::Report;
 pub use options::LevelsOptions;
 pub use repair::{Repaired, repair};

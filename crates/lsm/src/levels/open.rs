@@ -6,7 +6,7 @@ use std::sync::Arc;
 use halite_disk::Disk;
 use parking_lot::Mutex;
 
-use super::edit::State;
+use super::edit::{NUMBER_MAX, State};
 use super::inner::{Levels, Snapshots};
 use super::manifest::{self, Current, Manifest};
 use super::names::{self, CURRENT, Name, parse};
@@ -44,7 +44,8 @@ impl Levels {
             false => create(disk, store_id, &list)?,
         };
         let report = tidy_up(disk, store_id, &list, &manifest, &state)?;
-        state.next_number = state.next_number.max(next_number(&list)?);
+        let last = state.tables.keys().last().map_or(0, |number| number + 1);
+        state.next_number = state.next_number.max(next_number(&list)?).max(last);
         let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
         let graveyard = Mutex::default();
         let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
@@ -60,8 +61,7 @@ pub(crate) fn next_number(list: &BTreeMap<String, u64>) -> Result<u64> {
     });
     let last = numbers.max_by_key(|(_, number)| *number);
     match last {
-        // No store comes near; what does leaves no number for the next file.
-        Some((name, number)) if number > u64::MAX / 2 => {
+        Some((name, number)) if number > NUMBER_MAX => {
             Err(Error::damaged(name, "name", "its number is too large; move it away"))
         }
         last => Ok(last.map_or(0, |(_, number)| number) + 1),

@@ -1,4 +1,14 @@
 //! Transactions: commands that happen together, if the keys they depend on have not changed.
+//!
+//! They need nothing of the database but atomic batches. The parts of all keys that a transaction names and
+//! watches are here when EXEC runs (`route`, `borrow`), and a part has one owner, so between the first command and
+//! the commit nobody else reads or writes them: what a commit would have to validate cannot have changed. What
+//! changed before, since WATCH, the part has counted (`store/watches`), for the keys that are watched only; a
+//! snapshot for each WATCH, and a commit that depends on it (`halite_engine::Engine::write_if`), would find the same,
+//! and cost a clone of every index and copies of the nodes that are written behind it.
+//!
+//! That holds because nobody writes to the database beside the server: its pool is locked for one process, and the
+//! server takes the database as its own.
 
 use crate::call::Call;
 use crate::client::Client;

@@ -1,0 +1,22 @@
+//! Which engine a pool belongs to.
+
+use halite_alloc::Segments;
+
+use crate::Error;
+
+/// What the root begins with whose rest is the name of the engine that made a pool.
+pub const ENGINE_ROOT: &str = "engine:";
+
+/// The engine that made a pool, if one did.
+#[must_use]
+pub fn made_by(segments: &Segments) -> Option<String> {
+    let names = segments.root_names();
+    names.iter().find_map(|name| name.strip_prefix(ENGINE_ROOT)).map(str::to_owned)
+}
+
+/// That a pool is not of the engine that was to open it.
+#[must_use]
+pub fn other_engine(wanted: &str, segments: &Segments) -> Error {
+    let found = made_by(segments).unwrap_or_else(|| "none that is known".into());
+    Error::OtherEngine { wanted: wanted.into(), found }
+}

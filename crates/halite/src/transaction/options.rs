@@ -1,0 +1,130 @@
+//! How a transaction runs.
+
+use std::time::Duration;
+
+use crate::Durability;
+
+/// What a transaction is kept apart from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// It reads one state of the database, with its own writes, and commits only if no other committed a write
+    /// to a key that it wrote. Two transactions that each read what the other writes may both commit (*write
+    /// skew*); [`Transaction::get_for_update`](crate::Transaction::get_for_update) keeps single keys from that.
+    Snapshot,
+    /// Its effect is as if no other ran at the same time: what it read, absent keys and scanned ranges too, has
+    /// not changed when it commits.
+    #[default]
+    Serializable,
+}
+
+/// When a transaction finds out that another is in its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Locking {
+    /// When it commits: nobody waits, and who comes second fails with
+    /// [`Error::Conflict`](crate::Error::Conflict). For transactions that rarely meet.
+    #[default]
+    Optimistic,
+    /// When it touches a key: it locks the key until it ends, and others that want it wait. For transactions
+    /// that often meet at the same keys.
+    Pessimistic,
+}
+
+/// How a transaction runs: [`Database::begin`](crate::Database::begin),
+/// [`Database::transaction_with`](crate::Database::transaction_with).
+///
+/// ```
+/// use std::time::Duration;
+/// use halite::{Isolation, Locking, TransactionOptions};
+/// let options = TransactionOptions::default()
+///     .isolation(Isolation::Snapshot)
+///     .locking(Locking::Pessimistic)
+///     .lock_timeout(Duration::from_millis(100));
+/// ```
+#[derive(Debug, Clone)]
+pub struct TransactionOptions {
+    pub(super) isolation: Isolation,
+    pub(super) locking: Locking,
+    pub(super) durability: Durability,
+    pub(super) bytes_max: usize,
+    pub(super) age_max: Duration,
+    pub(super) lock_timeout: Duration,
+    pub(super) retries: u32,
+}
+
+impl Default for TransactionOptions {
+    /// Serializable, optimistic and durable; 64 MiB, one minute, locks that are waited for up to five seconds,
+    /// and 100 retries.
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::default(),
+            locking: Locking::default(),
+            durability: Durability::Immediate,
+            bytes_max: 64 << 20,
+            age_max: Duration::from_secs(60),
+            lock_timeout: Duration::from_secs(5),
+            retries: 100,
+        }
+    }
+}
+
+impl TransactionOptions {
+    /// What it is kept apart from; without this, [`Isolation::Serializable`].
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Whether it locks what it touches; without this, [`Locking::Optimistic`].
+    #[must_use]
+    pub fn locking(mut self, locking: Locking) -> Self {
+        self.locking = locking;
+        self
+    }
+
+    /// How [`Database::transaction_with`](crate::Database::transaction_with) commits; without this,
+    /// [`Durability::Immediate`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Bytes of memory that it may take for what it wrote, what it has to remember of what it read, and what
+    /// savepoints may bring back; without this, 64 MiB. A call that would take more fails with
+    /// [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge) and does nothing.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    /// How long it may be open; without this, a minute. Space that it can read is not reused meanwhile. Calls
+    /// after that fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld).
+    #[must_use]
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.age_max = age;
+        self
+    }
+
+    /// How long it waits for a lock; without this, five seconds. Then the call fails with
+    /// [`Error::LockTimeout`](crate::Error::LockTimeout).
+    #[must_use]
+    pub fn lock_timeout(mut self, time: Duration) -> Self {
+        self.lock_timeout = time;
+        self
+    }
+
+    /// How often [`Database::transaction_with`](crate::Database::transaction_with) runs it again if it meets
+    /// another; without this, 100 times.
+    #[must_use]
+    pub fn retries(mut self, times: u32) -> Self {
+        self.retries = times;
+        self
+    }
+
+    /// Whether what it reads is remembered: to be validated, or to know whether its snapshot can move on.
+    pub(super) fn tracks_reads(&self) -> bool {
+        self.isolation == Isolation::Serializable || self.locking == Locking::Pessimistic
+    }
+}

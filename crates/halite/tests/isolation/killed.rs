@@ -1,0 +1,159 @@
+//! Histories across kills: a process runs transactions until SIGKILL ends it, another opens what it left and
+//! goes on. What was acknowledged is there, the rest whole or not at all, and all of it together is one
+//! history that its isolation explains.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use halite::{Database, Durability, Partitioning};
+use halite_lab::Random;
+use halite_lab::isolation::{History, Op, Outcome, Recorder, Running, Transaction};
+
+use crate::lists::Lists;
+use crate::{WAYS, is_clean, options};
+
+/// Where the child finds its database, and the number of its round.
+const FOLDER: &str = "HALITE_ISOLATION_FOLDER";
+const ROUND: &str = "HALITE_ISOLATION_ROUND";
+
+const ROUNDS: u64 = 8;
+const THREADS: u64 = 3;
+const KEYS: u64 = 5;
+
+/// Where time begins in a round: later than it can have ended in the one before.
+fn first_moment(round: u64) -> u64 {
+    round << 32
+}
+
+fn open(folder: &Path) -> Lists {
+    let builder = Database::builder().partitioning(Partitioning::Hash(3)).max_size(128 << 20);
+    Lists::new(builder.open(folder.join("db")).expect("what was killed opens"), KEYS)
+}
+
+fn log(folder: &Path) -> File {
+    let log = OpenOptions::new().create(true).append(true).open(folder.join("log"));
+    log.expect("a file for the history")
+}
+
+/// Writes a line in one piece: it is there when this returns, even if the process is killed.
+fn tell(log: &mut File, line: &str) {
+    log.write_all(format!("{line}\n").as_bytes()).expect("room for a line");
+}
+
+/// What the child does until it is killed. A line before each commit says what it is about to commit, and one
+/// after it how it ended.
+#[test]
+fn child() {
+    let (Ok(folder), Ok(round)) = (std::env::var(FOLDER), std::env::var(ROUND)) else { return };
+    let (folder, round) = (Path::new(&folder), round.parse().expect("a number"));
+    let lists = open(folder);
+    let recorder = Recorder::from_time(first_moment(round));
+    tell(&mut log(folder), "open");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (lists, recorder) = (&lists, &recorder);
+            scope.spawn(move || {
+                let mut log = log(folder);
+                let mut random = Random::of(&[round, thread]);
+                for number in 0_u64.. {
+                    let (isolation, locking, _) = WAYS[2 + random.index(2)];
+                    let steps = lists.draw(&mut random);
+                    let id = (round << 40) | (thread << 36) | (number << 8);
+                    let mut running = None;
+                    let before_commit = |at: &Running| {
+                        tell(&mut log, &format!("{id} {}", at.unknown()));
+                        running = Some(at.clone());
+                    };
+                    let hooks = (std::thread::yield_now, before_commit);
+                    let way = options(isolation, locking);
+                    let immediate = Durability::Immediate;
+                    let outcome = lists.run(&way, immediate, &steps, id + 1.., recorder, hooks);
+                    if let Some(running) = running {
+                        tell(&mut log, &format!("{id} {}", recorder.end(running, outcome)));
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The history that the children wrote down. The later line of a transaction counts.
+fn history(folder: &Path) -> History {
+    let text = std::fs::read_to_string(folder.join("log")).expect("a history");
+    let mut transactions = std::collections::BTreeMap::<u64, Transaction>::new();
+    for line in text.lines() {
+        let Some((id, transaction)) = line.split_once(' ') else { continue };
+        let (id, transaction) = (id.parse().expect("a number"), transaction.parse());
+        transactions.insert(id, transaction.expect("a whole line"));
+    }
+    transactions.into_values().collect()
+}
+
+#[test]
+fn histories_across_kills_lose_nothing_that_was_acknowledged() {
+    let folder =
+        tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." });
+    let folder = folder.expect("a folder");
+    let rounds = std::env::var("HALITE_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds = rounds.unwrap_or(ROUNDS);
+    let mut random = Random::of(&[rounds]);
+    let recorded = || std::fs::metadata(folder.path().join("log")).map_or(0, |log| log.len());
+    let of = |history: &History, outcome| {
+        history.iter().filter(|transaction| transaction.outcome == outcome).count()
+    };
+    for round in 1.. {
+        let before = recorded();
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "killed::child", "--nocapture", "--test-threads=1"])
+            .env(FOLDER, folder.path())
+            .env(ROUND, round.to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a child");
+        // It has begun to run transactions, and goes on for a while.
+        while recorded() < before + 2_000 {
+            assert!(child.try_wait().expect("a child").is_none(), "the child ended by itself");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(random.below(40)));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        // Between two rounds everything is read: what is there now stays.
+        let mut history = history(folder.path());
+        let recorder = Recorder::from_time(first_moment(round + 1) - (1 << 16));
+        open(folder.path()).read_all(&recorder);
+        for (number, transaction) in (0..).zip(recorder.history().iter()) {
+            tell(
+                &mut log(folder.path()),
+                &format!("{} {transaction}", (round << 40) | (15 << 36) | number),
+            );
+            history.push(transaction.clone());
+        }
+        is_clean(&history, WAYS[2].2);
+        // Until a kill came between a commit and its acknowledgement, too.
+        if round >= rounds && of(&history, Outcome::Unknown) > 0 {
+            break;
+        }
+        assert!(round < rounds + 100, "no kill came while a transaction was committed");
+    }
+    let history = history(folder.path());
+    let (committed, unknown) = (of(&history, Outcome::Committed), of(&history, Outcome::Unknown));
+    println!("{committed} committed, {unknown} unknown");
+    assert!(committed > 100);
+
+    // The check can fail: without one acknowledged append, or half of it, it does.
+    let last = history.iter().filter(|of| of.outcome == Outcome::Committed).last();
+    let mut without = last.expect("the last read").clone();
+    let list = without.ops.iter_mut().find_map(|op| match op {
+        Op::Read(_, list) if !list.is_empty() => Some(list),
+        _ => None,
+    });
+    list.expect("a list with elements").pop();
+    (without.begun, without.ended) = (without.ended + 1, without.ended + 2);
+    let mut torn = history;
+    torn.push(without);
+    assert!(!torn.check(WAYS[2].2).is_empty());
+}

@@ -1,0 +1,347 @@
+//! What must not be, by its name, and which isolation forbids it.
+//!
+//! | anomaly | what it is | snapshot isolation | serializable |
+//! |---|---|---|---|
+//! | G0 | a circle of overwrites | forbids | forbids |
+//! | G1a | a read of what was given up | forbids | forbids |
+//! | G1b | a read of what its writer went on to change | forbids | forbids |
+//! | G1c | a circle of overwrites and reads | forbids | forbids |
+//! | G-single | a circle with one anti-dependency; lost update is one on one key | forbids | forbids |
+//! | G-nonadjacent | a circle in which no two anti-dependencies follow each other | forbids | forbids |
+//! | G2-item | a circle in which two do; write skew is one of two transactions | | forbids |
+//!
+//! The strict levels also forbid circles that real time is a part of: who begins when another has ended sees
+//! what it did. What no isolation allows: lists that no order of appends explains, elements that nobody
+//! appended, a transaction that does not see its own appends, or sees a list change.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use super::graph::{Edge, Graph, Kind, Orders, external, happened};
+use super::history::{History, ListKey, Op, Outcome};
+
+/// What a history is checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Each transaction reads one state, and of two that overlap and write the same, one commits.
+    SnapshotIsolation,
+    /// The same, and the state has what was committed before the transaction began.
+    StrictSnapshotIsolation,
+    /// Some order of all transactions, one after the other, explains everything.
+    Serializable,
+    /// The same, and who ended before another began comes before it.
+    StrictSerializable,
+}
+
+impl Level {
+    fn is_strict(self) -> bool {
+        matches!(self, Self::StrictSnapshotIsolation | Self::StrictSerializable)
+    }
+
+    fn forbids(self, anomaly: Anomaly) -> bool {
+        let is_serializable = matches!(self, Self::Serializable | Self::StrictSerializable);
+        is_serializable || !matches!(anomaly, Anomaly::G2Item | Anomaly::WriteSkew)
+    }
+}
+
+/// The name of what should not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Anomaly {
+    /// An element was read that nobody appended.
+    Garbage,
+    /// An element is in a list twice, or was appended twice.
+    Duplicate,
+    /// Two lists of one key, of which neither is the beginning of the other.
+    IncompatibleOrder,
+    /// A transaction did not see what it appended, or saw two states of a list.
+    Internal,
+    /// An append that happened is not in a list that was read by one who must see it.
+    LostAppend,
+    /// Dirty write: a circle of overwrites.
+    G0,
+    /// Aborted read.
+    G1a,
+    /// Intermediate read.
+    G1b,
+    /// Circular information flow.
+    G1c,
+    /// Two transactions read one state of a list, and both appended to it.
+    LostUpdate,
+    /// A circle with exactly one anti-dependency: read skew.
+    GSingle,
+    /// A circle with several anti-dependencies, none behind another.
+    GNonadjacent,
+    /// Two transactions each read what the other wrote, before it did.
+    WriteSkew,
+    /// A circle with anti-dependencies behind each other.
+    G2Item,
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub anomaly: Anomaly,
+    /// Whether it is one only because of who ended before whom.
+    pub realtime: bool,
+    /// How it comes about.
+    pub story: String,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let realtime = if self.realtime { ", by real time" } else { "" };
+        write!(f, "{:?}{realtime}: {}", self.anomaly, self.story)
+    }
+}
+
+impl History {
+    /// What a level forbids and the history has: of each anomaly one example.
+    #[must_use]
+    pub fn check(&self, level: Level) -> Vec<Found> {
+        let found = self.find().into_iter();
+        found
+            .filter(|found| level.forbids(found.anomaly) && (level.is_strict() || !found.realtime))
+            .collect()
+    }
+
+    /// All anomalies of the history: of each one example.
+    #[must_use]
+    pub fn find(&self) -> Vec<Found> {
+        let mut found = Vec::new();
+        let orders = self.orders(&mut found);
+        self.find_in_reads(&orders, &mut found);
+        for realtime in [false, true] {
+            let graph = Graph::of(self, &orders, realtime);
+            for circle in circles(&graph) {
+                let anomaly = name(&circle);
+                let is_realtime = circle.iter().any(|edge| edge.kind == Kind::Realtime);
+                let is_known = found.iter().any(|known: &Found| known.anomaly == anomaly);
+                if is_realtime == realtime && !(realtime && is_known) {
+                    found.push(Found { anomaly, realtime, story: self.tell(&circle) });
+                }
+            }
+        }
+        let mut seen = HashSet::new();
+        found.retain(|found| seen.insert((found.anomaly, found.realtime)));
+        found.sort_by_key(|found| found.anomaly);
+        found
+    }
+
+    /// The longest list of each key that was read, of which all others have to be the beginning.
+    fn orders(&self, found: &mut Vec<Found>) -> Orders {
+        let mut note = |anomaly, story| found.push(Found { anomaly, realtime: false, story });
+        let (writers, twice) = self.writers();
+        for element in twice {
+            note(Anomaly::Duplicate, format!("{element} was appended twice"));
+        }
+        let mut orders = Orders::new();
+        for transaction in &self.transactions {
+            if transaction.outcome == Outcome::Aborted {
+                continue;
+            }
+            for (at, op) in transaction.ops.iter().enumerate() {
+                let Op::Read(key, list) = op else { continue };
+                // Whether what it appended itself has happened is not sure.
+                let list = match transaction.outcome {
+                    Outcome::Committed => list,
+                    _ => external(list, *key, &transaction.ops[..at]),
+                };
+                let mut seen = HashSet::new();
+                for element in list {
+                    if !writers.contains_key(&(*key, *element)) {
+                        note(
+                            Anomaly::Garbage,
+                            format!("list {key} has {element}, which nobody appended"),
+                        );
+                    }
+                    if !seen.insert(*element) {
+                        note(
+                            Anomaly::Duplicate,
+                            format!("list {key} has {element} twice: {list:?}"),
+                        );
+                    }
+                }
+                let order = orders.entry(*key).or_default();
+                if !list.starts_with(order) && !order.starts_with(list) {
+                    let story = format!("list {key} was read as {order:?} and as {list:?}");
+                    note(Anomaly::IncompatibleOrder, story);
+                }
+                if list.len() > order.len() {
+                    *order = list.to_vec();
+                }
+            }
+        }
+        orders
+    }
+
+    /// Looks at each read by itself.
+    fn find_in_reads(&self, orders: &Orders, found: &mut Vec<Found>) {
+        let (writers, _) = self.writers();
+        let happened = happened(self, orders);
+        let mut note = |anomaly, realtime, story| found.push(Found { anomaly, realtime, story });
+        // What is in each list, for those that must be seen.
+        let last_of = |writer: usize, key: ListKey| {
+            self.transactions[writer].ops.iter().rev().find_map(|op| match op {
+                Op::Append(of, element) if *of == key => Some(*element),
+                _ => None,
+            })
+        };
+        for (number, transaction) in self.transactions.iter().enumerate() {
+            if transaction.outcome != Outcome::Committed {
+                continue;
+            }
+            let mut externals: HashMap<ListKey, &[u64]> = HashMap::new();
+            for (at, op) in transaction.ops.iter().enumerate() {
+                let Op::Read(key, list) = op else { continue };
+                let before = &transaction.ops[..at];
+                let from_others = external(list, *key, before);
+                let own = before.iter().filter_map(|op| match op {
+                    Op::Append(of, element) if of == key => Some(element),
+                    _ => None,
+                });
+                let same = externals.entry(*key).or_insert(from_others);
+                if !list[from_others.len()..].iter().eq(own) || *same != from_others {
+                    let ops = &transaction.ops[..=at];
+                    note(Anomaly::Internal, false, format!("transaction {number} saw {ops:?}"));
+                }
+                for element in from_others {
+                    let Some(&writer) = writers.get(&(*key, *element)) else { continue };
+                    if self.transactions[writer].outcome == Outcome::Aborted {
+                        let story = format!(
+                            "transaction {number} read {element} of {writer}, which gave up"
+                        );
+                        note(Anomaly::G1a, false, story);
+                    }
+                }
+                if let Some(last) = from_others.last()
+                    && let Some(&writer) = writers.get(&(*key, *last))
+                    && writer != number
+                    && last_of(writer, *key) != Some(*last)
+                {
+                    let story = format!(
+                        "transaction {number} read {last}, behind which {writer} appended more"
+                    );
+                    note(Anomaly::G1b, false, story);
+                }
+            }
+        }
+        self.find_lost(orders, &happened, &mut note);
+    }
+
+    /// Appends that are in no list, though a transaction that read it saw another append of theirs, or began
+    /// when they had ended.
+    fn find_lost(
+        &self,
+        orders: &Orders,
+        happened: &[bool],
+        note: &mut impl FnMut(Anomaly, bool, String),
+    ) {
+        let (writers, _) = self.writers();
+        let placed: HashSet<_> = orders
+            .iter()
+            .flat_map(|(key, order)| order.iter().map(move |element| (*key, *element)))
+            .collect();
+        let mut lost: HashMap<usize, Vec<(ListKey, u64)>> = HashMap::new();
+        for (&(key, element), &writer) in &writers {
+            if happened[writer] && !placed.contains(&(key, element)) {
+                lost.entry(writer).or_default().push((key, element));
+            }
+        }
+        for (reader, transaction) in self.transactions.iter().enumerate() {
+            if transaction.outcome != Outcome::Committed {
+                continue;
+            }
+            let lists = || {
+                transaction.ops.iter().filter_map(|op| match op {
+                    Op::Read(key, list) => Some((key, list)),
+                    Op::Append(..) => None,
+                })
+            };
+            let seen: HashSet<_> = lists()
+                .flat_map(|(key, list)| {
+                    list.iter().filter_map(|element| writers.get(&(*key, *element)))
+                })
+                .collect();
+            for (writer, elements) in &lost {
+                let before = self.transactions[*writer].outcome == Outcome::Committed
+                    && self.transactions[*writer].ended < transaction.begun;
+                if *writer == reader || !(before || seen.contains(writer)) {
+                    continue;
+                }
+                for (key, element) in elements {
+                    if lists().any(|(read, _)| read == key) {
+                        let story = format!(
+                            "transaction {reader} read list {key} without {element} of {writer}"
+                        );
+                        note(Anomaly::LostAppend, !seen.contains(writer), story);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&self, circle: &[Edge]) -> String {
+        let mut story = String::new();
+        // From one transaction to the next, whatever moments lie between.
+        let of_transactions: Vec<_> =
+            circle.iter().filter(|edge| edge.from < self.transactions.len()).collect();
+        for edge in &of_transactions {
+            let why = match edge.kind {
+                Kind::Ww(key) => format!("appended to list {key} before"),
+                Kind::Wr(key) => format!("was read in list {key} by"),
+                Kind::Rw(key) => format!("read list {key} before it was appended to by"),
+                Kind::Realtime => "had ended before the beginning of".to_owned(),
+            };
+            story += &format!("{} {why} ", edge.from);
+        }
+        if let Some(first) = of_transactions.first() {
+            story += &first.from.to_string();
+        }
+        for edge in of_transactions {
+            let ops = &self.transactions[edge.from].ops;
+            story += &format!("\n    {}: {ops:?}", edge.from);
+        }
+        story
+    }
+}
+
+fn is_rw(kind: Kind) -> bool {
+    matches!(kind, Kind::Rw(_))
+}
+
+/// Circles of each sort, from what fewest isolations allow on.
+fn circles(graph: &Graph) -> impl Iterator<Item = Vec<Edge>> {
+    let of_writes = |_, kind| matches!(kind, Kind::Ww(_) | Kind::Realtime).then_some(0);
+    let dirty = graph.circle(1, graph.single(), of_writes);
+    let of_reads = |_, kind| (!is_rw(kind)).then_some(0);
+    let reads = graph.single().into_iter().filter(|head| matches!(head[0].kind, Kind::Wr(_)));
+    let circular = graph.circle(1, reads.collect(), of_reads);
+    // The state is whether the edge before was an anti-dependency.
+    let nonadjacent = |state, kind| match is_rw(kind) {
+        true => (state == 0).then_some(1),
+        false => Some(0),
+    };
+    let anti = graph.single().into_iter().filter(|head| is_rw(head[0].kind));
+    let single = graph.circle(2, anti.collect(), nonadjacent);
+    let adjacent = graph.circle(1, graph.adjacent_rw(), |_, _| Some(0));
+    [dirty, circular, single, adjacent].into_iter().flatten()
+}
+
+/// The name of a circle.
+fn name(circle: &[Edge]) -> Anomaly {
+    let anti = circle.iter().filter(|edge| is_rw(edge.kind)).count();
+    let next = circle.iter().cycle().skip(1);
+    let are_adjacent = circle.iter().zip(next).any(|(a, b)| is_rw(a.kind) && is_rw(b.kind));
+    match (anti, circle) {
+        (0, _) if circle.iter().any(|edge| matches!(edge.kind, Kind::Wr(_))) => Anomaly::G1c,
+        (0, _) => Anomaly::G0,
+        (1, [Edge { kind: Kind::Rw(a), .. }, Edge { kind: Kind::Ww(b), .. }]) if a == b => {
+            Anomaly::LostUpdate
+        }
+        (1, _) => Anomaly::GSingle,
+        (2, [_, _]) => Anomaly::WriteSkew,
+        _ if are_adjacent => Anomaly::G2Item,
+        _ => Anomaly::GNonadjacent,
+    }
+}

@@ -1,0 +1,249 @@
+//! What of a trace is not certainly durable at one point, of the pool and of the files beside it.
+//!
+//! The pages of files persist by the rules of the page cache, whatever those of the pool are. Of a file's
+//! length, and of what the folder knows, `names` and this module say what may be left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use halite_disk::{DiskModel, FileEvent};
+use halite_pmem::{ModelFile, Trace, What};
+
+use crate::Rules;
+use crate::cells::{self, Cells, Choice, Part};
+use crate::disk::Disk;
+use crate::files::{Folder, Names, SPAN, address, place_in_file};
+use crate::images::Image;
+use crate::names::PendingNames;
+
+/// A sector, in bytes.
+const SECTOR: u64 = 512;
+
+/// Of the lengths that one write may leave, between that before it and that after it, so many are tried.
+const LENS_MAX: u64 = 16;
+
+/// What is not certainly durable.
+pub(crate) struct Pending<'a> {
+    rules: Rules,
+    trace: &'a Trace,
+    /// What the events of files are.
+    model: &'a DiskModel,
+    pool: Cells,
+    files: Cells,
+    names: PendingNames,
+    /// By file: lengths that it got since it was synced, and since which event.
+    lens: BTreeMap<u32, Vec<(u32, u64)>>,
+}
+
+/// What may be left at one point.
+pub(crate) struct Uncertain<'a> {
+    pub(crate) dirty: Vec<(u64, &'a [Part])>,
+    /// The pool's file, since which event. What is certain comes first; so in the others.
+    pub(crate) pool_files: Vec<(u32, ModelFile)>,
+    /// What the folder may have, if that is not certain.
+    names: Vec<(u32, Names)>,
+    /// By file, the lengths that it may have.
+    lens: Vec<(u32, Vec<(u32, u64)>)>,
+}
+
+impl<'a> Pending<'a> {
+    pub(crate) fn new(rules: Rules, trace: &'a Trace, model: &'a DiskModel) -> Self {
+        let (pool, files) = (Cells::new(rules), Cells::new(Rules::PageCache));
+        let (names, lens) = (PendingNames::default(), BTreeMap::new());
+        Self { rules, trace, model, pool, files, names, lens }
+    }
+
+    pub(crate) fn trace(&self) -> &'a Trace {
+        self.trace
+    }
+
+    /// What happens to a file, if something does.
+    pub(crate) fn file_event(&self, what: What) -> Option<FileEvent> {
+        match what {
+            What::Disk { number, .. } => {
+                Some(self.model.event(number).expect("the events of a trace are known"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The beginning of an event: what it adds to what may be left.
+    pub(crate) fn begin(&mut self, number: u32, what: What, disk: &Disk) {
+        self.pool.begin(number, what);
+        let (What::Disk { bytes, len, .. }, Some(event)) = (what, self.file_event(what)) else {
+            return;
+        };
+        let store = |file, at| {
+            let at = address(file, at);
+            What::Store { at, len, bytes, streamed: false, in_order: false }
+        };
+        match event {
+            FileEvent::Write { file, at } => {
+                self.files.begin(number, store(file, at));
+                let end = at + u64::from(len);
+                if end > self.len(file, disk) {
+                    self.lens.entry(file).or_default().push((number, end));
+                }
+            }
+            FileEvent::Cut { file, len } => {
+                self.files.begin(number, store(file, len));
+                self.lens.entry(file).or_default().push((number, len));
+            }
+            FileEvent::SyncFailed { file } => {
+                self.files.begin(number, What::SyncFailed { at: address(file, 0), len: SPAN });
+            }
+            event => self.names.begin(number, event),
+        }
+    }
+
+    /// The length of a file while there is power.
+    fn len(&self, file: u32, disk: &Disk) -> u64 {
+        let newest = self.lens.get(&file).and_then(|lens| lens.last());
+        newest.map_or(disk.folder.len(file), |(_, len)| *len)
+    }
+
+    /// Whether what a power cut may leave shrinks by an event. Before it happens, everything that may
+    /// be left has to be looked at.
+    pub(crate) fn shrinks(&self, what: What) -> bool {
+        match self.file_event(what) {
+            None => self.pool.shrinks(what, self.trace),
+            Some(FileEvent::Sync { file }) => {
+                self.lens.contains_key(&file) || self.files.shrinks(sync_of(file), self.trace)
+            }
+            Some(FileEvent::SyncFolder) => !self.names.is_empty(),
+            Some(_) => false,
+        }
+    }
+
+    /// The end of an event: what it makes certain.
+    pub(crate) fn end(&mut self, what: What, disk: &mut Disk) {
+        self.pool.end(what, self.trace, disk);
+        match self.file_event(what) {
+            Some(FileEvent::Sync { file }) => {
+                self.files.end(sync_of(file), self.trace, disk);
+                if let Some((_, len)) =
+                    self.lens.remove(&file).and_then(|lens| lens.last().copied())
+                {
+                    disk.folder.lens.insert(file, len);
+                }
+            }
+            Some(FileEvent::SyncFolder) => {
+                let mut folder = disk.folder.clone();
+                self.names.settle(&mut folder.names);
+                disk.set_folder(folder);
+            }
+            _ => {}
+        }
+    }
+
+    /// What may be left now.
+    pub(crate) fn uncertain(&self, disk: &Disk) -> Uncertain<'_> {
+        let mut dirty = self.pool.dirty();
+        // What no name may lead to is lost anyway.
+        let reachable = self.names.reachable(&disk.folder.names);
+        dirty.extend(self.files.dirty().into_iter().filter(|(_, parts)| {
+            place_in_file(parts[0].at).is_some_and(|(file, _)| reachable.contains(&file))
+        }));
+        let lens = self.lens.iter().filter(|(file, _)| reachable.contains(file));
+        let lens =
+            lens.map(|(&file, newer)| (file, lens_between(disk.folder.len(file), newer))).collect();
+        let names = self.names.ways(&disk.folder.names);
+        Uncertain { dirty, pool_files: self.pool.files(disk.file), names, lens }
+    }
+
+    /// Leaves an image on the disk. Returns the event since when it may be left, if nothing else than
+    /// that was uncertain.
+    pub(crate) fn leave(&self, uncertain: &Uncertain<'_>, image: &Image, disk: &mut Disk) -> u32 {
+        let (mut youngest, file) = uncertain.pool_files[image.ways[0]];
+        disk.file = file;
+        if self.rules == Rules::FailedPlatform {
+            disk.file.unsafe_shutdowns = file.unsafe_shutdowns.map(|count| count + 1);
+        }
+        let (since, folder) = uncertain.folder(image, disk);
+        youngest = youngest.max(since);
+        for (parts, choice) in uncertain.left(image, &folder) {
+            cells::leave(parts, choice, self.trace, disk);
+            let there = choice.whole as usize + usize::from(choice.torn != 0);
+            youngest = youngest.max(parts[..there].last().map_or(0, |part| part.event));
+        }
+        if !file.named {
+            // A file without a name is gone, and its bytes with it.
+            disk.file.len = 0;
+            disk.clear_pool();
+        }
+        disk.set_folder(folder);
+        youngest
+    }
+}
+
+impl<'a> Uncertain<'a> {
+    /// In how many ways each of the things that are no cells may be left, the newest last: the pool's
+    /// file, then, if there are files, the folder and each file's length.
+    pub(crate) fn ways(&self) -> Vec<usize> {
+        let mut ways = vec![self.pool_files.len()];
+        if !self.names.is_empty() {
+            ways.push(self.names.len());
+        }
+        ways.extend(self.lens.iter().map(|(_, lens)| lens.len()));
+        ways
+    }
+
+    /// The cells of an image that a name leads to, and that are not behind the end of their file.
+    pub(crate) fn left(
+        &self,
+        image: &Image,
+        folder: &Folder,
+    ) -> impl Iterator<Item = (&'a [Part], Choice)> {
+        let (_, pool_file) = self.pool_files[image.ways[0]];
+        let cells = self.dirty.iter().zip(&image.choices);
+        cells.filter_map(move |(&(_, parts), &choice)| {
+            let is_left = match place_in_file(parts[0].at) {
+                Some((file, at)) => at < folder.len(file),
+                None => pool_file.named,
+            };
+            is_left.then_some((parts, choice))
+        })
+    }
+
+    /// What the folder knows in an image, and since when it may.
+    pub(crate) fn folder(&self, image: &Image, disk: &Disk) -> (u32, Folder) {
+        let mut folder = disk.folder.clone();
+        let (mut since, mut ways) = (0, image.ways[1..].iter());
+        if !self.names.is_empty()
+            && let Some(&way) = ways.next()
+        {
+            let (named_since, names) = &self.names[way];
+            since = *named_since;
+            folder.names.clone_from(names);
+        }
+        let named: BTreeSet<u32> = folder.names.values().copied().collect();
+        folder.lens.retain(|file, _| named.contains(file));
+        for ((file, lens), &way) in self.lens.iter().zip(ways) {
+            if named.contains(file) {
+                let (grown_since, len) = lens[way];
+                since = since.max(grown_since);
+                folder.lens.insert(*file, len);
+            }
+        }
+        (since, folder)
+    }
+}
+
+fn sync_of(file: u32) -> What {
+    What::Sync { at: address(file, 0), len: SPAN }
+}
+
+/// The lengths that a file may have: any that it got, and, where a write made it longer, any number of
+/// sectors in between.
+fn lens_between(certain: u64, newer: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    let mut lens = vec![(0, certain)];
+    let mut before = certain;
+    for &(event, len) in newer {
+        let sectors = before / SECTOR + 1..len.div_ceil(SECTOR).max(before / SECTOR + 1);
+        let stride = (sectors.end - sectors.start).div_ceil(LENS_MAX).max(1);
+        let between = sectors.step_by(stride as usize).map(|sector| (event, sector * SECTOR));
+        lens.extend(between);
+        lens.push((event, len));
+        before = len;
+    }
+    lens
+}
