@@ -128,7 +128,7 @@ fn commits_are_beside_the_medium() {
     }
     let fences = |subject| of(&rows, "lsm.commit", subject, "fences")[0].value;
     assert!(fences("xp-ordered") > fences("xp"));
-    for strategy in ["spin", "yield", "park"] {
+    for strategy in ["spin", "yield", "park", "together"] {
         assert_eq!(of(&rows, "lsm.commit-wait", strategy, "throughput").len(), 1);
     }
     assert_eq!(of(&rows, "lsm.asked", "xp", "value").len(), 2);

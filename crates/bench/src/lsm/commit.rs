@@ -4,7 +4,7 @@
 //! `lsm.commit` goes through batches and threads, with both ways in which commit points become durable:
 //! `xp` with a later fence, `xp-ordered` in every commit, as the paper's. Its limit is what the medium takes
 //! of threads that each write as many bytes and fence them, one after the other. `lsm.commit-wait` compares
-//! how threads wait for one another. Latencies are those of a commit.
+//! how threads wait for one another, and batches that several of them commit as one. Latencies are those of a commit.
 
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -36,6 +36,9 @@ const THREADS_WAITING: [u64; 4] = [1, 2, 4, 16];
 const KEY_LEN: usize = 8;
 const VALUE_LENS: [usize; 2] = [16, 500];
 
+/// Waiting as by default, and several threads' batches committed as one.
+const TOGETHER: &str = "together";
+
 /// Bytes around the records of a commit.
 const HEADER: u64 = 32;
 
@@ -62,7 +65,8 @@ fn waiting(run: &Run<'_>) -> &'static [u64] {
 
 pub(super) fn plan(_: &Setting<'_>, run: &Run<'_>) -> u64 {
     let commits = VALUE_LENS.len() * batches(run).len() * THREADS.len() * 3;
-    (commits + waiting(run).len() * WaitStrategy::ALL.len()) as u64 * u64::from(run.options.repeats)
+    (commits + waiting(run).len() * (WaitStrategy::ALL.len() + 1)) as u64
+        * u64::from(run.options.repeats)
 }
 
 /// What is committed in one figure.
@@ -117,6 +121,11 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             })
         };
         let mut contenders: Vec<_> = WaitStrategy::ALL.into_iter().map(contender).collect();
+        contenders.push(Contender::new(TOGETHER, || {
+            let mut store = xp(setting.pmem, &options);
+            store.options.batches_max = threads as usize;
+            committed(store, load, setting, &options)
+        }));
         run.compare(&format!("{NAME}-wait"), &params(setting, load), &mut contenders)?;
     }
     Ok(())
