@@ -3,14 +3,22 @@
 use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use halite_bench::kv::{Session, Store, StoreResult};
+use halite_bench::kv::{Memory, Pair, Session, Store, StoreResult};
 
 use crate::CACHE_BYTES;
 
 /// fjall, persisted after each put.
-#[derive(Default)]
 pub(crate) struct Fjall {
     open: Option<(Database, Keyspace)>,
+    memory: Memory,
+}
+
+impl Default for Fjall {
+    /// As much memory as fjall takes for writes by itself, and as all peers have to cache.
+    fn default() -> Self {
+        let memory = Memory { write_buffer: 64 << 20, cache: CACHE_BYTES as u64 };
+        Self { open: None, memory }
+    }
 }
 
 impl Store for Fjall {
@@ -25,10 +33,14 @@ impl Store for Fjall {
     fn open(&mut self, folder: &Path) -> StoreResult<()> {
         // Persisting is this adapter's business, so that an insert does not also flush by itself.
         let database = Database::builder(folder)
-            .cache_size(CACHE_BYTES as u64)
+            .cache_size(self.memory.cache)
             .manual_journal_persist(true)
             .open()?;
-        let options = || KeyspaceCreateOptions::default().manual_journal_persist(true);
+        let buffer = self.memory.write_buffer;
+        let options = || {
+            let options = KeyspaceCreateOptions::default().manual_journal_persist(true);
+            options.max_memtable_size(buffer)
+        };
         let records = database.keyspace("records", options)?;
         self.open = Some((database, records));
         Ok(())
@@ -37,6 +49,10 @@ impl Store for Fjall {
     fn close(&mut self) -> StoreResult<()> {
         self.open = None;
         Ok(())
+    }
+
+    fn set_memory(&mut self, memory: Memory) {
+        self.memory = memory;
     }
 
     fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
@@ -53,6 +69,15 @@ struct FjallSession<'a> {
 impl Session for FjallSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
         self.records.insert(key, value)?;
+        Ok(self.database.persist(PersistMode::SyncData)?)
+    }
+
+    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
+        let mut batch = self.database.batch();
+        for (key, value) in pairs {
+            batch.insert(self.records, key.as_slice(), value.as_slice());
+        }
+        batch.commit()?;
         Ok(self.database.persist(PersistMode::SyncData)?)
     }
 

@@ -7,6 +7,7 @@
 //! built in. `serve` puts RocksDB behind Halite's server, for `rstore`.
 
 mod fjall;
+mod indexes;
 mod lmdb;
 mod peers;
 #[cfg(feature = "pmdk")]
@@ -18,6 +19,7 @@ mod rocksdb;
 mod rocksdb_engine;
 #[cfg(feature = "rocksdb")]
 mod serve;
+mod skiplist;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,12 +1,15 @@
 //! The peers that this program is built with.
 
 use halite_bench::kv::Store;
+use halite_bench::lsm::index;
 use halite_bench::{Contender, Params, Peers, Result, RunOptions};
 
 /// All of them.
 pub(crate) struct BuiltIn;
 
 const NAMES: &[&str] = &[
+    "congee",
+    "crossbeam-skiplist",
     "fjall",
     "lmdb",
     "redb",
@@ -27,6 +30,7 @@ impl Peers for BuiltIn {
 
     fn store(&self, name: &str) -> Option<Box<dyn Store>> {
         Some(match name {
+            "crossbeam-skiplist" => Box::new(crate::skiplist::Skiplist::default()),
             "fjall" => Box::new(crate::fjall::Fjall::default()),
             "lmdb" => Box::new(crate::lmdb::Lmdb::default()),
             "redb" => Box::new(crate::redb::Redb::default()),
@@ -36,18 +40,23 @@ impl Peers for BuiltIn {
         })
     }
 
-    #[cfg(feature = "pmdk")]
     fn contenders(
         &self,
         experiment: &str,
         params: &Params,
         options: &RunOptions,
     ) -> Result<Vec<Contender<'_>>> {
-        Ok(crate::pmdk::contenders(experiment, params, options))
+        if experiment == index::NAME {
+            return Ok(crate::indexes::contenders(params));
+        }
+        Ok(of_libraries(experiment, params, options))
     }
+}
 
-    #[cfg(not(feature = "pmdk"))]
-    fn contenders(&self, _: &str, _: &Params, _: &RunOptions) -> Result<Vec<Contender<'_>>> {
-        Ok(Vec::new())
-    }
+#[cfg(feature = "pmdk")]
+use crate::pmdk::contenders as of_libraries;
+
+#[cfg(not(feature = "pmdk"))]
+fn of_libraries(_: &str, _: &Params, _: &RunOptions) -> Vec<Contender<'static>> {
+    Vec::new()
 }

@@ -15,7 +15,7 @@ use halite_engine::{
 };
 use rocksdb::{DB, IteratorMode, WriteBatch, WriteOptions};
 
-use crate::rocksdb::opened;
+use crate::rocksdb::{MEMORY, opened};
 
 /// RocksDB behind the interface of an engine.
 pub(crate) struct RocksDbEngine {
@@ -51,7 +51,7 @@ fn stored_end(space: KeySpaceId, end: Option<&[u8]>) -> Vec<u8> {
 
 impl RocksDbEngine {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let database = Arc::new(opened(folder).map_err(failed)?);
+        let database = Arc::new(opened(folder, MEMORY).map_err(failed)?);
         let mut names = Vec::new();
         let first = NAMES.0.to_be_bytes();
         for pair in database.iterator(IteratorMode::From(&first, rocksdb::Direction::Forward)) {

@@ -1,7 +1,6 @@
 //! The experiments that `--only` chooses from.
 
 use crate::blocks::{cells, interleaving, logs, pages};
-use crate::lsm::halloc;
 use crate::run::{Run, RunOptions};
 use crate::{Error, Result, device};
 
@@ -37,10 +36,6 @@ pub const BLOCKS: &[Experiment] = &[
     Experiment { name: "cell", plan: cells::plan, run: cells::run },
     Experiment { name: "interleaving", plan: interleaving::plan, run: interleaving::run },
 ];
-
-/// Those of `halite bench lsm`.
-pub const LSM: &[Experiment] =
-    &[Experiment { name: "halloc", plan: halloc::plan, run: halloc::run }];
 
 /// Refuses a name in `only` that is none of `all`.
 pub(crate) fn check<'a>(

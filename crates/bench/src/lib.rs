@@ -2,13 +2,14 @@
 //!
 //! [`command`] is the command line, which the `halite` command and the program with other people's
 //! stores share. It makes a [`Run`] and hands it to experiments: those of [`device`] and [`blocks`], the
-//! workloads of [`kv`], those of [`lsm`], or those of [`rstore`], which drive servers over sockets; [`soak`] lets one run long
-//! and ends it again and again. An experiment is a
+//! workloads of [`kv`], those of [`lsm`], or those of [`rstore`], which drive servers over sockets;
+//! [`soak`] lets one run long and ends it again and again. An experiment is a
 //! number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so that what
 //! the machine does meanwhile hits all alike. What comes out are [`Row`]s, which go into a [`table()`]
 //! and into JSON.
 #![forbid(unsafe_code)]
 
+mod asked;
 pub mod blocks;
 pub mod command;
 pub mod device;
@@ -29,7 +30,8 @@ mod summary;
 mod table;
 
 pub use error::{Error, Result};
-pub use experiment::{BLOCKS, DEVICE, Experiment, LSM};
+pub use experiment::{BLOCKS, DEVICE, Experiment};
+pub use lsm::LSM;
 pub use peers::Peers;
 pub use row::{Params, Repeats, Row, Sample};
 pub use rstore::RSTORE;

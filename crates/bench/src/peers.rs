@@ -12,7 +12,7 @@ pub(crate) const STORES: &[&str] = &["fjall", "lmdb", "redb", "rocksdb"];
 pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];
 
 /// The peers of `halite bench lsm`.
-pub(crate) const LSM: &[&str] = &["libpmemobj"];
+pub(crate) const LSM: &[&str] = &["rocksdb", "fjall", "crossbeam-skiplist", "congee", "libpmemobj"];
 
 /// The peers that a program is built with.
 pub trait Peers {

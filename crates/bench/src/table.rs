@@ -6,15 +6,16 @@
 //! each metric and a column for each subject. Figures are medians; the last column has the widest
 //! spread of the repeats in its line, (max - min) / median.
 //!
-//! Rows of what is asked for (`rstore.asked`) are a line each: whether it holds, and both sides.
+//! Rows of what is asked for (`rstore.asked`, `lsm.asked`) are a line each: whether it holds, and both sides.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::asked::SHOWN;
 use crate::row::Row;
-use crate::rstore::ASKED;
 use crate::run::LIMIT;
+use crate::{lsm, rstore};
 
 /// Columns of text that a table takes at most; more of them continue below.
 const WIDTH: usize = 110;
@@ -28,8 +29,8 @@ pub fn table(rows: &[Row]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        if experiment == ASKED {
-            judged(&mut text, &rows);
+        if [rstore::ASKED, lsm::ASKED].contains(&experiment) {
+            judged(&mut text, experiment, &rows);
         } else {
             describe(&mut text, experiment, &rows);
         }
@@ -38,12 +39,12 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 /// A line for each thing that is asked for.
-fn judged(text: &mut String, rows: &[&Row]) {
+fn judged(text: &mut String, experiment: &str, rows: &[&Row]) {
     let holds = |row: &Row| row.params.get("holds") == Some(&Value::Bool(true));
     let met = rows.iter().filter(|row| holds(row)).count();
     let quick = rows.iter().any(|row| row.params.contains_key("quick"));
     let quick = if quick { "; a quick run is too small to go by" } else { "" };
-    let _ = writeln!(text, "{ASKED}: {met} of {} hold{quick}", rows.len());
+    let _ = writeln!(text, "{experiment}: {met} of {} hold{quick}", rows.len());
     for row in rows {
         let number = |name: &str| row.params.get(name).and_then(Value::as_f64);
         let word = |name: &str| row.params.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -56,9 +57,7 @@ fn judged(text: &mut String, rows: &[&Row]) {
             "x" => format!("{value:.2}x"),
             unit => figure(value, unit),
         };
-        let what =
-            ["ended", "index", "value-len", "mix", "pipeline", "load-percent", "distribution"];
-        let what = what.iter().filter_map(|name| Some(pair(name, Some(row.params.get(*name)?))));
+        let what = SHOWN.iter().filter_map(|name| Some(pair(name, Some(row.params.get(*name)?))));
         let what: Vec<_> = what.collect();
         let _ = write!(
             text,
@@ -74,7 +73,9 @@ fn judged(text: &mut String, rows: &[&Row]) {
         let bound =
             |name| number(name).map(|bound| format!("{} {}", name.replace('-', " "), shown(bound)));
         let bound = bound("at-least").or_else(|| bound("at-most")).unwrap_or_default();
-        let _ = writeln!(text, "; asked: {bound}");
+        let _ = write!(text, "; asked: {bound}");
+        let source = row.source.map(|source| format!("; the source: {}", shown(source)));
+        let _ = writeln!(text, "{}", source.unwrap_or_default());
     }
 }
 

@@ -63,6 +63,9 @@ pub struct LsmOptions {
     pub table_bytes: Option<u64>,
     /// Bytes that the cache of the levels' blocks may take.
     pub cache_bytes: u64,
+    /// Sorted runs of level zero, where there is a log, from which on they are merged into the level below.
+    /// `None`: 4. The more there are, the less is written, and the more is read.
+    pub level_zero_runs: Option<usize>,
     /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
     pub batches_max: usize,
     /// How long a thread that commits waits for the batches of others. More of them a fence, and later.
@@ -83,6 +86,7 @@ impl Default for LsmOptions {
             global_index_bytes: None,
             table_bytes: None,
             cache_bytes: 256 << 20,
+            level_zero_runs: None,
             batches_max: 1,
             batch_linger: Duration::ZERO,
             commit_points: CommitPoints::default(),

@@ -27,6 +27,10 @@ pub struct Stats {
     pub index_snapshot_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
+    /// Bytes of tables below the pool, where the engine has levels.
+    pub level_bytes: u64,
+    /// Sorted runs of level zero, where the engine has levels: a read may have to look into each.
+    pub level_zero_runs: u64,
     /// Bytes of keys and values that writes brought.
     pub user_bytes_written: u64,
     /// Bytes that collection moved to reclaim space.

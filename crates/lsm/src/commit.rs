@@ -56,6 +56,11 @@ pub(crate) struct Unsynced {
     pub(crate) batches: u64,
 }
 
+/// Whether a pool has no room.
+fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))
+}
+
 impl Store {
     /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.
     ///
@@ -67,15 +72,17 @@ impl Store {
         durability: Durability,
         prepare: Option<Prepare<'_>>,
     ) -> Result<u64> {
+        let mut has_waited_in_vain = false;
         loop {
             let committed = self.commit_once(encoded, durability, prepare);
-            match committed {
-                Err(
-                    full @ (Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. })),
-                ) => {
-                    self.wait_for_room(encoded.padded(), full)?;
-                }
+            let full = match committed {
+                Err(error) if is_full(&error) && !has_waited_in_vain => error,
                 other => return other,
+            };
+            match self.wait_for_room(encoded.padded(), full) {
+                // Room may have been made before it was first looked at, and none since: it is tried once more.
+                Err(error) if is_full(&error) => has_waited_in_vain = true,
+                outcome => outcome?,
             }
         }
     }

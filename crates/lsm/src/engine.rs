@@ -431,6 +431,9 @@ impl Engine for Lsm {
             free_bytes: self.store.segments.available() * halite_alloc::SEGMENT,
             ..Stats::default()
         };
+        let levels = self.store.levels.stats().levels;
+        stats.level_bytes = levels.iter().map(|level| level.bytes).sum();
+        stats.level_zero_runs = levels[0].runs;
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);
         }

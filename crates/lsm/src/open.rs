@@ -63,12 +63,18 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         let (visible, snapshots) = (Arc::clone(&visible), Arc::clone(&snapshots));
         Arc::new(move || snapshots.kept(&visible).sequences().to_vec())
     };
-    let levels_options = LevelsOptions {
+    let mut levels_options = LevelsOptions {
         cache_bytes: options.lsm.cache_bytes,
         background: on_threads,
         threads,
         ..levels_options(options)
     };
+    if let Some(runs) = options.lsm.level_zero_runs {
+        // Writers are slowed at as many times as many as without the option.
+        let ratio = levels_options.runs_max / levels_options.runs_min;
+        levels_options.runs_min = runs.max(1);
+        levels_options.runs_max = levels_options.runs_min.saturating_mul(ratio);
+    }
     check_levels(&home, &disk)?;
     let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
     if !layout::has_levels(&home) {

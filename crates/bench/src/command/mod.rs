@@ -6,6 +6,7 @@
 //! the experiments, and writes the rows, whether all of them are there or the run was stopped.
 
 mod kv;
+mod lsm;
 mod outputs;
 mod progress;
 mod rstore;
@@ -20,8 +21,9 @@ use clap::{Args, Subcommand};
 use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
-use crate::{BLOCKS, DEVICE, LSM, Peers, Result, experiment, machine, peers};
+use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
 pub use kv::Kv;
+pub use lsm::Lsm;
 use outputs::Outputs;
 use progress::Progress;
 pub use rstore::Rstore;
@@ -36,7 +38,8 @@ Examples:
   halite bench device --folder /mnt/pmem0     on another medium
   halite bench device --profile optane        on a medium made as slow as another
   halite bench blocks --report blocks         a page with plots: blocks/index.html
-  halite bench lsm --only halloc              allocations in persistent memory
+  halite bench lsm --only halloc,commit       allocations and commits in persistent memory
+  halite bench lsm --only ycsb --disk /mnt/ssd  YCSB with persistent memory and with a log
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
   halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
@@ -60,8 +63,8 @@ pub enum Command {
     Blocks(Blocks),
     /// Key-value stores: YCSB, PiBench, and loading, reading, scanning and reopening by themselves
     Kv(Box<Kv>),
-    /// The LSM engine and its parts: allocation
-    Lsm(Lsm),
+    /// The LSM engine and its parts: allocation, index, commits, YCSB, recovery, beside a log and beside peers
+    Lsm(Box<Lsm>),
     /// RStore: what its design rests on, and what its server reaches beside others
     Rstore(Box<Rstore>),
     /// One server under mixed load for long, killed again and again: nothing acknowledged is lost
@@ -96,22 +99,6 @@ pub struct Blocks {
     common: Common,
 }
 
-/// `bench lsm`.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct Lsm {
-    /// Only these experiments
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    only: Vec<String>,
-
-    /// Peers to measure beside Halite [default: all that are built in]
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    peer: Vec<String>,
-
-    #[command(flatten)]
-    common: Common,
-}
-
 /// What every subcommand takes.
 #[derive(Debug, Clone, Args)]
 struct Common {
@@ -119,7 +106,7 @@ struct Common {
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
 
-    /// How often everything is measured [default: 5, or 3 if quick; rstore: 3, or 2 if quick]
+    /// How often everything is measured [default: 5, or 3 if quick; lsm, rstore: 3, or 2 if quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
 
@@ -193,13 +180,7 @@ impl Command {
                 blocks.common.run(program, peers, |run| experiment::run(run, &chosen))
             }
             Self::Kv(kv) => kv.run(program),
-            Self::Lsm(lsm) => {
-                let chosen = experiment::choose(LSM, &lsm.only)?;
-                let is_profiled = lsm.common.profile.is_some();
-                let peers =
-                    peers::choose(program.peers, "lsm", peers::LSM, &lsm.peer, is_profiled)?;
-                lsm.common.run(program, peers, |run| experiment::run(run, &chosen))
-            }
+            Self::Lsm(lsm) => lsm.run(program),
             Self::Rstore(rstore) => rstore.run(program),
             Self::Soak(soak) => soak.run(program),
         }

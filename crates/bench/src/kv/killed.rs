@@ -35,7 +35,12 @@ pub fn load_and_wait(
     let name = store.name().to_owned();
     store.open(folder).map_err(Error::of_store(&name, "open"))?;
     super::load(options, Workload::Kill, seed, store, interrupted)?;
-    let failed = |source| Error::Child { store: name, source };
+    tell_and_wait(&name)
+}
+
+/// Says that the store of that name is loaded, and waits to be killed.
+pub(crate) fn tell_and_wait(name: &str) -> Result<()> {
+    let failed = |source| Error::Child { store: name.to_owned(), source };
     let mut out = io::stdout().lock();
     writeln!(out, "{LOADED}").and_then(|()| out.flush()).map_err(failed)?;
     // Nothing is sent: the read ends with the parent.
@@ -50,8 +55,17 @@ pub(crate) fn load_and_kill(
     folder: &Path,
     interrupted: &AtomicBool,
 ) -> Result<()> {
+    spawn_and_kill(child(name, folder), name, interrupted)
+}
+
+/// Starts a process that ends in [`tell_and_wait`], and kills it there.
+pub(crate) fn spawn_and_kill(
+    command: io::Result<Command>,
+    name: &str,
+    interrupted: &AtomicBool,
+) -> Result<()> {
     let failed = |source| Error::Child { store: name.to_owned(), source };
-    let mut process = child(name, folder)
+    let mut process = command
         .and_then(|mut command| {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()
         })

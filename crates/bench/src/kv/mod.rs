@@ -9,15 +9,15 @@
 
 pub(crate) mod distribution;
 mod halite_store;
-mod inserted;
+pub(crate) mod inserted;
 mod killed;
 mod options;
-mod phase;
-mod process;
+pub(crate) mod phase;
+pub(crate) mod process;
 pub(crate) mod records;
 mod store;
-mod worker;
-mod workload;
+pub(crate) mod worker;
+pub(crate) mod workload;
 mod zipfian;
 
 use std::path::Path;
@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 pub use distribution::Distribution;
 pub use halite_store::HaliteStore;
 pub use killed::{ChildCommand, load_and_wait};
+pub(crate) use killed::{spawn_and_kill, tell_and_wait};
 pub use options::{KvOptions, Length};
-pub use store::{Counters, Session, Store, StoreError, StoreResult};
+pub use store::{Counters, Memory, Pair, Session, Store, StoreError, StoreResult};
 pub use workload::{Kind, Mix, Workload};
 
 use crate::random::{Random, mix};

@@ -23,7 +23,7 @@ use crate::summary::deviation;
 use crate::{Error, Result, Sample};
 
 /// The window in which operations are counted to see how steady they are.
-const WINDOW: Duration = Duration::from_millis(100);
+pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 
 /// In a closed loop one operation in so many is timed, by chance.
 const TIMED: u64 = 8;
@@ -46,10 +46,13 @@ pub(crate) struct Measured {
     pub(crate) duration: Duration,
     pairs: u64,
     latencies: Vec<(Kind, Histogram<u64>)>,
-    windows: Vec<f64>,
+    /// Operations a second in each [`WINDOW`].
+    pub(crate) windows: Vec<f64>,
     before: Option<Counters>,
     after: Option<Counters>,
     cpu_ns: u64,
+    /// Bytes written to disks, where that is known.
+    written_bytes: Option<u64>,
     anonymous_bytes: Option<u64>,
 }
 
@@ -131,10 +134,13 @@ pub(crate) fn run<'s>(
         drop(sender);
         shared.warm.wait();
         let (before, cpu_before) = (store.counters(), process::cpu_ns());
+        let written_before = process::disk_written_bytes();
         shared.begin.wait();
         let mut measured = watch(&shared, &parts)?;
         (measured.before, measured.after) = (before, store.counters());
         measured.cpu_ns = process::cpu_ns() - cpu_before;
+        let written = written_before.zip(process::disk_written_bytes());
+        measured.written_bytes = written.map(|(before, after)| after - before);
         Ok(measured)
     })
 }
@@ -354,6 +360,7 @@ fn watch(shared: &Shared<'_>, parts: &mpsc::Receiver<Result<Part>>) -> Result<Me
         before: None,
         after: None,
         cpu_ns: 0,
+        written_bytes: None,
         anonymous_bytes,
     })
 }
@@ -363,6 +370,11 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 impl Measured {
+    /// Bytes that were written to disks after the end, and because of it.
+    pub(crate) fn add_written(&mut self, bytes: u64) {
+        self.written_bytes = self.written_bytes.map(|written| written + bytes);
+    }
+
     /// Everything, as docs/BENCH.md lists it.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let mut samples = vec![Sample::throughput(self.operations, self.duration)];
@@ -396,6 +408,9 @@ impl Measured {
             add("index", "B/record", after.index_bytes as f64 / after.records.max(1) as f64);
         }
         add("cpu", "ns/op", self.cpu_ns as f64 / operations);
+        if let Some(bytes) = self.written_bytes {
+            add("disk-written", "B/op", bytes as f64 / operations);
+        }
         for (metric, bytes) in
             [("memory-anonymous", self.anonymous_bytes), ("memory-peak", process::peak_bytes())]
         {

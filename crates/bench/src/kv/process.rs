@@ -24,6 +24,13 @@ pub(crate) fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
+/// Bytes that the process had written to disks, or is going to: those of the page cache too. Files in
+/// memory do not count.
+pub(crate) fn disk_written_bytes() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").ok()?;
+    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
+}
+
 fn status(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -37,11 +37,31 @@ pub trait Store: Send + Sync {
     /// The store's own.
     fn session(&self) -> StoreResult<Box<dyn Session + '_>>;
 
+    /// Lets it have so much memory from the next opening on. A store that cannot be told keeps to its own.
+    fn set_memory(&mut self, _memory: Memory) {}
+
+    /// Sorted runs of its level zero, if it has one and says so.
+    fn runs(&self) -> Option<u64> {
+        None
+    }
+
     /// What the store has counted since it was opened, if it counts.
     fn counters(&self) -> Option<Counters> {
         None
     }
 }
+
+/// Memory that a store may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of one buffer of writes, of which a store may have a second one that is being written out.
+    pub write_buffer: u64,
+    /// Bytes of what it caches of its files.
+    pub cache: u64,
+}
+
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// A store as one thread sees it.
 pub trait Session {
@@ -50,6 +70,14 @@ pub trait Session {
     /// # Errors
     /// The store's own.
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()>;
+
+    /// Puts records, durably, where the store can: together.
+    ///
+    /// # Errors
+    /// The store's own.
+    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
+        pairs.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
 
     /// Calls `read` with the present value of `key`, if it has one.
     ///

@@ -6,7 +6,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{Params, Repeats, Row, Run};
+use crate::asked::{self, Bound};
+use crate::{Row, Run};
 
 /// The experiment of the rows.
 pub(crate) const NAME: &str = "rstore.asked";
@@ -27,29 +28,6 @@ const MEMCACHED: f64 = 0.9;
 const HIGH_LOAD: u64 = 80;
 
 const MS: f64 = 1e6;
-
-/// A bound of the left side, or of its ratio to the right one.
-#[derive(Clone, Copy)]
-enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Bound {
-    fn holds(self, value: f64) -> bool {
-        match self {
-            Self::AtLeast(least) => value >= least,
-            Self::AtMost(most) => value <= most,
-        }
-    }
-
-    fn param(self) -> (&'static str, f64) {
-        match self {
-            Self::AtLeast(least) => ("at-least", least),
-            Self::AtMost(most) => ("at-most", most),
-        }
-    }
-}
 
 /// Adds the rows of everything that was measured so far.
 pub(super) fn judge(run: &mut Run<'_>) {
@@ -97,39 +75,8 @@ fn of_comparison(row: &Row) -> Vec<(&String, &Value)> {
 
 /// What `ours` is in all, or beside `theirs`.
 fn row(ours: &Row, theirs: Option<&Row>, bound: Bound) -> Row {
-    let mut params = Params::new();
-    params.insert("of".to_owned(), json!(format!("{} {}", ours.experiment, ours.metric)));
-    for name in [
-        "ended",
-        "index",
-        "value-len",
-        "mix",
-        "pipeline",
-        "load-percent",
-        "distribution",
-        "records",
-    ] {
-        if let Some(value) = ours.params.get(name) {
-            params.insert(name.to_owned(), value.clone());
-        }
-    }
-    params.insert("ours".to_owned(), json!(ours.value));
-    if let Some(theirs) = theirs {
-        params.insert("beside".to_owned(), json!(theirs.subject));
-        params.insert("theirs".to_owned(), json!(theirs.value));
-    }
-    params.insert("sides-unit".to_owned(), json!(ours.unit));
-    let (name, limit) = bound.param();
-    params.insert(name.to_owned(), json!(limit));
-    let value = theirs.map_or(ours.value, |theirs| ours.value / theirs.value);
-    params.insert("holds".to_owned(), json!(bound.holds(value)));
-    let (metric, unit) = match theirs {
-        Some(_) => ("ratio", "x"),
-        None => ("value", ours.unit.as_str()),
-    };
-    let (metric, unit) = (metric.to_owned(), unit.to_owned());
-    let repeats = Repeats { metric, unit, values: vec![value] };
-    Row::of(NAME, OURS, &params, &repeats).expect("one value has a median")
+    let theirs = theirs.map(|row| (row.subject.as_str(), row.value));
+    asked::row(NAME, ours, theirs, bound)
 }
 
 fn throughput(rows: &[Row]) -> Vec<Row> {
@@ -189,6 +136,7 @@ fn memory(rows: &[Row]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Params, Repeats};
 
     fn measured(experiment: &str, subject: &str, metric: &str, unit: &str, value: f64) -> Row {
         let mut params = Params::new();

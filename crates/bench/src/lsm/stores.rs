@@ -1,0 +1,174 @@
+//! The LSM engine as a store under measurement: with persistent memory, and with a log.
+
+use std::path::{Path, PathBuf};
+
+use halite::{
+    Batch, CommitPoints, Database, Durability, Durable, KeySpace, LsmOptions, WaitStrategy,
+};
+use halite_pmem::Profile;
+
+use crate::RunOptions;
+use crate::kv::{Counters, Memory, Pair, Session, Store, StoreResult};
+
+/// The subjects.
+pub(super) const XP: &str = "xp";
+pub(super) const XS: &str = "xs";
+
+/// Memtables that a store with a log may have at once, in volatile memory.
+pub(super) const VOLATILE_BUFFERS: u64 = 4;
+
+/// What a pool needs beside memtables, and what they leave over at their ends.
+const VOLATILE_SPARE: u64 = 32 << 20;
+
+/// The LSM engine, opened as a database.
+pub(super) struct LsmStore {
+    name: &'static str,
+    /// Where the pool is, if not beside the levels: the folder of all pools.
+    pmem: Option<PathBuf>,
+    pool_bytes: u64,
+    pub(super) options: LsmOptions,
+    profile: Option<Profile>,
+    open: Option<(Database, KeySpace)>,
+}
+
+impl LsmStore {
+    /// The paper's XP: `pool_bytes` of persistent memory in the run's folder, no log.
+    pub(super) fn xp(run: &RunOptions, pool_bytes: u64, memory: Memory) -> Self {
+        let mut store = Self {
+            name: XP,
+            pmem: Some(run.folder.clone()),
+            pool_bytes,
+            options: LsmOptions { durable: Durable::Pool, ..LsmOptions::default() },
+            profile: run.profile.clone(),
+            open: None,
+        };
+        store.set_memory(memory);
+        store
+    }
+
+    /// The paper's XS: a log, volatile memtables, a tiered level zero.
+    pub(super) fn xs(run: &RunOptions, memory: Memory) -> Self {
+        let mut store = Self {
+            name: XS,
+            pmem: None,
+            options: LsmOptions { durable: Durable::Log, ..LsmOptions::default() },
+            ..Self::xp(run, 0, memory)
+        };
+        store.set_memory(memory);
+        store
+    }
+
+    /// With so many bytes of persistent memory, and other memory.
+    pub(super) fn set_pool(&mut self, bytes: u64, memory: Memory) {
+        self.pool_bytes = bytes;
+        self.set_memory(memory);
+    }
+
+    /// With another way of committing.
+    pub(super) fn committing(mut self, points: CommitPoints, wait: WaitStrategy) -> Self {
+        (self.options.commit_points, self.options.wait) = (points, wait);
+        self
+    }
+
+    /// The open database.
+    pub(super) fn database(&self) -> StoreResult<&Database> {
+        Ok(&self.open.as_ref().ok_or("the store is closed")?.0)
+    }
+}
+
+impl Store for LsmStore {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn durability(&self) -> String {
+        match (&self.options.durable, &self.open) {
+            (Durable::Log, _) => "each commit followed by fdatasync of the log".to_owned(),
+            (_, Some((db, _))) => format!("each commit fenced; {}", db.domain().guarantee()),
+            _ => "each commit fenced".to_owned(),
+        }
+    }
+
+    fn open(&mut self, folder: &Path) -> StoreResult<()> {
+        let name = folder.file_name().ok_or("the folder has no name")?;
+        let home = self.pmem.as_ref().map_or(folder.to_owned(), |pmem| pmem.join(name));
+        let options = LsmOptions { levels: Some(folder.join("levels")), ..self.options.clone() };
+        let mut builder = Database::builder().engine("lsm").lsm(options).max_size(self.pool_bytes);
+        if let Some(profile) = &self.profile {
+            builder = builder.profile(profile.clone());
+        }
+        let db = builder.open(home)?;
+        let space = db.key_space("bench")?;
+        self.open = Some((db, space));
+        Ok(())
+    }
+
+    fn close(&mut self) -> StoreResult<()> {
+        self.open = None;
+        Ok(())
+    }
+
+    fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
+        let (db, space) = self.open.as_ref().ok_or("the store is closed")?;
+        Ok(Box::new(LsmSession { space, batch: db.batch() }))
+    }
+
+    fn set_memory(&mut self, memory: Memory) {
+        if self.options.durable == Durable::Log {
+            self.pool_bytes = VOLATILE_BUFFERS * memory.write_buffer + VOLATILE_SPARE;
+        }
+        self.options.memtable_bytes = Some(memory.write_buffer);
+        self.options.cache_bytes = memory.cache;
+    }
+
+    fn runs(&self) -> Option<u64> {
+        Some(self.open.as_ref()?.0.stats().level_zero_runs)
+    }
+
+    fn counters(&self) -> Option<Counters> {
+        let stats = self.open.as_ref().map(|(db, _)| db.stats())?;
+        let (traffic, index_bytes, records) = (stats.traffic, stats.index_bytes, stats.records);
+        Some(Counters { traffic, index_bytes, records })
+    }
+}
+
+/// The engine as one thread sees it.
+struct LsmSession<'a> {
+    space: &'a KeySpace,
+    batch: Batch,
+}
+
+impl Session for LsmSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        Ok(self.space.put(key, value)?)
+    }
+
+    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
+        for (key, value) in pairs {
+            self.batch.put(self.space, key, value);
+        }
+        Ok(self.batch.commit_and_clear(Durability::Immediate)?)
+    }
+
+    fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
+        self.space.get(key)?.iter().for_each(|value| read(value));
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
+        Ok(self.space.delete(key)?)
+    }
+
+    fn scan(
+        &mut self,
+        start: &[u8],
+        limit: u64,
+        read: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> StoreResult<()> {
+        for pair in self.space.range(start..)?.take(limit as usize) {
+            let (key, value) = pair?;
+            read(&key, &value);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! A store in a place of its own, where it stays from one turn to the next.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::page_cache::NoPageCache;
+use super::setting::{Setting, records};
+use crate::kv::distribution::{Chooser, Distribution};
+use crate::kv::inserted::Inserted;
+use crate::kv::phase::{self, Measured, Pace};
+use crate::kv::records::Records;
+use crate::kv::worker::{Source, Worker};
+use crate::kv::workload::ScanLength;
+use crate::kv::{Kind, Length, Mix, Pair, Store, process};
+use crate::random::{Random, mix};
+use crate::scratch::Home;
+use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
+
+/// A folder on the SSD, and one of the same name in persistent memory, which a store makes if it needs it.
+pub(super) struct Place {
+    disk: Home,
+    pmem: PathBuf,
+}
+
+impl Place {
+    pub(super) fn new(setting: &Setting<'_>, run: &RunOptions) -> Result<Self> {
+        let disk = Home::new(&setting.options.disk)?;
+        let name = disk.path().file_name().unwrap_or_default();
+        let pmem = run.folder.join(name);
+        Ok(Self { disk, pmem })
+    }
+
+    /// The folder that a store is opened in.
+    pub(super) fn path(&self) -> &Path {
+        self.disk.path()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.pmem != self.disk.path() {
+            // What is left is in a folder for temporary things; there is no one to tell.
+            let _ = std::fs::remove_dir_all(&self.pmem);
+        }
+    }
+}
+
+/// A store with a database that stays.
+pub(super) struct Tenant<'a> {
+    pub(super) store: Box<dyn Store>,
+    pub(super) place: Place,
+    /// What a put survives, which is known once the store has been open.
+    pub(super) durability: String,
+    /// Records that are there.
+    pub(super) records: u64,
+    threads: usize,
+    value_len: usize,
+    seed: u64,
+    page_cache: bool,
+    interrupted: &'a AtomicBool,
+}
+
+impl<'a> Tenant<'a> {
+    /// The store, empty.
+    pub(super) fn new(
+        store: Box<dyn Store>,
+        value_len: usize,
+        setting: &Setting<'_>,
+        (run, interrupted): (&RunOptions, &'a AtomicBool),
+    ) -> Result<Self> {
+        let mut tenant = Self {
+            store,
+            place: Place::new(setting, run)?,
+            durability: String::new(),
+            records: 0,
+            threads: setting.options.threads,
+            value_len,
+            seed: run.seed,
+            page_cache: setting.options.page_cache,
+            interrupted,
+        };
+        tenant.durability = tenant.visit(|store, _| Ok(store.durability()))?;
+        Ok(tenant)
+    }
+
+    /// Opens the store, asks it, and closes it. `ask` is told where it is.
+    pub(super) fn visit<R>(
+        &mut self,
+        ask: impl FnOnce(&dyn Store, &Path) -> Result<R>,
+    ) -> Result<R> {
+        let store = &mut *self.store;
+        let folder = self.place.path();
+        let _without = (!self.page_cache).then(|| NoPageCache::of(folder));
+        store.open(folder).map_err(Error::of_store(store.name(), "open"))?;
+        let outcome = ask(store, folder);
+        let closed = store.close();
+        let outcome = outcome?;
+        closed.map_err(Error::of_store(store.name(), "close"))?;
+        Ok(outcome)
+    }
+
+    /// Puts records until there are so many, several at a time.
+    pub(super) fn load(&mut self, up_to: u64) -> Result<()> {
+        let (from, interrupted) = (self.records, self.interrupted);
+        let mut records = self.values();
+        self.visit(|store, _| {
+            load(store, &mut records, from, up_to, interrupted)?;
+            settle(interrupted);
+            Ok(())
+        })?;
+        self.records = self.records.max(up_to);
+        Ok(())
+    }
+
+    /// The database, as records.
+    pub(super) fn values(&self) -> Records {
+        records(self.value_len, self.seed)
+    }
+
+    /// Opens the store and lets all threads do what the mix says.
+    pub(super) fn measure(
+        &mut self,
+        mix: &Mix,
+        distribution: Distribution,
+        scans: ScanLength,
+        length: Length,
+    ) -> Result<Measured> {
+        let known = self.records;
+        let to_come = (known as f64 * mix.share(Kind::Insert)) as u64;
+        let skew = distribution.default_skew();
+        let chooser = Chooser::new(distribution, skew, known, to_come, true);
+        let source = Source::Mix { mix: mix.clone(), chooser, scans };
+        let inserted = Inserted::new(known, self.threads);
+        let pace = Pace { length: Some(length), rate: None };
+        let outcome = self.run(&source, &inserted, known, pace);
+        self.records = inserted.known();
+        outcome
+    }
+
+    /// Opens the store, which is empty, and lets all threads put records durably, one at a time: up to
+    /// so many.
+    pub(super) fn measure_load(&mut self, up_to: u64, length: Length) -> Result<Measured> {
+        let inserted = Inserted::new(0, self.threads);
+        self.run(&Source::Load, &inserted, up_to, Pace { length: Some(length), rate: None })
+    }
+
+    fn run(
+        &mut self,
+        source: &Source,
+        inserted: &Inserted,
+        loaded: u64,
+        pace: Pace,
+    ) -> Result<Measured> {
+        let (threads, seed, interrupted) = (self.threads, self.seed, self.interrupted);
+        let records = self.values();
+        self.visit(|store, _| {
+            let mut measured = phase::run(store, threads, pace, interrupted, &|thread| {
+                let name = store.name();
+                let session = store.session().map_err(Error::of_store(name, "open a session"))?;
+                let random = Random::new(mix(seed) ^ mix(thread as u64));
+                Ok(Worker::new(
+                    (thread, threads),
+                    (name, session),
+                    records.clone(),
+                    random,
+                    source.clone(),
+                    (inserted, loaded),
+                ))
+            })?;
+            // What the store owes the disk counts, and is not left to the next turn.
+            let at_end = process::disk_written_bytes();
+            settle(interrupted);
+            let settled = at_end.zip(process::disk_written_bytes());
+            measured.add_written(settled.map_or(0, |(before, after)| after - before));
+            Ok(measured)
+        })
+    }
+}
+
+/// The stores, each empty and in a place of its own.
+pub(super) fn tenants<'a>(
+    stores: Vec<Box<dyn Store>>,
+    value_len: usize,
+    setting: &Setting<'_>,
+    run: &Run<'a>,
+) -> Result<Vec<Tenant<'a>>> {
+    let (options, interrupted) = (&run.options, run.interrupted());
+    let tenant = |store| Tenant::new(store, value_len, setting, (options, interrupted));
+    stores.into_iter().map(tenant).collect()
+}
+
+/// Compares the tenants, each measured in that way.
+pub(super) fn compare(
+    run: &mut Run<'_>,
+    experiment: &str,
+    params: &Params,
+    tenants: &mut [Tenant<'_>],
+    measure: impl Fn(&mut Tenant<'_>) -> Result<Vec<Sample>>,
+) -> Result<()> {
+    let measure = &measure;
+    let contender = |tenant| {
+        let tenant: &mut Tenant<'_> = tenant;
+        let (name, durability) = (tenant.store.name().to_owned(), tenant.durability.clone());
+        let contender = Contender::new(name, move || measure(tenant));
+        contender.with_param("durability", durability.into())
+    };
+    let mut contenders: Vec<_> = tenants.iter_mut().map(contender).collect();
+    run.compare(experiment, params, &mut contenders)
+}
+
+/// So long nothing is written to the disk by a store that owes it nothing.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How long a store may take for what it owes.
+const SETTLING_MAX: Duration = Duration::from_secs(120);
+
+/// Waits until nothing is written to the disk any more: what was put is merged as far as the store ever
+/// would.
+fn settle(interrupted: &AtomicBool) {
+    let start = Instant::now();
+    let (mut written, mut since) = (process::disk_written_bytes(), start);
+    while written.is_some() && since.elapsed() < QUIET && start.elapsed() < SETTLING_MAX {
+        if interrupted.load(Relaxed) {
+            return;
+        }
+        thread::sleep(QUIET / 10);
+        let now = process::disk_written_bytes();
+        if now != written {
+            (written, since) = (now, Instant::now());
+        }
+    }
+}
+
+/// Bytes that are put together while loading.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Puts the records of these numbers.
+pub(super) fn load(
+    store: &dyn Store,
+    records: &mut Records,
+    from: u64,
+    up_to: u64,
+    interrupted: &AtomicBool,
+) -> Result<()> {
+    let mut session = store.session().map_err(Error::of_store(store.name(), "open a session"))?;
+    let mut batch: Vec<Pair> = Vec::new();
+    let mut bytes = 0;
+    for number in from..up_to {
+        let (key, value) = records.pair(number, 0);
+        bytes += key.len() + value.len();
+        batch.push((key.to_vec(), value.to_vec()));
+        if bytes >= BATCH_BYTES || number + 1 == up_to {
+            if interrupted.load(Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            session.put_all(&batch).map_err(Error::of_store(store.name(), "load"))?;
+            batch.clear();
+            bytes = 0;
+        }
+    }
+    Ok(())
+}
