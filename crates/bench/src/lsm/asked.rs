@@ -26,11 +26,14 @@ const PAPER: [(&str, &str, f64); 8] = [
     ("e", "zipfian", 1.0),
 ];
 
+/// Says of what was measured whether it is as asked.
+type Judge = fn(&[Row]) -> Vec<Row>;
+
 /// Adds the rows of everything that was measured so far.
 pub(super) fn judge(run: &mut Run<'_>) {
     let rows = run.rows();
     let quick = run.options.quick;
-    let judges: [fn(&[Row]) -> Vec<Row>; 9] = [
+    let judges: [Judge; 9] = [
         workloads,
         written,
         commits,
