@@ -256,7 +256,7 @@ fn one_thread(
             pair.1.clear();
             pair.1.extend_from_slice(value);
         }
-        let is_timed = load.batch >= TIMED_ALL || commit as u64 % TIMED == 0;
+        let is_timed = load.batch >= TIMED_ALL || (commit as u64).is_multiple_of(TIMED);
         let begun = is_timed.then(Instant::now);
         let done = match &batch[..count as usize] {
             [(key, value)] => session.put(key, value),
