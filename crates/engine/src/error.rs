@@ -76,6 +76,17 @@ pub enum Error {
         /// The engine's limit.
         limit: usize,
     },
+    /// The engine's stores keep the partitions that they were made with, spread by hash.
+    #[error(
+        "a store of the engine `{engine}` keeps its {is} partitions, spread by hash; open it without the \
+         option, or copy its data to a new store"
+    )]
+    FixedPartitions {
+        /// The engine.
+        engine: &'static str,
+        /// The partitions that the store has, or would have.
+        is: usize,
+    },
     /// The bounds of partitions do not ascend from a key that is not empty.
     #[error("the bounds of partitions have to ascend, and to begin above the empty key")]
     PartitionBounds,

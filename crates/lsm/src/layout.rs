@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! root engine:lsm       version of the formats
-//! root lsm:trees        the number of trees; the bits above them: keys are spread by ranges; there is a log
+//! root lsm:trees        the number of trees; the bit above them: there is a log
 //! root lsm:levels       1 if there are levels
 //! root lsm:clean        1 if the store was closed and not opened since
 //! device 0              objects of memtables (64 bytes), and that of the store
@@ -26,9 +26,7 @@ const CLEAN: &str = "lsm:clean";
 
 const LEVELS: &str = "lsm:levels";
 
-const BY_RANGES: u64 = 1 << 32;
-
-const LOGGED: u64 = 1 << 33;
+const LOGGED: u64 = 1 << 32;
 
 const OBJECTS: u16 = 0;
 
@@ -44,11 +42,10 @@ pub(crate) fn zones_device(segments: &Arc<Segments>) -> Device {
     segments.device(ZONES)
 }
 
-/// How keys are spread over a store's trees.
+/// How a store is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) trees: usize,
-    pub(crate) by_ranges: bool,
     /// Whether memtables are volatile, and there is a log of what is in them.
     pub(crate) logged: bool,
 }
@@ -56,11 +53,7 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn read(segments: &Segments) -> Result<Self> {
         let word = segments.root(TREES).unwrap_or(1);
-        let layout = Self {
-            trees: (word & (BY_RANGES - 1)) as usize,
-            by_ranges: word & BY_RANGES != 0,
-            logged: word & LOGGED != 0,
-        };
+        let layout = Self { trees: (word & (LOGGED - 1)) as usize, logged: word & LOGGED != 0 };
         if layout.trees == 0 || layout.trees > crate::TREES_MAX || word >= LOGGED << 1 {
             return Err(Error::Damaged {
                 what: format!("the root `{TREES}`"),
@@ -71,8 +64,7 @@ impl Layout {
     }
 
     pub(crate) fn write(self, segments: &Segments) -> Result<()> {
-        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-        let word = self.trees as u64 | flag(self.by_ranges, BY_RANGES) | flag(self.logged, LOGGED);
+        let word = self.trees as u64 | if self.logged { LOGGED } else { 0 };
         Ok(segments.set_root(TREES, word)?)
     }
 }

@@ -52,6 +52,13 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     };
     layout::check(&home, options)?;
     let layout = Layout::read(&home)?;
+    if options
+        .partitioning
+        .as_ref()
+        .is_some_and(|wanted| *wanted != Partitioning::Hash(layout.trees))
+    {
+        return Err(Error::FixedPartitions { engine: crate::Lsm::NAME, is: layout.trees });
+    }
     // The crash lab's medium notes events in their order, so there may be but one.
     let on_threads = options.pool_options.medium.is_none();
     let threads =
@@ -354,14 +361,17 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
 
 /// Creates an empty store.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
-    let segments = Segments::create(&options.pool, &options.pool_options)?;
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
+    if matches!(partitioning, Partitioning::Ranges(_)) {
+        return Err(Error::FixedPartitions { engine: crate::Lsm::NAME, is: partitioning.count() });
+    }
+    let segments = Segments::create(&options.pool, &options.pool_options)?;
     let logged = match options.lsm.durable {
         Durable::Detect => segments.pool().domain() == Domain::PageCache,
         Durable::Pool => false,
         Durable::Log => true,
     };
-    Layout { trees: partitioning.count(), by_ranges: false, logged }.write(&segments)?;
+    Layout { trees: partitioning.count(), logged }.write(&segments)?;
     layout::claim(&segments)?;
     segments.install()?;
     Ok(segments)

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_engine::conformance::Factory;
-use halite_engine::{Durable, Engine, EngineOptions, LsmOptions, Partitioning, Result};
+use halite_engine::{
+    Durability, Durable, Engine, EngineOptions, Error, LsmOptions, Op, Partitioning, Result,
+};
 use halite_lsm::Lsm;
 use halite_pmem::PoolOptions;
 
@@ -74,4 +76,44 @@ mod with_a_log {
 
 mod three_trees_with_a_log {
     halite_engine::conformance!(super::Lsms(3, super::Durable::Log));
+}
+
+#[test]
+fn partitions_are_those_that_a_store_was_made_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |partitioning: Option<Partitioning>| {
+        let pool = folder.path().join("pool");
+        Lsm::open(&EngineOptions { partitioning, ..EngineOptions::new(pool) })
+    };
+    let ranges = Partitioning::Ranges(vec![b"m".to_vec()]);
+    let refused = |partitioning| matches!(open(partitioning), Err(Error::FixedPartitions { .. }));
+    assert!(refused(Some(ranges.clone())));
+    assert_eq!(open(Some(Partitioning::Hash(2))).unwrap().partitions(), 2);
+    assert!(refused(Some(ranges)) && refused(Some(Partitioning::Hash(3))));
+    assert_eq!(open(None).unwrap().partitions(), 2);
+}
+
+#[test]
+fn levels_are_found_where_they_were_made_and_missed_where_they_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("ssd");
+    let open = |levels: Option<PathBuf>| {
+        let pool = folder.path().join("pool");
+        let lsm = LsmOptions { levels, ..LsmOptions::default() };
+        Lsm::open(&EngineOptions { lsm, ..EngineOptions::new(pool) })
+    };
+    let space = {
+        let engine = open(Some(elsewhere.clone())).unwrap();
+        let space = engine.key_space("space").unwrap();
+        engine
+            .write(&[Op::Put { space, key: b"key", value: b"value" }], Durability::Immediate)
+            .unwrap();
+        space
+    };
+    assert!(elsewhere.join("CURRENT").exists());
+    assert_eq!(open(None).unwrap().get(space, b"key").unwrap().unwrap(), b"value");
+    let other = folder.path().join("other");
+    assert!(matches!(open(Some(other)), Err(Error::Damaged { .. })));
+    fs::remove_file(elsewhere.join("CURRENT")).unwrap();
+    assert!(matches!(open(None), Err(Error::Damaged { .. })));
 }

@@ -33,7 +33,7 @@ pub(crate) fn page(rows: &[Row]) -> String {
         html += "<p class=\"soft\">Each value is the median of its repeats; bands and whiskers reach from the \
                  least to the largest. Point at a value to read it; the tables have all of them. The figures \
                  that are numbered redraw those of van Renen et al., <cite>Building blocks for persistent \
-                 memory</cite> (VLDB Journal, 2020), and those of Lersch's thesis where it is named: hollow \
+                 memory</cite> (VLDB Journal, 2020), and those of Lersch's thesis and of Yan et al. where these are named: hollow \
                  markers are their values, from other hardware, where the text gives them.</p>\n";
         html += &contents(&parts);
     }

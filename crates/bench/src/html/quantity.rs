@@ -113,7 +113,18 @@ pub(crate) fn param(name: &str, value: &Value) -> String {
 /// Whether a parameter of that name is a length in bytes.
 pub(crate) fn is_length(name: &str) -> bool {
     let last = name.rsplit(['-', '_']).next().unwrap_or(name);
-    matches!(last, "bytes" | "page" | "entry" | "block" | "size" | "granularity")
+    matches!(
+        last,
+        "bytes"
+            | "page"
+            | "entry"
+            | "block"
+            | "size"
+            | "granularity"
+            | "pmem"
+            | "memory"
+            | "database"
+    )
 }
 
 /// A length in bytes, in the largest binary unit that divides it.

@@ -26,26 +26,27 @@ const PAPER: [(&str, &str, f64); 8] = [
     ("e", "zipfian", 1.0),
 ];
 
-/// Says of what was measured whether it is as asked.
+/// What is asked, from the rows of what was measured.
 type Judge = fn(&[Row]) -> Vec<Row>;
+
+const JUDGES: [Judge; 10] = [
+    workloads,
+    written,
+    commits,
+    memtables,
+    rebuilds,
+    global_indexes,
+    steadiness,
+    recoveries,
+    sizes,
+    allocations,
+];
 
 /// Adds the rows of everything that was measured so far.
 pub(super) fn judge(run: &mut Run<'_>) {
     let rows = run.rows();
     let quick = run.options.quick;
-    let judges: [Judge; 9] = [
-        workloads,
-        written,
-        commits,
-        memtables,
-        rebuilds,
-        global_indexes,
-        steadiness,
-        recoveries,
-        sizes,
-    ];
-    let judged: Vec<Row> =
-        judges.iter().flat_map(|judge| judge(rows)).chain(allocations(rows)).collect();
+    let judged: Vec<Row> = JUDGES.iter().flat_map(|judge| judge(rows)).collect();
     for mut row in judged {
         if quick {
             // Too little was measured, for too short a time, to go by.
