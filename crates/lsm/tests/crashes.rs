@@ -15,10 +15,10 @@ use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions};
 use halite_lsm::sst::{DELETE, Error, PUT, SEQUENCE_MAX};
 use halite_pmem::{Medium, UNIT};
 
-const RULES: [Rules; 2] = [Rules::Memory, Rules::PageCache];
+const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
 
 /// Histories under each set of rules; `HALITE_LAB_SEEDS` sets others.
-const HISTORIES: u64 = 12;
+const HISTORIES: u64 = 8;
 
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 300;

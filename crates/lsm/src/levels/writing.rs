@@ -93,7 +93,7 @@ impl Levels {
         self.inner.commit(tree, edit, &mut Outputs::none(&self.inner.files), 0, 0)
     }
 
-    /// Compacts what is most urgent, in this thread and [`LevelsOptions::threads`] in all. False, if
+    /// Compacts what is most urgent, in this thread and [`super::LevelsOptions::threads`] in all. False, if
     /// nothing has to be.
     ///
     /// # Errors

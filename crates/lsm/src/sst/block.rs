@@ -14,6 +14,9 @@ use super::varint::Reader;
 /// Bytes of a restart's offset, and of their count.
 const RESTART: usize = 4;
 
+/// Bytes of keys that a cursor remembers to go back to, and one key.
+const BEFORE_MAX: usize = 256 << 10;
+
 /// A block of entries.
 #[derive(Clone)]
 pub struct Block {
@@ -25,6 +28,7 @@ pub struct Block {
 
 /// An entry as it stands in the bytes.
 struct Raw {
+    at: usize,
     shared: usize,
     key: Range<usize>,
     sequence: u64,
@@ -83,7 +87,7 @@ impl Block {
         let (sequence, kind) = unpack(reader.u64()?);
         reader.take(value)?;
         let end = self.end - reader.0.len();
-        Ok(Raw { shared, key: start..start + rest, sequence, kind, value: end - value..end })
+        Ok(Raw { at, shared, key: start..start + rest, sequence, kind, value: end - value..end })
     }
 
     /// The key, and the sequence number, of a restart.
@@ -110,14 +114,28 @@ pub struct BlockCursor {
     kind: u8,
     value: Range<usize>,
     is_at_entry: bool,
+    /// The entries before this one from its restart on, if they were read on the way to it: whoever went back
+    /// goes further back.
+    before: Vec<Raw>,
+    /// Their keys, one behind the other: that is where the `key` of each is.
+    before_keys: Vec<u8>,
 }
 
 impl BlockCursor {
     /// A cursor at no entry of a block.
     #[must_use]
     pub fn new(block: Block) -> Self {
-        let key = Vec::with_capacity(64);
-        Self { block, at: 0, key, sequence: 0, kind: 0, value: 0..0, is_at_entry: false }
+        Self {
+            block,
+            at: 0,
+            key: Vec::with_capacity(64),
+            sequence: 0,
+            kind: 0,
+            value: 0..0,
+            is_at_entry: false,
+            before: Vec::new(),
+            before_keys: Vec::new(),
+        }
     }
 
     /// At no entry of a block that has none.
@@ -129,6 +147,7 @@ impl BlockCursor {
     pub fn enter(&mut self, block: Block) {
         self.block = block;
         self.is_at_entry = false;
+        self.before.clear();
     }
 
     /// Leaves the entry.
@@ -200,8 +219,11 @@ impl BlockCursor {
 
     /// Reads from a restart on, up to the entry that ends at `end`.
     fn read_until(&mut self, restart: usize, end: usize) -> Parsed<()> {
+        self.before.clear();
+        self.before_keys.clear();
         self.read_restart(restart)?;
         while self.is_at_entry && self.value.end < end {
+            self.remember();
             self.read(self.value.end)?;
         }
         if self.is_at_entry && self.value.end == end {
@@ -209,6 +231,20 @@ impl BlockCursor {
         }
         self.is_at_entry = false;
         Err("its restarts do not fit its entries")
+    }
+
+    /// Adds the entry that it is at to those before the one that it goes to.
+    fn remember(&mut self) {
+        // So many only a stranger has between two restarts.
+        if self.before_keys.len() > BEFORE_MAX {
+            self.before.clear();
+            self.before_keys.clear();
+        }
+        let start = self.before_keys.len();
+        self.before_keys.extend_from_slice(&self.key);
+        let key = start..self.before_keys.len();
+        let &mut Self { at, sequence, kind, .. } = self;
+        self.before.push(Raw { at, shared: 0, key, sequence, kind, value: self.value.clone() });
     }
 
     /// Goes to the next entry.
@@ -229,8 +265,17 @@ impl BlockCursor {
             self.is_at_entry = false;
             return Ok(());
         }
+        let at = self.at;
+        if let Some(raw) = self.before.pop_if(|raw| raw.value.end == at) {
+            self.key.clear();
+            self.key.extend_from_slice(&self.before_keys[raw.key.clone()]);
+            self.before_keys.truncate(raw.key.start);
+            (self.at, self.sequence, self.kind) = (raw.at, raw.sequence, raw.kind);
+            self.value = raw.value;
+            return Ok(());
+        }
         // The last restart before it: the entry before it is between the two.
-        let (at, mut below, mut above) = (self.at, 0, self.block.restarts);
+        let (mut below, mut above) = (0, self.block.restarts);
         while above - below > 1 {
             let middle = below.midpoint(above);
             if self.block.restart(middle) < at { below = middle } else { above = middle }
