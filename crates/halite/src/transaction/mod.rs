@@ -17,10 +17,12 @@
 //! they are serializable, those that they read (`locks`, `deadlock`). What they find behind a lock is the newest
 //! that was committed: if the key was changed since the snapshot, the transaction moves on to a new one, once it
 //! is sure that whatever it read before is unchanged; if it is not, that is a conflict (for one that has only read
-//! so far, and goes on reading, there is none: it stays where it is). So it reads one state all the same. Ranges are not locked: a scan that is long would keep all writers from what it saw for as long as
-//! the transaction lasts, and a phantom has no key that a table of locked keys could find. They are validated at
-//! the commit, as the optimistic ones' are, and so is everything else: those who write without a transaction
-//! wait for no lock, and are seen there.
+//! so far, and goes on reading, there is none: it stays where it is). So it reads one state all the same.
+//!
+//! Ranges are not locked: a scan that is long would keep all writers from what it saw for as long as the
+//! transaction lasts, and a phantom has no key that a table of locked keys could find. They are validated at the
+//! commit, as the optimistic ones' are, and so is everything else: those who write without a transaction wait for
+//! no lock, and are seen there.
 //!
 //! After a crash, a transaction that was committed with [`Durability::Immediate`] is there, whole; any other is
 //! there whole or not at all. What a serializable one read is there with it. One of snapshot isolation that read
@@ -54,7 +56,6 @@ pub use scan::TransactionIter;
 
 use locks::{Locks, Mode};
 use read_set::ReadSet;
-use retry::BackOff;
 use write_set::{WriteSet, bytes_of};
 
 /// A transaction of a [`Database`]. It does nothing before [`Transaction::commit`], and nothing at all if it is
@@ -101,58 +102,6 @@ impl Database {
             writes: WriteSet::default(),
             locks: RefCell::new(self.locks.begin()),
         })
-    }
-
-    /// Runs a serializable, optimistic transaction and commits it durably; again from its beginning if it met
-    /// another. See [`Database::transaction_with`].
-    ///
-    /// ```
-    /// # let db = halite::Database::in_memory()?;
-    /// let accounts = db.key_space("accounts")?;
-    /// accounts.put("from", "90")?;
-    /// let read = |value: Option<halite::Bytes>| {
-    ///     value.map_or(0, |value| String::from_utf8_lossy(&value).parse().unwrap_or(0))
-    /// };
-    /// db.transaction(|tx| {
-    ///     let (from, to) = (read(tx.get(&accounts, "from")?), read(tx.get(&accounts, "to")?));
-    ///     tx.put(&accounts, "from", (from - 10).to_string())?;
-    ///     tx.put(&accounts, "to", (to + 10).to_string())
-    /// })?;
-    /// assert_eq!(accounts.get("from")?.as_deref(), Some(&b"80"[..]));
-    /// # Ok::<(), halite::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::transaction_with`].
-    pub fn transaction<T>(&self, run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.transaction_with(&TransactionOptions::default(), run)
-    }
-
-    /// Runs a transaction and commits it. If `run` or the commit fails because of another transaction
-    /// ([`Error::is_retryable`]), it waits a little and runs it again, as often as the options allow; so what
-    /// `run` does besides happens as often. Any other error of `run` rolls it back and is returned.
-    ///
-    /// # Errors
-    /// What `run` and [`Transaction::commit`] return; the last [`Error::Conflict`], [`Error::Deadlock`] or
-    /// [`Error::LockTimeout`].
-    pub fn transaction_with<T>(
-        &self,
-        options: &TransactionOptions,
-        mut run: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
-        let mut back_off = BackOff::new(options.retries);
-        loop {
-            let mut transaction = self.begin(options.clone())?;
-            let done = run(&mut transaction);
-            let done = done.and_then(|result| {
-                transaction.commit(options.durability)?;
-                Ok(result)
-            });
-            match done {
-                Err(error) if error.is_retryable() && back_off.wait() => {}
-                done => return done,
-            }
-        }
     }
 }
 
