@@ -46,7 +46,7 @@ impl LsmPlan {
     /// Memtables that are full soon, so that short histories have all that becomes of them.
     #[must_use]
     pub fn new(durable: Durable, commit_points: CommitPoints) -> Self {
-        Self { durable, commit_points, memtable_bytes: 4 << 10 }
+        Self { durable, commit_points, memtable_bytes: 1 << 10 }
     }
 
     /// Options of that plan, with files beside the pool.
@@ -56,6 +56,8 @@ impl LsmPlan {
             durable: self.durable,
             commit_points: self.commit_points,
             memtable_bytes: Some(self.memtable_bytes),
+            // One memtable that is merged is enough for the levels.
+            global_index_bytes: Some(self.memtable_bytes),
             table_bytes: Some(1 << 10),
             cache_bytes: 1 << 20,
             ..LsmOptions::default()

@@ -127,7 +127,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::CommitIdBeforeData => ("lsm/src/commit.rs", Lsm(2, Few), Memory, 20),
         Bug::GidxBeforeData => ("lsm/src/commit.rs", Lsm(1, Few), Memory, 10),
         Bug::FragmentMissing => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 20),
-        Bug::BatchesBehindGap => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 30),
+        Bug::BatchesBehindGap => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 100),
         Bug::TailNotZeroed => ("lsm/src/recovery.rs", Lsm(1, Few), Memory, 60),
         Bug::MarkNotFenced => ("lsm/src/recovery.rs", Lsm(1, Zones), Memory, 60),
         Bug::RollFailureForgiven => ("lsm/src/commit.rs", Lsm(2, Few), FailingSyncs, 20),
@@ -136,7 +136,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::EditBeforeTables => ("lsm/src/levels/commit.rs", Lsm(1, Mixed), Memory, 20),
         Bug::LogRemovedBeforeTable => ("lsm/src/maintenance.rs", LsmLog(Mixed), Memory, 20),
         Bug::TornLogTaken => ("lsm/src/wal.rs", LsmLog(Few), Memory, 10),
-        Bug::FlushedReplayed => ("lsm/src/open.rs", LsmLogTrees(Few), Memory, 60),
+        Bug::FlushedReplayed => ("lsm/src/open.rs", LsmLogTrees(Mixed), Memory, 60),
         Bug::VersionPurgedThatIsRead => ("lsm/src/global_index.rs", LsmThreads, Memory, 100),
     };
     Plan { place, histories, rules, budget }

@@ -10,9 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use halite_engine::{Error, Result};
-use halite_pmem::planted;
+use halite_pmem::{locks, planted};
 use parking_lot::{Condvar, Mutex};
 
+use crate::address::ZONE;
 use crate::global_index::GlobalIndex;
 use crate::levels::Change;
 use crate::memtable::Memtable;
@@ -325,8 +326,9 @@ impl Store {
         self.roll_all()?;
         let before = self.room();
         if !self.has_threads() {
-            self.merge_all()?;
-            return if self.flush_all()? && self.room() > before { Ok(()) } else { Err(full) };
+            return self
+                .make_room_now(before, needed)
+                .and_then(|made| if made { Ok(()) } else { Err(full) });
         }
         let began = Instant::now();
         let mut state = self.signals.state.lock();
@@ -359,6 +361,21 @@ impl Store {
         }
     }
 
+    /// Makes room in the writer's thread. Returns whether there is more than before, or enough for so many bytes.
+    fn make_room_now(&self, before: u64, needed: u64) -> Result<bool> {
+        let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
+        for _ in 0..TRIES_OF_WRITERS {
+            self.merge_all()?;
+            self.flush_all()?;
+            if self.room() > before || self.room() >= enough {
+                return Ok(true);
+            }
+            // Others may still write to a memtable that is full, or read one whose zones are to go.
+            locks::point();
+        }
+        Ok(false)
+    }
+
     /// Freezes every active memtable that has something.
     fn roll_all(&self) -> Result<()> {
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));
@@ -385,6 +402,9 @@ const FULL_SPEED: f64 = 1e9;
 const SLEEP_MIN_NS: u64 = 200_000;
 
 const SLEEP_MAX_NS: u64 = 50_000_000;
+
+/// How often a writer tries to make room itself before there is none.
+const TRIES_OF_WRITERS: u32 = 100;
 
 /// How long a writer waits for room while some is made.
 const WAIT_MAX: Duration = Duration::from_secs(60);

@@ -21,7 +21,7 @@
 use halite_engine::WaitStrategy;
 use halite_pmem::locks::Mutex;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, unless_weakened};
 use crate::wait::Waiters;
 
 /// The ring. `T` is what a turn leaves for the commit.
@@ -93,9 +93,14 @@ impl<T> Ring<T> {
             // Who stops at a mark has changed it, and so does who sets it. The changes of one word have an order:
             // either this sees that it is set, or who sets it sees that `hid` has come to be `bid`, and goes on.
             let finished = &self.slot(bid).finished;
-            if finished.load(Ordering::Acquire) != bid + 1
-                && finished.fetch_add(0, Ordering::AcqRel) != bid + 1
-            {
+            let is_it = |mark: u64| unless_weakened!(FinishedIsAFlag, mark > 0, mark == bid + 1);
+            let is_finished = is_it(finished.load(Ordering::Acquire))
+                || unless_weakened!(
+                    StopsUnseen,
+                    false,
+                    is_it(finished.fetch_add(0, Ordering::AcqRel))
+                );
+            if !is_finished {
                 return;
             }
             let taken =
@@ -113,7 +118,8 @@ impl<T> Ring<T> {
         if let Some(entry) = entry {
             commit(bid, entry);
         }
-        self.pid.0.store(bid + 1, Ordering::Release);
+        let ordering = unless_weakened!(CommittedRelaxed, Ordering::Relaxed, Ordering::Release);
+        self.pid.0.store(bid + 1, ordering);
         self.waiters.wake();
     }
 }
@@ -149,7 +155,8 @@ impl<'a, T, C: Fn(u64, T)> Turn<'a, T, C> {
     fn end(self) -> Granted<'a, T, C> {
         // `Turn` has no `Drop` of its own: one that is dropped in its turn ends it in `Granted`'s.
         let granted = self.granted;
-        granted.ring.sid.0.store(granted.bid + 1, Ordering::Release);
+        let ordering = unless_weakened!(GrantedRelaxed, Ordering::Relaxed, Ordering::Release);
+        granted.ring.sid.0.store(granted.bid + 1, ordering);
         granted.ring.waiters.wake();
         granted
     }
@@ -180,7 +187,8 @@ impl<T, C: Fn(u64, T)> Granted<'_, T, C> {
             ring.sid.0.store(self.bid + 1, Ordering::Release);
             ring.waiters.wake();
         }
-        ring.slot(self.bid).finished.swap(self.bid + 1, Ordering::AcqRel);
+        let ordering = unless_weakened!(FinishedRelaxed, Ordering::Relaxed, Ordering::AcqRel);
+        ring.slot(self.bid).finished.swap(self.bid + 1, ordering);
         ring.commit_finished(&self.commit);
     }
 }

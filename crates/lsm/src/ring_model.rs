@@ -2,6 +2,8 @@
 //! ever (loom fails a model in which all threads wait), and what was written before a handle was finished is there
 //! when it is committed, and what a commit did, when it is known to be committed.
 
+use std::cell::Cell;
+
 use halite_engine::WaitStrategy;
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -9,6 +11,34 @@ use loom::thread::spawn;
 
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
+
+/// What a model shows that it misses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weakness {
+    /// The mark of a finished handle does not say of which round.
+    FinishedIsAFlag,
+    /// Who commits a handle need not see what was written before it was finished.
+    FinishedRelaxed,
+    /// Who stops at a handle that is not finished leaves no trace for who finishes it.
+    StopsUnseen,
+    /// A turn need not see the one before.
+    GrantedRelaxed,
+    /// Who finds a handle committed need not see the commit.
+    CommittedRelaxed,
+    /// Who wakes others may miss one that is about to sleep.
+    WakesUnfenced,
+}
+
+thread_local! {
+    /// Threads of a model are all on one.
+    static CHOSEN: Cell<Option<Weakness>> = const { Cell::new(None) };
+}
+
+impl Weakness {
+    pub(crate) fn is_there(self) -> bool {
+        CHOSEN.get() == Some(self)
+    }
+}
 
 /// A ring, and what its threads write. All accesses are relaxed: what they see of each other they owe to the ring.
 struct Model {
@@ -97,7 +127,7 @@ fn loom_two_share_one_slot() {
 
 #[test]
 fn loom_three_commit_in_order() {
-    check(2, 2, WaitStrategy::Yield, &[Model::write, Model::write]);
+    check(1, 2, WaitStrategy::Yield, &[Model::write, Model::write]);
 }
 
 #[test]
@@ -109,4 +139,27 @@ fn loom_one_waits_in_its_turn() {
 fn loom_who_sleeps_is_woken() {
     check(2, 2, WaitStrategy::Park, &[Model::write]);
     check(2, 1, WaitStrategy::Park, &[Model::write]);
+}
+
+/// Tests each of which has a weakness, that its model must find.
+macro_rules! found {
+    ($($test:ident: $weakness:ident by $capacity:literal, $strategy:ident;)*) => {
+        $(
+            #[test]
+            #[should_panic]
+            fn $test() {
+                CHOSEN.set(Some(Weakness::$weakness));
+                check(3, $capacity, WaitStrategy::$strategy, &[Model::write]);
+            }
+        )*
+    };
+}
+
+found! {
+    loom_finds_a_flag: FinishedIsAFlag by 1, Yield;
+    loom_finds_a_relaxed_finish: FinishedRelaxed by 2, Yield;
+    loom_finds_who_stops_unseen: StopsUnseen by 2, Yield;
+    loom_finds_a_relaxed_grant: GrantedRelaxed by 2, Yield;
+    loom_finds_a_relaxed_commit: CommittedRelaxed by 2, Yield;
+    loom_finds_an_unfenced_wake: WakesUnfenced by 1, Park;
 }

@@ -17,6 +17,21 @@ pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
+/// What is right; in a model that shows that it misses that, something weaker.
+#[cfg(not(all(test, loom)))]
+macro_rules! unless_weakened {
+    ($weakness:ident, $weaker:expr, $right:expr) => {
+        $right
+    };
+}
+#[cfg(all(test, loom))]
+macro_rules! unless_weakened {
+    ($weakness:ident, $weaker:expr, $right:expr) => {
+        if crate::ring_model::Weakness::$weakness.is_there() { $weaker } else { $right }
+    };
+}
+pub(crate) use unless_weakened;
+
 /// Where threads sleep.
 pub(crate) struct Lot {
     lock: Mutex<()>,
