@@ -39,10 +39,6 @@ enum Histories {
     Lsm(usize, Kind),
     /// The same with a log.
     LsmLog(Kind),
-    /// The same with two trees.
-    LsmLogTrees(Kind),
-    /// Concurrent ones of the LSM engine.
-    LsmThreads,
 }
 
 /// Where a bug is, and what it must be found with.
@@ -57,10 +53,9 @@ struct Plan {
 
 fn plan(bug: Bug) -> Plan {
     use Histories::{
-        Changes, Files, Lsm, LsmLog, LsmLogTrees, LsmThreads, Objects, Pages, Partitions,
-        Snapshots, Space, Store,
+        Changes, Files, Lsm, LsmLog, Objects, Pages, Partitions, Snapshots, Space, Store,
     };
-    use Kind::{Blocks, Collecting, Few, Large, Mixed, Zones};
+    use Kind::{Blocks, Collecting, Few, Large, Mixed};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     use SmallStore::{Logged, Noted, Renamed};
     let (place, histories, rules, budget) = match bug {
@@ -129,15 +124,10 @@ fn plan(bug: Bug) -> Plan {
         Bug::FragmentMissing => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 20),
         Bug::BatchesBehindGap => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 100),
         Bug::TailNotZeroed => ("lsm/src/recovery.rs", Lsm(1, Few), Memory, 60),
-        Bug::MarkNotFenced => ("lsm/src/recovery.rs", Lsm(1, Zones), Memory, 60),
         Bug::RollFailureForgiven => ("lsm/src/commit.rs", Lsm(2, Few), FailingSyncs, 20),
         Bug::LevelsAheadOfCommitId => ("lsm/src/maintenance.rs", Lsm(1, Mixed), Memory, 20),
-        Bug::ZonesFreedBeforeEdit => ("lsm/src/levels/manifest.rs", Lsm(1, Mixed), Memory, 20),
-        Bug::EditBeforeTables => ("lsm/src/levels/commit.rs", Lsm(1, Mixed), Memory, 20),
         Bug::LogRemovedBeforeTable => ("lsm/src/maintenance.rs", LsmLog(Mixed), Memory, 20),
         Bug::TornLogTaken => ("lsm/src/wal.rs", LsmLog(Few), Memory, 10),
-        Bug::FlushedReplayed => ("lsm/src/open.rs", LsmLogTrees(Mixed), Memory, 60),
-        Bug::VersionPurgedThatIsRead => ("lsm/src/global_index.rs", LsmThreads, Memory, 100),
     };
     Plan { place, histories, rules, budget }
 }
@@ -156,8 +146,6 @@ impl Histories {
             Self::Lsm(1, kind) => format!("lsm, {kind:?}"),
             Self::Lsm(trees, kind) => format!("lsm, {trees} trees, {kind:?}"),
             Self::LsmLog(kind) => format!("lsm with a log, {kind:?}"),
-            Self::LsmLogTrees(kind) => format!("lsm with a log, 2 trees, {kind:?}"),
-            Self::LsmThreads => "lsm, threads".to_owned(),
         }
     }
 
@@ -181,8 +169,6 @@ impl Histories {
                 return explore(&lsm(Durable::Pool, trees, kind), rules, count);
             }
             Self::LsmLog(kind) => return explore(&lsm(Durable::Log, 1, kind), rules, count),
-            Self::LsmLogTrees(kind) => return explore(&lsm(Durable::Log, 2, kind), rules, count),
-            Self::LsmThreads => return explore_schedules(rules, count),
             Self::Store(kind) | Self::Changes(kind) | Self::Snapshots(kind) => only(kind),
         };
         let subject = Store::new("indexlog", open).with_kinds(kinds);
@@ -210,34 +196,12 @@ fn only(kind: Kind) -> &'static [Kind] {
 type Opener = fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>>;
 
 fn lsm(durable: Durable, trees: usize, kind: Kind) -> Store<Opener> {
-    let mut plan = LsmPlan::new(durable, CommitPoints::Trailing);
-    if kind == Kind::Zones {
-        plan.memtable_bytes = 16 << 20;
-    }
+    let plan = LsmPlan::new(durable, CommitPoints::Trailing);
     let open: Opener = |options| Ok(Arc::new(Lsm::open(options)?));
     Store::new("lsm", open)
         .with_kinds(only(kind))
         .with_partitioning(Partitioning::Hash(trees))
         .with_lsm(plan)
-}
-
-/// Schedules of one history.
-const SCHEDULES: u32 = 8;
-
-fn explore_schedules(rules: Rules, count: u64) -> (Option<Violation>, Tally) {
-    let subject = lsm(Durable::Pool, 1, Kind::Few);
-    let effort = || Effort { images_max: 4, history_images_max: 20, ..Effort::default() };
-    let mut explorer = Explorer::new(&subject, rules, effort());
-    let found = (0..count).find_map(|seed| {
-        explorer.tally.histories += 1;
-        explorer.explore_schedules(seed, SCHEDULES)
-    });
-    if let Some(violation) = &found {
-        let mut again = Explorer::new(&subject, rules, effort());
-        let (_, what) = again.replay_schedule(&violation.case, SCHEDULES);
-        assert!(what.is_some(), "{} does not show it again", violation.case);
-    }
-    (found, explorer.tally)
 }
 
 fn explore<S: Subject>(subject: &S, rules: Rules, count: u64) -> (Option<Violation>, Tally) {

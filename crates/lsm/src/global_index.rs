@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 
 use halite_index::{Direction, RadixTree, Records};
 use halite_pmem::locks::Mutex;
-use halite_pmem::planted;
 
 use crate::address::{Address, SLOTS_MAX};
 use crate::memtable::Memtable;
@@ -64,7 +63,7 @@ impl GlobalIndex {
         while let Some(entry) = cursor.next(&memtable.index, memtable) {
             let key = memtable.zones.key(Address::from_bits(entry));
             let needed =
-                |older, newer| kept.is_needed(older, newer) && !planted!(VersionPurgedThatIsRead);
+                |older, newer| kept.is_needed(older, newer);
             purged += self.index.insert_purging(self, key, entry, needed) as u64;
         }
         purged

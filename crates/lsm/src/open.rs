@@ -10,7 +10,7 @@ use halite_alloc::{ObjectPool, SEGMENT, Segments};
 use halite_disk::Disk;
 use halite_engine::{Durability, Durable, EngineOptions, Error, Partitioning, Recovery, Result};
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Domain, Pool, PoolOptions, Words, planted};
+use halite_pmem::{Domain, Pool, PoolOptions, Words};
 
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
@@ -248,7 +248,7 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
         let Some(&flushed) = flushed.get(tree) else {
             return Err(damaged("it is of a tree that there is not"));
         };
-        if end <= planted!(FlushedReplayed, 0, flushed) {
+        if end <= flushed {
             to.skip(fragment::records(records).count() as u32);
             continue;
         }

@@ -255,7 +255,7 @@ fn decide(
     let mut found: Vec<Flushed> = Vec::new();
     for read in &mut read {
         let Some(fresh) = &mut read.fresh else {
-            if let Some(at) = read.mark.filter(|_| !planted!(MarkNotFenced)) {
+            if let Some(at) = read.mark {
                 let line = (u64::from(read.zone) * LINES + at / LINE) as u32;
                 targets[read.target].zones().flush(line..line + 1, &mut found);
             }

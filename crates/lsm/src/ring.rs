@@ -93,7 +93,7 @@ impl<T> Ring<T> {
             // Who stops at a mark has changed it, and so does who sets it. The changes of one word have an order:
             // either this sees that it is set, or who sets it sees that `hid` has come to be `bid`, and goes on.
             let finished = &self.slot(bid).finished;
-            let is_it = |mark: u64| unless_weakened!(FinishedIsAFlag, mark > 0, mark == bid + 1);
+            let is_it = |mark: u64| mark == bid + 1;
             let is_finished = is_it(finished.load(Ordering::Acquire))
                 || unless_weakened!(
                     StopsUnseen,

@@ -3,7 +3,7 @@
 use halite_engine::WaitStrategy;
 use halite_pmem::locks;
 
-use crate::sync::{AtomicU32, Lot, Ordering, fence, spin_loop, unless_weakened, yield_now};
+use crate::sync::{AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};
 
 /// Spins before a thread yields or parks: about a microsecond. In a model, where time does not pass, none.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
@@ -66,7 +66,7 @@ impl Waiters {
         if self.strategy != WaitStrategy::Park {
             return;
         }
-        unless_weakened!(WakesUnfenced, (), fence(Ordering::SeqCst));
+        fence(Ordering::SeqCst);
         if self.parked.load(Ordering::Relaxed) > 0 {
             self.lot.wake_all();
         }

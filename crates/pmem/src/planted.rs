@@ -113,15 +113,10 @@ bugs! {
     FragmentMissing: "A batch is taken for committed that lacks a fragment in another tree.";
     BatchesBehindGap: "Batches behind one that is missing are kept.";
     TailNotZeroed: "Recovery does not overwrite what it cut at the end of a memtable.";
-    MarkNotFenced: "Recovery relies on the mark of a zone's end that a killed process did not fence.";
     RollFailureForgiven: "A store is written to after a new memtable could not be made durable.";
     LevelsAheadOfCommitId: "The levels get what `commit_id` does not durably cover.";
-    ZonesFreedBeforeEdit: "The zones of memtables are freed before the manifest's edit is synced.";
-    EditBeforeTables: "The manifest's edit is synced before the names of its tables.";
     LogRemovedBeforeTable: "A file of the log goes before its memtable is durably a table.";
     TornLogTaken: "A batch at the end of the log is taken for whole without a look at its check.";
-    FlushedReplayed: "What the log has of a tree is replayed though the tree's levels have newer data.";
-    VersionPurgedThatIsRead: "A merge leaves out versions that snapshots still read.";
 }
 
 #[cfg(halite_planted)]

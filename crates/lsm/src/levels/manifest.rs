@@ -21,7 +21,6 @@
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.
 
 use halite_disk::{Disk, Writer};
-use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::edit::{Edit, State};
@@ -219,9 +218,7 @@ impl Manifest {
         let mut writer = self.writer.take().expect("a manifest that can be appended to");
         let seed = file_seed(self.store_id, self.number);
         writer.write(&frame(&edit.bytes(), seed, writer.len()))?;
-        if !planted!(ZonesFreedBeforeEdit) {
-            writer.sync()?;
-        }
+        writer.sync()?;
         self.writer = Some(writer);
         Ok(())
     }
