@@ -58,7 +58,7 @@ impl Seed {
     }
 }
 
-/// Appends a record whose sequence is not known yet but for `number`, its place in its batch; [`number`]
+/// Appends a record whose sequence is not known yet but for `number`, its place in its batch; [`complete`]
 /// completes it.
 pub(crate) fn encode(
     to: &mut Vec<u8>,
