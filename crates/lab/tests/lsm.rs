@@ -79,11 +79,13 @@ fn short_writes_of_all_sorts_survive() {
 }
 
 #[test]
+#[ignore = "takes minutes"]
 fn large_values_survive() {
     assert!(survive("-large", 1).nested > 100);
 }
 
 #[test]
+#[ignore = "takes minutes"]
 fn what_goes_to_the_levels_survives() {
     assert!(survive("-collecting", 1).nested > 100);
 }
