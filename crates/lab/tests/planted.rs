@@ -122,7 +122,6 @@ fn plan(bug: Bug) -> Plan {
         Bug::CommitIdBeforeData => ("lsm/src/commit.rs", Lsm(2, Few), Memory, 20),
         Bug::GidxBeforeData => ("lsm/src/commit.rs", Lsm(1, Few), Memory, 10),
         Bug::FragmentMissing => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 20),
-        Bug::BatchesBehindGap => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 100),
         Bug::TailNotZeroed => ("lsm/src/recovery.rs", Lsm(1, Few), Memory, 60),
         Bug::RollFailureForgiven => ("lsm/src/commit.rs", Lsm(2, Few), FailingSyncs, 20),
         Bug::LevelsAheadOfCommitId => ("lsm/src/maintenance.rs", Lsm(1, Mixed), Memory, 20),

@@ -62,8 +62,7 @@ impl GlobalIndex {
         let mut purged = 0;
         while let Some(entry) = cursor.next(&memtable.index, memtable) {
             let key = memtable.zones.key(Address::from_bits(entry));
-            let needed =
-                |older, newer| kept.is_needed(older, newer);
+            let needed = |older, newer| kept.is_needed(older, newer);
             purged += self.index.insert_purging(self, key, entry, needed) as u64;
         }
         purged

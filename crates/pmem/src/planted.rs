@@ -111,7 +111,6 @@ bugs! {
     CommitIdBeforeData: "`commit_id` covers a batch before its data is fenced.";
     GidxBeforeData: "`gidx` covers a batch before its data is fenced.";
     FragmentMissing: "A batch is taken for committed that lacks a fragment in another tree.";
-    BatchesBehindGap: "Batches behind one that is missing are kept.";
     TailNotZeroed: "Recovery does not overwrite what it cut at the end of a memtable.";
     RollFailureForgiven: "A store is written to after a new memtable could not be made durable.";
     LevelsAheadOfCommitId: "The levels get what `commit_id` does not durably cover.";
