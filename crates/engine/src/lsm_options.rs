@@ -19,7 +19,8 @@ pub enum CommitPoints {
 /// one that they wait for does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WaitStrategy {
-    /// Spinning: the shortest wait, as long as there are processors for all threads.
+    /// Spinning: the shortest wait, as long as there are processors for all threads. Others are let run only
+    /// after about 0.1 ms.
     Spin,
     /// Spinning for a while, then letting others run.
     Yield,

@@ -8,6 +8,10 @@ use crate::sync::{AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};
 /// Spins before a thread yields or parks: about a microsecond. In a model, where time does not pass, none.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 
+/// Spins of [`WaitStrategy::Spin`] before a thread yields once: about 0.1 ms. Where there are more threads than
+/// processors, the one that is waited for would else not run before the waiting thread's time is over.
+const LONG_SPINS: u32 = if cfg!(loom) { 0 } else { 10_000 };
+
 /// Threads that wait for one of a ring's counters.
 pub(crate) struct Waiters {
     strategy: WaitStrategy,
@@ -37,15 +41,21 @@ impl Waiters {
             }
             return;
         }
+        let spins_max = if self.strategy == WaitStrategy::Spin { LONG_SPINS } else { SPINS };
         let mut spins = 0;
         while !is_done() {
-            if spins < SPINS || self.strategy == WaitStrategy::Spin {
+            if spins < spins_max {
                 spins += 1;
                 spin_loop();
-            } else if self.strategy == WaitStrategy::Yield {
-                yield_now();
-            } else {
-                self.park(&is_done);
+                continue;
+            }
+            match self.strategy {
+                WaitStrategy::Spin => {
+                    yield_now();
+                    spins = 0;
+                }
+                WaitStrategy::Yield => yield_now(),
+                WaitStrategy::Park => self.park(&is_done),
             }
         }
     }
