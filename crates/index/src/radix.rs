@@ -44,6 +44,7 @@
 //! | `insert` of a new key | as a lookup; the record with which it shares a slot, if it does |
 //! | `insert` of a version | as a lookup of the newest, and the array |
 //! | a cursor | a lookup for every 64 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest |
+//! | [`bulk_load`](RadixTree::bulk_load) | few: everything is read and written in order |
 //! | `split_keys` | every node, and a record a key that it returns |
 //!
 //! `n` random keys over `a` letters have about `log_a(n)` levels, of which the upper ones are cached: at
@@ -51,6 +52,7 @@
 //! large pages; a node's slots are asked for with its header, in the guess that it skips nothing, and a
 //! walk asks for the node after next.
 mod arena;
+mod bulk_load;
 mod cursor;
 mod insert;
 mod leaf;
@@ -72,6 +74,7 @@ use halite_pmem::Scratch;
 
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 use arena::Arena;
+pub use bulk_load::SortedRun;
 pub use cursor::{Direction, RadixCursor};
 use lock::{Restart, VersionLock};
 use reclaim::Pin;
@@ -168,11 +171,7 @@ impl RadixTree {
         entry: u64,
         needed: Option<&impl Fn(u64, u64) -> bool>,
     ) -> usize {
-        assert!(
-            entry != 0 && entry.is_multiple_of(8) && entry >> 56 == 0,
-            "entry {entry:#x} is not a multiple of 8 between 8 and 2^56"
-        );
-        assert!(key.len() <= node::LEVEL_MAX, "a key of {} B has no place in a node", key.len());
+        check(key, entry);
         let sought = Sought::new(key);
         let pin = Pin::new();
         until_done(|| self.try_insert(&pin, records, &sought, entry, needed))
@@ -269,6 +268,15 @@ impl Drop for RadixTree {
         // SAFETY: nobody else has the tree any more.
         unsafe { self.arena.close() };
     }
+}
+
+/// Makes sure that a node has a place for an entry and its key.
+fn check(key: &[u8], entry: u64) {
+    assert!(
+        entry != 0 && entry.is_multiple_of(8) && entry >> 56 == 0,
+        "entry {entry:#x} is not a multiple of 8 between 8 and 2^56"
+    );
+    assert!(key.len() <= node::LEVEL_MAX, "a key of {} B has no place in a node", key.len());
 }
 
 /// Does something again until nothing has changed meanwhile.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use halite_index::{Direction, RadixCursor, RadixTree, Records};
+use halite_index::{Direction, RadixCursor, RadixTree, Records, SortedRun};
 use proptest::prelude::*;
 
 /// Records that are leaked: key and version.
@@ -483,4 +483,88 @@ fn a_tree_may_be_dropped_with_garbage_left() {
 #[should_panic(expected = "multiple of 8")]
 fn an_entry_that_cannot_be_told_from_a_node_is_refused() {
     RadixTree::new().insert(&Heap, b"key", 12);
+}
+
+/// Bulk loads runs of keys in which later ones are newer, and compares everything with the model.
+fn bulk_loaded(runs: &[Vec<Vec<u8>>], threads: usize) -> Result<(), TestCaseError> {
+    let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    let mut version = 0;
+    let sorted: Vec<SortedRun> = runs
+        .iter()
+        .map(|keys| {
+            let mut run = SortedRun::default();
+            for key in keys {
+                version += 1;
+                let entry = Heap::add(key, version);
+                run.push(key, entry);
+                model.insert(key.clone(), entry);
+            }
+            run.sort(&Heap);
+            run
+        })
+        .collect();
+    let tree = RadixTree::new();
+    tree.bulk_load(&Heap, sorted, threads);
+    prop_assert_eq!(tree.len(), model.len() as u64);
+    for (key, entry) in &model {
+        prop_assert_eq!(tree.newest(&Heap, key), Some(*entry), "{:?}", key);
+        let longer = [&key[..], b"\0"].concat();
+        prop_assert_eq!(tree.newest(&Heap, &longer), model.get(&longer).copied());
+    }
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, direction, u64::MAX);
+        let walked: Vec<u64> = std::iter::from_fn(|| cursor.next(&tree, &Heap)).collect();
+        let mut expected: Vec<u64> = model.values().copied().collect();
+        if direction == Direction::Descending {
+            expected.reverse();
+        }
+        prop_assert_eq!(walked, expected);
+    }
+    // It goes on as if everything had been inserted.
+    for key in runs.iter().flatten().take(20) {
+        let longer = [&key[..], b"more"].concat();
+        version += 1;
+        let entry = Heap::add(&longer, version);
+        tree.insert(&Heap, &longer, entry);
+        prop_assert_eq!(tree.newest(&Heap, &longer), Some(entry));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_bulk_loaded_tree_has_the_newest_of_each_key(
+        runs in prop::collection::vec(prop::collection::vec(key(), 0..120), 0..6),
+        threads in 1_usize..3,
+    ) {
+        bulk_loaded(&runs, threads)?;
+    }
+}
+
+#[test]
+fn many_keys_are_bulk_loaded_by_several_threads() {
+    // Some prefixes have nearly all keys, and each key comes twice.
+    let key = |n: u64| match n % 10 {
+        0 => n.to_be_bytes().to_vec(),
+        1 => [b"a prefix of more than sixteen bytes: ", &n.to_be_bytes()[5..]].concat(),
+        2 => format!("{n}").into_bytes(),
+        _ => [&[7, 7, 7][..], &(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()].concat(),
+    };
+    let run = |from: u64| (0..20_000).map(|n| key((from + n) % 40_000)).collect();
+    let runs: Vec<Vec<Vec<u8>>> = (0..4).map(|run_number| run(run_number * 20_000)).collect();
+    for threads in [1, 2, 7] {
+        bulk_loaded(&runs, threads).unwrap();
+    }
+}
+
+#[test]
+#[should_panic(expected = "is empty")]
+fn a_tree_that_has_keys_is_not_bulk_loaded() {
+    let mut run = SortedRun::default();
+    run.push(b"key", Heap::add(b"key", 1));
+    let tree = RadixTree::new();
+    tree.insert(&Heap, b"other", Heap::add(b"other", 1));
+    tree.bulk_load(&Heap, vec![run], 1);
 }

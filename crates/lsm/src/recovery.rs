@@ -1,9 +1,11 @@
 //! Opening a store: from what a crash left to memtables that can be read and written (Yan §3.2.1).
 //!
-//! Every zone begins with a fragment, so zones are read one by one, on all processors: headers, the checks of all
-//! records, and an index leads to those up to `commit_id`. What lies behind it is decided for all trees at once:
-//! batches that are whole and follow each other without a gap in the sequence were committed, or might have been.
-//! The first that is not ends it.
+//! Every zone begins with a fragment, so zones are read one by one, on all processors: headers, and the checks of all
+//! records. What lies behind `commit_id` is decided for all trees at once: batches that are whole and follow each
+//! other without a gap in the sequence were committed, or might have been. The first that is not ends it.
+//!
+//! Each zone gives a sorted run of its keys, and of those the indexes are bulk loaded. Of each key they have the
+//! newest version: nobody reads an older state than the one that is recovered.
 //!
 //! What is behind the end is overwritten with zeros, up to the end of its zones. So what a batch had written
 //! before a crash is never taken for a part of one that gets its sequences and its place.
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use halite_engine::{Error, Recovery, Result};
+use halite_index::SortedRun;
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
 
@@ -20,7 +23,8 @@ use crate::address::{Address, ZONE, ZONES_MAX, logical};
 use crate::fragment::{self, HEADER, Header};
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
-use crate::record::{Kind, Record};
+use crate::range_deletes::RangeDeletes;
+use crate::record::Kind;
 use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
@@ -55,31 +59,53 @@ impl Target {
         }
     }
 
-    /// Lets the index lead to a fragment's records. The header was checked, and all records.
-    fn add(&self, address: Address, payload: &[u8]) {
+    /// Adds a fragment's records to a run of those that an index will lead to. The header was checked, and all
+    /// records.
+    fn gather(&self, address: Address, payload: &[u8], run: &mut SortedRun) {
         let first = address.to_bits() + HEADER as u64;
         for (at, record) in fragment::records(payload) {
-            let address = Address::from_bits(first + at as u64);
-            match self {
-                Self::Memtable(memtable) => memtable.add_record(address, record),
-                Self::Global(global, _) => add_to_global(global, address, record),
+            match record.kind() {
+                Some(Kind::Put | Kind::PutPieces | Kind::Delete) => {
+                    run.push(record.key(), first + at as u64)
+                }
+                Some(Kind::RangeDelete) => self.deletes().add(RangeDelete {
+                    start: record.key().into(),
+                    end: record.value().into(),
+                    sequence: record.sequence(),
+                }),
+                Some(Kind::Piece) | None => {}
             }
         }
     }
-}
 
-fn add_to_global(global: &GlobalIndex, address: Address, record: Record<'_>) {
-    match record.kind() {
-        Some(Kind::Put | Kind::PutPieces | Kind::Delete) => {
-            // Nobody reads an older state than the one that is recovered.
-            global.index.insert_purging(global, record.key(), address.to_bits(), |_, _| false);
+    fn deletes(&self) -> &RangeDeletes {
+        match self {
+            Self::Memtable(memtable) => &memtable.deletes,
+            Self::Global(global, _) => &global.deletes,
         }
-        Some(Kind::RangeDelete) => global.deletes.add(RangeDelete {
-            start: record.key().into(),
-            end: record.value().into(),
-            sequence: record.sequence(),
-        }),
-        Some(Kind::Piece) | None => {}
+    }
+
+    fn sort(&self, run: &mut SortedRun) {
+        match self {
+            Self::Memtable(memtable) => run.sort(&**memtable),
+            Self::Global(global, _) => run.sort(&**global),
+        }
+    }
+
+    /// Whether their records are led to by the same index.
+    fn shares_index(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Global(one, _), Self::Global(other, _)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Makes the index of runs, the oldest first.
+    fn load(&self, runs: Vec<SortedRun>, threads: usize) {
+        match self {
+            Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, runs, threads),
+            Self::Global(global, _) => global.index.bulk_load(&**global, runs, threads),
+        }
     }
 }
 
@@ -106,6 +132,8 @@ struct Read {
     /// the batch that it comes before be cut: so nobody else makes it durable.
     mark: Option<u64>,
     records: u64,
+    /// Of what is known to be committed.
+    run: SortedRun,
 }
 
 /// Builds the indexes of memtables that were found in the pool.
@@ -151,7 +179,7 @@ pub(crate) fn recover(
         records_read: read.iter().map(|read| read.records).sum(),
         ..Recovery::default()
     };
-    let last = decide(&targets, read, commit_id, pool, &mut report)?;
+    let last = decide(&targets, read, (commit_id, threads), pool, &mut report)?;
     Ok(Recovered { trees: recovered, last, report })
 }
 
@@ -226,24 +254,38 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
             tail.insert(0, Tail { header, at });
         }
         let fresh = Some(fresh);
-        return Ok(Read { fresh, target: number, zone, end: at, ended, tail, mark: None, records });
+        let run = SortedRun::default();
+        return Ok(Read {
+            fresh,
+            target: number,
+            zone,
+            end: at,
+            ended,
+            tail,
+            mark: None,
+            records,
+            run,
+        });
     }
     let mark = (at < ZONE).then_some(at);
     zones.open_zone(zone, fresh, ZONE);
+    let mut run = SortedRun::default();
     for (at, len) in committed {
         let address = Address::new(zones.slot, zone, at);
         if let Some(payload) = zones.payload(address, len) {
-            target.add(address, payload);
+            target.gather(address, payload, &mut run);
         }
     }
-    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, mark, records })
+    target.sort(&mut run);
+    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, mark, records, run })
 }
 
-/// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
+/// Decides what was committed, opens the zones that have something in doubt, and makes the indexes. Returns the
+/// last sequence.
 fn decide(
     targets: &[Target],
     mut read: Vec<Read>,
-    commit_id: u64,
+    (commit_id, threads): (u64, usize),
     pool: &Pool,
     report: &mut Recovery,
 ) -> Result<u64> {
@@ -282,18 +324,20 @@ fn decide(
         }
     }
     pool.fence_found(&found)?;
-    for read in read {
-        let Some(fresh) = read.fresh else { continue };
+    for read in &mut read {
+        let Some(fresh) = read.fresh.take() else { continue };
         let target = &targets[read.target];
         let zones = target.zones();
         zones.open_zone(read.zone, fresh, if read.ended { ZONE } else { read.end });
         for tail in &read.tail {
             let address = Address::new(zones.slot, read.zone, tail.at);
             if let Some(payload) = zones.payload(address, tail.header.len as usize) {
-                target.add(address, payload);
+                target.gather(address, payload, &mut read.run);
             }
         }
+        target.sort(&mut read.run);
     }
+    load(targets, read, threads);
     for (target, zone) in ends {
         targets[target].zones().end_at(zone);
     }
@@ -313,6 +357,21 @@ fn decide(
     }
     pool.fence_all(&flushed)?;
     Ok(last)
+}
+
+/// Makes the indexes of what was read.
+fn load(targets: &[Target], mut read: Vec<Read>, threads: usize) {
+    // The newest memtable is the first; a tree's have one index, but for its newest.
+    read.sort_by_key(|read| (std::cmp::Reverse(read.target), read.zone));
+    let mut left = read;
+    while let Some(target) = left.first().map(|read| &targets[read.target]) {
+        let first = left[0].target;
+        let (mine, others): (Vec<_>, Vec<_>) = left
+            .into_iter()
+            .partition(|read| read.target == first || targets[read.target].shares_index(target));
+        target.load(mine.into_iter().map(|read| read.run).collect(), threads);
+        left = others;
+    }
 }
 
 /// Forgets what is in zones behind one that has no end: that was not durable when they were written.

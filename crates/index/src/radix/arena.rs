@@ -161,7 +161,11 @@ impl Arena {
     }
 
     pub(super) fn count_key(&self) {
-        self.shards[shard_of_thread()].keys.fetch_add(1, Ordering::Relaxed);
+        self.count_keys(1);
+    }
+
+    pub(super) fn count_keys(&self, keys: u64) {
+        self.shards[shard_of_thread()].keys.fetch_add(keys, Ordering::Relaxed);
     }
 
     pub(super) fn keys(&self) -> u64 {

@@ -33,6 +33,66 @@ impl Four {
 }
 
 impl<'a> Node<'a> {
+    /// A node of the smallest size that these children fit, as a word: each with the byte behind the common
+    /// ones, or none if its key ends there, ascending.
+    pub(in crate::radix) fn with(
+        arena: &Arena,
+        level: usize,
+        window: u128,
+        children: &[(Option<u8>, u64)],
+    ) -> u64 {
+        let header = Header::new(level, window, 0, 0);
+        let terminal = AtomicU64::new(0);
+        // SAFETY (all): the slot is large enough, and nobody else has it.
+        let (word, node) = match children.len() {
+            0..=4 => {
+                let place = arena.take(size_of::<Four>()).cast::<Four>();
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Four { header, slots: empty() });
+                    &*place.as_ptr()
+                };
+                (word::of_four(place), Node::Four(node))
+            }
+            5..=16 => {
+                let place = arena.take(size_of::<Sixteen>()).cast::<Sixteen>();
+                let keys = [AtomicU64::new(0), AtomicU64::new(0)];
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Sixteen { header, keys, terminal, _line: 0, slots: empty() });
+                    &*place.as_ptr()
+                };
+                (word::of_sixteen(place), Node::Sixteen(node))
+            }
+            17..=48 => {
+                let place = arena.take(size_of::<FortyEight>()).cast::<FortyEight>();
+                let numbers = std::array::from_fn(|_| AtomicU8::new(0));
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(FortyEight { header, terminal, numbers, slots: empty() });
+                    &*place.as_ptr()
+                };
+                (word::of_forty_eight(place), Node::FortyEight(node))
+            }
+            _ => {
+                let place = arena.take(size_of::<Full>()).cast::<Full>();
+                // SAFETY: as above.
+                let node = unsafe {
+                    place.write(Full { header, terminal, slots: empty() });
+                    &*place.as_ptr()
+                };
+                (word::of_full(place), Node::Full(node))
+            }
+        };
+        for &(byte, child) in children {
+            match node.find(byte) {
+                Some(slot) => slot.store(child, Ordering::Relaxed),
+                None => node.add(byte, child),
+            }
+        }
+        word
+    }
+
     /// Whether there is room for what [`find`](Self::find) does not find a slot for.
     pub(in crate::radix) fn has_room(self) -> bool {
         match self {
