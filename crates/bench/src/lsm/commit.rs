@@ -110,7 +110,8 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     }
     for &threads in waiting(run) {
         let value_len = VALUE_LENS[0];
-        let records = records(&options, threads, value_len);
+        // Where more threads than processors spin, a commit takes long.
+        let records = records(&options, threads, value_len) / threads;
         let load = Load { value_len, batch: 1, threads, records };
         let contender = |wait: WaitStrategy| {
             let options = &options;
@@ -151,7 +152,7 @@ fn records(run: &RunOptions, threads: u64, value_len: usize) -> u64 {
 
 /// Bytes that a commit takes.
 fn commit_len(batch: u64, value_len: usize) -> u64 {
-    let record = (16 + 4 + KEY_LEN + value_len).next_multiple_of(8) as u64;
+    let record = (20 + 4 + KEY_LEN + value_len).next_multiple_of(8) as u64;
     (HEADER + batch * record).next_multiple_of(LINE)
 }
 

@@ -91,7 +91,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
 }
 
 /// The engine with a memtable that has room for all records.
-pub(super) fn alone(setting: &Setting<'_>, run: &RunOptions) -> LsmStore {
+fn alone(setting: &Setting<'_>, run: &RunOptions) -> LsmStore {
     let mut store = xp(setting.pmem, run);
     let memory = Memory { write_buffer: MEMTABLE, cache: 1 << 20 };
     store.set_pool(setting.pmem.max(4 * MEMTABLE), memory);

@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::memtable::alone;
-use super::setting::{KEY_LEN, Setting, records, records_of};
+use super::setting::{KEY_LEN, Setting, records, xp};
 use super::stores::XP;
 use super::tenant::{Place, load};
-use crate::kv::Store;
+use crate::kv::{Memory, Store};
 use crate::{Contender, Error, Result, Run, Sample};
 
 pub(super) const NAME: &str = "lsm.rebuild";
@@ -17,9 +16,12 @@ pub(super) const NAME: &str = "lsm.rebuild";
 /// Bytes of values: those of the memtable's figure and of recovery's.
 const VALUE_LENS: [usize; 2] = [32, 500];
 
-/// Bytes of records with what is around them: the largest memtable, nearly full.
-const BYTES: u64 = 250 << 20;
+/// Bytes of records with what is around them.
+const BYTES: u64 = 256 << 20;
 const BYTES_QUICK: u64 = 4 << 20;
+
+/// The memtable has room for them, and for what is left over at the ends of its zones.
+const MEMTABLE: u64 = 2 * BYTES;
 
 pub(super) fn plan(_: &Setting<'_>, run: &Run<'_>) -> u64 {
     VALUE_LENS.len() as u64 * u64::from(run.options.repeats)
@@ -29,12 +31,11 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let (options, interrupted) = (run.options.clone(), run.interrupted());
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     for value_len in VALUE_LENS {
-        // What is around a record: 16 bytes, 4 of its key space, and up to 7 of padding.
-        let record = (16 + 4 + KEY_LEN + value_len).next_multiple_of(8);
-        let part = (KEY_LEN + value_len) as f64 / record as f64;
-        let count = records_of(bytes as f64 * part * 0.98, value_len);
+        // What is around a record: 20 bytes, 4 of its key space, and up to 7 of padding.
+        let record = (20 + 4 + KEY_LEN + value_len).next_multiple_of(8);
+        let count = bytes / record as u64;
         let params = setting.params(
-            setting.pmem,
+            4 * MEMTABLE,
             [
                 ("database", json!(bytes)),
                 ("key-len", json!(KEY_LEN)),
@@ -43,7 +44,8 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
         );
         let measure = || {
             let place = Place::new(setting, &options)?;
-            let mut store = alone(setting, &options);
+            let mut store = xp(setting.pmem, &options);
+            store.set_pool(4 * MEMTABLE, Memory { write_buffer: MEMTABLE, cache: 1 << 20 });
             let failed = |action| Error::of_store(XP, action);
             store.open(place.path()).map_err(failed("open"))?;
             let mut values = records(value_len, options.seed);

@@ -39,7 +39,7 @@ const CUT_LEVELS: usize = 8;
 /// An entry and the beginning of its key.
 #[derive(Clone, Copy, Default)]
 struct Item {
-    /// Big-endian, with zeros behind the key's end.
+    /// Big-endian, with zeros behind the key's end. In halves, so that an item takes 24 bytes.
     head: [u64; 2],
     /// In the top byte the key's length, if it is not above [`HEAD`], else one more than that.
     entry: u64,
@@ -52,8 +52,9 @@ impl Item {
         let mut bytes = [0; HEAD];
         let len = key.len().min(HEAD);
         bytes[..len].copy_from_slice(&key[..len]);
-        let word = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        Self { head: [word(0), word(8)], entry: entry | (key.len().min(HEAD + 1) as u64) << 56 }
+        let head = u128::from_be_bytes(bytes);
+        let len = key.len().min(HEAD + 1) as u64;
+        Self { head: [(head >> 64) as u64, head as u64], entry: entry | len << 56 }
     }
 
     fn entry(&self) -> u64 {
@@ -69,9 +70,20 @@ impl Item {
         self.len() > HEAD
     }
 
+    fn head(&self) -> u128 {
+        u128::from(self.head[0]) << 64 | u128::from(self.head[1])
+    }
+
+    #[inline]
     fn cmp(&self, other: &Self, records: &impl Records) -> Ordering {
-        let heads = self.head.cmp(&other.head);
-        heads.then(self.len().cmp(&other.len())).then_with(|| match self.is_long() {
+        let (head, others) = (self.head(), other.head());
+        if head != others { head.cmp(&others) } else { self.cmp_behind(other, records) }
+    }
+
+    /// Compares keys whose heads are equal.
+    #[cold]
+    fn cmp_behind(&self, other: &Self, records: &impl Records) -> Ordering {
+        self.len().cmp(&other.len()).then_with(|| match self.is_long() {
             true => records.key(self.entry()).cmp(records.key(other.entry())),
             false => Equal,
         })
@@ -79,11 +91,8 @@ impl Item {
 
     /// How many bytes two keys have in common.
     fn common(&self, other: &Self, records: &impl Records) -> usize {
-        let bits = match self.head[0] ^ other.head[0] {
-            0 => 64 + (self.head[1] ^ other.head[1]).leading_zeros(),
-            differences => differences.leading_zeros(),
-        };
-        let common = (bits as usize / 8).min(self.len()).min(other.len());
+        let bytes = (self.head() ^ other.head()).leading_zeros() as usize / 8;
+        let common = bytes.min(self.len()).min(other.len());
         if common == HEAD && self.is_long() && other.is_long() {
             return common_len(records.key(self.entry()), records.key(other.entry()));
         }
@@ -92,8 +101,7 @@ impl Item {
 
     fn byte(&self, level: usize, records: &impl Records) -> Option<u8> {
         if level < HEAD {
-            return (level < self.len())
-                .then(|| (self.head[level / 8] >> (56 - level % 8 * 8)) as u8);
+            return (level < self.len()).then(|| (self.head() >> (120 - level * 8)) as u8);
         }
         // A key that is no longer than its head ends there.
         self.is_long().then(|| records.key(self.entry()).get(level).copied()).flatten()
@@ -104,10 +112,7 @@ impl Item {
         if level > HEAD {
             return Sought::new(records.key(self.entry())).window(level);
         }
-        let mut bytes = [0; HEAD];
-        bytes[..8].copy_from_slice(&self.head[0].to_be_bytes());
-        bytes[8..].copy_from_slice(&self.head[1].to_be_bytes());
-        Sought::new(&bytes).window(level)
+        Sought::new(&self.head().to_be_bytes()).window(level)
     }
 }
 
