@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use halite_engine::{Error, Recovery, Result};
 use halite_index::SortedRun;
@@ -193,19 +194,22 @@ fn in_parallel<T: Sync, R: Send>(
         return items.iter().map(task).collect();
     }
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(items.len()) {
-            scope.spawn(|| {
-                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = task(item);
-                    let failed = result.is_err();
-                    results.lock().push(result);
-                    if failed {
-                        next.store(items.len(), Ordering::Relaxed);
-                    }
-                }
-            });
+    let one = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = task(item);
+            let failed = result.is_err();
+            results.lock().push(result);
+            if failed {
+                next.store(items.len(), Ordering::Relaxed);
+            }
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(items.len()) {
+            // Without it, this thread does the more.
+            let _ = thread::Builder::new().name("lsm-recovery".into()).spawn_scoped(scope, one);
+        }
+        one();
     });
     let mut results = results;
     std::mem::take(results.get_mut()).into_iter().collect()
