@@ -1,7 +1,7 @@
 //! A batch on its way to the memtables: its records, cut into fragments, complete but for what is granted.
 
-use crate::fragment::{HEADER, Header, PAYLOAD_MAX, padded};
-use crate::record::{self, HEAD, Kind, Lens, PIECE, Seed};
+use crate::fragment::{HEADER, Header, PAYLOAD_MAX, check_of_keys, padded};
+use crate::record::{self, HEAD, Kind, Lens, PIECE, Record, Seed};
 
 /// A batch, encoded. Its memory is used again ([`Encoded::clear`]).
 #[derive(Default)]
@@ -183,12 +183,15 @@ impl Encoded {
                 to.copy_from_slice(&address.to_le_bytes());
             }
             let seed = places[number].1;
-            each_record(&mut fragment.bytes[HEADER..], |record| {
-                record::complete(record, base, seed)
+            let mut keys = 0;
+            each_record(&mut fragment.bytes[HEADER..], |bytes| {
+                record::complete(bytes, base, seed);
+                let record = Record::read(bytes).expect("it was encoded here");
+                keys = check_of_keys(keys, &record);
             });
             let len = (fragment.bytes.len() - HEADER) as u32;
             let number = number as u16;
-            let header = Header { sequence: base, records, len, fragments, number };
+            let header = Header { sequence: base, records, len, fragments, number, keys };
             fragment.bytes[..HEADER].copy_from_slice(&header.encode(seed));
             fragment.bytes.resize(padded(len as usize) as usize, 0);
         }
@@ -304,7 +307,7 @@ mod tests {
         all.complete(1, &places);
         let at = |address: u64| {
             let fragment = &all.fragments()[(address >> 21) as usize - 1];
-            record::Record::read(&fragment.bytes()[(address & ((1 << 21) - 1)) as usize..]).unwrap()
+            Record::read(&fragment.bytes()[(address & ((1 << 21) - 1)) as usize..]).unwrap()
         };
         let last = all.fragments().iter().flat_map(|fragment| records(fragment.payload())).last();
         let record = last.unwrap().1;

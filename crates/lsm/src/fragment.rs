@@ -7,13 +7,14 @@
 //! 20  len        u32  bytes of records that follow
 //! 24  fragments  u16  of the whole batch
 //! 26  number     u16  of this one among them
-//! 28  zeros      u32
+//! 28  keys       u32  check of the heads and keys of the records that follow
 //! 32  records, then zeros up to the line's end
 //! ```
 //!
 //! It begins with a line. The next one begins at the next line, or, if it did not fit, with the memtable's next
 //! zone; then what is left of this one begins with a header without records, fragments or sequence, the mark of
-//! the end ([`Header::END`]). So a zone that is not the last ends with its last line or with that mark.
+//! the end ([`Header::END`]). The check of keys lets recovery believe a batch that was durable without reading its
+//! values, each of which has a check of its own in its record. So a zone that is not the last ends with its last line or with that mark.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -34,11 +35,14 @@ pub(crate) struct Header {
     pub(crate) len: u32,
     pub(crate) fragments: u16,
     pub(crate) number: u16,
+    /// Of all records ([`check_of_keys`]).
+    pub(crate) keys: u32,
 }
 
 impl Header {
     /// The mark of a zone's end.
-    pub(crate) const END: Self = Self { sequence: 0, records: 0, len: 0, fragments: 0, number: 0 };
+    pub(crate) const END: Self =
+        Self { sequence: 0, records: 0, len: 0, fragments: 0, number: 0, keys: 0 };
 
     pub(crate) fn encode(&self, seed: Seed) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
@@ -47,6 +51,7 @@ impl Header {
         bytes[20..24].copy_from_slice(&self.len.to_le_bytes());
         bytes[24..26].copy_from_slice(&self.fragments.to_le_bytes());
         bytes[26..28].copy_from_slice(&self.number.to_le_bytes());
+        bytes[28..].copy_from_slice(&self.keys.to_le_bytes());
         let check = xxh3_64_with_seed(&bytes[8..], seed.bits());
         bytes[..8].copy_from_slice(&check.to_le_bytes());
         bytes
@@ -67,6 +72,7 @@ impl Header {
             len: half(20),
             fragments: short(24),
             number: short(26),
+            keys: half(28),
         };
         let is_sane = header.number < header.fragments && header.records > 0;
         (is_sane || header == Self::END).then_some(header)
@@ -94,6 +100,27 @@ pub(crate) fn records(payload: &[u8]) -> impl Iterator<Item = (usize, Record<'_>
     })
 }
 
+/// The check of the keys of a fragment that has this record behind others whose check is `before`; 0 of none.
+pub(crate) fn check_of_keys(before: u32, record: &Record<'_>) -> u32 {
+    (xxh3_64_with_seed(record.head_and_key(), before.into()) >> 32) as u32
+}
+
+/// Shows each record of a payload, with where it begins there. Returns whether their heads and keys are as they
+/// were written; values are not looked at.
+pub(crate) fn has_its_keys<'a>(
+    header: &Header,
+    payload: &'a [u8],
+    mut show: impl FnMut(usize, Record<'a>),
+) -> bool {
+    let (mut keys, mut end) = (0, 0);
+    for (at, record) in records(payload) {
+        keys = check_of_keys(keys, &record);
+        end = at + record.len();
+        show(at, record);
+    }
+    keys == header.keys && end == payload.len()
+}
+
 /// Whether a payload is made of whole records with sequences of the batch, up to its end.
 pub(crate) fn is_whole(header: &Header, payload: &[u8], seed: Seed) -> bool {
     let of_batch = header.sequence..header.sequence + u64::from(header.records);
@@ -115,7 +142,7 @@ mod tests {
     #[test]
     fn a_header_comes_back_and_every_changed_bit_shows() {
         let seed = Seed::new(1, 2);
-        let header = Header { sequence: 77, records: 3, len: 96, fragments: 2, number: 1 };
+        let header = Header { sequence: 77, records: 3, len: 96, fragments: 2, number: 1, keys: 5 };
         let bytes = header.encode(seed);
         assert_eq!(Header::decode(&bytes, seed), Some(header));
         assert_eq!(Header::decode(&bytes, Seed::new(1, 3)), None);
@@ -137,8 +164,17 @@ mod tests {
             record::complete(&mut payload[from..], 10, seed);
         }
         let len = payload.len() as u32;
-        let header = Header { sequence: 10, records: 3, len, fragments: 1, number: 0 };
+        let keys = records(&payload).fold(0, |keys, (_, record)| check_of_keys(keys, &record));
+        let header = Header { sequence: 10, records: 3, len, fragments: 1, number: 0, keys };
         assert!(is_whole(&header, &payload, seed));
+        for bit in 0..payload.len() * 8 {
+            let mut damaged = payload.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            // Each record has 20 bytes, a key of 2 and a value of 1, and 1 that pads it.
+            let in_value = bit / 8 % 24 >= 22;
+            assert_eq!(has_its_keys(&header, &damaged, |_, _| {}), in_value, "bit {bit}");
+        }
+        assert!(!has_its_keys(&header, &payload[..payload.len() - 8], |_, _| {}));
         assert!(!is_whole(&Header { sequence: 11, ..header }, &payload, seed));
         assert!(!is_whole(&header, &payload[..payload.len() - 8], seed));
         assert_eq!(records(&payload).count(), 3);

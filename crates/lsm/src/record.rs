@@ -164,6 +164,10 @@ impl<'a> Record<'a> {
         &self.bytes[HEAD..][..self.lens.key]
     }
 
+    pub(crate) fn head_and_key(&self) -> &'a [u8] {
+        &self.bytes[..HEAD + self.lens.key]
+    }
+
     pub(crate) fn value(&self) -> &'a [u8] {
         &self.bytes[HEAD + self.lens.key..][..self.lens.value]
     }

@@ -1,7 +1,7 @@
 //! Opening a store: from what a crash left to memtables that can be read and written (Yan §3.2.1).
 //!
-//! Every zone begins with a fragment, so zones are read one by one, on all processors: headers, and the checks of all
-//! records. What lies behind `commit_id` is decided for all trees at once: batches that are whole and follow each
+//! Every zone begins with a fragment, so zones are read one by one, on all processors. Up to `commit_id` everything
+//! was durable, and headers and keys are checked; values are when they are read. What lies behind `commit_id` is decided for all trees at once: batches that are whole and follow each
 //! other without a gap in the sequence were committed, or might have been. The first that is not ends it.
 //!
 //! Each zone gives a sorted run of its keys, and of those the indexes are bulk loaded. Of each key they have the
@@ -25,7 +25,7 @@ use crate::fragment::{self, HEADER, Header};
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
 use crate::range_deletes::RangeDeletes;
-use crate::record::Kind;
+use crate::record::{HEAD, Kind, Record};
 use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
@@ -60,22 +60,16 @@ impl Target {
         }
     }
 
-    /// Adds a fragment's records to a run of those that an index will lead to. The header was checked, and all
-    /// records.
-    fn gather(&self, address: Address, payload: &[u8], run: &mut SortedRun) {
-        let first = address.to_bits() + HEADER as u64;
-        for (at, record) in fragment::records(payload) {
-            match record.kind() {
-                Some(Kind::Put | Kind::PutPieces | Kind::Delete) => {
-                    run.push(record.key(), first + at as u64)
-                }
-                Some(Kind::RangeDelete) => self.deletes().add(RangeDelete {
-                    start: record.key().into(),
-                    end: record.value().into(),
-                    sequence: record.sequence(),
-                }),
-                Some(Kind::Piece) | None => {}
-            }
+    /// Adds a record to a run of those that an index will lead to.
+    fn gather(&self, address: u64, record: Record<'_>, run: &mut SortedRun) {
+        match record.kind() {
+            Some(Kind::Put | Kind::PutPieces | Kind::Delete) => run.push(record.key(), address),
+            Some(Kind::RangeDelete) => self.deletes().add(RangeDelete {
+                start: record.key().into(),
+                end: record.value().into(),
+                sequence: record.sequence(),
+            }),
+            Some(Kind::Piece) | None => {}
         }
     }
 
@@ -127,13 +121,15 @@ struct Read {
     end: u64,
     /// Whether the zone is known to end there: full, or marked.
     ended: bool,
+    /// Whether it has something up to `commit_id`.
+    has_committed: bool,
     /// Fragments behind `commit_id`.
     tail: Vec<Tail>,
     /// Where an open zone has the mark of its end. Whoever wrote it may have been killed before its fence, and
     /// the batch that it comes before be cut: so nobody else makes it durable.
     mark: Option<u64>,
     records: u64,
-    /// Of what is known to be committed.
+    /// Of what is up to `commit_id`, then of all that is committed.
     run: SortedRun,
 }
 
@@ -221,23 +217,44 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
     let fresh = zones.claim_zone(zone)?;
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
-    let (mut committed, mut tail) = (Vec::new(), Vec::new());
+    let (mut has_committed, mut tail) = (false, Vec::new());
+    let mut run = SortedRun::default();
     while at < ZONE {
         let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
         if header == Header::END {
             ended = true;
             break;
         }
-        let payload = at as usize + HEADER..at as usize + HEADER + header.len as usize;
-        let Some(payload) = bytes.get(payload) else { break };
-        if !fragment::is_whole(&header, payload, zones.seed) {
-            break;
-        }
-        records += fragment::records(payload).count() as u64;
+        let start = at as usize + HEADER;
+        let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
         if header.sequence <= commit_id {
-            committed.push((at, payload.len()));
-        } else {
+            let first = Address::new(zones.slot, zone, at).to_bits() + HEADER as u64;
+            let mut has_its_ranges = true;
+            let has_its_keys = fragment::has_its_keys(&header, payload, |place, record| {
+                records += 1;
+                let is_alone = record.len() == payload.len();
+                prefetch(
+                    &fresh,
+                    start + place,
+                    if is_alone { header.padded() } else { record.len() as u64 },
+                );
+                // Of a range that is removed, the value is the end.
+                if record.kind() != Some(Kind::RangeDelete) || record.is_whole(zones.seed) {
+                    target.gather(first + place as u64, record, &mut run);
+                } else {
+                    has_its_ranges = false;
+                }
+            });
+            if !has_its_keys || !has_its_ranges {
+                let address = Address::new(zones.slot, zone, at);
+                return Err(zones.damaged(address, "a batch that was committed is not whole"));
+            }
+            has_committed = true;
+        } else if fragment::is_whole(&header, payload, zones.seed) {
+            records += fragment::records(payload).count() as u64;
             tail.push(Tail { header, at });
+        } else {
+            break;
         }
         at += header.padded();
     }
@@ -249,39 +266,38 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
         let address = Address::new(zones.slot, zone, at);
         return Err(zones.damaged(address, "a batch that was committed is not whole"));
     }
-    if !ended || !tail.is_empty() {
-        // The records up to `commit_id` come with the rest.
-        for (at, _) in committed.into_iter().rev() {
-            let header = Header::decode(&bytes[at as usize..], zones.seed);
-            let header = header
-                .ok_or_else(|| zones.damaged(Address::new(zones.slot, zone, at), "it changed"))?;
-            tail.insert(0, Tail { header, at });
-        }
-        let fresh = Some(fresh);
-        let run = SortedRun::default();
-        return Ok(Read {
-            fresh,
-            target: number,
-            zone,
-            end: at,
-            ended,
-            tail,
-            mark: None,
-            records,
-            run,
-        });
+    let mut read = Read {
+        fresh: None,
+        target: number,
+        zone,
+        end: at,
+        ended,
+        has_committed,
+        tail,
+        mark: None,
+        records,
+        run,
+    };
+    if !ended || !read.tail.is_empty() {
+        read.fresh = Some(fresh);
+        return Ok(read);
     }
-    let mark = (at < ZONE).then_some(at);
+    read.mark = (at < ZONE).then_some(at);
+    read.end = ZONE;
     zones.open_zone(zone, fresh, ZONE);
-    let mut run = SortedRun::default();
-    for (at, len) in committed {
-        let address = Address::new(zones.slot, zone, at);
-        if let Some(payload) = zones.payload(address, len) {
-            target.gather(address, payload, &mut run);
-        }
+    target.sort(&mut read.run);
+    Ok(read)
+}
+
+/// Asks for the head and key of a record that will be looked at soon, in the guess that those up to there take as
+/// many bytes as this one.
+fn prefetch(zone: &Fresh, at: usize, len: u64) {
+    const AHEAD: u64 = 8;
+    let ahead = at as u64 + AHEAD * len;
+    if ahead + HEAD as u64 + LINE < ZONE {
+        zone.prefetch(ahead);
+        zone.prefetch(ahead + HEAD as u64);
     }
-    target.sort(&mut run);
-    Ok(Read { fresh: None, target: number, zone, end: ZONE, ended, tail, mark, records, run })
 }
 
 /// Decides what was committed, opens the zones that have something in doubt, and makes the indexes. Returns the
@@ -294,7 +310,7 @@ fn decide(
     report: &mut Recovery,
 ) -> Result<u64> {
     read.sort_by_key(|read| (read.target, read.zone));
-    forget_behind_ends(targets, &mut read, commit_id)?;
+    forget_behind_ends(targets, &mut read)?;
     let last = last_whole(read.iter().flat_map(|read| &read.tail), commit_id);
     // Of each memtable, the zone in which it ends.
     let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
@@ -336,7 +352,10 @@ fn decide(
         for tail in &read.tail {
             let address = Address::new(zones.slot, read.zone, tail.at);
             if let Some(payload) = zones.payload(address, tail.header.len as usize) {
-                target.gather(address, payload, &mut read.run);
+                let first = address.to_bits() + HEADER as u64;
+                for (at, record) in fragment::records(payload) {
+                    target.gather(first + at as u64, record, &mut read.run);
+                }
             }
         }
         target.sort(&mut read.run);
@@ -379,13 +398,12 @@ fn load(targets: &[Target], mut read: Vec<Read>, threads: usize) {
 }
 
 /// Forgets what is in zones behind one that has no end: that was not durable when they were written.
-fn forget_behind_ends(targets: &[Target], read: &mut [Read], commit_id: u64) -> Result<()> {
+fn forget_behind_ends(targets: &[Target], read: &mut [Read]) -> Result<()> {
     let mut end: Option<(usize, u32)> = None;
     for read in read {
         let is_behind = end.is_some_and(|(target, _)| target == read.target);
         if is_behind {
-            let is_committed = |tail: &Tail| tail.header.sequence <= commit_id;
-            if read.fresh.is_none() || read.tail.iter().any(is_committed) {
+            if read.fresh.is_none() || read.has_committed {
                 let zones = targets[read.target].zones();
                 let (_, zone) = end.unwrap_or_default();
                 let address = Address::new(zones.slot, zone, 0);
