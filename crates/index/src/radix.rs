@@ -72,6 +72,7 @@ use std::sync::Arc;
 
 use halite_pmem::Scratch;
 
+use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 use arena::Arena;
 pub use bulk_load::SortedRun;
@@ -187,6 +188,43 @@ impl RadixTree {
     #[must_use]
     pub fn newest(&self, records: &impl Records, key: &[u8]) -> Option<u64> {
         self.find(records, key, |leaf| Some(leaf.newest()))
+    }
+
+    /// Brings into the cache what lookups and inserts of these keys will read of the tree, and shows the newest
+    /// entry of each where there is one, so that the caller may do likewise with records. What several of
+    /// them miss is waited for at once.
+    pub fn prefetch(&self, keys: &[&[u8]], found: impl Fn(u64)) {
+        let _pin = Pin::new();
+        for group in keys.chunks(prefetch::GROUP) {
+            let root = self.root.load(Ordering::Acquire);
+            let mut words = [root; prefetch::GROUP];
+            let mut goes_on = true;
+            while goes_on {
+                goes_on = false;
+                for (key, word) in group.iter().zip(&mut words) {
+                    let byte = |level: usize| key.get(level).copied();
+                    // SAFETY: the word was loaded from a slot, after pinning.
+                    let child = unsafe { Child::of(*word) };
+                    *word = 0;
+                    let Child::Node(node) = child else {
+                        if let Child::Leaf(leaf) = child {
+                            found(leaf.newest());
+                        }
+                        continue;
+                    };
+                    // It may be changing; then this asks for what nobody needs.
+                    let level = node.level();
+                    let Some(slot) = node.find(byte(level)) else { continue };
+                    *word = slot.load(Ordering::Acquire);
+                    word::prefetch(*word);
+                    // SAFETY: as above.
+                    if let Child::Node(next) = unsafe { Child::of(*word) } {
+                        next.prefetch(byte(level + 1).unwrap_or_default());
+                    }
+                    goes_on |= *word != 0;
+                }
+            }
+        }
     }
 
     /// The number of keys. While others insert, some of theirs may not be counted yet.

@@ -568,3 +568,22 @@ fn a_tree_that_has_keys_is_not_bulk_loaded() {
     tree.insert(&Heap, b"other", Heap::add(b"other", 1));
     tree.bulk_load(&Heap, vec![run], 1);
 }
+
+#[test]
+fn a_prefetch_shows_the_newest_entries_of_keys_that_are_there() {
+    let tree = RadixTree::new();
+    let keys: Vec<Vec<u8>> = (0..1000_u32).map(|n| (n * n).to_be_bytes().to_vec()).collect();
+    let mut newest = std::collections::BTreeSet::new();
+    for (version, key) in (1..).zip(&keys) {
+        tree.insert(&Heap, key, Heap::add(key, version));
+        let entry = Heap::add(key, version + 1000);
+        tree.insert(&Heap, key, entry);
+        newest.insert(entry);
+    }
+    let shown = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    let sought: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    tree.prefetch(&sought, |entry| drop(shown.borrow_mut().insert(entry)));
+    assert_eq!(shown.into_inner(), newest);
+    tree.prefetch(&[b"", b"a key that is not there"], |_| {});
+    RadixTree::new().prefetch(&sought, |_| panic!("there is no entry"));
+}

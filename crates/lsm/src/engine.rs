@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arc_swap::ArcSwap;
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
     Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
@@ -37,9 +38,10 @@ pub struct Lsm {
     maintenance: Option<Maintenance>,
     store: Arc<Store>,
     partitioning: Partitioning,
-    /// Whoever writes holds it, so that nothing is written to a key space that is dropped; a snapshot, so that
-    /// it has the key spaces of its time.
-    spaces: RwLock<Arc<Spaces>>,
+    spaces: ArcSwap<Spaces>,
+    /// Whoever writes shares it, so that nothing is written to a key space that is dropped; a snapshot, so that
+    /// it has the key spaces of its time. Held alone by who changes the key spaces.
+    writing: RwLock<()>,
 }
 
 impl Lsm {
@@ -53,11 +55,11 @@ impl Lsm {
     /// [`Error::OtherEngine`]; [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let store = open::open(options)?;
-        let spaces = RwLock::new(Arc::new(Spaces::read(&store)?));
+        let spaces = ArcSwap::from_pointee(Spaces::read(&store)?);
         let partitioning = Partitioning::Hash(store.trees.len());
         let maintenance = Some(Maintenance::start(&store));
         store.signals.wake();
-        Ok(Self { maintenance, store, partitioning, spaces })
+        Ok(Self { maintenance, store, partitioning, spaces, writing: RwLock::new(()) })
     }
 
     fn tree_of(&self, key: &[u8]) -> usize {
@@ -278,10 +280,11 @@ impl Engine for Lsm {
 
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
-        if let Some(found) = self.spaces.read().find(name) {
+        if let Some(found) = self.spaces.load().find(name) {
             return Ok(found);
         }
-        let mut spaces = self.spaces.write();
+        let _alone = self.writing.write();
+        let mut spaces = Spaces::clone(&self.spaces.load());
         if let Some(found) = spaces.find(name) {
             return Ok(found);
         }
@@ -296,18 +299,19 @@ impl Engine for Lsm {
             }
         }
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
-        let spaces = Arc::make_mut(&mut spaces);
         spaces.names.insert(id, name.into());
         spaces.next = next;
+        self.spaces.store(Arc::new(spaces));
         Ok(KeySpaceId(id))
     }
 
     fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
-        Ok(self.spaces.read().named())
+        Ok(self.spaces.load().named())
     }
 
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
-        let mut spaces = self.spaces.write();
+        let _alone = self.writing.write();
+        let mut spaces = Spaces::clone(&self.spaces.load());
         spaces.check(space)?;
         let name = Arc::clone(&spaces.names[&space.0]);
         let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
@@ -317,7 +321,8 @@ impl Engine for Lsm {
         }
         encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
-        Arc::make_mut(&mut spaces).names.remove(&space.0);
+        spaces.names.remove(&space.0);
+        self.spaces.store(Arc::new(spaces));
         Ok(())
     }
 
@@ -327,12 +332,20 @@ impl Engine for Lsm {
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.spaces.read().check(space)?;
+        self.spaces.load().check(space)?;
         with_space(space, key, |full| self.store.get(self.tree_of(key), full, At::Latest))
     }
 
+    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
+        let Some(tree) = self.store.trees.get(partition) else { return };
+        let full: Vec<Vec<u8>> =
+            keys.iter().map(|key| [&space.0.to_be_bytes(), *key].concat()).collect();
+        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
+        tree.view().active.prefetch(&full);
+    }
+
     fn len(&self, space: KeySpaceId) -> Result<u64> {
-        self.spaces.read().check(space)?;
+        self.spaces.load().check(space)?;
         count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space)
     }
 
@@ -353,7 +366,8 @@ impl Engine for Lsm {
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
-        let spaces = self.spaces.read();
+        let _writing = self.writing.read();
+        let spaces = self.spaces.load();
         for op in ops {
             op.check()?;
             spaces.check(op.space())?;
@@ -370,16 +384,16 @@ impl Engine for Lsm {
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        self.spaces.read().check(space)?;
+        self.spaces.load().check(space)?;
         let at = ReadAt::now(&self.store);
         Ok(scan_all(&at, &self.partitioning, space, &range, direction))
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let spaces = self.spaces.read();
+        let _writing = self.writing.read();
         Ok(Arc::new(StoreSnapshot {
             at: ReadAt::now(&self.store),
-            spaces: Arc::clone(&spaces),
+            spaces: self.spaces.load_full(),
             partitioning: self.partitioning.clone(),
         }))
     }
@@ -407,14 +421,14 @@ impl Engine for Lsm {
         range: KeyRange,
         direction: Direction,
     ) -> Result<Scan> {
-        self.spaces.read().check(space)?;
+        self.spaces.load().check(space)?;
         let (start, end) = bounds(space, &range);
         let at = ReadAt::now(&self.store);
         Ok(Box::new(Pairs(TreeScan::new(&at, partition, &start, &end, direction).map_err(Some))))
     }
 
     fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
-        self.spaces.read().check(space)?;
+        self.spaces.load().check(space)?;
         count(&ReadAt::now(&self.store), partition..partition + 1, space)
     }
 

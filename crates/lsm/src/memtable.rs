@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_index::{RadixTree, Records};
+use smallvec::SmallVec;
 
 use crate::address::Address;
 use crate::fragment;
@@ -11,6 +12,9 @@ use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
 use crate::sst::RangeDelete;
 use crate::zones::Zones;
+
+/// Records of a batch that are added at once.
+const GROUP: usize = 16;
 
 /// A memtable. Immutable when `frozen_at` says so and everything that was granted before is committed.
 pub(crate) struct Memtable {
@@ -40,9 +44,24 @@ impl Memtable {
     /// Lets the index lead to the records of a fragment, which are readable at `address`, behind its header.
     pub(crate) fn add(&self, address: u64, payload: &[u8]) {
         let first = address + fragment::HEADER as u64;
-        for (at, record) in fragment::records(payload) {
-            self.add_record(Address::from_bits(first + at as u64), record);
+        let mut records = fragment::records(payload).peekable();
+        while records.peek().is_some() {
+            // What several inserts will miss in the cache is waited for at once.
+            let group: SmallVec<[_; GROUP]> = records.by_ref().take(GROUP).collect();
+            if group.len() > 1 {
+                let keys: SmallVec<[_; GROUP]> =
+                    group.iter().map(|(_, record)| record.key()).collect();
+                self.prefetch(&keys);
+            }
+            for (at, record) in group {
+                self.add_record(Address::from_bits(first + at as u64), record);
+            }
         }
+    }
+
+    /// Brings into the cache what lookups and inserts of these keys will read.
+    pub(crate) fn prefetch(&self, keys: &[&[u8]]) {
+        self.index.prefetch(keys, |entry| self.zones.prefetch(Address::from_bits(entry)));
     }
 
     /// Lets the index lead to a record.

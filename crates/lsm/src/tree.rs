@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use halite_pmem::locks::RwLock;
+use arc_swap::{ArcSwap, Guard};
+use halite_pmem::locks::Mutex;
 
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
@@ -34,23 +35,27 @@ impl View {
 
 /// A tree.
 pub(crate) struct Tree {
-    view: RwLock<Arc<View>>,
+    view: ArcSwap<View>,
+    /// Held by who changes the view.
+    changing: Mutex<()>,
 }
 
 impl Tree {
     pub(crate) fn new(view: View) -> Self {
-        Self { view: RwLock::new(Arc::new(view)) }
+        Self { view: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
     }
 
-    /// Where everything is now.
+    /// Where everything is now. Readers write nothing that others read.
     #[inline]
-    pub(crate) fn view(&self) -> Arc<View> {
-        Arc::clone(&self.view.read())
+    pub(crate) fn view(&self) -> Guard<Arc<View>> {
+        self.view.load()
     }
 
     /// Changes where everything is, for who comes from now on.
     pub(crate) fn change(&self, change: impl FnOnce(&mut View)) {
-        let mut view = self.view.write();
-        change(Arc::make_mut(&mut view));
+        let _changing = self.changing.lock();
+        let mut view = View::clone(&self.view.load());
+        change(&mut view);
+        self.view.store(Arc::new(view));
     }
 }

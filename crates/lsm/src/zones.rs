@@ -288,6 +288,14 @@ impl Zones {
         self.record(address).map_or(&[], |record| record.key())
     }
 
+    /// Brings the head and key of the record at an address into the cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, address: Address) {
+        if let Some(zone) = self.zones.get(address.zone()).and_then(OnceLock::get) {
+            zone.published().prefetch(address.offset());
+        }
+    }
+
     /// The sequence of the record at an address.
     #[inline]
     pub(crate) fn sequence(&self, address: Address) -> u64 {
