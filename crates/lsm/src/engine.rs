@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+    Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
 };
 use halite_pmem::locks::RwLock;
 
@@ -17,6 +17,7 @@ use crate::maintenance::Maintenance;
 use crate::open;
 use crate::read::At;
 use crate::record::{self, Kind};
+use crate::repair;
 use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, Spaces};
@@ -58,6 +59,23 @@ impl Lsm {
         let maintenance = Some(Maintenance::start(&store));
         store.signals.wake();
         Ok(Self { maintenance, store, partitioning, spaces })
+    }
+
+    /// Lets the store open without the files of its levels that are missing or cannot be read, which are set aside.
+    /// Nobody may have it open.
+    ///
+    /// # Errors
+    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    pub fn repair(options: &EngineOptions) -> Result<RepairReport> {
+        repair::repair(options, true)
+    }
+
+    /// Says what [`Lsm::repair`] would do, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Lsm::repair`].
+    pub fn examine(options: &EngineOptions) -> Result<RepairReport> {
+        repair::repair(options, false)
     }
 
     fn tree_of(&self, key: &[u8]) -> usize {

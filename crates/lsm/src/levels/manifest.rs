@@ -55,6 +55,13 @@ pub(crate) struct Manifest {
     begun_len: u64,
 }
 
+/// An edit could not be made durable.
+pub(crate) struct Unappended {
+    pub(crate) error: Error,
+    /// Whether it may be so all the same. Not if the disk had no room: then its frame is not whole.
+    pub(crate) may_count: bool,
+}
+
 /// Bytes that begin with magic, format and store id, and end with a checksum.
 fn labelled(magic: [u8; 8], store_id: u128, numbers: &[u64]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
@@ -195,8 +202,11 @@ impl Manifest {
             Ok(writer)
         };
         let writer = write().inspect_err(|_: &Error| {
-            // It may not be there; if it stays, the next opening removes it.
+            // They may not be there; if they stay, the next opening removes them.
             let _ = disk.remove(&unfinished);
+            if current(disk, store_id).is_ok_and(|current| current.number != number) {
+                let _ = disk.remove(&name);
+            }
         })?;
         let begun_len = writer.len();
         Ok(Self { disk: disk.clone(), store_id, number, writer: Some(writer), begun_len })
@@ -213,12 +223,15 @@ impl Manifest {
         self.writer.as_ref().is_none_or(|writer| is_long(writer.len()))
     }
 
-    /// Makes an edit durable. After an error it may be so or not.
-    pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
+    /// Makes an edit durable.
+    pub(crate) fn append(&mut self, edit: &Edit) -> std::result::Result<(), Unappended> {
         let mut writer = self.writer.take().expect("a manifest that can be appended to");
         let seed = file_seed(self.store_id, self.number);
-        writer.write(&frame(&edit.bytes(), seed, writer.len()))?;
-        writer.sync()?;
+        let frame = frame(&edit.bytes(), seed, writer.len());
+        let written = writer.write(&frame).and_then(|()| writer.flush());
+        written.map_err(|error| Unappended { error: error.into(), may_count: false })?;
+        let synced = writer.sync();
+        synced.map_err(|error| Unappended { error: error.into(), may_count: true })?;
         self.writer = Some(writer);
         Ok(())
     }
