@@ -15,7 +15,7 @@ use crate::encoded::Encoded;
 use crate::layout::set_clean;
 use crate::maintenance::Maintenance;
 use crate::open;
-use crate::read::At;
+use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
 use crate::repair;
 use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
@@ -282,9 +282,10 @@ impl Drop for Lsm {
         let closed = self.store.sync().and_then(|()| self.store.persist_commit_points());
         if closed.is_ok() && self.store.check_healthy().is_ok() {
             let home = &self.store.home;
+            let closed = self.store.levels.close().map_err(from_levels);
+            let synced = closed.and_then(|()| Ok(home.pool().sync_file()?));
             // What fails here is no failure of the store: it opens as after a crash.
-            let _ =
-                home.pool().sync_file().map_err(Error::from).and_then(|()| set_clean(home, true));
+            let _ = synced.and_then(|()| set_clean(home, true));
         }
     }
 }
