@@ -27,8 +27,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    Backup, Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Repair, Restore, Scan, Serve,
-    Stat, Tail,
+    Backup, Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Repair, Restore, Scan,
+    Serve, Stat, Tail,
 };
 use error::{Error, Result};
 

@@ -42,8 +42,13 @@ fn value(number: u32) -> Vec<u8> {
 fn open(path: &Path, durable: Durable) -> halite::Result<Database> {
     let (memtable_bytes, table_bytes) = (Some(1 << 20), Some(128 << 10));
     let global_index_bytes = Some(1 << 20);
-    let lsm =
-        LsmOptions { durable, memtable_bytes, global_index_bytes, table_bytes, ..Default::default() };
+    let lsm = LsmOptions {
+        durable,
+        memtable_bytes,
+        global_index_bytes,
+        table_bytes,
+        ..Default::default()
+    };
     Database::builder().engine("lsm").max_size(64 << 20).lsm(lsm).open(path)
 }
 

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+    Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
+    check_key_space_name,
 };
 use halite_pmem::locks::RwLock;
 

@@ -151,11 +151,14 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
         Levels::Misnamed { found, .. } => format!("it says that its number is {found}"),
         Levels::NoManifest => "it is missing, though there are tables".into(),
         Levels::Nothing => {
-            let why = "nothing in their folder is the store's: name the folder that has them".into();
+            let why =
+                "nothing in their folder is the store's: name the folder that has them".into();
             return Error::Damaged { what: "the levels".into(), why };
         }
         Levels::Format { found, known, .. } => {
-            format!("it has format {found}, and this version reads {known}: use the one that wrote it")
+            format!(
+                "it has format {found}, and this version reads {known}: use the one that wrote it"
+            )
         }
     };
     let file = match error {

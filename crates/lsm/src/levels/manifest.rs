@@ -15,7 +15,8 @@
 //! An edit counts when its frame is synced: one append changes everything at once. A frame that is not whole
 //! at the end was being written when the power failed, and is cut. Damage before `durable`, or before another
 //! whole frame, is an error. `CURRENT` is written when a manifest is begun and when the store is closed;
-//! of one that was not closed, damage to the last edit cannot be told from an edit that was not finished.
+//! of one that was not closed, edits that are cut from the end, or a last one that is damaged, cannot be told from
+//! what was not finished.
 //!
 //! A manifest that has grown, or that an edit could not be appended to, is followed by a new one, whose first
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.
