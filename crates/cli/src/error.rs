@@ -32,8 +32,11 @@ pub(crate) enum Error {
     #[error("{key}: there is no such key in key space `{space}` of {}", path.display())]
     NoKey { path: PathBuf, space: String, key: String },
 
-    #[error("{}: {parts} damaged; restore from a copy", path.display())]
+    #[error("{}: {parts} damaged; restore a backup, or see `halite repair --help`", path.display())]
     DamageFound { path: PathBuf, parts: String },
+
+    #[error("{}: {parts} lost; `halite repair` goes on without, a backup brings it back", path.display())]
+    RepairNeeded { path: PathBuf, parts: String },
 
     /// Standard output has no reader any more.
     #[error("standard output was closed")]
@@ -81,7 +84,7 @@ impl Error {
         match self {
             Self::Usage(_) => 2,
             Self::NoKey { .. } => 3,
-            Self::DamageFound { .. } => 4,
+            Self::DamageFound { .. } | Self::RepairNeeded { .. } => 4,
             Self::Database { source, .. } if source.damage().is_some() => 4,
             Self::Backup {
                 source: BackupError::Damaged { .. } | BackupError::Truncated { .. },

@@ -11,11 +11,17 @@ use crate::{Error, Result};
 
 /// Opens the database in `path`, which must be there: reading never creates one.
 pub(crate) fn open(path: &Path) -> Result<Database> {
-    check_folder(path)?;
-    if !path.join(Database::POOL_FILE).exists() {
-        return Err(Error::NoDatabase { path: path.to_owned() });
-    }
+    check_exists(path)?;
     open_with(Database::builder().create(false), path)
+}
+
+/// Checks that there is a database in `path`.
+pub(crate) fn check_exists(path: &Path) -> Result<()> {
+    check_folder(path)?;
+    match path.join(Database::POOL_FILE).exists() {
+        true => Ok(()),
+        false => Err(Error::NoDatabase { path: path.to_owned() }),
+    }
 }
 
 /// Opens the database in `path`, or creates it.

@@ -27,8 +27,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    Backup, Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Restore, Scan, Serve, Stat,
-    Tail,
+    Backup, Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Repair, Restore, Scan,
+    Serve, Stat, Tail,
 };
 use error::{Error, Result};
 
@@ -45,6 +45,7 @@ Examples:
   halite restore ./copy monday.backup    ... and back
   halite tail ./data                     what was changed, in order, if there is a change log
   halite check ./data                    verify every checksum
+  halite repair ./data --dry-run         what is lost of a database with damaged files, and how it goes on
   halite lab crash                       look for a power cut that the store does not survive
 
 A database is a folder, and one process at a time holds it: stop the server before another command
@@ -81,6 +82,7 @@ enum Command {
     Backup(Backup),
     Restore(Restore),
     Check(Check),
+    Repair(Repair),
     Bench(Bench),
     Lab(Lab),
     Completions(Completions),
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Command::Backup(backup) => backup.run(),
         Command::Restore(restore) => restore.run(),
         Command::Check(check) => check.run(),
+        Command::Repair(repair) => repair.run(),
         Command::Bench(bench) => bench.run(),
         Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(),

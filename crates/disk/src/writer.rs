@@ -97,6 +97,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Hands what is buffered to the kernel. What it does not take, nobody will find in the file, whole.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    #[track_caller]
+    pub fn flush(&mut self) -> Result<()> {
+        self.check()?;
+        self.hand_over(Location::caller())
+    }
+
     /// Makes everything that was written durable, and the length; not the name ([`Disk::sync`]).
     ///
     /// # Errors

@@ -245,6 +245,27 @@ pub enum Error {
         why: String,
     },
 
+    /// A file beside the pool is missing, damaged, or not the store's. What does not need it can be read.
+    #[error(
+        "damaged: {file}: {why}; `halite check` tells all that is damaged; restore a copy, or go on without it \
+         by `halite repair`"
+    )]
+    DamagedFile {
+        /// The file, as seen from the pool's folder.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// A store of the engine cannot be repaired where it lies.
+    #[error(
+        "the engine `{engine}` keeps everything in one pool, which cannot be repaired; restore a backup"
+    )]
+    NoRepair {
+        /// The engine.
+        engine: String,
+    },
+
     /// The store holds the data of another engine.
     #[error(
         "the store was made by the engine `{found}`, not by `{wanted}`; open it with `{found}`"
@@ -323,6 +344,7 @@ impl Error {
             | Self::Alloc(halite_alloc::Error::Damaged { what, why, .. }) => {
                 (what.clone(), why.clone())
             }
+            Self::DamagedFile { file, why } => (file.clone(), why.clone()),
             Self::Alloc(truncated @ halite_alloc::Error::Truncated { .. }) => {
                 ("pool".to_owned(), truncated.to_string())
             }

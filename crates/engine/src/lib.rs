@@ -50,7 +50,7 @@ pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};
 pub use range::{Direction, KeyRange};
 pub use snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
-pub use verify::{Damage, Progress, VerifyReport};
+pub use verify::{Damage, Progress, RepairReport, VerifyReport};
 
 /// A scan in progress: pairs in the scan's order, each an error if its record is damaged.
 pub type Scan = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;

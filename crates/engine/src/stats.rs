@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use halite_pmem::{Domain, Traffic};
 
+use crate::Damage;
+
 /// Statistics of an open store, of what is recovered of it. Counters start at zero when the store opens.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
@@ -60,6 +62,11 @@ pub struct Recovery {
     pub segments_reclaimed: u64,
     /// Partitions that are recovered.
     pub partitions_ready: usize,
+    /// Files beside the pool that are missing or damaged, as far as opening looks at them: reads that need them
+    /// fail. [`crate::Engine::verify`] reads all of them.
+    pub damage: Vec<Damage>,
+    /// Files beside the pool that look like the store's, and are not. They stay.
+    pub foreign_files: Vec<String>,
     /// How long it took; until the last partition was recovered, so far.
     pub duration: Duration,
 }

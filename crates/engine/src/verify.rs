@@ -18,6 +18,30 @@ pub struct VerifyReport {
     pub complete: bool,
 }
 
+/// What a repair did, or would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// What is lost, with all that was in it.
+    pub lost: Vec<Damage>,
+    /// Files that are set aside: they get the name that ends in `.damaged`, in the same folder.
+    pub set_aside: Vec<String>,
+    /// Tables that can be read, and stay.
+    pub tables: u64,
+    /// Entries in them.
+    pub entries: u64,
+    /// Whether nothing says which tables are the store's, so that all that can be read are merged. Keys that
+    /// were removed may be seen again then.
+    pub is_rebuilt: bool,
+}
+
+impl RepairReport {
+    /// Whether there is nothing to repair.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.lost.is_empty() && !self.is_rebuilt
+    }
+}
+
 /// One damaged part of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_engine::{Engine, EngineOptions, Error};
+use halite_engine::{Engine, EngineOptions, Error, RepairReport};
 use halite_indexlog::IndexLog;
 use halite_lsm::Lsm;
 
@@ -22,6 +22,28 @@ pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine
         IndexLog::NAME => Ok(Arc::new(IndexLog::open(options)?)),
         Lsm::NAME => Ok(Arc::new(Lsm::open(options)?)),
         _ => Err(Error::UnknownEngine { name: name.to_owned(), known: ENGINES.join(", ") }),
+    }
+}
+
+/// Repairs a store, or says what that would do unless `for_good`; by the engine that made it.
+pub(crate) fn repair_any(
+    name: Option<&str>,
+    options: &EngineOptions,
+    for_good: bool,
+) -> Result<RepairReport> {
+    let no_repair = |engine: &str| Err(Error::NoRepair { engine: engine.to_owned() });
+    let repaired = match name {
+        None | Some(Lsm::NAME) if for_good => Lsm::repair(options),
+        None | Some(Lsm::NAME) => Lsm::examine(options),
+        Some(IndexLog::NAME) => return no_repair(IndexLog::NAME),
+        Some(name) => {
+            let known = ENGINES.join(", ");
+            return Err(Error::UnknownEngine { name: name.to_owned(), known });
+        }
+    };
+    match repaired {
+        Err(Error::OtherEngine { found, .. }) if name.is_none() => no_repair(&found),
+        other => other,
     }
 }
 

@@ -45,6 +45,7 @@ mod database;
 mod engines;
 mod folder;
 mod key_space;
+mod repair;
 mod snapshot;
 mod transaction;
 
@@ -57,7 +58,7 @@ pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
     Bytes, Change, ChangeOp, Changes, CommitPoints, Damage, Durability, Durable, Engine, Error,
     IndexKind, KEY_LEN_MAX, KeyRange, KeySpaceId, LsmOptions, Partitioning, Progress, Recovery,
-    Result, Stats, VALUE_LEN_MAX, VerifyReport, WaitStrategy,
+    RepairReport, Result, Stats, VALUE_LEN_MAX, VerifyReport, WaitStrategy,
 };
 pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};

@@ -77,6 +77,7 @@ impl Store {
             let committed = self.commit_once(encoded, durability, prepare);
             let full = match committed {
                 Err(error) if is_full(&error) && !has_waited_in_vain => error,
+                Err(error) if is_full(&error) => return Err(self.full()),
                 other => return other,
             };
             match self.wait_for_room(encoded.padded(), full) {

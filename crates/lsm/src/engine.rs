@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use arc_swap::ArcSwap;
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+    Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
+    check_key_space_name,
 };
 use halite_pmem::locks::RwLock;
 
@@ -16,8 +17,9 @@ use crate::encoded::Encoded;
 use crate::layout::set_clean;
 use crate::maintenance::Maintenance;
 use crate::open;
-use crate::read::At;
+use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
+use crate::repair;
 use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, Spaces};
@@ -60,6 +62,23 @@ impl Lsm {
         let maintenance = Some(Maintenance::start(&store));
         store.signals.wake();
         Ok(Self { maintenance, store, partitioning, spaces, writing: RwLock::new(()) })
+    }
+
+    /// Lets the store open without the files of its levels that are missing or cannot be read, which are set aside.
+    /// Nobody may have it open.
+    ///
+    /// # Errors
+    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    pub fn repair(options: &EngineOptions) -> Result<RepairReport> {
+        repair::repair(options, true)
+    }
+
+    /// Says what [`Lsm::repair`] would do, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Lsm::repair`].
+    pub fn examine(options: &EngineOptions) -> Result<RepairReport> {
+        repair::repair(options, false)
     }
 
     fn tree_of(&self, key: &[u8]) -> usize {
@@ -266,9 +285,10 @@ impl Drop for Lsm {
         let closed = self.store.sync().and_then(|()| self.store.persist_commit_points());
         if closed.is_ok() && self.store.check_healthy().is_ok() {
             let home = &self.store.home;
+            let closed = self.store.levels.close().map_err(from_levels);
+            let synced = closed.and_then(|()| Ok(home.pool().sync_file()?));
             // What fails here is no failure of the store: it opens as after a crash.
-            let _ =
-                home.pool().sync_file().map_err(Error::from).and_then(|()| set_clean(home, true));
+            let _ = synced.and_then(|()| set_clean(home, true));
         }
     }
 }

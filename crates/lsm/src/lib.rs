@@ -25,6 +25,7 @@ mod range_deletes;
 mod read;
 mod record;
 mod recovery;
+mod repair;
 mod ring;
 #[cfg(all(test, loom))]
 mod ring_model;

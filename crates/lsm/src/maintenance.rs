@@ -39,6 +39,8 @@ struct State {
     /// Counts what was done, or failed.
     done: u64,
     stopping: bool,
+    /// Writers that wait for room.
+    waiting: u32,
     /// What kept the levels from taking a global index, the last time it was tried.
     failure: Option<Arc<Error>>,
 }
@@ -55,6 +57,11 @@ impl Signals {
         state.done += 1;
         state.failure = failure.map(Arc::new);
         self.done.notify_all();
+    }
+
+    /// Whether somebody waits for room: the pool may have less than it seems, where its device is full.
+    fn is_room_wanted(&self) -> bool {
+        self.state.lock().waiting > 0
     }
 
     fn is_stopping(&self) -> bool {
@@ -176,7 +183,8 @@ impl Store {
             Some(frozen) => Arc::clone(frozen),
             None => {
                 let view = self.trees[tree].view();
-                let is_short = self.room() < self.limits.slow_below;
+                let is_short =
+                    self.room() < self.limits.slow_below || self.signals.is_room_wanted();
                 let is_large = view.global.pool_bytes() >= self.limits.global_index_bytes;
                 if view.global.is_empty() || !(is_large || is_short) {
                     return Ok(false);
@@ -296,6 +304,12 @@ impl Store {
         self.segments.available() * halite_alloc::SEGMENT
     }
 
+    /// That there is no room, and nothing in the pool can go.
+    pub(crate) fn full(&self) -> Error {
+        let limit = self.pool().len_max();
+        Error::Full { used: limit.saturating_sub(self.room()), limit, held: 0 }
+    }
+
     /// Makes a writer wait as long as its bytes cost, where room is short or the levels are behind: the less
     /// there is, the longer.
     pub(crate) fn slow_down(&self, bytes: u64) {
@@ -330,6 +344,14 @@ impl Store {
                 .make_room_now(before, needed)
                 .and_then(|made| if made { Ok(()) } else { Err(full) });
         }
+        self.signals.state.lock().waiting += 1;
+        let waited = self.wait_for_others(before, needed, full);
+        self.signals.state.lock().waiting -= 1;
+        waited
+    }
+
+    /// Waits until the threads have made room.
+    fn wait_for_others(&self, before: u64, needed: u64, full: Error) -> Result<()> {
         let began = Instant::now();
         let mut state = self.signals.state.lock();
         let mut idle = 0;
@@ -356,7 +378,8 @@ impl Store {
                 return if self.room() > before { Ok(()) } else { Err(full) };
             }
             if began.elapsed() > WAIT_MAX {
-                return Err(full);
+                let failure = state.failure.as_ref().map(Arc::clone);
+                return Err(failure.map_or(full, |reason| Error::NoRoomBelow { reason }));
             }
         }
     }

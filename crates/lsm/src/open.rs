@@ -19,14 +19,15 @@ use crate::encoded::Encoded;
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, Layout};
-use crate::levels::{CURRENT, Levels, LevelsOptions};
+use crate::levels::{CURRENT, Levels, LevelsOptions, is_of_levels};
 use crate::maintenance::{Signals, flushed_word};
 use crate::memtable::Memtable;
-use crate::read::from_levels;
+use crate::read::{from_levels, in_folder};
 use crate::record::Kind;
 use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
 use crate::snapshots::Snapshots;
+use crate::sst;
 use crate::store::{Limits, RING_CAPACITY, Store};
 use crate::tree::{Tree, View};
 use crate::wal::{Logged, Wal};
@@ -83,7 +84,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         levels_options.runs_max = levels_options.runs_min.saturating_mul(ratio);
     }
     check_levels(&home, &disk)?;
-    let (levels, _) = Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
+    let (levels, found_there) =
+        Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
     if !layout::has_levels(&home) {
         layout::note_levels(&home)?;
     }
@@ -131,6 +133,9 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     report.segments_reclaimed = reclaimed;
     report.partitions_ready = layout.trees;
     report.clean = layout::is_clean(&home);
+    let damaged = found_there.damaged.into_iter().map(from_levels);
+    report.damage = damaged.filter_map(|error| error.damage()).collect();
+    report.foreign_files = found_there.foreign.iter().map(|file| in_folder(file)).collect();
     layout::set_clean(&home, false)?;
     let next_id = AtomicU64::new(next_id);
     let mut trees = Vec::new();
@@ -211,7 +216,11 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
         .collect();
     let mut replayed = 0;
     store.is_replaying.store(true, Ordering::Relaxed);
-    let mut last = flushed.iter().copied().max().unwrap_or(0);
+    // Of levels that were repaired without a manifest, only the tables tell.
+    let flushed_last = flushed.iter().copied().max().unwrap_or(0);
+    let trees = 0..store.trees.len() as u32;
+    let in_tables = trees.filter_map(|tree| store.levels.sequence_max(tree)).max();
+    let mut last = flushed_last.max(in_tables.unwrap_or(0));
     store.next_sequence.store(last + 1, Ordering::Relaxed);
     store.visible.store(last, Ordering::Release);
     let mut encoded = Encoded::default();
@@ -282,20 +291,23 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
     }
 }
 
-/// Refuses a folder without levels, where a store has some: it is another folder.
+/// Refuses a folder without levels, where a store has some: it is another folder, or has lost what leads to them.
 fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
-    let has_manifest = disk.list().map_err(Arc::new)?.iter().any(|(name, _)| name == CURRENT);
-    if !layout::has_levels(home) || has_manifest {
+    let list = disk.list().map_err(Arc::new)?;
+    if !layout::has_levels(home) || list.iter().any(|(name, _)| name == CURRENT) {
         return Ok(());
+    }
+    if list.iter().any(|(name, _)| is_of_levels(name)) {
+        return Err(from_levels(sst::Error::NoManifest));
     }
     Err(Error::Damaged {
         what: format!("the levels in {}", disk.path().display()),
-        why: "there is no `CURRENT`: name the folder that has them, or bring it back".into(),
+        why: "there is nothing of them: name the folder that has them, or bring it back".into(),
     })
 }
 
 /// Where the levels are: a folder beside the pool, or, by a link there, one that was named when the store was made.
-fn disk(options: &EngineOptions) -> Result<Disk> {
+pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
     if let Some(disk) = &options.lsm.disk {
         return Ok(disk.clone());
     }
@@ -326,7 +338,7 @@ fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
 }
 
 /// How the levels are kept, in proportion to their tables.
-fn levels_options(options: &EngineOptions) -> LevelsOptions {
+pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
     let default = LevelsOptions::default();
     let Some(table_bytes) = options.lsm.table_bytes else { return default };
     let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes.max(1)).max(1)).max(1);

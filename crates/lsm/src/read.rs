@@ -3,11 +3,14 @@
 //! A get takes the tree's view and asks the active memtable, the immutable ones and the global indexes, the newest
 //! first: the first that has a version knows. Only then the levels are asked.
 
+use std::sync::Arc;
+
 use halite_engine::{Bytes, Error, Result};
 
 use crate::address::Address;
 use crate::encoded::PIECES_HEAD;
 use crate::layer::Layer;
+use crate::levels::CURRENT;
 use crate::record::{Kind, Record};
 use crate::sst::{self, PUT, SEQUENCE_MAX};
 use crate::store::Store;
@@ -136,11 +139,36 @@ pub(crate) fn lost(address: Address) -> Error {
 
 /// An error of the levels, as the engine tells it.
 pub(crate) fn from_levels(error: sst::Error) -> Error {
-    match error {
-        sst::Error::Disk(error) => Error::Disk(error),
-        other => Error::Damaged {
-            what: format!("the levels' {}", other.file().unwrap_or("folder")),
-            why: other.to_string(),
-        },
-    }
+    use sst::Error as Levels;
+    let why = match &error {
+        Levels::Disk(error) => return Error::Disk(Arc::clone(error)),
+        Levels::Closing => return Error::Poisoned { why: error.to_string() },
+        Levels::Damaged { what, why, .. } => format!("{what}: {why}"),
+        Levels::Missing { .. } => "it is missing".into(),
+        Levels::Foreign { found, wanted, .. } => {
+            format!("it belongs to the store {found:032x}, not to {wanted:032x}; move it away")
+        }
+        Levels::Misnamed { found, .. } => format!("it says that its number is {found}"),
+        Levels::NoManifest => "it is missing, though there are tables".into(),
+        Levels::Nothing => {
+            let why =
+                "nothing in their folder is the store's: name the folder that has them".into();
+            return Error::Damaged { what: "the levels".into(), why };
+        }
+        Levels::Format { found, known, .. } => {
+            format!(
+                "it has format {found}, and this version reads {known}: use the one that wrote it"
+            )
+        }
+    };
+    let file = match error {
+        Levels::NoManifest => CURRENT,
+        _ => error.file().unwrap_or_default(),
+    };
+    Error::DamagedFile { file: in_folder(file), why }
+}
+
+/// A file of the levels, as seen from the pool's folder.
+pub(crate) fn in_folder(file: &str) -> String {
+    format!("levels/{file}")
 }

@@ -19,6 +19,8 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
         all += view.memtables().map(|memtable| memtable.zones.used_bytes()).sum::<u64>();
         all += view.global_indexes().map(|global| global.pool_bytes()).sum::<u64>();
     }
+    let levels: u64 = store.levels.stats().levels.iter().map(|level| level.bytes).sum();
+    all += levels;
     let mut walk = Walk { report: VerifyReport::default(), all, progress };
     for view in &views {
         for memtable in view.memtables() {
@@ -33,10 +35,21 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
             }
         }
     }
-    let Walk { mut report, .. } = walk;
-    let damage = store.levels.check(&mut |_, _| {});
-    report.damage.extend(damage.into_iter().filter_map(|error| from_levels(error).damage()));
-    report.complete = true;
+    let Walk { mut report, progress, .. } = walk;
+    let above = (report.records, report.bytes);
+    let mut is_complete = true;
+    let found = store.levels.check(&mut |checked| {
+        (report.records, report.bytes) = (above.0 + checked.entries, above.1 + checked.bytes);
+        let next = progress(report.bytes.min(all), all);
+        is_complete = next.is_continue();
+        next
+    });
+    report.damage.extend(found.into_iter().map(|error| {
+        let error = from_levels(error);
+        // What the kernel does not let be read is not whole either.
+        error.damage().unwrap_or_else(|| Damage { what: "levels".into(), why: error.to_string() })
+    }));
+    report.complete = is_complete;
     Ok(report)
 }
 

@@ -115,5 +115,5 @@ fn levels_are_found_where_they_were_made_and_missed_where_they_are_not() {
     let other = folder.path().join("other");
     assert!(matches!(open(Some(other)), Err(Error::Damaged { .. })));
     fs::remove_file(elsewhere.join("CURRENT")).unwrap();
-    assert!(matches!(open(None), Err(Error::Damaged { .. })));
+    assert!(matches!(open(None), Err(Error::DamagedFile { .. })));
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ops::ControlFlow;
 
 use common::{MemRun, Taken, scan, small_options, visible};
 use halite_disk::{Disk, DiskModel};
@@ -190,7 +191,7 @@ impl Subject for LevelsStore {
     }
 
     fn verify(&self, open: &mut Open) -> Result<(), Refusal> {
-        match open.levels().check(&mut |_, _| {}).first() {
+        match open.levels().check(&mut |_| ControlFlow::Continue(())).first() {
             Some(error) => Err(refusal(error)),
             None => Ok(()),
         }

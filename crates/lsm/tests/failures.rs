@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{MemRun, Model, STORE, Taken, compare, scan, small_options, visible};
@@ -10,6 +11,8 @@ use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions, Report, repai
 use halite_lsm::sst::{DELETE, Error, PUT, RangeDelete, Result, SEQUENCE_MAX};
 use halite_pmem::{Domain, Medium};
 use proptest::prelude::*;
+
+const CONTINUE: ControlFlow<()> = ControlFlow::Continue(());
 
 fn key(number: u64) -> Vec<u8> {
     format!("key {number:03}").into_bytes()
@@ -153,7 +156,7 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
     compare(&levels, &model(RUNS), &[0], &[]);
     levels.close().unwrap();
     let (disk, levels) = open_model();
-    assert!(levels.check(&mut |_, _| {}).is_empty());
+    assert!(levels.check(&mut |_| CONTINUE).is_empty());
     let tables: u64 = levels.stats().levels.iter().map(|level| level.tables).sum();
     let names: Vec<_> = disk.list().unwrap();
     assert_eq!(names.len() as u64, tables + 2, "{names:?}");
@@ -287,7 +290,7 @@ fn damaged_and_missing_tables_fail_only_for_who_needs_them_and_are_left_out_by_a
             assert_eq!(report.damaged.len(), usize::from(whole_len != Some(len)));
             assert!(report.damaged.iter().all(|error| error.file() == Some(&name)));
             assert!(failed_reads(&levels, &right, &name) < keys);
-            let found = levels.check(&mut |_, _| {});
+            let found = levels.check(&mut |_| CONTINUE);
             assert_eq!(found.iter().map(Error::file).collect::<Vec<_>>(), [Some(&name[..])]);
             // New data goes on, above what cannot be read.
             levels.merge_run(0, &run(5), &change(5)).unwrap();
@@ -299,7 +302,7 @@ fn damaged_and_missing_tables_fail_only_for_who_needs_them_and_are_left_out_by_a
                 );
             }
             // A compaction may have had no need of the filter that is damaged, and has written the table anew.
-            let left = levels.check(&mut |_, _| {}).len();
+            let left = levels.check(&mut |_| CONTINUE).len();
             drop(levels);
 
             let repaired = repair(&disk, STORE, &small_options()).unwrap();
@@ -309,7 +312,7 @@ fn damaged_and_missing_tables_fail_only_for_who_needs_them_and_are_left_out_by_a
             let aside = format!("{name}.damaged");
             assert_eq!(disk.open(&aside).is_ok(), whole_len.is_some() && left > 0);
             let (levels, report) = open(&disk, &small_options()).unwrap();
-            assert!(report.damaged.is_empty() && levels.check(&mut |_, _| {}).is_empty());
+            assert!(report.damaged.is_empty() && levels.check(&mut |_| CONTINUE).is_empty());
             assert_eq!((levels.memtables(0), levels.word("runs")), (Some(5), Some(5)));
             while levels.compact().unwrap() {}
             for entry in &run(5).entries {
@@ -341,7 +344,7 @@ fn without_its_manifest_a_store_is_repaired_from_its_tables() {
             let (levels, report) = open(&disk, &small_options()).unwrap();
             assert!(report.damaged.is_empty() && report.foreign.is_empty(), "{report:?}");
             compare(&levels, &right, &[0], &[]);
-            assert!(levels.check(&mut |_, _| {}).is_empty());
+            assert!(levels.check(&mut |_| CONTINUE).is_empty());
             let again = repair(&disk, STORE, &small_options()).unwrap();
             assert!(!again.is_rebuilt && again.lost.is_empty());
         }
@@ -374,7 +377,7 @@ fn what_belongs_to_other_stores_is_named_and_stays() {
     let table = names(&files, ".sst").remove(0);
     let disk = disk_of(&with_file(&files, &table, |bytes| *bytes = theirs(".sst")));
     let (levels, _) = open(&disk, &small_options()).unwrap();
-    let found = levels.check(&mut |_, _| {});
+    let found = levels.check(&mut |_| CONTINUE);
     assert!(is_foreign(found.into_iter().next(), &table));
     failed_reads(&levels, &right, &table);
     drop(levels);

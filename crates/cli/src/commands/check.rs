@@ -21,7 +21,8 @@ Examples:
   halite check monday.backup                  a backup, which must be whole to be restored
 
 Everything that has a checksum is read and compared. Nothing is repaired: restore what is damaged
-from a backup.";
+from a backup. Where tables or the manifest of the engine lsm are lost, `halite repair` goes on without
+them.";
 
 /// Verify every checksum
 #[derive(Debug, Args)]
@@ -124,15 +125,18 @@ fn not_opened(error: Error) -> Result<VerifyReport> {
 }
 
 fn as_json(report: &VerifyReport) -> Value {
-    let damage: Vec<_> =
-        report.damage.iter().map(|part| json!({ "what": part.what, "why": part.why })).collect();
     json!({
         "whole": report.damage.is_empty() && report.complete,
         "complete": report.complete,
         "records": report.records,
         "bytes": report.bytes,
-        "damage": damage,
+        "damage": damage_as_json(&report.damage),
     })
+}
+
+/// Damaged parts as an array.
+pub(super) fn damage_as_json(damage: &[Damage]) -> Value {
+    damage.iter().map(|part| json!({ "what": part.what, "why": part.why })).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::stat::recovery;
+use super::stat::{findings, recovery};
 use crate::folder::{check_folder, open_with, with_change_log};
 use crate::{Error, Result, index, output, size};
 
@@ -141,12 +141,15 @@ impl Serve {
         let config = self.configure(Config::default())?;
         let protected = config.requirepass.is_some();
         let db = self.open()?;
-        let banner = self.banner(&db);
+        let (banner, stats) = (self.banner(&db), db.stats());
         let server = Server::bind(db, config)?;
         let metrics = server.metrics_addr();
         shut_down_on_signals(server.handle())?;
 
         output::message(banner);
+        for finding in findings(&stats) {
+            output::message(format_args!("warning: {finding}"));
+        }
         for address in server.local_addrs() {
             output::message(format_args!("listening on {address}"));
             if !address.ip().is_loopback() && !protected {

@@ -4,9 +4,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use halite::{Database, Stats};
+use halite::{Damage, Database, Stats};
 use serde_json::{Map, Value, json};
 
+use super::check::damage_as_json;
 use crate::folder::{in_database, open};
 use crate::size::{count, grouped, human};
 use crate::{Result, output};
@@ -36,7 +37,12 @@ impl Stat {
         let stats = db.stats();
         let mut spaces = Vec::new();
         for space in db.key_spaces().map_err(|error| in_database(&self.path, error))? {
-            let len = space.len().map_err(|error| in_database(&self.path, error))?;
+            let len = match space.len() {
+                Ok(len) => Some(len),
+                // Told with what opening found.
+                Err(error) if error.damage().is_some() => None,
+                Err(error) => return Err(in_database(&self.path, error)),
+            };
             spaces.push((space.name().to_owned(), len));
         }
         if self.json {
@@ -47,7 +53,7 @@ impl Stat {
     }
 }
 
-fn as_json(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> Value {
+fn as_json(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> Value {
     let spaces: Map<_, _> =
         spaces.iter().map(|(name, records)| (name.clone(), json!(records))).collect();
     let (recovery, traffic) = (&stats.recovery, &stats.traffic);
@@ -77,6 +83,8 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> Value {
             "records_cut": recovery.records_cut,
             "segments_reclaimed": recovery.segments_reclaimed,
             "seconds": recovery.duration.as_secs_f64(),
+            "damage": damage_as_json(&recovery.damage),
+            "foreign_files": recovery.foreign_files,
         },
         "traffic": {
             "loads": traffic.loads,
@@ -89,7 +97,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> Value {
     })
 }
 
-fn as_table(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> String {
+fn as_table(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> String {
     let mut table = String::new();
     let mut row = |name: &str, value: String| {
         // A string takes every write.
@@ -100,7 +108,8 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> String {
     row("domain", format!("{}: {}", stats.domain, stats.domain.guarantee()));
     row("records", grouped(stats.records));
     for (name, records) in spaces {
-        row("", format!("{name}: {}", grouped(*records)));
+        let records = records.map_or_else(|| "damaged, not counted".to_owned(), grouped);
+        row("", format!("{name}: {records}"));
     }
     row("pool", format!("{}, up to {}", human(stats.pool_bytes), human(stats.pool_bytes_max)));
     for (name, bytes) in
@@ -114,6 +123,9 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[(String, u64)]) -> String {
     let per_record = per_record(stats).map_or(String::new(), |b| format!(", {b:.1} B a record"));
     row("index", format!("{} of DRAM{per_record}", human(stats.index_bytes)));
     row("recovery", recovery(stats));
+    for finding in findings(stats) {
+        row("", finding);
+    }
     let traffic = &stats.traffic;
     row(
         "traffic",
@@ -146,6 +158,15 @@ pub(crate) fn recovery(stats: &Stats) -> String {
         recovery.duration.as_secs_f64(),
         if recovery.clean { "closed cleanly" } else { "not closed cleanly" },
     )
+}
+
+/// What opening the store found of files that are not as they should be, a line each.
+pub(crate) fn findings(stats: &Stats) -> impl Iterator<Item = String> {
+    let damaged = stats.recovery.damage.iter().map(|Damage { what, why }| {
+        format!("damaged: {what}: {why}; reads that need it fail, see `halite check`")
+    });
+    let foreign = stats.recovery.foreign_files.iter();
+    damaged.chain(foreign.map(|file| format!("{file} is not this database's; move it away")))
 }
 
 fn per_record(stats: &Stats) -> Option<f64> {

@@ -75,3 +75,29 @@ fn what_is_not_a_database_is_an_error_and_no_panic() {
         assert!(fs::read(home.path("data/pool.halite")).unwrap() == contents);
     }
 }
+
+#[test]
+fn a_database_is_served_only_as_it_was_made() {
+    let home = Home::new();
+    home.ok(&["put", "pool only", "key", "value"]);
+    home.run(&["serve", "pool only", "--engine", "lsm", "--port", "0"]).failed(
+        1,
+        "pool only: the store was made by the engine `indexlog`, not by `lsm`; open it with `indexlog`",
+    );
+    let builder = halite::Database::builder().engine("lsm");
+    drop(builder.partitioning(halite::Partitioning::Hash(3)).open(home.path("data")).unwrap());
+    home.run(&["serve", "data", "--engine", "indexlog", "--port", "0"]).failed(
+        1,
+        "data: the store was made by the engine `lsm`, not by `indexlog`; open it with `lsm`",
+    );
+    for partitions in ["1", "4"] {
+        home.run(&["serve", "data", "--partitions", partitions, "--port", "0"]).failed(
+            1,
+            "data: a store of the engine `lsm` keeps its 3 partitions, spread by hash; open it without",
+        );
+    }
+    // Other commands take what there is.
+    home.ok(&["put", "data", "key", "value"]);
+    assert_eq!(home.json(&["stat", "data", "--json"])["engine"], "lsm");
+    home.ok(&["check", "data"]);
+}

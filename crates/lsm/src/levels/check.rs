@@ -1,52 +1,79 @@
 //! Reads everything, and tells what is damaged.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::edit::TableMeta;
 use super::inner::Levels;
 use super::manifest;
 use super::names;
-use super::version::TableFile;
+use super::version::Files;
 use crate::sst::{BlockCache, Error, Result, Table, TableId};
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Entries that were read.
+    pub entries: u64,
+    /// Bytes of the tables that were looked at.
+    pub bytes: u64,
+    /// Bytes of all tables.
+    pub bytes_all: u64,
+}
 
 impl Levels {
     /// Reads all tables from their files, and the manifest, and tells what is wrong with them: an error for
     /// each file. What does not need those files can be read all the same.
     ///
-    /// `progress` is told how many bytes of how many were looked at, table by table.
-    pub fn check(&self, progress: &mut dyn FnMut(u64, u64)) -> Vec<Error> {
+    /// `progress` is told after each table; if it breaks, the rest is not looked at.
+    pub fn check(&self, progress: &mut dyn FnMut(Checked) -> ControlFlow<()>) -> Vec<Error> {
         let files = &self.inner.files;
         let mut found = Vec::new();
         let manifest = manifest::current(&files.disk, files.store_id)
             .and_then(|current| manifest::replay(&files.disk, files.store_id, current, false));
         found.extend(manifest.err());
         let versions = self.inner.versions();
-        let runs = || versions.iter().flat_map(|(_, version)| version.runs());
-        let total = runs().map(|(_, run)| run.bytes()).sum();
-        let mut done = 0;
-        for table in runs().flat_map(|(_, run)| &run.tables) {
-            found.extend(self.check_table(table).err());
-            done += table.meta.file_len;
-            progress(done, total);
+        let runs = || {
+            versions
+                .iter()
+                .flat_map(|(tree, version)| version.runs().map(move |(_, run)| (*tree, run)))
+        };
+        let bytes_all = runs().map(|(_, run)| run.bytes()).sum();
+        let mut checked = Checked { bytes_all, ..Checked::default() };
+        for (tree, run) in runs() {
+            for table in &run.tables {
+                match read(files, table.meta.number, Some((tree, &table.meta))) {
+                    Ok((_, meta)) => checked.entries += meta.entries,
+                    Err(error) => found.push(error),
+                }
+                checked.bytes += table.meta.file_len;
+                if progress(checked).is_break() {
+                    return found;
+                }
+            }
         }
         found
     }
+}
 
-    fn check_table(&self, file: &TableFile) -> Result<()> {
-        let (files, meta) = (&self.inner.files, &file.meta);
-        let name = names::table(meta.number);
-        // Opened anew: what was read before may have been damaged since.
-        let id = TableId { store_id: files.store_id, number: meta.number };
-        let table =
-            Table::open(&files.disk, &name, id, &std::sync::Arc::new(BlockCache::new(0, 1)))?;
-        table.check()?;
-        let properties = table.properties();
-        let says =
-            (table.file_len(), properties.entries, properties.range_deletes, &properties.span);
-        if says != (meta.file_len, meta.entries, meta.range_deletes, &meta.span) {
-            return Err(Error::damaged(
-                &name,
-                "properties",
-                "the manifest says something else of it",
-            ));
+/// Reads all of a table from its file; if it is known what the manifest says of it, it has to agree.
+pub(super) fn read(
+    files: &Files,
+    number: u64,
+    known: Option<(u32, &TableMeta)>,
+) -> Result<(u32, TableMeta)> {
+    let name = names::table(number);
+    let id = TableId { store_id: files.store_id, number };
+    // Opened anew, and past the cache: what was read before may have been damaged since.
+    let table = Table::open(&files.disk, &name, id, &Arc::new(BlockCache::new(0, 1)))?;
+    table.check()?;
+    let tree = table.properties().tree;
+    let meta = TableMeta::of(number, table.file_len(), table.properties());
+    match known {
+        Some(known) if known != (tree, &meta) => {
+            let why = "the manifest says something else of it";
+            Err(Error::damaged(&name, "properties", why))
         }
-        Ok(())
+        _ => Ok((tree, meta)),
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::MutexGuard;
 use super::compaction::Outputs;
 use super::edit::Edit;
 use super::inner::{Change, Inner, Locked};
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Unappended};
 use super::names;
 use super::version::{Files, TableFile};
 use crate::sst::Result;
@@ -74,9 +74,11 @@ impl Inner {
             self.files.graveyard.lock().extend(uncertain);
             return Ok(());
         }
-        if let Err(error) = locked.manifest.append(edit) {
-            // Until a new manifest says that they are not, they may be tables.
-            locked.uncertain.extend(outputs.keep().iter().map(|table| table.number));
+        if let Err(Unappended { error, may_count }) = locked.manifest.append(edit) {
+            if may_count {
+                // Until a new manifest says that they are not, they may be tables.
+                locked.uncertain.extend(outputs.keep().iter().map(|table| table.number));
+            }
             return Err(error);
         }
         locked.state.apply(edit.clone()).expect(applied);

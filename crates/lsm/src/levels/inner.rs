@@ -33,7 +33,7 @@ pub struct Change {
 /// Dropping them stops what is being compacted; [`Levels::close`] tells what failed then.
 pub struct Levels {
     pub(super) inner: Arc<Inner>,
-    compactor: Option<JoinHandle<()>>,
+    compactor: Mutex<Option<JoinHandle<()>>>,
 }
 
 pub(super) struct Inner {
@@ -131,7 +131,7 @@ impl Levels {
                 halite_disk::Error::Io { path, action, source }
             })?);
         }
-        Ok(Self { inner, compactor })
+        Ok(Self { inner, compactor: Mutex::new(compactor) })
     }
 
     /// Has the thread that compacts go on after a failure.
@@ -147,24 +147,26 @@ impl Levels {
         self.inner.locked.lock().failure.clone()
     }
 
-    /// Stops compacting and notes that the manifest is whole, so that later damage to it can be told.
+    /// Stops compacting and notes that the manifest is whole, so that later damage to it can be told. They can be
+    /// read from then on.
     ///
     /// # Errors
     /// What the disk says.
-    pub fn close(mut self) -> Result<()> {
+    pub fn close(&self) -> Result<()> {
         self.stop();
         let closed = self.inner.locked.lock().manifest.close();
         self.inner.bury();
         closed
     }
 
-    fn stop(&mut self) {
+    fn stop(&self) {
         {
             let _locked = self.inner.locked.lock();
             self.inner.stop.store(true, Ordering::Relaxed);
             self.inner.changed.notify_all();
         }
-        if let Some(compactor) = self.compactor.take() {
+        let compactor = self.compactor.lock().take();
+        if let Some(compactor) = compactor {
             // It has panicked, and said so, or has ended.
             let _ = compactor.join();
         }

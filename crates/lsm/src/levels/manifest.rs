@@ -15,7 +15,8 @@
 //! An edit counts when its frame is synced: one append changes everything at once. A frame that is not whole
 //! at the end was being written when the power failed, and is cut. Damage before `durable`, or before another
 //! whole frame, is an error. `CURRENT` is written when a manifest is begun and when the store is closed;
-//! of one that was not closed, damage to the last edit cannot be told from an edit that was not finished.
+//! of one that was not closed, edits that are cut from the end, or a last one that is damaged, cannot be told from
+//! what was not finished.
 //!
 //! A manifest that has grown, or that an edit could not be appended to, is followed by a new one, whose first
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.
@@ -53,6 +54,13 @@ pub(crate) struct Manifest {
     writer: Option<Writer>,
     /// Its length when it was begun; 0, if that was not now.
     begun_len: u64,
+}
+
+/// An edit could not be made durable.
+pub(crate) struct Unappended {
+    pub(crate) error: Error,
+    /// Whether it may be so all the same. Not if the disk had no room: then its frame is not whole.
+    pub(crate) may_count: bool,
 }
 
 /// Bytes that begin with magic, format and store id, and end with a checksum.
@@ -195,8 +203,11 @@ impl Manifest {
             Ok(writer)
         };
         let writer = write().inspect_err(|_: &Error| {
-            // It may not be there; if it stays, the next opening removes it.
+            // They may not be there; if they stay, the next opening removes them.
             let _ = disk.remove(&unfinished);
+            if current(disk, store_id).is_ok_and(|current| current.number != number) {
+                let _ = disk.remove(&name);
+            }
         })?;
         let begun_len = writer.len();
         Ok(Self { disk: disk.clone(), store_id, number, writer: Some(writer), begun_len })
@@ -213,12 +224,15 @@ impl Manifest {
         self.writer.as_ref().is_none_or(|writer| is_long(writer.len()))
     }
 
-    /// Makes an edit durable. After an error it may be so or not.
-    pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
+    /// Makes an edit durable.
+    pub(crate) fn append(&mut self, edit: &Edit) -> std::result::Result<(), Unappended> {
         let mut writer = self.writer.take().expect("a manifest that can be appended to");
         let seed = file_seed(self.store_id, self.number);
-        writer.write(&frame(&edit.bytes(), seed, writer.len()))?;
-        writer.sync()?;
+        let frame = frame(&edit.bytes(), seed, writer.len());
+        let written = writer.write(&frame).and_then(|()| writer.flush());
+        written.map_err(|error| Unappended { error: error.into(), may_count: false })?;
+        let synced = writer.sync();
+        synced.map_err(|error| Unappended { error: error.into(), may_count: true })?;
         self.writer = Some(writer);
         Ok(())
     }

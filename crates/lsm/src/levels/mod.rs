@@ -46,13 +46,14 @@ mod stats;
 mod version;
 mod writing;
 
+pub use check::Checked;
 pub use edit::{LEVELS, TableMeta};
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;
 pub use merge::Merge;
-pub(crate) use names::CURRENT;
+pub(crate) use names::{CURRENT, is_of_levels};
 pub use open::Report;
 pub use options::LevelsOptions;
-pub use repair::{Repaired, repair};
+pub use repair::{Repaired, examine, repair};
 pub use source::{Direction, SortedRun, Source};
 pub use stats::{LevelStats, LevelsStats};

@@ -46,6 +46,11 @@ pub(crate) fn parse(name: &str) -> Option<Name> {
     (written == name).then_some(found)
 }
 
+/// Whether a file may be one of the levels'.
+pub(crate) fn is_of_levels(name: &str) -> bool {
+    parse(name).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use halite_disk::Disk;
 
+use super::check::read;
 use super::compaction::Task;
 use super::edit::{LEVELS, Place, State, TableMeta};
 use super::manifest::{self, Current, Manifest};
@@ -29,85 +30,145 @@ use super::open::{next_number, remove_unfinished};
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
-use crate::sst::{BlockCache, Error, Result, Table, TableId};
+use crate::sst::{BlockCache, Error, Result};
 
-/// What a repair did.
+/// What a repair did, or would do.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// Tables that the store has now.
+    /// Tables that the store has; where all tables are merged, those that are.
     pub tables: u64,
     /// Entries in them.
     pub entries: u64,
     /// What was wrong: with the manifest or `CURRENT`, and with each table that is lost.
     pub lost: Vec<Error>,
+    /// Files that are set aside.
+    pub set_aside: Vec<String>,
     /// Whether the manifest was lost, and all tables were merged.
     pub is_rebuilt: bool,
 }
 
-/// Makes the levels of a store whole again, without what cannot be read. Nobody else may have them open.
+/// What the name of a file that is set aside ends in.
+const ASIDE: &str = ".damaged";
+
+/// What there is of a store.
+struct Findings {
+    files: Arc<Files>,
+    list: BTreeMap<String, u64>,
+    /// What can be read of the manifest.
+    state: State,
+    /// Whether that is all of it.
+    is_whole: bool,
+    readable: BTreeMap<u64, (u32, TableMeta)>,
+    lost: Vec<Error>,
+    /// Files of the store that cannot be read.
+    set_aside: Vec<String>,
+}
+
+/// Says what [`repair`] would do, and changes nothing. Nobody else may have the levels open.
+///
+/// # Errors
+/// As [`repair`].
+pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
+    let found = Findings::of(disk, store_id, options)?;
+    let stays = |number: &&u64| !found.is_whole || found.state.tables.contains_key(number);
+    let tables = found.readable.iter().filter(|(number, _)| stays(number));
+    let (count, entries) =
+        tables.fold((0, 0), |(count, entries), (_, (_, meta))| (count + 1, entries + meta.entries));
+    Ok(found.into_repaired(count, entries))
+}
+
+/// Makes the levels of a store whole again, without what cannot be read. Nobody else may have them open. Where
+/// nothing is wrong, nothing is changed.
 ///
 /// # Errors
 /// What the disk says, above all if there is no room; then everything is as it was, but for
-/// tables set aside. [`Error::Foreign`] if `CURRENT` is another store's.
+/// files set aside. [`Error::Foreign`] if `CURRENT` is another store's, [`Error::Format`] if a file is of another
+/// version, [`Error::Nothing`] if nothing is the store's.
 pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
-    let list: BTreeMap<_, _> = disk.list()?.into_iter().collect();
-    remove_unfinished(disk, &list)?;
-    let mut lost = Vec::new();
-    let (state, is_whole) = known(disk, store_id, &list, &mut lost)?;
-    let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
-    let graveyard = Default::default();
-    let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
-
-    let mut readable = BTreeMap::new();
-    let mut damaged = Vec::new();
-    for number in numbers(&list) {
-        if is_whole && !state.tables.contains_key(&number) {
-            continue;
-        }
-        let name = names::table(number);
-        match read(&files, &name, number) {
-            Ok((tree, meta)) => {
-                readable.insert(number, (tree, meta));
-            }
-            Err(Error::Disk(error)) => return Err(Error::Disk(error)),
-            Err(error) => {
-                if !matches!(error, Error::Foreign { .. }) {
-                    damaged.push(name);
-                }
-                lost.push(error);
-            }
-        }
-    }
-    let missing = |number: &&u64| is_whole && !list.contains_key(&names::table(**number));
-    let missing = state.tables.keys().filter(missing);
-    lost.extend(missing.map(|number| Error::Missing { file: names::table(*number) }));
-
-    let numbers = AtomicU64::new(next_number(&list)?.max(state.next_number));
+    let found = Findings::of(disk, store_id, options)?;
+    let Findings { files, list, state, readable, .. } = &found;
+    remove_unfinished(disk, list)?;
+    let numbers = AtomicU64::new(next_number(list)?.max(state.next_number));
     let mut repaired = State { tables: BTreeMap::new(), ..state.clone() };
-    if is_whole {
-        let stays = state.tables.into_iter().filter(|(number, _)| readable.contains_key(number));
-        repaired.tables = stays.collect();
+    if found.is_whole {
+        let tables = state.tables.iter().filter(|(number, _)| readable.contains_key(number));
+        repaired.tables = tables.map(|(number, table)| (*number, table.clone())).collect();
     } else {
-        repaired.tables = merged(&files, options, &numbers, &readable)?;
+        repaired.tables = merged(files, options, &numbers, readable)?;
     }
-    let number = numbers.fetch_add(1, Ordering::Relaxed);
-    repaired.next_number = number + 1;
-    Manifest::create(disk, store_id, number, &repaired)?.close()?;
+    if !found.lost.is_empty() {
+        let is_current = |name: &&String| *name == CURRENT;
+        let (current, others): (Vec<_>, Vec<_>) = found.set_aside.iter().partition(is_current);
+        // The new one takes its name.
+        for name in current {
+            disk.rename(name, &format!("{name}{ASIDE}"))?;
+        }
+        let number = numbers.fetch_add(1, Ordering::Relaxed);
+        repaired.next_number = number + 1;
+        Manifest::create(disk, store_id, number, &repaired)?.close()?;
 
-    // From here on they are what the next opening would remove.
-    for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
-        disk.remove(&names::table(*number))?;
+        // From here on they are what the next opening would remove.
+        for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
+            disk.remove(&names::table(*number))?;
+        }
+        for name in others {
+            disk.rename(name, &format!("{name}{ASIDE}"))?;
+        }
+        disk.sync()?;
     }
-    for name in damaged {
-        disk.rename(&name, &format!("{name}.damaged"))?;
+    let entries = repaired.tables.values().map(|(_, meta)| meta.entries).sum();
+    Ok(found.into_repaired(repaired.tables.len() as u64, entries))
+}
+
+impl Findings {
+    fn of(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Self> {
+        let list: BTreeMap<_, _> = disk.list()?.into_iter().collect();
+        let (mut lost, mut set_aside) = (Vec::new(), Vec::new());
+        let (state, is_whole) = known(disk, store_id, &list, &mut lost)?;
+        for error in &lost {
+            // A manifest under the name of another, too: nothing else would keep the next opening from removing it.
+            if let Error::Damaged { file, .. } | Error::Misnamed { file, .. } = error {
+                set_aside.push(file.clone());
+            }
+        }
+        let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
+        let graveyard = Default::default();
+        let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
+        let mut readable = BTreeMap::new();
+        for number in numbers(&list) {
+            if is_whole && !state.tables.contains_key(&number) {
+                continue;
+            }
+            let name = names::table(number);
+            let known = state.tables.get(&number).filter(|_| is_whole);
+            match read(&files, number, known.map(|(place, meta)| (place.tree, meta))) {
+                Ok(table) => {
+                    readable.insert(number, table);
+                }
+                Err(error @ (Error::Disk(_) | Error::Format { .. })) => return Err(error),
+                Err(error) => {
+                    if !matches!(error, Error::Foreign { .. }) {
+                        set_aside.push(name);
+                    }
+                    lost.push(error);
+                }
+            }
+        }
+        let missing = |number: &&u64| is_whole && !list.contains_key(&names::table(**number));
+        let missing = state.tables.keys().filter(missing);
+        lost.extend(missing.map(|number| Error::Missing { file: names::table(*number) }));
+        let has_manifest = !state.is_empty() || newest_manifest(disk, store_id, &list).is_some();
+        let names_ours = manifest::current(disk, store_id).is_ok();
+        if !is_whole && readable.is_empty() && !has_manifest && !names_ours {
+            return Err(Error::Nothing);
+        }
+        Ok(Self { files, list, state, is_whole, readable, lost, set_aside })
     }
-    disk.sync()?;
-    Ok(Repaired {
-        tables: repaired.tables.len() as u64,
-        entries: repaired.tables.values().map(|(_, meta)| meta.entries).sum(),
-        lost,
-        is_rebuilt: !is_whole,
-    })
+
+    fn into_repaired(self, tables: u64, entries: u64) -> Repaired {
+        let Self { lost, set_aside, is_whole, .. } = self;
+        Repaired { tables, entries, lost, set_aside, is_rebuilt: !is_whole }
+    }
 }
 
 fn numbers(list: &BTreeMap<String, u64>) -> impl Iterator<Item = u64> {
@@ -128,22 +189,21 @@ fn known(
     if let Ok(current) = &found {
         match manifest::replay(disk, store_id, *current, false) {
             Ok((state, ..)) => return Ok((state, true)),
+            Err(error @ (Error::Format { .. } | Error::Disk(_))) => return Err(error),
             Err(error) => lost.push(error),
         }
     }
     let current = match found {
         Ok(current) => Some(current),
-        Err(error @ (Error::Foreign { .. } | Error::Disk(_))) => return Err(error),
+        Err(error @ (Error::Foreign { .. } | Error::Format { .. } | Error::Disk(_))) => {
+            return Err(error);
+        }
         Err(error) => {
             lost.push(match error {
                 Error::Missing { .. } if !list.contains_key(CURRENT) => Error::NoManifest,
                 error => error,
             });
-            let ours = list.keys().filter_map(|name| match parse(name) {
-                Some(Name::Manifest(number)) => Some(number),
-                _ => None,
-            });
-            let newest = ours.filter(|number| manifest::is_ours(disk, store_id, *number)).max();
+            let newest = newest_manifest(disk, store_id, list);
             newest.map(|number| Current { number, durable: 0 })
         }
     };
@@ -151,13 +211,13 @@ fn known(
     Ok((partial.map(|(state, ..)| state).unwrap_or_default(), false))
 }
 
-/// Reads all of a table.
-fn read(files: &Files, name: &str, number: u64) -> Result<(u32, TableMeta)> {
-    let id = TableId { store_id: files.store_id, number };
-    let table = Table::open(&files.disk, name, id, &files.cache)?;
-    table.check()?;
-    let properties = table.properties();
-    Ok((properties.tree, TableMeta::of(number, table.file_len(), properties)))
+/// The newest manifest of the store, whatever `CURRENT` says.
+fn newest_manifest(disk: &Disk, store_id: u128, list: &BTreeMap<String, u64>) -> Option<u64> {
+    let manifests = list.keys().filter_map(|name| match parse(name) {
+        Some(Name::Manifest(number)) => Some(number),
+        _ => None,
+    });
+    manifests.filter(|number| manifest::is_ours(disk, store_id, *number)).max()
 }
 
 /// All tables of each tree as one run of the last level.

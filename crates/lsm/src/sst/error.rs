@@ -70,6 +70,12 @@ pub enum Error {
     )]
     NoManifest,
 
+    /// There is nothing to repair.
+    #[error(
+        "there is nothing in the folder that is the store's; name the folder that has its levels, or restore a copy"
+    )]
+    Nothing,
+
     /// The levels are closing: a compaction stopped before it was done.
     #[error(
         "the levels are closing; what was not compacted will be when the store is opened again"
@@ -97,7 +103,7 @@ impl Error {
             | Self::Foreign { file, .. }
             | Self::Misnamed { file, .. }
             | Self::Format { file, .. } => Some(file),
-            Self::NoManifest | Self::Closing | Self::Disk(_) => None,
+            Self::NoManifest | Self::Nothing | Self::Closing | Self::Disk(_) => None,
         }
     }
 

@@ -194,6 +194,8 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "recovery_clean": u8::from(stats.recovery.clean),
         "recovery_records_read": stats.recovery.records_read,
         "recovery_records_cut": stats.recovery.records_cut,
+        "recovery_damaged_files": stats.recovery.damage.len(),
+        "recovery_foreign_files": stats.recovery.foreign_files.len(),
     );
 }
 

@@ -1,0 +1,196 @@
+//! A disk that is full, below the engine lsm: nothing that was acknowledged is lost, errors say what is wrong, reads
+//! go on, and so do writes when there is room again.
+//!
+//! The disk is a file system in memory, mounted where nobody else sees it; where that is not allowed, the tests
+//! say so, and pass.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use halite::{Database, Durable, Error, KeySpace, LsmOptions};
+
+/// The folder of the file system, for the test that is run again in it.
+const FOLDER: &str = "HALITE_SMALL_DISK";
+
+/// Runs a test again, with a disk of 12 MiB.
+fn on_small_disk(test: &str, run: impl FnOnce(&Path)) {
+    if let Some(folder) = env::var_os(FOLDER) {
+        return run(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = |args: &[&str]| {
+        let script = format!("mount -t tmpfs -o size=12m none \"${FOLDER}\" && exec \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["-Urm", "sh", "-c", &script, "sh"]).args(args).env(FOLDER, folder.path());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !mounted(&["true"]) {
+        eprintln!("skipped: `unshare -Urm` cannot mount a file system here");
+        return;
+    }
+    let program = env::current_exe().unwrap();
+    assert!(mounted(&[program.to_str().unwrap(), "--exact", test, "--nocapture"]), "{test} failed");
+}
+
+/// Makes the disk larger.
+fn make_room(folder: &Path) {
+    let mut command = Command::new("mount");
+    let status = command.args(["-o", "remount,size=256m"]).arg(folder).status().unwrap();
+    assert!(status.success());
+}
+
+/// A database whose pool and levels are in these folders.
+fn open(pool: &Path, levels: PathBuf, durable: Durable) -> Result<Database, Error> {
+    let (memtable_bytes, table_bytes) = (Some(2 << 20), Some(1 << 20));
+    let levels = Some(levels);
+    let lsm = LsmOptions { durable, levels, memtable_bytes, table_bytes, ..LsmOptions::default() };
+    Database::builder().engine("lsm").max_size(24 << 20).lsm(lsm).open(pool)
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    // Not to be compressed.
+    let mut word = u64::from(number) + 1;
+    let mut next = || {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        (word >> 32) as u8
+    };
+    (0..4_000).map(|_| next()).collect()
+}
+
+/// Puts keys from `first` on until one fails: its number, and why.
+fn put_until_it_fails(space: &KeySpace, first: u32) -> (u32, Error) {
+    (first..)
+        .find_map(|number| Some((number, space.put(key(number), value(number)).err()?)))
+        .unwrap()
+}
+
+/// Checks that keys up to `end` are there, and none behind `end + unknown`.
+fn compare(space: &KeySpace, end: u32, unknown: u32) {
+    for number in 0..end {
+        assert_eq!(space.get(key(number)).unwrap().unwrap(), value(number), "{number}");
+    }
+    let len = space.iter().unwrap().inspect(|pair| assert!(pair.is_ok())).count() as u32;
+    assert!((end..=end + unknown).contains(&len), "{len} of {end}");
+}
+
+fn is_whole(db: &Database) -> bool {
+    let report = db.verify(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    report.complete && report.damage.is_empty()
+}
+
+#[test]
+fn writes_wait_for_the_levels_and_go_on_when_there_is_room() {
+    on_small_disk("writes_wait_for_the_levels_and_go_on_when_there_is_room", |folder| {
+        let pool = tempfile::tempdir().unwrap();
+        let open = || open(pool.path(), folder.join("levels"), Durable::Pool);
+        let db = open().unwrap();
+        let space = db.key_space("space").unwrap();
+        let (mut end, error) = put_until_it_fails(&space, 0);
+        assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+        assert!(error.to_string().contains("no space left on the device"), "{error}");
+        compare(&space, end, 0);
+        // Again and again.
+        for _ in 0..3 {
+            let (next, error) = put_until_it_fails(&space, end);
+            assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+            end = next;
+        }
+        compare(&space, end, 0);
+        // What a process finds that opens it meanwhile.
+        drop((db, space));
+        let db = open().unwrap();
+        let space = db.key_space("space").unwrap();
+        compare(&space, end, 0);
+        let (mut end, error) = put_until_it_fails(&space, end);
+        assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+
+        make_room(folder);
+        for _ in 0..10_000 {
+            space.put(key(end), value(end)).unwrap();
+            end += 1;
+        }
+        compare(&space, end, 0);
+        assert!(is_whole(&db));
+        drop((db, space));
+        let db = open().unwrap();
+        compare(&db.key_space("space").unwrap(), end, 0);
+    });
+}
+
+#[test]
+fn a_log_on_a_full_disk_keeps_what_was_acknowledged() {
+    on_small_disk("a_log_on_a_full_disk_keeps_what_was_acknowledged", |folder| {
+        let pool = tempfile::tempdir().unwrap();
+        let open = || open(pool.path(), folder.join("levels"), Durable::Log);
+        let db = open().unwrap();
+        let space = db.key_space("space").unwrap();
+        let (end, error) = put_until_it_fails(&space, 0);
+        assert!(error.to_string().contains("no space left on the device"), "{error}");
+        compare(&space, end, 0);
+        let error = space.put("key", "value").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("no space left on the device") && text.contains("reopen"), "{text}");
+        drop((db, space));
+
+        let db = open().unwrap();
+        let space = db.key_space("space").unwrap();
+        compare(&space, end, 1);
+        drop((db, space));
+
+        make_room(folder);
+        let db = open().unwrap();
+        let space = db.key_space("space").unwrap();
+        compare(&space, end, 1);
+        let end = end + 10_000;
+        for number in end - 10_000..end {
+            space.put(key(number), value(number)).unwrap();
+        }
+        compare(&space, end, 0);
+        assert!(is_whole(&db));
+        drop((db, space));
+        compare(&open().unwrap().key_space("space").unwrap(), end, 0);
+    });
+}
+
+#[test]
+fn a_pool_that_cannot_grow_says_so() {
+    on_small_disk("a_pool_that_cannot_grow_says_so", |folder| {
+        let open = || open(folder, folder.join("levels"), Durable::Pool);
+        let db = open().unwrap();
+        let space = db.key_space("space").unwrap();
+        let (end, error) = put_until_it_fails(&space, 0);
+        assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+        assert!(error.to_string().contains("no space left on the device"), "{error}");
+        compare(&space, end, 0);
+        make_room(folder);
+        let all = end + 5_000;
+        for number in end..all {
+            space.put(key(number), value(number)).unwrap();
+        }
+        compare(&space, all, 0);
+    });
+}
+
+#[test]
+fn a_batch_that_no_pool_has_room_for_is_refused_and_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path(), folder.path().join("levels"), Durable::Pool).unwrap();
+    let space = db.key_space("space").unwrap();
+    space.put("key", "value").unwrap();
+    let mut batch = db.batch();
+    for number in 0..10_000 {
+        batch.put(&space, key(number), value(number));
+    }
+    let error = batch.commit().unwrap_err();
+    assert!(matches!(error, Error::Full { .. } | Error::BatchTooLarge { .. }), "{error}");
+    space.put("other", "value").unwrap();
+    assert_eq!(space.len().unwrap(), 2);
+    assert!(is_whole(&db));
+}

@@ -1,0 +1,28 @@
+//! Repairs what lies beside the pool of a store that nobody has open: its levels, of which `levels/repair.rs` says
+//! what a repair can and cannot do. The pool is only read.
+
+use halite_alloc::Segments;
+use halite_engine::{EngineOptions, RepairReport, Result};
+
+use crate::layout;
+use crate::levels::{self, Repaired};
+use crate::open::{disk, levels_options};
+use crate::read::{from_levels, in_folder};
+
+/// Repairs, or, unless `for_good`, says what that would do.
+pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairReport> {
+    let options = &EngineOptions { create: false, ..options.clone() };
+    // Whoever has the store open has this locked.
+    let home = Segments::open(&options.pool, &options.pool_options)?;
+    layout::check(&home, options)?;
+    if !layout::has_levels(&home) {
+        return Ok(RepairReport::default());
+    }
+    let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
+    let run = if for_good { levels::repair } else { levels::examine };
+    let repaired = run(&disk, store_id, &levels_options(options)).map_err(from_levels)?;
+    let Repaired { tables, entries, lost, set_aside, is_rebuilt } = repaired;
+    let lost = lost.into_iter().filter_map(|error| from_levels(error).damage()).collect();
+    let set_aside = set_aside.iter().map(|file| in_folder(file)).collect();
+    Ok(RepairReport { lost, set_aside, tables, entries, is_rebuilt })
+}
