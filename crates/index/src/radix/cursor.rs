@@ -9,8 +9,8 @@ use super::word::Leaf;
 use super::{RadixTree, Records, until_done};
 
 /// Keys that are fetched at once: first few, for who wants few, then more and more.
-const BATCH_MIN: usize = 8;
-const BATCH_MAX: usize = 64;
+const BATCH_MIN: usize = 16;
+const BATCH_MAX: usize = 128;
 
 /// Which way a cursor goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ enum Wanted {
 /// A walk over the keys of a range. It holds nothing of a tree between its steps, and sees every key
 /// that is there all the time; of those that come meanwhile some.
 ///
-/// It fetches up to 64 keys at once. So what it yields may have been dropped from the tree since, and the
+/// It fetches up to 128 keys at once. So what it yields may have been dropped from the tree since, and the
 /// records of dropped versions have to stay readable as long as there are cursors that may yield them.
 pub struct RadixCursor {
     start: Bound<Vec<u8>>,
@@ -95,6 +95,7 @@ impl RadixCursor {
 
     fn fetch(&mut self, tree: &RadixTree, records: &impl Records) {
         self.batch.clear();
+        self.batch.reserve(self.batch_len);
         self.yielded = 0;
         let pin = Pin::new();
         // A walk that met a change ends early, and what it has is right.
@@ -112,7 +113,7 @@ impl RadixCursor {
                 batch: &mut self.batch,
                 confirmed: 0,
                 keys_left: self.batch_len,
-                taken: 0,
+                taken: None,
                 last: None,
             };
             let end = tree.walk(&pin, records, &span, self.direction, &mut taker);
@@ -151,14 +152,15 @@ struct Taker<'b, R> {
     batch: &'b mut Vec<u64>,
     confirmed: usize,
     keys_left: usize,
-    /// An entry of the leaf that was taken from, and of the last one that was confirmed.
-    taken: u64,
+    /// An entry of the leaf that was taken from last, and of the last one that was confirmed.
+    taken: Option<u64>,
     last: Option<u64>,
 }
 
 impl<R: Records> Visitor for Taker<'_, R> {
-    fn take(&mut self, leaf: Leaf) {
-        self.taken = leaf.newest();
+    #[inline]
+    fn take(&mut self, leaf: Leaf) -> ControlFlow<()> {
+        self.taken = Some(leaf.newest());
         match (leaf, self.wanted) {
             // Whether its version is wanted is looked at behind the walk.
             (Leaf::One(entry), _) => self.batch.push(entry),
@@ -167,13 +169,13 @@ impl<R: Records> Visitor for Taker<'_, R> {
             }
             (Leaf::Several(view), Wanted::All) => self.batch.extend(view.entries().rev()),
         }
-    }
-
-    fn confirm(&mut self) -> ControlFlow<()> {
-        self.confirmed = self.batch.len();
-        self.last = Some(self.taken);
         self.keys_left -= 1;
         if self.keys_left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    #[inline]
+    fn confirm(&mut self) {
+        (self.confirmed, self.last) = (self.batch.len(), self.taken);
     }
 }
 
