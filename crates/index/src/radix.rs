@@ -43,13 +43,13 @@
 //! | `get` of a version that is not the newest | and `log2` of the key's versions, with their records |
 //! | `insert` of a new key | as a lookup; the record with which it shares a slot, if it does |
 //! | `insert` of a version | as a lookup of the newest, and the array |
-//! | a cursor | a lookup for every 64 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest |
+//! | a cursor | a lookup for every 128 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest, asked for ahead |
 //! | `split_keys` | every node, and a record a key that it returns |
 //!
 //! `n` random keys over `a` letters have about `log_a(n)` levels, of which the upper ones are cached: at
 //! 10^6 keys 3 of bytes and 6 of decimal digits. They take 25 and 38 bytes a key. Nodes lie in
 //! large pages; a node's slots are asked for with its header, in the guess that it skips nothing, and a
-//! walk asks for the node after next.
+//! walk asks for the nodes that it will come to.
 mod arena;
 mod cursor;
 mod insert;
@@ -89,6 +89,9 @@ pub trait Records {
 
     /// The version of an entry: the greater, the newer. No two of one key are alike.
     fn version(&self, entry: u64) -> u64;
+
+    /// Asks for the record of an entry, which a cursor will yield soon.
+    fn prefetch(&self, _entry: u64) {}
 }
 
 impl<R: Records> Records for &R {
@@ -98,6 +101,10 @@ impl<R: Records> Records for &R {
 
     fn version(&self, entry: u64) -> u64 {
         R::version(self, entry)
+    }
+
+    fn prefetch(&self, entry: u64) {
+        R::prefetch(self, entry);
     }
 }
 

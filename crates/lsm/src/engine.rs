@@ -157,13 +157,13 @@ impl Lsm {
                 Op::Put { space: of, key, .. }
                     if of == space && range.contains(key) && self.tree_of(key) == tree =>
                 {
-                    Some([&space.0.to_be_bytes(), key].concat())
+                    Some(Bytes::from(key))
                 }
                 _ => None,
             }));
             if keys.len() <= REMOVED_SINGLY {
                 for key in &keys {
-                    encoded.push(tree, Kind::Delete, space.0.to_be_bytes(), &key[4..], &[]);
+                    encoded.push(tree, Kind::Delete, space.0.to_be_bytes(), key, &[]);
                 }
             } else {
                 encoded.push_range(tree, [&start, &[]], [&end, &[]]);

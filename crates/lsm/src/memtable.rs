@@ -81,4 +81,9 @@ impl Records for Memtable {
     fn version(&self, entry: u64) -> u64 {
         self.zones.sequence(Address::from_bits(entry))
     }
+
+    #[inline]
+    fn prefetch(&self, entry: u64) {
+        self.zones.prefetch(Address::from_bits(entry));
+    }
 }

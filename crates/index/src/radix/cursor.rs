@@ -12,6 +12,9 @@ use super::{RadixTree, Records, until_done};
 const BATCH_MIN: usize = 16;
 const BATCH_MAX: usize = 128;
 
+/// Entries whose records are asked for before they are yielded.
+const AHEAD: usize = 16;
+
 /// Which way a cursor goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -64,14 +67,26 @@ impl RadixCursor {
 
     /// The next entry. It must always be the same tree that is given.
     pub fn next(&mut self, tree: &RadixTree, records: &impl Records) -> Option<u64> {
-        while self.yielded == self.batch.len() {
-            if self.is_done {
-                return None;
+        loop {
+            let Some(&entry) = self.batch.get(self.yielded) else {
+                if self.is_done {
+                    return None;
+                }
+                self.fetch(tree, records);
+                continue;
+            };
+            self.yielded += 1;
+            if let Some(&ahead) = self.batch.get(self.yielded + AHEAD - 1) {
+                records.prefetch(ahead);
             }
-            self.fetch(tree, records);
+            let is_wanted = match self.wanted {
+                Wanted::NewestUpTo(at) => at == u64::MAX || records.version(entry) <= at,
+                Wanted::All => true,
+            };
+            if is_wanted {
+                return Some(entry);
+            }
         }
-        self.yielded += 1;
-        self.batch.get(self.yielded - 1).copied()
     }
 
     /// Goes on with `key`, or with what follows it in the cursor's direction, within its range:
@@ -136,12 +151,7 @@ impl RadixCursor {
             key.extend_from_slice(records.key(last));
             self.position = Some(Bound::Excluded(key));
         }
-        if let Wanted::NewestUpTo(at) = self.wanted
-            && at != u64::MAX
-        {
-            // All at once: the records of several are on their way together.
-            self.batch.retain(|&entry| records.version(entry) <= at);
-        }
+        self.batch.iter().take(AHEAD).for_each(|&entry| records.prefetch(entry));
     }
 }
 
@@ -162,7 +172,7 @@ impl<R: Records> Visitor for Taker<'_, R> {
     fn take(&mut self, leaf: Leaf) -> ControlFlow<()> {
         self.taken = Some(leaf.newest());
         match (leaf, self.wanted) {
-            // Whether its version is wanted is looked at behind the walk.
+            // Whether its version is wanted is looked at when it is yielded.
             (Leaf::One(entry), _) => self.batch.push(entry),
             (leaf, Wanted::NewestUpTo(at)) => {
                 self.batch.extend(leaf.newest_up_to(at, self.records));
