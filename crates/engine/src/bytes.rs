@@ -44,6 +44,13 @@ impl Bytes {
     }
 }
 
+impl Default for Bytes {
+    /// No bytes.
+    fn default() -> Self {
+        Self(Repr::Short { len: 0, bytes: [0; SHORT] })
+    }
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 

@@ -295,21 +295,33 @@ impl TreeScan {
     /// Goes on behind the first key.
     fn pass(&mut self) -> Result<()> {
         let Some((&first, behind)) = self.order.split_first() else { return Ok(()) };
+        if behind.is_empty() {
+            self.advance(first)?;
+            if self.key_of(first).is_none() {
+                self.order.clear();
+            }
+            return Ok(());
+        }
         let key = self.key_of(first);
         let others = behind.iter().take_while(|&&other| self.key_of(other) == key).count();
         for _ in 0..=others {
             let source = self.order.remove(0);
-            match self.layers.get_mut(source) {
-                Some(layer) => layer.advance(),
-                None => self.levels.advance()?,
-            }
+            self.advance(source)?;
             self.arrange(source);
         }
         Ok(())
     }
 
-    /// The next pair, or only its key.
-    pub(crate) fn next_pair(&mut self, with_value: bool) -> Option<Result<(Bytes, Option<Bytes>)>> {
+    fn advance(&mut self, source: usize) -> Result<()> {
+        match self.layers.get_mut(source) {
+            Some(layer) => layer.advance(),
+            None => self.levels.advance()?,
+        }
+        Ok(())
+    }
+
+    /// The next pair; where no value is asked for, it is empty.
+    pub(crate) fn next_pair(&mut self, with_value: bool) -> Option<Result<(Bytes, Bytes)>> {
         while !self.failed {
             let &source = self.order.first()?;
             let pair = self.read(source, with_value);
@@ -326,7 +338,7 @@ impl TreeScan {
     }
 
     /// The pair that a source is at, if it is not removed; its value if that is asked for.
-    fn read(&self, source: usize, with_value: bool) -> Result<Option<(Bytes, Option<Bytes>)>> {
+    fn read(&self, source: usize, with_value: bool) -> Result<Option<(Bytes, Bytes)>> {
         let at = self.at.sequence;
         let Some(layer) = self.layers.get(source) else {
             let levels = &self.levels;
@@ -336,7 +348,7 @@ impl TreeScan {
             if version.sequence <= removed || version.kind != PUT {
                 return Ok(None);
             }
-            let value = with_value.then(|| levels.value());
+            let value = if with_value { levels.value() } else { Bytes::default() };
             return Ok(Some((without_space(&version.key), value)));
         };
         let Some(address) = layer.current else { return Ok(None) };
@@ -347,9 +359,9 @@ impl TreeScan {
         }
         let key = without_space(record.key());
         if !with_value {
-            return Ok(Some((key, None)));
+            return Ok(Some((key, Bytes::default())));
         }
-        Ok(value(zones, address, &record)?.map(|value| (key, Some(value))))
+        Ok(value(zones, address, &record)?.map(|value| (key, value)))
     }
 }
 
@@ -365,18 +377,10 @@ impl Iterator for Pairs {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let scan = match &mut self.0 {
-            Ok(scan) => scan,
-            Err(error) => return error.take().map(Err),
-        };
-        let pair = scan.next_pair(true)?;
-        Some(pair.and_then(|(key, value)| {
-            let value = value.ok_or_else(|| Error::Damaged {
-                what: "a scan".into(),
-                why: "a version without its value".into(),
-            })?;
-            Ok((key, value))
-        }))
+        match &mut self.0 {
+            Ok(scan) => scan.next_pair(true),
+            Err(error) => error.take().map(Err),
+        }
     }
 }
 

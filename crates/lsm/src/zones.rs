@@ -275,6 +275,7 @@ impl Zones {
     }
 
     /// [`Zones::record`], if its check is right.
+    #[inline]
     pub(crate) fn checked(&self, address: Address) -> Result<Record<'_>> {
         let record = self.record(address).filter(|record| record.is_whole(self.seed));
         record.ok_or_else(|| self.damaged(address, "a record does not have its checksum"))

@@ -147,6 +147,7 @@ impl Published {
 
     /// How many bytes may be read now, from the start and without a gap.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> u64 {
         self.frontier.load()
     }
