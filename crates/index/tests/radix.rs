@@ -283,6 +283,13 @@ fn a_node_of_every_size_finds_every_byte_and_the_key_that_ends_there() {
             }
             assert_eq!(tree.newest(&Heap, b"k").is_some(), with_terminal);
             check_range(&tree, &model, &Bound::Unbounded, &Bound::Unbounded);
+            for byte in [0, 1, 63, 64, 130, 255] {
+                let start = Bound::Included(vec![b'k', byte, b'.']);
+                let end = Bound::Excluded(vec![b'k', byte.saturating_add(70), b'.']);
+                check_range(&tree, &model, &start, &Bound::Unbounded);
+                check_range(&tree, &model, &Bound::Included(b"k".to_vec()), &end);
+                check_range(&tree, &model, &start, &end);
+            }
         }
     }
 }

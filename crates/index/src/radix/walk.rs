@@ -1,8 +1,9 @@
 //! A walk over the leaves of a range, in either direction, for as many as somebody wants at once.
 //!
 //! It keeps the path from the root as a stack of its own, for keys may be long, and validates each
-//! node's version behind each word that it takes from it. If a node was changed, the walk ends early:
-//! what it has seen up to there was all there was, and the next walk goes on behind that.
+//! node's version behind what it takes from it: up to a child that is a node, all at once. If a node was
+//! changed, the walk ends early: what it has seen up to there was all there was, and the next walk goes on
+//! behind that.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 use std::ops::{Bound, ControlFlow, Range};
@@ -57,10 +58,16 @@ struct Frame<'g> {
     level: usize,
     /// Places of the node that are still to come.
     rest: Range<usize>,
-    /// Those of them whose nodes were not asked for.
-    unasked: Range<usize>,
+    ahead: Ahead,
     /// Which limits the first and the last of all places lead to, if they are still to come.
     edges: Tight,
+}
+
+/// Children that are nodes, and that a walk asked for before it comes to them.
+struct Ahead {
+    /// Places behind them.
+    unasked: Range<usize>,
+    count: usize,
 }
 
 struct Limit<'k> {
@@ -152,7 +159,7 @@ pub(super) trait Visitor {
     /// Takes what it wants from a leaf. Whether it wants more.
     fn take(&mut self, leaf: Leaf) -> ControlFlow<()>;
 
-    /// What it took up to here is right.
+    /// All that it took up to here is right.
     fn confirm(&mut self);
 }
 
@@ -182,8 +189,8 @@ impl<R: Records> Walk<'_, '_, R> {
         let seen = node.lock().read()?;
         let level = node.level();
         let frame = |rest: Range<usize>, edges| {
-            let unasked = rest.clone();
-            Frame { node, seen, level, rest, unasked, edges }
+            let ahead = Ahead { unasked: rest.clone(), count: 0 };
+            Frame { node, seen, level, rest, ahead, edges }
         };
         if !tight.is_any() {
             return Ok(Some(frame(0..node.places(), tight)));
@@ -248,7 +255,7 @@ impl<R: Records> Walk<'_, '_, R> {
             Tight { low: far, high: near }
         };
         let word = frame.node.at(place).1;
-        self.prefetch_ahead(frame, word);
+        self.ask_ahead(frame.node, &mut frame.ahead, word);
         Ok(Next::Child(word, tight))
     }
 
@@ -259,19 +266,29 @@ impl<R: Records> Walk<'_, '_, R> {
         places: Range<usize>,
         visitor: &mut impl Visitor,
     ) -> Result<Next, Restart> {
-        let mut next = Next::Nothing;
-        let rest = frame.node.words(places, self.direction, |word| {
+        let mut next = Ok(Next::Nothing);
+        let node = frame.node;
+        let rest = node.words(places, self.direction, |word| {
             // SAFETY: the word was loaded from a slot, after pinning.
             match unsafe { Child::of(word) } {
                 Child::Nothing => return ControlFlow::Continue(()),
                 Child::Leaf(leaf) if visitor.take(leaf).is_continue() => {
                     return ControlFlow::Continue(());
                 }
-                Child::Leaf(_) => next = Next::Enough,
-                Child::Node(_) => next = Next::Child(word, Tight::NEITHER),
+                Child::Leaf(_) => next = Ok(Next::Enough),
+                Child::Node(child) => {
+                    self.ask_ahead(node, &mut frame.ahead, word);
+                    match self.leaves_of(child, visitor) {
+                        Ok(Some(ControlFlow::Continue(()))) => return ControlFlow::Continue(()),
+                        Ok(Some(ControlFlow::Break(()))) => next = Ok(Next::Enough),
+                        Ok(None) => next = Ok(Next::Child(word, Tight::NEITHER)),
+                        Err(restart) => next = Err(restart),
+                    }
+                }
             }
             ControlFlow::Break(())
         });
+        let next = next?;
         // All of them at once: the node was the same all the time.
         frame.node.lock().validate(frame.seen)?;
         visitor.confirm();
@@ -279,22 +296,53 @@ impl<R: Records> Walk<'_, '_, R> {
             Direction::Ascending => frame.rest.start = rest.start,
             Direction::Descending => frame.rest.end = rest.end,
         }
-        if let Next::Child(word, _) = next {
-            self.prefetch_ahead(frame, word);
-        }
         Ok(next)
     }
 
-    /// Asks for nodes that the walk will come to soon, if they are as the one that it enters: one, or
-    /// the first of them.
-    fn prefetch_ahead(&self, frame: &mut Frame, entered: u64) {
-        let mut count = 1;
-        if frame.unasked.len() >= frame.rest.len() {
-            (frame.unasked, count) = (frame.rest.clone(), word::ahead(entered));
+    /// Visits the leaves of a small node all of which are in the range, if it has nothing else: without
+    /// a step down and up again.
+    fn leaves_of(
+        &self,
+        node: Node,
+        visitor: &mut impl Visitor,
+    ) -> Result<Option<ControlFlow<()>>, Restart> {
+        if !matches!(node, Node::Four(_)) {
+            return Ok(None);
         }
-        frame.unasked = frame.node.words(frame.unasked.clone(), self.direction, |word| {
-            count -= usize::from(word::prefetch(word));
-            if count == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let seen = node.lock().read()?;
+        let places = 0..node.places();
+        let mut only_leaves = true;
+        node.words(places.clone(), self.direction, |word| {
+            only_leaves &= word::is_leaf(word);
+            ControlFlow::Continue(())
         });
+        if !only_leaves {
+            return Ok(None);
+        }
+        let mut flow = ControlFlow::Continue(());
+        node.words(places, self.direction, |word| {
+            // SAFETY: the word was loaded from a slot, after pinning.
+            if let Child::Leaf(leaf) = unsafe { Child::of(word) } {
+                flow = visitor.take(leaf);
+            }
+            flow
+        });
+        node.lock().validate(seen)?;
+        Ok(Some(flow))
+    }
+
+    /// Asks for nodes that the walk will come to soon, where it enters a child.
+    fn ask_ahead(&self, node: Node, ahead: &mut Ahead, entered: u64) {
+        if word::is_leaf(entered) {
+            return;
+        }
+        // The first one that was not asked for is the one that is entered, or there are some before it.
+        let wanted = if ahead.count == 0 { 1 + word::ahead(entered) } else { 1 };
+        let mut left = wanted;
+        ahead.unasked = node.words(ahead.unasked.clone(), self.direction, |word| {
+            left -= usize::from(word::prefetch(word));
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        ahead.count = (ahead.count + wanted - left).saturating_sub(1);
     }
 }

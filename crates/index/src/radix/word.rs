@@ -80,6 +80,12 @@ impl Leaf<'_> {
     }
 }
 
+/// Whether a word leads to no node.
+#[inline]
+pub(super) fn is_leaf(word: u64) -> bool {
+    word & TAG <= VERSIONS
+}
+
 /// Asks for the lines of the node that a word leads to. Whether it leads to one.
 #[inline]
 pub(super) fn prefetch(word: u64) -> bool {
