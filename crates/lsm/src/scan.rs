@@ -76,7 +76,7 @@ struct LayerScan {
     of: Of,
     cursor: RadixCursor,
     current: Option<Address>,
-    /// The key of the current record, which is not checked yet.
+    /// The key that was noted last, of a record that is not checked yet.
     key: Vec<u8>,
 }
 
@@ -108,6 +108,10 @@ impl LayerScan {
             Of::Global(global) => self.cursor.next(&global.index, &**global),
         };
         self.current = entry.map(Address::from_bits);
+    }
+
+    /// Notes the key that it is at, to be compared with others.
+    fn note_key(&mut self) {
         self.key.clear();
         if let Some(address) = self.current {
             let zones = self.of.zones(address);
@@ -115,7 +119,7 @@ impl LayerScan {
         }
     }
 
-    /// The key that it is at.
+    /// The key that it is at, if that was noted.
     fn key(&self) -> Option<&[u8]> {
         self.current.map(|_| &self.key[..])
     }
@@ -282,6 +286,9 @@ impl TreeScan {
 
     /// Takes a source up in the order, if it is at a key.
     fn arrange(&mut self, source: usize) {
+        if let Some(layer) = self.layers.get_mut(source) {
+            layer.note_key();
+        }
         let Some(key) = self.key_of(source) else { return };
         let is_behind = |&other: &usize| {
             let side = key.cmp(self.key_of(other).unwrap_or_default());
@@ -296,6 +303,7 @@ impl TreeScan {
     fn pass(&mut self) -> Result<()> {
         let Some((&first, behind)) = self.order.split_first() else { return Ok(()) };
         if behind.is_empty() {
+            // No key is compared any more.
             self.advance(first)?;
             if self.key_of(first).is_none() {
                 self.order.clear();
