@@ -5,7 +5,8 @@ use std::ops::{Deref, Range};
 
 use halite_pmem::Pinned;
 
-/// A key or a value read from a store: pinned where it lies in the pool, or owned.
+/// A key or a value read from a store: pinned where it lies in the pool, or owned. Owned ones that are
+/// short take no space on the heap.
 ///
 /// A pinned one costs no copy. It keeps the block it lies in from being reused, so hold it as long
 /// as it is read and no longer; `to_vec` makes a copy that holds nothing.
@@ -16,7 +17,11 @@ pub struct Bytes(Repr);
 enum Repr {
     Pinned(Pinned),
     Owned(Box<[u8]>),
+    Short { len: u8, bytes: [u8; SHORT] },
 }
+
+/// Bytes that lie where the others have their pointers. With them, a `Bytes` takes 40.
+const SHORT: usize = 38;
 
 impl Bytes {
     /// The part of these bytes in `range`, without a copy where they are pinned.
@@ -28,6 +33,7 @@ impl Bytes {
         match self.0 {
             Repr::Pinned(pinned) => Self(Repr::Pinned(pinned.slice(range))),
             Repr::Owned(owned) => Self::from(&owned[range]),
+            Repr::Short { len, bytes } => Self::from(&bytes[..usize::from(len)][range]),
         }
     }
 
@@ -38,13 +44,22 @@ impl Bytes {
     }
 }
 
+impl Default for Bytes {
+    /// No bytes.
+    fn default() -> Self {
+        Self(Repr::Short { len: 0, bytes: [0; SHORT] })
+    }
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Pinned(pinned) => pinned,
             Repr::Owned(owned) => owned,
+            Repr::Short { len, bytes } => &bytes[..usize::from(*len)],
         }
     }
 }
@@ -68,8 +83,14 @@ impl From<Vec<u8>> for Bytes {
 }
 
 impl From<&[u8]> for Bytes {
+    #[inline]
     fn from(bytes: &[u8]) -> Self {
-        Self(Repr::Owned(bytes.into()))
+        if bytes.len() > SHORT {
+            return Self(Repr::Owned(bytes.into()));
+        }
+        let mut short = [0; SHORT];
+        short[..bytes.len()].copy_from_slice(bytes);
+        Self(Repr::Short { len: bytes.len() as u8, bytes: short })
     }
 }
 
@@ -108,5 +129,23 @@ impl PartialEq<Vec<u8>> for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "b\"{}\"", self.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_long_bytes_are_alike() {
+        assert_eq!(size_of::<Bytes>(), 40);
+        let all: Vec<u8> = (0..2 * SHORT as u8).collect();
+        for len in 0..=all.len() {
+            let (copied, taken) = (Bytes::from(&all[..len]), Bytes::from(all[..len].to_vec()));
+            assert_eq!(copied, all[..len]);
+            assert_eq!(copied, taken);
+            assert_eq!(copied.clone().slice(len / 3..len), all[len / 3..len]);
+            assert!(!copied.is_pinned());
+        }
     }
 }

@@ -43,14 +43,14 @@
 //! | `get` of a version that is not the newest | and `log2` of the key's versions, with their records |
 //! | `insert` of a new key | as a lookup; the record with which it shares a slot, if it does |
 //! | `insert` of a version | as a lookup of the newest, and the array |
-//! | a cursor | a lookup for every 64 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest |
+//! | a cursor | a lookup for every 128 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest, asked for ahead |
 //! | [`bulk_load`](RadixTree::bulk_load) | few: everything is read and written in order |
 //! | `split_keys` | every node, and a record a key that it returns |
 //!
 //! `n` random keys over `a` letters have about `log_a(n)` levels, of which the upper ones are cached: at
 //! 10^6 keys 3 of bytes and 6 of decimal digits. They take 25 and 38 bytes a key. Nodes lie in
 //! large pages; a node's slots are asked for with its header, in the guess that it skips nothing, and a
-//! walk asks for the node after next.
+//! walk asks for the nodes that it will come to.
 mod arena;
 mod bulk_load;
 mod cursor;
@@ -93,6 +93,9 @@ pub trait Records {
 
     /// The version of an entry: the greater, the newer. No two of one key are alike.
     fn version(&self, entry: u64) -> u64;
+
+    /// Asks for the record of an entry, which a cursor will yield soon.
+    fn prefetch(&self, _entry: u64) {}
 }
 
 impl<R: Records> Records for &R {
@@ -102,6 +105,10 @@ impl<R: Records> Records for &R {
 
     fn version(&self, entry: u64) -> u64 {
         R::version(self, entry)
+    }
+
+    fn prefetch(&self, entry: u64) {
+        R::prefetch(self, entry);
     }
 }
 
@@ -190,10 +197,9 @@ impl RadixTree {
         self.find(records, key, |leaf| Some(leaf.newest()))
     }
 
-    /// Brings into the cache what lookups and inserts of these keys will read of the tree, and shows the newest
-    /// entry of each where there is one, so that the caller may do likewise with records. What several of
-    /// them miss is waited for at once.
-    pub fn prefetch(&self, keys: &[&[u8]], found: impl Fn(u64)) {
+    /// Brings into the cache what lookups and inserts of these keys will read, newest records included. What
+    /// several of them miss is waited for at once.
+    pub fn prefetch(&self, records: &impl Records, keys: &[&[u8]]) {
         let _pin = Pin::new();
         for group in keys.chunks(prefetch::GROUP) {
             let root = self.root.load(Ordering::Acquire);
@@ -208,7 +214,7 @@ impl RadixTree {
                     *word = 0;
                     let Child::Node(node) = child else {
                         if let Child::Leaf(leaf) = child {
-                            found(leaf.newest());
+                            records.prefetch(leaf.newest());
                         }
                         continue;
                     };

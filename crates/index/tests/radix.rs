@@ -283,6 +283,13 @@ fn a_node_of_every_size_finds_every_byte_and_the_key_that_ends_there() {
             }
             assert_eq!(tree.newest(&Heap, b"k").is_some(), with_terminal);
             check_range(&tree, &model, &Bound::Unbounded, &Bound::Unbounded);
+            for byte in [0, 1, 63, 64, 130, 255] {
+                let start = Bound::Included(vec![b'k', byte, b'.']);
+                let end = Bound::Excluded(vec![b'k', byte.saturating_add(70), b'.']);
+                check_range(&tree, &model, &start, &Bound::Unbounded);
+                check_range(&tree, &model, &Bound::Included(b"k".to_vec()), &end);
+                check_range(&tree, &model, &start, &end);
+            }
         }
     }
 }
@@ -569,8 +576,26 @@ fn a_tree_that_has_keys_is_not_bulk_loaded() {
     tree.bulk_load(&Heap, vec![run], 1);
 }
 
+/// Records that note which of them are asked for.
+#[derive(Default)]
+struct Asked(Mutex<std::collections::BTreeSet<u64>>);
+
+impl Records for Asked {
+    fn key(&self, entry: u64) -> &[u8] {
+        Heap.key(entry)
+    }
+
+    fn version(&self, entry: u64) -> u64 {
+        Heap.version(entry)
+    }
+
+    fn prefetch(&self, entry: u64) {
+        self.0.lock().unwrap().insert(entry);
+    }
+}
+
 #[test]
-fn a_prefetch_shows_the_newest_entries_of_keys_that_are_there() {
+fn a_prefetch_asks_for_the_newest_records_of_keys_that_are_there() {
     let tree = RadixTree::new();
     let keys: Vec<Vec<u8>> = (0..1000_u32).map(|n| (n * n).to_be_bytes().to_vec()).collect();
     let mut newest = std::collections::BTreeSet::new();
@@ -580,10 +605,12 @@ fn a_prefetch_shows_the_newest_entries_of_keys_that_are_there() {
         tree.insert(&Heap, key, entry);
         newest.insert(entry);
     }
-    let shown = std::cell::RefCell::new(std::collections::BTreeSet::new());
     let sought: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    tree.prefetch(&sought, |entry| drop(shown.borrow_mut().insert(entry)));
-    assert_eq!(shown.into_inner(), newest);
-    tree.prefetch(&[b"", b"a key that is not there"], |_| {});
-    RadixTree::new().prefetch(&sought, |_| panic!("there is no entry"));
+    let asked = Asked::default();
+    tree.prefetch(&asked, &sought);
+    assert_eq!(asked.0.into_inner().unwrap(), newest);
+    let asked = Asked::default();
+    tree.prefetch(&asked, &[b"", b"a key that is not there"]);
+    RadixTree::new().prefetch(&asked, &sought);
+    assert!(asked.0.into_inner().unwrap().is_empty());
 }

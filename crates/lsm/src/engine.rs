@@ -178,13 +178,13 @@ impl Lsm {
                 Op::Put { space: of, key, .. }
                     if of == space && range.contains(key) && self.tree_of(key) == tree =>
                 {
-                    Some([&space.0.to_be_bytes(), key].concat())
+                    Some(Bytes::from(key))
                 }
                 _ => None,
             }));
             if keys.len() <= REMOVED_SINGLY {
                 for key in &keys {
-                    encoded.push(tree, Kind::Delete, space.0.to_be_bytes(), &key[4..], &[]);
+                    encoded.push(tree, Kind::Delete, space.0.to_be_bytes(), key, &[]);
                 }
             } else {
                 encoded.push_range(tree, [&start, &[]], [&end, &[]]);
@@ -361,7 +361,7 @@ impl Engine for Lsm {
         let full: Vec<Vec<u8>> =
             keys.iter().map(|key| [&space.0.to_be_bytes(), *key].concat()).collect();
         let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
-        tree.view().active.prefetch(&full);
+        tree.view().active.prefetch_keys(&full);
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {

@@ -102,4 +102,11 @@ impl Records for GlobalIndex {
         let address = Address::from_bits(entry);
         self.zones_of(address).map_or(0, |zones| zones.sequence(address))
     }
+
+    fn prefetch(&self, entry: u64) {
+        let address = Address::from_bits(entry);
+        if let Some(zones) = self.zones_of(address) {
+            zones.prefetch(address);
+        }
+    }
 }

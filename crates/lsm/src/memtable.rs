@@ -51,7 +51,7 @@ impl Memtable {
             if group.len() > 1 {
                 let keys: SmallVec<[_; GROUP]> =
                     group.iter().map(|(_, record)| record.key()).collect();
-                self.prefetch(&keys);
+                self.prefetch_keys(&keys);
             }
             for (at, record) in group {
                 self.add_record(Address::from_bits(first + at as u64), record);
@@ -60,8 +60,8 @@ impl Memtable {
     }
 
     /// Brings into the cache what lookups and inserts of these keys will read.
-    pub(crate) fn prefetch(&self, keys: &[&[u8]]) {
-        self.index.prefetch(keys, |entry| self.zones.prefetch(Address::from_bits(entry)));
+    pub(crate) fn prefetch_keys(&self, keys: &[&[u8]]) {
+        self.index.prefetch(self, keys);
     }
 
     /// Lets the index lead to a record.
@@ -99,5 +99,10 @@ impl Records for Memtable {
     #[inline]
     fn version(&self, entry: u64) -> u64 {
         self.zones.sequence(Address::from_bits(entry))
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: u64) {
+        self.zones.prefetch(Address::from_bits(entry));
     }
 }

@@ -36,6 +36,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[inline]
     pub(crate) fn of(byte: u8) -> Option<Self> {
         [Self::Put, Self::Delete, Self::RangeDelete, Self::PutPieces, Self::Piece]
             .into_iter()
@@ -94,6 +95,7 @@ pub(crate) fn complete(bytes: &mut [u8], base: u64, seed: Seed) {
 
 /// The check of a record with this first word and these bytes behind the check. The sequence is mixed in where
 /// it costs no pass over the bytes.
+#[inline]
 fn check_of(head: u64, behind: &[u8], seed: Seed) -> u32 {
     let hash = xxh3_64_with_seed(behind, seed.0 ^ head.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     (hash >> 32) as u32
@@ -136,6 +138,7 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// The record at the start of `bytes`, if there is a whole one; its check is not compared.
+    #[inline]
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let lens = Lens::of(bytes.get(..HEAD)?);
         let bytes = bytes.get(..lens.padded())?;
@@ -143,23 +146,28 @@ impl<'a> Record<'a> {
     }
 
     /// Whether the record is as it was written.
+    #[inline]
     pub(crate) fn is_whole(&self, seed: Seed) -> bool {
         let check = u32::from_le_bytes(self.bytes[8..12].try_into().expect("4 bytes"));
         check == check_of(self.head(), &self.bytes[12..], seed) && self.kind().is_some()
     }
 
+    #[inline]
     fn head(&self) -> u64 {
         u64::from_le_bytes(self.bytes[..8].try_into().expect("8 bytes"))
     }
 
+    #[inline]
     pub(crate) fn sequence(&self) -> u64 {
         self.head() >> 8
     }
 
+    #[inline]
     pub(crate) fn kind(&self) -> Option<Kind> {
         Kind::of(self.head() as u8)
     }
 
+    #[inline]
     pub(crate) fn key(&self) -> &'a [u8] {
         &self.bytes[HEAD..][..self.lens.key]
     }
@@ -168,6 +176,7 @@ impl<'a> Record<'a> {
         &self.bytes[..HEAD + self.lens.key]
     }
 
+    #[inline]
     pub(crate) fn value(&self) -> &'a [u8] {
         &self.bytes[HEAD + self.lens.key..][..self.lens.value]
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use halite_engine::{Bytes, Direction, Error, KeyRange, KeySpaceId, Result};
 use halite_index::{Direction as Way, RadixCursor};
+use smallvec::SmallVec;
 
 use crate::address::Address;
 use crate::global_index::GlobalIndex;
@@ -55,21 +56,19 @@ pub(crate) fn end_of_space(space: KeySpaceId) -> [u8; 4] {
 }
 
 /// A scan of one tree's keys in a state.
+///
+/// Its sources are the layers, the newest first, and behind them the levels. A key's newest version is that of
+/// the first source that has one.
 pub(crate) struct TreeScan {
     at: Arc<ReadAt>,
     layers: Vec<LayerScan>,
-    levels: Option<LevelsScan>,
+    levels: LevelsScan,
+    /// The sources that are at a key, in the order of their keys; where they are equal, the first source first.
+    order: SmallVec<[usize; 8]>,
     /// Range removals in memory.
     deletes: Vec<RangeDelete>,
     direction: Direction,
     failed: bool,
-}
-
-/// Where the newest version of a key is.
-#[derive(Clone, Copy)]
-enum Place {
-    Layer(usize),
-    Levels,
 }
 
 /// A walk over a layer: at most one version a key.
@@ -77,6 +76,8 @@ struct LayerScan {
     of: Of,
     cursor: RadixCursor,
     current: Option<Address>,
+    /// The key that was noted last, of a record that is not checked yet.
+    key: Vec<u8>,
 }
 
 enum Of {
@@ -84,7 +85,23 @@ enum Of {
     Global(Arc<GlobalIndex>),
 }
 
+impl Of {
+    fn zones(&self, address: Address) -> Option<&Zones> {
+        match self {
+            Self::Memtable(memtable) => memtable.zones_of(address),
+            Self::Global(global) => global.zones_of(address),
+        }
+    }
+}
+
 impl LayerScan {
+    /// At the first key.
+    fn new(of: Of, cursor: RadixCursor) -> Self {
+        let mut scan = Self { of, cursor, current: None, key: Vec::new() };
+        scan.advance();
+        scan
+    }
+
     fn advance(&mut self) {
         let entry = match &self.of {
             Of::Memtable(memtable) => self.cursor.next(&memtable.index, &**memtable),
@@ -93,20 +110,22 @@ impl LayerScan {
         self.current = entry.map(Address::from_bits);
     }
 
-    fn layer(&self) -> &dyn Layer {
-        match &self.of {
-            Of::Memtable(memtable) => &**memtable,
-            Of::Global(global) => &**global,
+    /// Notes the key that it is at, to be compared with others.
+    fn note_key(&mut self) {
+        self.key.clear();
+        if let Some(address) = self.current {
+            let zones = self.of.zones(address);
+            self.key.extend_from_slice(zones.map_or(&[], |zones| zones.key(address)));
         }
     }
 
-    /// The key that comes next.
+    /// The key that it is at, if that was noted.
     fn key(&self) -> Option<&[u8]> {
-        Some(self.layer().key(self.current?.to_bits()))
+        self.current.map(|_| &self.key[..])
     }
 
     fn record(&self, address: Address) -> Result<(&Zones, Record<'_>)> {
-        let zones = self.layer().zones_of(address).ok_or_else(|| lost(address))?;
+        let zones = self.of.zones(address).ok_or_else(|| lost(address))?;
         Ok((zones, zones.checked(address)?))
     }
 }
@@ -116,12 +135,15 @@ struct LevelsScan {
     iter: LevelsIter,
     deletes: RangeDeletes,
     direction: Direction,
-    current: Option<Copied>,
+    is_at_key: bool,
+    /// The version that it is at, if it is. Forward, its value is left where the walk has it.
+    current: Copied,
     /// In reverse, the version that was read ahead, of the key before.
     ahead: Option<Copied>,
 }
 
 /// A version in the levels.
+#[derive(Default)]
 struct Copied {
     key: Vec<u8>,
     sequence: u64,
@@ -147,7 +169,8 @@ impl LevelsScan {
             .iter(tree as u32, (Some(start), Some(end)), way, at)
             .map_err(from_levels)?;
         let deletes = iter.range_deletes().clone();
-        let mut scan = Self { iter, deletes, direction, current: None, ahead: None };
+        let (is_at_key, current, ahead) = (false, Copied::default(), None);
+        let mut scan = Self { iter, deletes, direction, is_at_key, current, ahead };
         if direction == Direction::Reverse {
             scan.ahead = scan.next()?;
         }
@@ -169,22 +192,23 @@ impl LevelsScan {
         match self.direction {
             // The newest of a key comes first.
             Direction::Forward => loop {
-                let next = self.iter.next_entry().map_err(from_levels)?;
-                let Some(next) = next else {
-                    self.current = None;
+                let Some(next) = self.iter.next_entry().map_err(from_levels)? else {
+                    self.is_at_key = false;
                     return Ok(());
                 };
-                if self.current.as_ref().is_none_or(|current| current.key != next.key) {
-                    let (key, value) = (next.key.to_vec(), next.value.to_vec());
-                    let (sequence, kind) = (next.sequence, next.kind);
-                    self.current = Some(Copied { key, sequence, kind, value });
-                    return Ok(());
+                if self.is_at_key && self.current.key == next.key {
+                    continue;
                 }
+                self.current.key.clear();
+                self.current.key.extend_from_slice(next.key);
+                (self.current.sequence, self.current.kind) = (next.sequence, next.kind);
+                self.is_at_key = true;
+                return Ok(());
             },
             // The newest of a key comes last.
             Direction::Reverse => {
                 let Some(mut newest) = self.ahead.take() else {
-                    self.current = None;
+                    self.is_at_key = false;
                     return Ok(());
                 };
                 while let Some(next) = self.next()? {
@@ -194,9 +218,24 @@ impl LevelsScan {
                     }
                     newest = next;
                 }
-                self.current = Some(newest);
+                (self.current, self.is_at_key) = (newest, true);
                 Ok(())
             }
+        }
+    }
+
+    /// The version that it is at.
+    fn current(&self) -> Option<&Copied> {
+        self.is_at_key.then_some(&self.current)
+    }
+
+    /// The value of the version that it is at.
+    fn value(&self) -> Bytes {
+        match self.direction {
+            Direction::Forward => {
+                Bytes::from(self.iter.entry().map_or(&[][..], |entry| entry.value))
+            }
+            Direction::Reverse => Bytes::from(&self.current.value[..]),
         }
     }
 }
@@ -221,75 +260,81 @@ impl TreeScan {
         for memtable in view.memtables() {
             deletes.extend(memtable.deletes.all());
             let cursor = memtable.index.cursor(low, high, way, at.sequence);
-            layers.push(LayerScan {
-                of: Of::Memtable(Arc::clone(memtable)),
-                cursor,
-                current: None,
-            });
+            layers.push(LayerScan::new(Of::Memtable(Arc::clone(memtable)), cursor));
         }
         for global in view.global_indexes() {
             deletes.extend(global.deletes.all());
             let cursor = global.index.cursor(low, high, way, at.sequence);
-            layers.push(LayerScan { of: Of::Global(Arc::clone(global)), cursor, current: None });
+            layers.push(LayerScan::new(Of::Global(Arc::clone(global)), cursor));
         }
-        layers.iter_mut().for_each(LayerScan::advance);
+        layers.retain(|layer| layer.current.is_some());
         // The view first: what left it since is in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
-        Ok(Self {
-            at: Arc::clone(at),
-            layers,
-            levels: Some(levels),
-            deletes,
-            direction,
-            failed: false,
-        })
+        let (at, order) = (Arc::clone(at), SmallVec::new());
+        let mut scan = Self { at, layers, levels, order, deletes, direction, failed: false };
+        (0..=scan.layers.len()).for_each(|source| scan.arrange(source));
+        Ok(scan)
     }
 
-    /// The next key, with its key space, and where its newest version is; the scan stays there.
-    fn next_key(&self) -> Option<(Vec<u8>, Place)> {
-        let mut first: Option<(Place, &[u8])> = None;
-        let layers = self.layers.iter().enumerate();
-        let layers = layers.map(|(number, layer)| (Place::Layer(number), layer.key()));
-        let current = self.levels.as_ref().and_then(|levels| levels.current.as_ref());
-        let below = current.map(|current| (Place::Levels, Some(&current.key[..])));
-        for (place, key) in layers.chain(below) {
-            let Some(key) = key else { continue };
-            let is_first = first.is_none_or(|(_, known)| match self.direction {
-                Direction::Forward => key < known,
-                Direction::Reverse => key > known,
-            });
-            if is_first {
-                first = Some((place, key));
-            }
-        }
-        first.map(|(place, key)| (key.to_vec(), place))
-    }
-
-    /// Goes on behind a key.
-    fn pass(&mut self, key: &[u8]) -> Result<()> {
-        for layer in &mut self.layers {
-            while layer.key().is_some_and(|other| other == key) {
-                layer.advance();
-            }
-        }
-        match &mut self.levels {
-            Some(levels) if levels.current.as_ref().is_some_and(|current| current.key == key) => {
-                levels.advance()
-            }
-            _ => Ok(()),
+    /// The key that a source is at.
+    fn key_of(&self, source: usize) -> Option<&[u8]> {
+        match self.layers.get(source) {
+            Some(layer) => layer.key(),
+            None => self.levels.current().map(|version| &version.key[..]),
         }
     }
 
-    /// The next pair, the key with its key space, or only the key.
-    pub(crate) fn next_pair(
-        &mut self,
-        with_value: bool,
-    ) -> Option<Result<(Vec<u8>, Option<Bytes>)>> {
+    /// Takes a source up in the order, if it is at a key.
+    fn arrange(&mut self, source: usize) {
+        if let Some(layer) = self.layers.get_mut(source) {
+            layer.note_key();
+        }
+        let Some(key) = self.key_of(source) else { return };
+        let is_behind = |&other: &usize| {
+            let side = key.cmp(self.key_of(other).unwrap_or_default());
+            let side = if self.direction == Direction::Forward { side } else { side.reverse() };
+            side.then(source.cmp(&other)).is_lt()
+        };
+        let place = self.order.iter().position(is_behind).unwrap_or(self.order.len());
+        self.order.insert(place, source);
+    }
+
+    /// Goes on behind the first key.
+    fn pass(&mut self) -> Result<()> {
+        let Some((&first, behind)) = self.order.split_first() else { return Ok(()) };
+        if behind.is_empty() {
+            // No key is compared any more.
+            self.advance(first)?;
+            if self.key_of(first).is_none() {
+                self.order.clear();
+            }
+            return Ok(());
+        }
+        let key = self.key_of(first);
+        let others = behind.iter().take_while(|&&other| self.key_of(other) == key).count();
+        for _ in 0..=others {
+            let source = self.order.remove(0);
+            self.advance(source)?;
+            self.arrange(source);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, source: usize) -> Result<()> {
+        match self.layers.get_mut(source) {
+            Some(layer) => layer.advance(),
+            None => self.levels.advance()?,
+        }
+        Ok(())
+    }
+
+    /// The next pair; where no value is asked for, it is empty.
+    pub(crate) fn next_pair(&mut self, with_value: bool) -> Option<Result<(Bytes, Bytes)>> {
         while !self.failed {
-            let (key, place) = self.next_key()?;
-            let pair = self.read(place, &key, with_value);
-            match pair.and_then(|value| self.pass(&key).map(|()| value)) {
-                Ok(Some(value)) => return Some(Ok((key, value))),
+            let &source = self.order.first()?;
+            let pair = self.read(source, with_value);
+            match pair.and_then(|pair| self.pass().map(|()| pair)) {
+                Ok(Some(pair)) => return Some(Ok(pair)),
                 Ok(None) => {}
                 Err(error) => {
                     self.failed = true;
@@ -300,36 +345,37 @@ impl TreeScan {
         None
     }
 
-    /// The value of the current version there, if it is one; `Some(None)` if it was not asked for.
-    fn read(&self, place: Place, key: &[u8], with_value: bool) -> Result<Option<Option<Bytes>>> {
-        let removed = covering(&self.deletes, key, self.at.sequence);
-        let layer = match place {
-            Place::Layer(number) => &self.layers[number],
-            Place::Levels => {
-                let Some(levels) = &self.levels else { return Ok(None) };
-                let removed =
-                    removed.max(levels.deletes.covering(key, self.at.sequence).unwrap_or(0));
-                let current = levels.current.as_ref();
-                let current =
-                    current.filter(|version| version.sequence > removed && version.kind == PUT);
-                return Ok(
-                    current.map(|version| with_value.then(|| Bytes::from(&version.value[..])))
-                );
+    /// The pair that a source is at, if it is not removed; its value if that is asked for.
+    fn read(&self, source: usize, with_value: bool) -> Result<Option<(Bytes, Bytes)>> {
+        let at = self.at.sequence;
+        let Some(layer) = self.layers.get(source) else {
+            let levels = &self.levels;
+            let Some(version) = levels.current() else { return Ok(None) };
+            let below = levels.deletes.covering(&version.key, at).unwrap_or(0);
+            let removed = covering(&self.deletes, &version.key, at).max(below);
+            if version.sequence <= removed || version.kind != PUT {
+                return Ok(None);
             }
+            let value = if with_value { levels.value() } else { Bytes::default() };
+            return Ok(Some((without_space(&version.key), value)));
         };
         let Some(address) = layer.current else { return Ok(None) };
         let (zones, record) = layer.record(address)?;
-        if record.key() != key {
-            return Err(zones.damaged(address, "the index leads to another key"));
-        }
+        let removed = covering(&self.deletes, record.key(), at);
         if removed > record.sequence() || record.kind() == Some(Kind::Delete) {
             return Ok(None);
         }
-        match with_value {
-            true => Ok(value(zones, address, &record)?.map(Some)),
-            false => Ok(Some(None)),
+        let key = without_space(record.key());
+        if !with_value {
+            return Ok(Some((key, Bytes::default())));
         }
+        Ok(value(zones, address, &record)?.map(|value| (key, value)))
     }
+}
+
+/// A key without the key space before it.
+fn without_space(key: &[u8]) -> Bytes {
+    Bytes::from(key.get(4..).unwrap_or_default())
 }
 
 /// A scan of pairs without their key space.
@@ -339,18 +385,10 @@ impl Iterator for Pairs {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let scan = match &mut self.0 {
-            Ok(scan) => scan,
-            Err(error) => return error.take().map(Err),
-        };
-        let pair = scan.next_pair(true)?;
-        Some(pair.and_then(|(key, value)| {
-            let value = value.ok_or_else(|| Error::Damaged {
-                what: "a scan".into(),
-                why: "a version without its value".into(),
-            })?;
-            Ok((Bytes::from(&key[4..]), value))
-        }))
+        match &mut self.0 {
+            Ok(scan) => scan.next_pair(true),
+            Err(error) => error.take().map(Err),
+        }
     }
 }
 
@@ -368,27 +406,23 @@ impl Store {
         let overlaps = |delete: &RangeDelete| {
             delete.sequence > then && *delete.start < *end && *start < *delete.end
         };
-        let below = scan.levels.iter().flat_map(|levels| levels.deletes.as_slice());
+        let below = scan.levels.deletes.as_slice();
         if scan.deletes.iter().chain(below).any(overlaps) {
             return Ok(true);
         }
         // Removals count: they are versions, too.
-        while let Some((key, place)) = scan.next_key() {
-            let sequence = match place {
-                Place::Layer(number) => {
-                    let layer = &scan.layers[number];
+        while let Some(&source) = scan.order.first() {
+            let sequence = match scan.layers.get(source) {
+                Some(layer) => {
                     let Some(address) = layer.current else { break };
                     layer.record(address)?.1.sequence()
                 }
-                Place::Levels => {
-                    let current = scan.levels.as_ref().and_then(|levels| levels.current.as_ref());
-                    current.map_or(0, |version| version.sequence)
-                }
+                None => scan.levels.current().map_or(0, |version| version.sequence),
             };
             if sequence > then {
                 return Ok(true);
             }
-            scan.pass(&key)?;
+            scan.pass()?;
         }
         Ok(false)
     }

@@ -37,10 +37,10 @@ impl Spaces {
         let mut spaces = Self { names: BTreeMap::new(), next: 1 };
         while let Some(pair) = scan.next_pair(true) {
             let (key, value) = pair?;
-            let number = value.and_then(|value| <[u8; 4]>::try_from(&value[..]).ok());
+            let number = <[u8; 4]>::try_from(&value[..]).ok();
             let number = number.map(u32::from_le_bytes).filter(|&number| number > CATALOGUE.0);
             let number = number.ok_or_else(|| damaged("an entry is not a name and a number"))?;
-            match &key[4..] {
+            match &key[..] {
                 b"" => spaces.next = number,
                 name => {
                     let name =

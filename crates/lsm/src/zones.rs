@@ -261,13 +261,21 @@ impl Zones {
     #[inline]
     pub(crate) fn record(&self, address: Address) -> Option<Record<'_>> {
         let zone = self.zones.get(address.zone())?.get()?.published();
-        let at = address.offset();
-        let head = zone.read(at..at + HEAD as u64)?;
-        let len = Lens::of(head).padded() as u64;
-        Record::read(zone.read(at..at + len)?)
+        let padded = |head: &[u8]| Lens::of(head).padded() as u64;
+        Record::read(zone.read_sized(address.offset(), HEAD as u64, padded)?)
+    }
+
+    /// Asks for the record at an address: the lines that short ones take.
+    #[inline]
+    pub(crate) fn prefetch(&self, address: Address) {
+        if let Some(zone) = self.zones.get(address.zone()).and_then(OnceLock::get) {
+            zone.published().prefetch(address.offset());
+            zone.published().prefetch(address.offset() + LINE);
+        }
     }
 
     /// [`Zones::record`], if its check is right.
+    #[inline]
     pub(crate) fn checked(&self, address: Address) -> Result<Record<'_>> {
         let record = self.record(address).filter(|record| record.is_whole(self.seed));
         record.ok_or_else(|| self.damaged(address, "a record does not have its checksum"))
@@ -286,14 +294,6 @@ impl Zones {
     pub(crate) fn key(&self, address: Address) -> &[u8] {
         // Whoever gets the record compares its check; here is nobody to tell.
         self.record(address).map_or(&[], |record| record.key())
-    }
-
-    /// Brings the head and key of the record at an address into the cache.
-    #[inline]
-    pub(crate) fn prefetch(&self, address: Address) {
-        if let Some(zone) = self.zones.get(address.zone()).and_then(OnceLock::get) {
-            zone.published().prefetch(address.offset());
-        }
     }
 
     /// The sequence of the record at an address.

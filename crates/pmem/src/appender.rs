@@ -147,6 +147,7 @@ impl Published {
 
     /// How many bytes may be read now, from the start and without a gap.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> u64 {
         self.frontier.load()
     }
@@ -171,6 +172,7 @@ impl Published {
 
     /// The bytes of `range`, or `None` if not all of it may be read. Counts as one load.
     #[must_use]
+    #[inline]
     pub fn read(&self, range: Range<u64>) -> Option<&[u8]> {
         if !self.is_readable(&range) {
             return None;
@@ -179,6 +181,21 @@ impl Published {
         let start = self.region.read(range.start, len);
         // SAFETY: as in `bytes`; and bytes of lines that are finished are immutable too.
         Some(unsafe { std::slice::from_raw_parts(start, len as usize) })
+    }
+
+    /// The bytes from `at` on, as many as `len` says of the first `head`, or `None` if not all of them may
+    /// be read, or they are fewer. Counts as one load.
+    #[must_use]
+    #[inline]
+    pub fn read_sized(&self, at: u64, head: u64, len: impl FnOnce(&[u8]) -> u64) -> Option<&[u8]> {
+        let end = at.checked_add(head)?;
+        if !self.is_readable(&(at..end)) {
+            return None;
+        }
+        let start = self.region.address(at, head);
+        // SAFETY: as in `read`.
+        let len = len(unsafe { std::slice::from_raw_parts(start, head as usize) });
+        if len < head { None } else { self.read(at..at.checked_add(len)?) }
     }
 
     /// Whether all of `range` may be read: it is below the frontier, or its lines are finished.
@@ -199,6 +216,7 @@ impl Published {
     }
 
     /// Has the processor fetch the line at `at`, which will be read soon, if there is one.
+    #[inline]
     pub fn prefetch(&self, at: u64) {
         if at < self.region.len() {
             self.region.prefetch(at);

@@ -27,6 +27,7 @@ impl SharedAppender {
 
     /// The readers' side of the range.
     #[must_use]
+    #[inline]
     pub fn published(&self) -> &Arc<Published> {
         &self.published
     }

@@ -9,8 +9,11 @@ use super::word::Leaf;
 use super::{RadixTree, Records, until_done};
 
 /// Keys that are fetched at once: first few, for who wants few, then more and more.
-const BATCH_MIN: usize = 8;
-const BATCH_MAX: usize = 64;
+const BATCH_MIN: usize = 16;
+const BATCH_MAX: usize = 128;
+
+/// Entries whose records are asked for before they are yielded.
+const AHEAD: usize = 16;
 
 /// Which way a cursor goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +34,7 @@ enum Wanted {
 /// A walk over the keys of a range. It holds nothing of a tree between its steps, and sees every key
 /// that is there all the time; of those that come meanwhile some.
 ///
-/// It fetches up to 64 keys at once. So what it yields may have been dropped from the tree since, and the
+/// It fetches up to 128 keys at once. So what it yields may have been dropped from the tree since, and the
 /// records of dropped versions have to stay readable as long as there are cursors that may yield them.
 pub struct RadixCursor {
     start: Bound<Vec<u8>>,
@@ -64,14 +67,26 @@ impl RadixCursor {
 
     /// The next entry. It must always be the same tree that is given.
     pub fn next(&mut self, tree: &RadixTree, records: &impl Records) -> Option<u64> {
-        while self.yielded == self.batch.len() {
-            if self.is_done {
-                return None;
+        loop {
+            let Some(&entry) = self.batch.get(self.yielded) else {
+                if self.is_done {
+                    return None;
+                }
+                self.fetch(tree, records);
+                continue;
+            };
+            self.yielded += 1;
+            if let Some(&ahead) = self.batch.get(self.yielded + AHEAD - 1) {
+                records.prefetch(ahead);
             }
-            self.fetch(tree, records);
+            let is_wanted = match self.wanted {
+                Wanted::NewestUpTo(at) => at == u64::MAX || records.version(entry) <= at,
+                Wanted::All => true,
+            };
+            if is_wanted {
+                return Some(entry);
+            }
         }
-        self.yielded += 1;
-        self.batch.get(self.yielded - 1).copied()
     }
 
     /// Goes on with `key`, or with what follows it in the cursor's direction, within its range:
@@ -95,6 +110,7 @@ impl RadixCursor {
 
     fn fetch(&mut self, tree: &RadixTree, records: &impl Records) {
         self.batch.clear();
+        self.batch.reserve(self.batch_len);
         self.yielded = 0;
         let pin = Pin::new();
         // A walk that met a change ends early, and what it has is right.
@@ -112,7 +128,7 @@ impl RadixCursor {
                 batch: &mut self.batch,
                 confirmed: 0,
                 keys_left: self.batch_len,
-                taken: 0,
+                taken: None,
                 last: None,
             };
             let end = tree.walk(&pin, records, &span, self.direction, &mut taker);
@@ -135,12 +151,7 @@ impl RadixCursor {
             key.extend_from_slice(records.key(last));
             self.position = Some(Bound::Excluded(key));
         }
-        if let Wanted::NewestUpTo(at) = self.wanted
-            && at != u64::MAX
-        {
-            // All at once: the records of several are on their way together.
-            self.batch.retain(|&entry| records.version(entry) <= at);
-        }
+        self.batch.iter().take(AHEAD).for_each(|&entry| records.prefetch(entry));
     }
 }
 
@@ -151,29 +162,30 @@ struct Taker<'b, R> {
     batch: &'b mut Vec<u64>,
     confirmed: usize,
     keys_left: usize,
-    /// An entry of the leaf that was taken from, and of the last one that was confirmed.
-    taken: u64,
+    /// An entry of the leaf that was taken from last, and of the last one that was confirmed.
+    taken: Option<u64>,
     last: Option<u64>,
 }
 
 impl<R: Records> Visitor for Taker<'_, R> {
-    fn take(&mut self, leaf: Leaf) {
-        self.taken = leaf.newest();
+    #[inline]
+    fn take(&mut self, leaf: Leaf) -> ControlFlow<()> {
+        self.taken = Some(leaf.newest());
         match (leaf, self.wanted) {
-            // Whether its version is wanted is looked at behind the walk.
+            // Whether its version is wanted is looked at when it is yielded.
             (Leaf::One(entry), _) => self.batch.push(entry),
             (leaf, Wanted::NewestUpTo(at)) => {
                 self.batch.extend(leaf.newest_up_to(at, self.records));
             }
             (Leaf::Several(view), Wanted::All) => self.batch.extend(view.entries().rev()),
         }
-    }
-
-    fn confirm(&mut self) -> ControlFlow<()> {
-        self.confirmed = self.batch.len();
-        self.last = Some(self.taken);
         self.keys_left -= 1;
         if self.keys_left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    #[inline]
+    fn confirm(&mut self) {
+        (self.confirmed, self.last) = (self.batch.len(), self.taken);
     }
 }
 

@@ -17,8 +17,10 @@
 
 mod grow;
 
+use std::ops::{ControlFlow, Range};
 use std::ptr::NonNull;
 
+use super::Direction;
 use super::lock::VersionLock;
 use super::sought::WINDOW;
 use crate::prefetch;
@@ -73,8 +75,8 @@ pub(super) struct Sixteen {
 pub(super) struct FortyEight {
     header: Header,
     terminal: AtomicU64,
-    /// Of each byte the number of its slot, from 1 on; or 0.
-    numbers: [AtomicU8; 256],
+    /// Of each byte the number of its slot, from 1 on; or 0. Eight to a word.
+    numbers: [AtomicU64; 32],
     slots: [AtomicU64; 48],
 }
 
@@ -169,6 +171,111 @@ impl FortyEight {
     fn count(&self) -> usize {
         usize::from(self.header.count.load(Ordering::Relaxed)).min(48)
     }
+
+    /// The number of a byte's slot, or 0.
+    #[inline]
+    fn number(&self, byte: u8) -> u8 {
+        let word = self.numbers[usize::from(byte / 8)].load(Ordering::Relaxed);
+        (word >> (8 * (byte % 8))) as u8
+    }
+
+    /// Gives a byte that has none the number of its slot, for who has the lock.
+    fn set_number(&self, byte: u8, number: u8) {
+        let word = &self.numbers[usize::from(byte / 8)];
+        let set = word.load(Ordering::Relaxed) | u64::from(number) << (8 * (byte % 8));
+        word.store(set, Ordering::Relaxed);
+    }
+
+    /// As [`Node::words`].
+    fn words(
+        &self,
+        mut rest: Range<usize>,
+        direction: Direction,
+        mut take: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Range<usize> {
+        let word_of = |byte: usize| {
+            let slot = self.slots.get(usize::from(self.number(byte as u8)).wrapping_sub(1));
+            slot.map_or(0, |slot| slot.load(Ordering::Acquire))
+        };
+        while !rest.is_empty() {
+            let place = match direction {
+                Direction::Ascending => rest.start,
+                Direction::Descending => rest.end - 1,
+            };
+            // The terminal is before all bytes.
+            let Some(byte) = place.checked_sub(1) else {
+                match direction {
+                    Direction::Ascending => rest.start = 1,
+                    Direction::Descending => rest.end = 0,
+                }
+                let word = self.terminal.load(Ordering::Acquire);
+                if word != 0 && take(word).is_break() {
+                    return rest;
+                }
+                continue;
+            };
+            // The bytes of the group that are in `rest`.
+            let start = byte & !63;
+            let low = rest.start.saturating_sub(1).max(start);
+            let high = (rest.end - 2).min(start + 63);
+            let mut used = self.used(start / 64);
+            used &= u64::MAX << (low - start) & u64::MAX >> (start + 63 - high);
+            while used != 0 {
+                let at = match direction {
+                    Direction::Ascending => used.trailing_zeros(),
+                    Direction::Descending => 63 - used.leading_zeros(),
+                };
+                used &= !(1 << at);
+                let byte = start + at as usize;
+                let word = word_of(byte);
+                if word != 0 && take(word).is_break() {
+                    match direction {
+                        Direction::Ascending => rest.start = byte + 2,
+                        Direction::Descending => rest.end = byte + 1,
+                    }
+                    return rest;
+                }
+            }
+            match direction {
+                Direction::Ascending => rest.start = high + 2,
+                Direction::Descending => rest.end = low + 1,
+            }
+        }
+        rest
+    }
+
+    /// Which of 64 bytes from `64 * group` on have a slot, as bits.
+    #[inline]
+    fn used(&self, group: usize) -> u64 {
+        let words = self.numbers[8 * group..][..8].iter().enumerate();
+        words.fold(0, |used, (at, word)| {
+            let word = word.load(Ordering::Relaxed);
+            // Numbers are below 128: the top bit of each byte that is not zero, then all in one byte.
+            let tops = (word + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080;
+            used | ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * at)
+        })
+    }
+}
+
+/// The words at places of `rest`, as [`Node::words`] has them.
+#[inline(always)]
+fn words_of(
+    mut rest: Range<usize>,
+    direction: Direction,
+    mut take: impl FnMut(u64) -> ControlFlow<()>,
+    at: impl Fn(usize) -> u64,
+) -> Range<usize> {
+    let mut next = |place| match at(place) {
+        0 => ControlFlow::Continue(()),
+        word => take(word),
+    };
+    match direction {
+        Direction::Ascending => while rest.next().is_some_and(|place| next(place).is_continue()) {},
+        Direction::Descending => {
+            while rest.next_back().is_some_and(|place| next(place).is_continue()) {}
+        }
+    }
+    rest
 }
 
 impl<'a> Node<'a> {
@@ -218,7 +325,9 @@ impl<'a> Node<'a> {
         match self {
             Self::Four(_) => {}
             Self::Sixteen(node) => prefetch::lines(node.slots.as_ptr().cast(), 128),
-            Self::FortyEight(node) => prefetch::lines((&raw const node.numbers[byte]).cast(), 1),
+            Self::FortyEight(node) => {
+                prefetch::lines((&raw const node.numbers[byte / 8]).cast(), 1)
+            }
             Self::Full(node) => prefetch::lines((&raw const node.slots[byte]).cast(), 1),
         }
     }
@@ -238,8 +347,7 @@ impl<'a> Node<'a> {
                 (equal != 0).then(|| &node.slots[equal.trailing_zeros() as usize])
             }
             Self::FortyEight(node) => {
-                let number = node.numbers[usize::from(byte)].load(Ordering::Relaxed);
-                node.slots.get(usize::from(number).wrapping_sub(1))
+                node.slots.get(usize::from(node.number(byte)).wrapping_sub(1))
             }
             Self::Full(node) => Some(&node.slots[usize::from(byte)]),
         }
@@ -282,7 +390,39 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Calls `take` with the words at places of `rest` that hold something, in a direction, until it has
+    /// enough. Returns the places that are left.
+    #[inline]
+    pub(super) fn words(
+        self,
+        rest: Range<usize>,
+        direction: Direction,
+        take: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Range<usize> {
+        let load = |slot: &AtomicU64| slot.load(Ordering::Acquire);
+        match self {
+            Self::Four(node) => words_of(rest, direction, take, |place| match place {
+                0 => self.terminal().map_or(0, load),
+                _ => node.slots.get(place - 1).map_or(0, load),
+            }),
+            Self::Sixteen(Sixteen { slots, terminal, .. }) => {
+                words_of(rest, direction, take, |place| match place {
+                    0 => load(terminal),
+                    _ => slots.get(place - 1).map_or(0, load),
+                })
+            }
+            Self::Full(Full { slots, terminal, .. }) => {
+                words_of(rest, direction, take, |place| match place {
+                    0 => load(terminal),
+                    _ => slots.get(place - 1).map_or(0, load),
+                })
+            }
+            Self::FortyEight(node) => node.words(rest, direction, take),
+        }
+    }
+
     /// The byte and the word at a place; the word may be nothing.
+    #[inline]
     pub(super) fn at(self, place: usize) -> (Option<u8>, u64) {
         let load = |slot: &AtomicU64| slot.load(Ordering::Acquire);
         let Some(at) = place.checked_sub(1) else {

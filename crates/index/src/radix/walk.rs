@@ -1,13 +1,14 @@
 //! A walk over the leaves of a range, in either direction, for as many as somebody wants at once.
 //!
 //! It keeps the path from the root as a stack of its own, for keys may be long, and validates each
-//! node's version behind each word that it takes from it. If a node was changed, the walk ends early:
-//! what it has seen up to there was all there was, and the next walk goes on behind that.
+//! node's version behind what it takes from it: up to a child that is a node, all at once. If a node was
+//! changed, the walk ends early: what it has seen up to there was all there was, and the next walk goes on
+//! behind that.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
-use super::lock::{Restart, VersionLock};
+use super::lock::Restart;
 use super::node::Node;
 use super::path::parting;
 use super::reclaim::Pin;
@@ -16,8 +17,8 @@ use super::word::{self, Child, Leaf};
 use super::{Direction, RadixTree, Records};
 use crate::sync::Ordering as MemoryOrdering;
 
-/// So many children are between the one that a walk enters and the one that it asks for.
-const AHEAD: usize = 2;
+/// Nodes on the way down, as many as most trees have.
+const LEVELS: usize = 8;
 
 /// The keys that a walk is to see.
 pub(super) struct Span<'k> {
@@ -41,14 +42,32 @@ struct Tight {
     high: bool,
 }
 
+impl Tight {
+    /// All keys below are in the range.
+    const NEITHER: Self = Self { low: false, high: false };
+
+    fn is_any(self) -> bool {
+        self.low || self.high
+    }
+}
+
 /// A node on the way to where the walk is.
 struct Frame<'g> {
     node: Node<'g>,
     seen: u64,
     level: usize,
     /// Places of the node that are still to come.
-    rest: std::ops::Range<usize>,
-    tight: Tight,
+    rest: Range<usize>,
+    ahead: Ahead,
+    /// Which limits the first and the last of all places lead to, if they are still to come.
+    edges: Tight,
+}
+
+/// Children that are nodes, and that a walk asked for before it comes to them.
+struct Ahead {
+    /// Places behind them.
+    unasked: Range<usize>,
+    count: usize,
 }
 
 struct Limit<'k> {
@@ -64,11 +83,6 @@ impl<'k> Limit<'k> {
             Bound::Unbounded => return None,
         };
         Some(Self { sought: Sought::new(key), is_included })
-    }
-
-    /// How a byte at a level, on the path of the limit, compares with the limit's.
-    fn compare(&self, level: usize, byte: Option<u8>) -> Ordering {
-        byte.cmp(&self.sought.byte(level))
     }
 }
 
@@ -95,7 +109,7 @@ impl RadixTree {
         let (low, high) = (Limit::new(span.low), Limit::new(span.high));
         let mut tight = Tight { low: low.is_some(), high: high.is_some() };
         let walk = Walk { pin, records, direction, low, high };
-        let mut path: Vec<Frame> = Vec::new();
+        let mut path: Vec<Frame> = Vec::with_capacity(LEVELS);
         let (mut lock, mut seen, mut known) = (&self.anchor, self.anchor.read()?, 0);
         let mut word = self.root.load(MemoryOrdering::Acquire);
         loop {
@@ -104,7 +118,10 @@ impl RadixTree {
             match unsafe { Child::of(word) } {
                 Child::Nothing => {}
                 Child::Leaf(leaf) => {
-                    if walk.has(leaf, tight) && visit(visitor, leaf, lock, seen)?.is_break() {
+                    let is_enough = walk.has(leaf, tight) && visitor.take(leaf).is_break();
+                    lock.validate(seen)?;
+                    visitor.confirm();
+                    if is_enough {
                         return Ok(End::Visitor);
                     }
                 }
@@ -112,47 +129,44 @@ impl RadixTree {
             }
             loop {
                 let Some(frame) = path.last_mut() else { return Ok(End::Range) };
-                let Some(place) = walk.next_place(frame) else {
-                    path.pop();
-                    continue;
-                };
-                walk.prefetch_ahead(frame);
-                let byte;
-                (byte, word) = frame.node.at(place);
+                let next = walk.next(frame, visitor)?;
                 (lock, seen, known) = (frame.node.lock(), frame.seen, frame.level + 1);
-                if let Some(inside) = walk.narrowed(frame, byte) {
-                    tight = inside;
-                    break;
-                }
+                match next {
+                    Next::Child(child, inside) => {
+                        (word, tight) = (child, inside);
+                        break;
+                    }
+                    Next::Enough => return Ok(End::Visitor),
+                    Next::Nothing => path.pop(),
+                };
             }
         }
     }
 }
 
-/// Who visits the leaves of a walk.
-pub(super) trait Visitor {
-    /// Takes what it wants from a leaf.
-    fn take(&mut self, leaf: Leaf);
-
-    /// What it took last is right. Whether it wants more.
-    fn confirm(&mut self) -> ControlFlow<()>;
+/// What a walk finds in a node.
+enum Next {
+    /// A child, and which limits are tight for it.
+    Child(u64, Tight),
+    /// Nothing more.
+    Nothing,
+    /// The visitor has enough.
+    Enough,
 }
 
-fn visit(
-    visitor: &mut impl Visitor,
-    leaf: Leaf,
-    lock: &VersionLock,
-    seen: u64,
-) -> Result<ControlFlow<()>, Restart> {
-    visitor.take(leaf);
-    lock.validate(seen)?;
-    Ok(visitor.confirm())
+/// Who visits the leaves of a walk.
+pub(super) trait Visitor {
+    /// Takes what it wants from a leaf. Whether it wants more.
+    fn take(&mut self, leaf: Leaf) -> ControlFlow<()>;
+
+    /// All that it took up to here is right.
+    fn confirm(&mut self);
 }
 
 impl<R: Records> Walk<'_, '_, R> {
     /// Whether a leaf is in the range.
     fn has(&self, leaf: Leaf, tight: Tight) -> bool {
-        if !tight.low && !tight.high {
+        if !tight.is_any() {
             return true;
         }
         let key = self.records.key(leaf.newest());
@@ -174,6 +188,13 @@ impl<R: Records> Walk<'_, '_, R> {
     ) -> Result<Option<Frame<'g>>, Restart> {
         let seen = node.lock().read()?;
         let level = node.level();
+        let frame = |rest: Range<usize>, edges| {
+            let ahead = Ahead { unasked: rest.clone(), count: 0 };
+            Frame { node, seen, level, rest, ahead, edges }
+        };
+        if !tight.is_any() {
+            return Ok(Some(frame(0..node.places(), tight)));
+        }
         // How the path compares with a limit that is tight above the node: equal if it stays so.
         let side = |limit: &Option<Limit>, is_tight: bool, if_not: Ordering| {
             let Some(Limit { sought, .. }) = limit.as_ref().filter(|_| is_tight) else {
@@ -187,49 +208,141 @@ impl<R: Records> Walk<'_, '_, R> {
         if low == Less || high == Greater {
             return Ok(None);
         }
-        let tight = Tight { low: low == Equal, high: high == Equal };
-        let byte_of = |limit: &Option<Limit>, is_tight: bool| {
-            limit.as_ref().filter(|_| is_tight).and_then(|limit| limit.sought.byte(level))
+        let byte_of = |limit: &Option<Limit>, side: Ordering| {
+            limit.as_ref().filter(|_| side == Equal).map(|limit| limit.sought.byte(level))
         };
+        let (low, high) = (byte_of(&self.low, low), byte_of(&self.high, high));
         // What is before the byte of the low limit, or behind that of the high one, is not looked at.
-        let first = byte_of(&self.low, tight.low).map_or(0, |byte| node.place_from(byte));
-        let end = match (tight.high, byte_of(&self.high, tight.high)) {
-            (false, _) => node.places(),
-            (true, None) => 1,
-            (true, Some(byte)) => {
+        let first = low.flatten().map_or(0, |byte| node.place_from(byte));
+        let end = match high {
+            None => node.places(),
+            Some(None) => 1,
+            Some(Some(byte)) => {
                 byte.checked_add(1).map_or(node.places(), |byte| node.place_from(byte))
             }
         };
-        Ok(Some(Frame { node, seen, level, rest: first..end, tight }))
+        let leads_to = |place: usize, limit: Option<Option<u8>>| {
+            first < end && limit.is_some_and(|byte| node.at(place).0 == byte)
+        };
+        let edges = Tight { low: leads_to(first, low), high: leads_to(end.wrapping_sub(1), high) };
+        Ok(Some(frame(first..end, edges)))
     }
 
-    fn next_place(&self, frame: &mut Frame) -> Option<usize> {
+    /// Visits leaves of a node, up to the next child that is a node or that a limit may be below.
+    fn next(&self, frame: &mut Frame, visitor: &mut impl Visitor) -> Result<Next, Restart> {
+        let is_ascending = self.direction == Direction::Ascending;
+        let Tight { low, high } = frame.edges;
+        let (near, far) = if is_ascending { (low, high) } else { (high, low) };
+        if !near {
+            let mut inner = frame.rest.clone();
+            if far {
+                let _ = if is_ascending { inner.next_back() } else { inner.next() };
+            }
+            let next = self.next_within(frame, inner, visitor)?;
+            if !matches!(next, Next::Nothing) {
+                return Ok(next);
+            }
+        }
+        let is_last = frame.rest.len() == 1;
+        let place = if is_ascending { frame.rest.next() } else { frame.rest.next_back() };
+        let Some(place) = place else { return Ok(Next::Nothing) };
+        let far = far && is_last;
+        let tight = if is_ascending {
+            frame.edges.low = false;
+            Tight { low: near, high: far }
+        } else {
+            frame.edges.high = false;
+            Tight { low: far, high: near }
+        };
+        let word = frame.node.at(place).1;
+        self.ask_ahead(frame.node, &mut frame.ahead, word);
+        Ok(Next::Child(word, tight))
+    }
+
+    /// Visits leaves at places of a node all of which are in the range, up to the next child that is a node.
+    fn next_within(
+        &self,
+        frame: &mut Frame,
+        places: Range<usize>,
+        visitor: &mut impl Visitor,
+    ) -> Result<Next, Restart> {
+        let mut next = Ok(Next::Nothing);
+        let node = frame.node;
+        let rest = node.words(places, self.direction, |word| {
+            // SAFETY: the word was loaded from a slot, after pinning.
+            match unsafe { Child::of(word) } {
+                Child::Nothing => return ControlFlow::Continue(()),
+                Child::Leaf(leaf) if visitor.take(leaf).is_continue() => {
+                    return ControlFlow::Continue(());
+                }
+                Child::Leaf(_) => next = Ok(Next::Enough),
+                Child::Node(child) => {
+                    self.ask_ahead(node, &mut frame.ahead, word);
+                    match self.leaves_of(child, visitor) {
+                        Ok(Some(ControlFlow::Continue(()))) => return ControlFlow::Continue(()),
+                        Ok(Some(ControlFlow::Break(()))) => next = Ok(Next::Enough),
+                        Ok(None) => next = Ok(Next::Child(word, Tight::NEITHER)),
+                        Err(restart) => next = Err(restart),
+                    }
+                }
+            }
+            ControlFlow::Break(())
+        });
+        let next = next?;
+        // All of them at once: the node was the same all the time.
+        frame.node.lock().validate(frame.seen)?;
+        visitor.confirm();
         match self.direction {
-            Direction::Ascending => frame.rest.next(),
-            Direction::Descending => frame.rest.next_back(),
+            Direction::Ascending => frame.rest.start = rest.start,
+            Direction::Descending => frame.rest.end = rest.end,
         }
+        Ok(next)
     }
 
-    /// Asks for a node that the walk will come to soon.
-    fn prefetch_ahead(&self, frame: &Frame) {
-        let mut rest = frame.rest.clone();
-        let ahead = match self.direction {
-            Direction::Ascending => rest.nth(AHEAD),
-            Direction::Descending => rest.nth_back(AHEAD),
-        };
-        if let Some(place) = ahead {
-            word::prefetch(frame.node.at(place).1);
+    /// Visits the leaves of a small node all of which are in the range, if it has nothing else: without
+    /// a step down and up again.
+    fn leaves_of(
+        &self,
+        node: Node,
+        visitor: &mut impl Visitor,
+    ) -> Result<Option<ControlFlow<()>>, Restart> {
+        if !matches!(node, Node::Four(_)) {
+            return Ok(None);
         }
+        let seen = node.lock().read()?;
+        let places = 0..node.places();
+        let mut only_leaves = true;
+        node.words(places.clone(), self.direction, |word| {
+            only_leaves &= word::is_leaf(word);
+            ControlFlow::Continue(())
+        });
+        if !only_leaves {
+            return Ok(None);
+        }
+        let mut flow = ControlFlow::Continue(());
+        node.words(places, self.direction, |word| {
+            // SAFETY: the word was loaded from a slot, after pinning.
+            if let Child::Leaf(leaf) = unsafe { Child::of(word) } {
+                flow = visitor.take(leaf);
+            }
+            flow
+        });
+        node.lock().validate(seen)?;
+        Ok(Some(flow))
     }
 
-    /// Which limits are tight for the child at a byte; none if it is beyond one.
-    fn narrowed(&self, frame: &Frame, byte: Option<u8>) -> Option<Tight> {
-        let side = |limit: &Option<Limit>, is_tight: bool, if_not: Ordering| {
-            let limit = limit.as_ref().filter(|_| is_tight);
-            limit.map_or(if_not, |limit| limit.compare(frame.level, byte))
-        };
-        let low = side(&self.low, frame.tight.low, Greater);
-        let high = side(&self.high, frame.tight.high, Less);
-        (low != Less && high != Greater).then_some(Tight { low: low == Equal, high: high == Equal })
+    /// Asks for nodes that the walk will come to soon, where it enters a child.
+    fn ask_ahead(&self, node: Node, ahead: &mut Ahead, entered: u64) {
+        if word::is_leaf(entered) {
+            return;
+        }
+        // The first one that was not asked for is the one that is entered, or there are some before it.
+        let wanted = if ahead.count == 0 { 1 + word::ahead(entered) } else { 1 };
+        let mut left = wanted;
+        ahead.unasked = node.words(ahead.unasked.clone(), self.direction, |word| {
+            left -= usize::from(word::prefetch(word));
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        ahead.count = (ahead.count + wanted - left).saturating_sub(1);
     }
 }

@@ -80,11 +80,33 @@ impl Leaf<'_> {
     }
 }
 
-/// Asks for the first line of the node that a word leads to, if it does.
+/// Whether a word leads to no node.
 #[inline]
-pub(super) fn prefetch(word: u64) {
-    if word & TAG > VERSIONS {
-        prefetch::lines(std::ptr::without_provenance((word & !TAG) as usize), 1);
+pub(super) fn is_leaf(word: u64) -> bool {
+    word & TAG <= VERSIONS
+}
+
+/// Asks for the lines of the node that a word leads to. Whether it leads to one.
+#[inline]
+pub(super) fn prefetch(word: u64) -> bool {
+    let len = match word & TAG {
+        FOUR => size_of::<Four>(),
+        SIXTEEN => size_of::<Sixteen>(),
+        FORTY_EIGHT => size_of::<FortyEight>(),
+        FULL => size_of::<Full>(),
+        _ => return false,
+    };
+    prefetch::lines(std::ptr::without_provenance((word & !TAG) as usize), len);
+    true
+}
+
+/// How many nodes like that of a word a walk asks for before it comes to them: of small ones more.
+#[inline]
+pub(super) fn ahead(word: u64) -> usize {
+    match word & TAG {
+        FOUR => 8,
+        SIXTEEN => 3,
+        _ => 1,
     }
 }
 

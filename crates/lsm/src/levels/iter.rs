@@ -70,10 +70,16 @@ impl LevelsIter {
         while self.merge.entry().is_some_and(|entry| entry.sequence > self.at) {
             self.merge.advance()?;
         }
+        Ok(self.entry())
+    }
+
+    /// The version that came last.
+    #[must_use]
+    pub fn entry(&self) -> Option<Entry<'_>> {
         let is_within = |entry: &Entry<'_>| match self.direction {
             Direction::Forward => self.to.as_deref().is_none_or(|to| entry.key < to),
             Direction::Reverse => self.from.as_deref().is_none_or(|from| entry.key >= from),
         };
-        Ok(self.merge.entry().filter(is_within))
+        self.merge.entry().filter(is_within)
     }
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use super::{FortyEight, Four, Full, HAS_TERMINAL, Header, Node, Sixteen, first_from};
 use crate::radix::arena::Arena;
 use crate::radix::word;
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 impl Four {
     /// A node of two: each with the byte behind the common ones, or none if its key ends there.
@@ -66,10 +66,9 @@ impl<'a> Node<'a> {
             }
             17..=48 => {
                 let place = arena.take(size_of::<FortyEight>()).cast::<FortyEight>();
-                let numbers = std::array::from_fn(|_| AtomicU8::new(0));
                 // SAFETY: as above.
                 let node = unsafe {
-                    place.write(FortyEight { header, terminal, numbers, slots: empty() });
+                    place.write(FortyEight { header, terminal, numbers: empty(), slots: empty() });
                     &*place.as_ptr()
                 };
                 (word::of_forty_eight(place), Node::FortyEight(node))
@@ -143,7 +142,7 @@ impl<'a> Node<'a> {
                 let count = node.count();
                 node.slots[count].store(word, Ordering::Release);
                 let number = count as u8 + 1;
-                node.numbers[usize::from(byte)].store(number, Ordering::Relaxed);
+                node.set_number(byte, number);
                 node.header.count.store(number, Ordering::Relaxed);
             }
             // It has a slot for everything.
@@ -179,17 +178,16 @@ impl<'a> Node<'a> {
                 let place = arena.take(size_of::<FortyEight>()).cast::<FortyEight>();
                 let slots = empty();
                 copy(&node.slots[..count], &slots);
-                let numbers = std::array::from_fn(|_| AtomicU8::new(0));
-                for (number, key) in (1..).zip(&node.keys().to_le_bytes()[..count]) {
-                    numbers[usize::from(*key)].store(number, Ordering::Relaxed);
-                }
                 let header = header(count);
                 // SAFETY: as above.
-                let node = unsafe {
-                    place.write(FortyEight { header, terminal, numbers, slots });
+                let grown = unsafe {
+                    place.write(FortyEight { header, terminal, numbers: empty(), slots });
                     &*place.as_ptr()
                 };
-                (word::of_forty_eight(place), Node::FortyEight(node))
+                for (number, &key) in (1..).zip(&node.keys().to_le_bytes()[..count]) {
+                    grown.set_number(key, number);
+                }
+                (word::of_forty_eight(place), Node::FortyEight(grown))
             }
             Self::FortyEight(_) | Self::Full(_) => {
                 let place = arena.take(size_of::<Full>()).cast::<Full>();
