@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use halite_blocks::page::CopyOnWrite;
 use halite_engine::{CommitPoints, Durable, Engine, EngineOptions, Partitioning};
@@ -55,7 +56,7 @@ fn plan(bug: Bug) -> Plan {
     use Histories::{
         Changes, Files, Lsm, LsmLog, Objects, Pages, Partitions, Snapshots, Space, Store,
     };
-    use Kind::{Blocks, Collecting, Few, Large, Mixed};
+    use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     use SmallStore::{Logged, Noted, Renamed};
     let (place, histories, rules, budget) = match bug {
@@ -126,6 +127,10 @@ fn plan(bug: Bug) -> Plan {
         Bug::RollFailureForgiven => ("lsm/src/commit.rs", Lsm(2, Few), FailingSyncs, 20),
         Bug::LevelsAheadOfCommitId => ("lsm/src/maintenance.rs", Lsm(1, Mixed), Memory, 20),
         Bug::LogRemovedBeforeTable => ("lsm/src/maintenance.rs", LsmLog(Mixed), Memory, 20),
+        Bug::EditNotSynced => ("lsm/src/levels/manifest.rs", Lsm(1, Levels), Memory, 20),
+        Bug::CurrentBeforeManifest => ("lsm/src/levels/manifest.rs", Lsm(1, Levels), Memory, 20),
+        Bug::TableNamedBeforeSynced => ("lsm/src/sst/table_builder.rs", Lsm(1, Levels), Memory, 20),
+        Bug::TableNamesNotSynced => ("lsm/src/levels/commit.rs", Lsm(1, Levels), Memory, 20),
         Bug::TornLogTaken => ("lsm/src/wal.rs", LsmLog(Few), Memory, 10),
     };
     Plan { place, histories, rules, budget }
@@ -189,6 +194,7 @@ fn only(kind: Kind) -> &'static [Kind] {
         Kind::Collecting => &[Kind::Collecting],
         Kind::Segments => &[Kind::Segments],
         Kind::Zones => &[Kind::Zones],
+        Kind::Levels => &[Kind::Levels],
     }
 }
 
@@ -207,7 +213,8 @@ fn explore<S: Subject>(subject: &S, rules: Rules, count: u64) -> (Option<Violati
     let mut explorer = Explorer::new(subject, rules, effort());
     let found = (0..count).find_map(|seed| explorer.explore(seed));
     if let Some(violation) = &found {
-        let (_, what) = Explorer::new(subject, rules, effort()).replay(&violation.case);
+        let (story, what) = Explorer::new(subject, rules, effort()).replay(&violation.case);
+        if std::env::var_os("DBG_STORY").is_some() { println!("{}", story.join("\n")); }
         assert!(what.is_some(), "{} does not show it again: {}", violation.case, violation.what);
     }
     (found, explorer.tally)
@@ -231,17 +238,19 @@ fn every_planted_bug_is_found_within_its_budget() {
     println!("|---|---|---|---|---|---|");
     for bug in bugs() {
         let Plan { place, histories, rules, budget } = plan(bug);
+        let start = Instant::now();
         let (found, tally) = bug.during(|| histories.explore(rules, budget));
         let shown = match &found {
             Some(violation) => format!("{}: {}", violation.case, violation.what),
             None => "**missed**".to_owned(),
         };
         println!(
-            "| {bug:?} | {place} | {} | {} | {} of {budget} histories, {} recoveries | {shown} |",
+            "| {bug:?} | {place} | {} | {} | {} of {budget} histories, {} recoveries, {:.1?} | {shown} |",
             histories.name(),
             rules.name(),
             tally.histories,
             tally.recoveries,
+            start.elapsed(),
         );
         if found.is_none() {
             missed.push(bug);
@@ -261,7 +270,10 @@ fn without_a_planted_bug_the_same_histories_are_right() {
         }
     }
     for (histories, rules, count) in explored {
+        let start = Instant::now();
         let (found, tally) = histories.explore(rules, count);
+        let (of, under, recoveries) = (histories.name(), rules.name(), tally.recoveries);
+        println!("{of}, {under}: {count} histories, {recoveries} recoveries, {:.1?}", start.elapsed());
         if let Some(violation) = found {
             panic!("{}: {}: {}", histories.name(), violation.case, violation.what);
         }

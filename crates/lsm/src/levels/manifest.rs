@@ -21,6 +21,7 @@
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.
 
 use halite_disk::{Disk, Writer};
+use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::edit::{Edit, State};
@@ -189,7 +190,14 @@ impl Manifest {
             let payload = state.snapshot().bytes();
             let seed = file_seed(store_id, number);
             writer.write(&frame(&payload, seed, header.len() as u64))?;
-            writer.sync()?;
+            let writer = planted!(
+                CurrentBeforeManifest,
+                disk.append(&unfinished, writer.finish()?.len())?,
+                {
+                    writer.sync()?;
+                    writer
+                }
+            );
             disk.rename(&unfinished, &name)?;
             set_current(disk, store_id, Current { number, durable: writer.len() })?;
             Ok(writer)
@@ -218,8 +226,14 @@ impl Manifest {
         let mut writer = self.writer.take().expect("a manifest that can be appended to");
         let seed = file_seed(self.store_id, self.number);
         writer.write(&frame(&edit.bytes(), seed, writer.len()))?;
-        writer.sync()?;
-        self.writer = Some(writer);
+        self.writer = Some(planted!(
+            EditNotSynced,
+            self.disk.append(&names::manifest(self.number), writer.finish()?.len())?,
+            {
+                writer.sync()?;
+                writer
+            }
+        ));
         Ok(())
     }
 
