@@ -79,6 +79,11 @@ fn short_writes_of_all_sorts_survive() {
 }
 
 #[test]
+fn one_edit_of_the_manifest_after_the_other_survives() {
+    assert!(survive("-levels", 1).nested > 1000);
+}
+
+#[test]
 #[ignore = "takes minutes"]
 fn large_values_survive() {
     assert!(survive("-large", 1).nested > 100);
