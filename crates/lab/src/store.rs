@@ -488,7 +488,11 @@ where
                 let ops = (0..4 + random.below(3)).flat_map(|_| kind.change(0, random)).collect();
                 actions.push(Action::Step(Step::Write { ops, deferred: random.percent(20) }));
                 for _ in 0..1 + random.below(3) {
-                    actions.push(Action::Step(Step::Collect(random.below(2) as u8)));
+                    let step = Step::Collect(random.below(2) as u8);
+                    actions.push(match random.percent(12) {
+                        true => Action::KillWithin(Some(step), random.below(50) as u32),
+                        false => Action::Step(step),
+                    });
                 }
             }
         }

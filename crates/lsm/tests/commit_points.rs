@@ -13,14 +13,17 @@ const CAPACITY: u64 = 32 << 20;
 /// Bytes of a value, of which about 40 fill a zone.
 const VALUE: usize = 50_000;
 
-/// A store with one tree on a modelled medium, whose memtables have several zones.
-fn open(medium: &Medium) -> halite_engine::Result<Arc<dyn Engine>> {
+/// Bytes of memtables that have several zones.
+const SEVERAL_ZONES: u64 = 16 << 20;
+
+/// A store with one tree on a modelled medium.
+fn open(medium: &Medium, memtable_bytes: u64) -> halite_engine::Result<Arc<dyn Engine>> {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
         disk: Some(Disk::model(&DiskModel::of(medium))),
-        memtable_bytes: Some(16 << 20),
+        memtable_bytes: Some(memtable_bytes),
         ..LsmOptions::default()
     };
     let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
@@ -62,32 +65,36 @@ fn fenced(medium: &Medium) -> Vec<u8> {
 /// Writes so many values of which nobody syncs the commit points, and cuts the power.
 fn crashed(values: u8, durability: impl Fn(u8) -> Durability) -> (Medium, Vec<u8>) {
     let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
-    let engine = open(&medium).unwrap();
+    let engine = open(&medium, SEVERAL_ZONES).unwrap();
     let space = engine.key_space("space").unwrap();
     for number in 1..=values {
         let put = Op::Put { space, key: &key(number), value: &value(number) };
         engine.write(&[put], durability(number)).unwrap();
     }
+    let left = cut(&medium, engine);
+    (medium, left)
+}
+
+/// Cuts the power. Returns what is left at the least.
+fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
     medium.cut_power();
     drop(engine);
-    let left = fenced(&medium);
+    let left = fenced(medium);
     medium.restore_power();
-    (medium, left)
+    left
 }
 
 /// Opens a store on these bytes, and reads values up to one that is not there.
 fn found(medium: &Medium, bytes: &[u8]) -> halite_engine::Result<u8> {
     medium.restore(medium.file(), [(0, bytes)]);
-    let engine = open(medium)?;
+    let engine = open(medium, SEVERAL_ZONES)?;
     let (_, space) = engine.key_spaces()?.into_iter().next().expect("it was durable");
     let mut count = 0;
     while let Some(found) = engine.get(space, &key(count + 1))? {
         assert_eq!(found, value(count + 1));
         count += 1;
     }
-    medium.cut_power();
-    drop(engine);
-    medium.restore_power();
+    cut(medium, engine);
     Ok(count)
 }
 
@@ -120,5 +127,28 @@ fn damage_in_an_older_zone_is_told_after_a_crash() {
         let mut torn = left.clone();
         torn[place(&left, whole)] ^= 1;
         assert_eq!(found(&medium, &torn).unwrap() / 10, 9);
+    }
+}
+
+#[test]
+fn damage_in_a_merged_memtable_is_told_after_a_crash() {
+    const VALUES: u8 = 45;
+    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+    let engine = open(&medium, 2 << 20).unwrap();
+    let space = engine.key_space("space").unwrap();
+    for number in 1..=VALUES {
+        let put = Op::Put { space, key: &key(number), value: &value(number) };
+        engine.write(&[put], Durability::Immediate).unwrap();
+    }
+    // The first memtable is full: it is merged, and does not go to the levels yet.
+    assert!(engine.collect_ahead(0).unwrap());
+    let left = cut(&medium, engine);
+    assert_eq!(found(&medium, &left).unwrap(), VALUES);
+    // It has 41 values or so.
+    for number in [1, 9, 17, 25, 33, 40] {
+        let mut damaged = left.clone();
+        damaged[place(&left, number)] ^= 1;
+        let error = found(&medium, &damaged).expect_err("a value is damaged");
+        assert!(error.damage().is_some(), "{error}");
     }
 }
