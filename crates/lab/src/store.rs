@@ -82,6 +82,8 @@ pub enum Kind {
     Segments,
     /// Values that nearly fill a segment, and short ones that go beyond its end.
     Zones,
+    /// Batches that nearly fill memtables of an LSM-tree, and what brings them to the levels after each.
+    Levels,
 }
 
 /// A step of an engine: one of its calls.
@@ -308,6 +310,7 @@ impl Kind {
             Self::Collecting => 12 + random.below(20),
             Self::Segments => random.below(3),
             Self::Zones => 4 + random.below(8),
+            Self::Levels => 1 + random.below(3),
         }
     }
 
@@ -319,7 +322,7 @@ impl Kind {
         }
         let (from, to) = match self {
             Self::Few => (0, 40),
-            Self::Mixed => (0, 300),
+            Self::Mixed | Self::Levels => (0, 300),
             Self::Blocks | Self::Collecting if random.percent(80) => (15_000, 32_000),
             Self::Large if random.percent(60) => (33_000, 300_000),
             Self::Collecting if random.percent(30) => (33_000, 200_000),
@@ -334,7 +337,7 @@ impl Kind {
     fn keys(self) -> u64 {
         match self {
             Self::Few => 3,
-            Self::Mixed => 8,
+            Self::Mixed | Self::Levels => 8,
             Self::Blocks => 6,
             Self::Large | Self::Collecting | Self::Segments | Self::Zones => 5,
         }
@@ -343,7 +346,7 @@ impl Kind {
     /// The keys of the numbers from one that is given to the next have one run of values.
     fn stride(self) -> u8 {
         match self {
-            Self::Few | Self::Mixed | Self::Large | Self::Zones => 1,
+            Self::Few | Self::Mixed | Self::Large | Self::Zones | Self::Levels => 1,
             Self::Blocks | Self::Collecting | Self::Segments => RUN_MAX,
         }
     }
@@ -478,6 +481,19 @@ where
                 let ops = (0..4).flat_map(|_| kind.change(0, random)).collect();
                 let step = Step::Write { ops, deferred: false };
                 actions.push(Action::Step(step));
+            }
+        }
+        if kind == Kind::Levels {
+            for _ in 0..2 + random.below(4) {
+                let ops = (0..4 + random.below(3)).flat_map(|_| kind.change(0, random)).collect();
+                actions.push(Action::Step(Step::Write { ops, deferred: random.percent(20) }));
+                for _ in 0..1 + random.below(3) {
+                    let step = Step::Collect(random.below(2) as u8);
+                    actions.push(match random.percent(12) {
+                        true => Action::KillWithin(Some(step), random.below(50) as u32),
+                        false => Action::Step(step),
+                    });
+                }
             }
         }
         for _ in 0..kind.steps(random) {

@@ -98,9 +98,10 @@ where
 }
 
 /// The kinds of histories of the LSM engine, each with how often they are written in `suite`'s proportions.
-const LSM_KINDS: [(&str, &[Kind], u64); 4] = [
+const LSM_KINDS: [(&str, &[Kind], u64); 5] = [
     ("few", &[Kind::Few], 3),
     ("mixed", &[Kind::Mixed], 3),
+    ("levels", &[Kind::Levels], 2),
     ("large", &[Kind::Large, Kind::Blocks], 1),
     ("collecting", &[Kind::Collecting], 1),
 ];

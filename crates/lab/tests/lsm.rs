@@ -25,10 +25,12 @@ fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
     (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
 }
 
+/// Images of a history, for the sake of more jobs.
+const IMAGES: u64 = 240;
+
 /// Explores the histories of some seeds in each job whose name ends so, and tells the story of what is found.
-fn survive(kind: &str, fixed: u64) -> Tally {
-    // Of each history less than usual, for the sake of more jobs.
-    let quick = Effort { history_images_max: 400, ..Effort::default() };
+fn survive(kind: &str, fixed: u64, images: u64) -> Tally {
+    let quick = Effort { history_images_max: images, ..Effort::default() };
     let (fixed, effort) = match number("HALITE_LAB_SEEDS") {
         Some(asked) => (asked, Effort::default()),
         None => (fixed, quick),
@@ -70,32 +72,37 @@ fn survive(kind: &str, fixed: u64) -> Tally {
 
 #[test]
 fn few_short_writes_survive() {
-    assert!(survive("-few", 2).nested > 1000);
+    assert!(survive("-few", 2, IMAGES).nested > 1000);
 }
 
 #[test]
 fn short_writes_of_all_sorts_survive() {
-    assert!(survive("-mixed", 1).nested > 1000);
+    assert!(survive("-mixed", 1, IMAGES).nested > 1000);
+}
+
+#[test]
+fn one_edit_of_the_manifest_after_the_other_survives() {
+    assert!(survive("-levels", 1, IMAGES / 4).nested > 1000);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn large_values_survive() {
-    assert!(survive("-large", 1).nested > 100);
+    assert!(survive("-large", 1, IMAGES).nested > 100);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn what_goes_to_the_levels_survives() {
-    assert!(survive("-collecting", 1).nested > 100);
+    assert!(survive("-collecting", 1, IMAGES).nested > 100);
 }
 
 #[test]
 fn the_end_of_a_zone_survives() {
-    assert!(survive("-zones", 1).nested > 100);
+    assert!(survive("-zones", 1, IMAGES).nested > 100);
 }
 
 #[test]
 fn concurrent_calls_are_durably_linearizable() {
-    assert!(survive("-threads", 10).schedules >= 100);
+    assert!(survive("-threads", 10, IMAGES).schedules >= 100);
 }

@@ -1,7 +1,8 @@
 //! The manager of segments and the index+log engine come back from every power cut that the lab looks
 //! at: with fixed seeds, and with one that is drawn anew each time and printed.
 //!
-//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, `HALITE_LAB_SEED` the fresh one.
+//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth,
+//! `HALITE_LAB_SEED` the fresh one.
 
 use std::env;
 use std::sync::Arc;
@@ -11,8 +12,11 @@ use halite_engine::Partitioning;
 use halite_indexlog::IndexLog;
 use halite_lab::{Effort, Explorer, Kind, Objects, Random, Rules, Space, Store, Subject, Tally};
 
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
-    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse().ok());
     let fixed = number("HALITE_LAB_SEEDS").unwrap_or(fixed);
     let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -25,7 +29,10 @@ fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
 
 /// Explores the histories of the seeds, and tells the story of what is found.
 fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
-    let mut explorer = Explorer::new(subject, rules, Effort::default());
+    // Of each history less than usual, for the sake of more of them.
+    let quick = Effort { history_images_max: 450, ..Effort::default() };
+    let effort = if number("HALITE_LAB_SEEDS").is_some() { Effort::default() } else { quick };
+    let mut explorer = Explorer::new(subject, rules, effort);
     for seed in seeds(fixed) {
         if let Some(violation) = explorer.explore(seed) {
             let (story, _) = explorer.replay(&violation.case);

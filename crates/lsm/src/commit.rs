@@ -26,7 +26,7 @@ use crate::memtable::Memtable;
 use crate::open::COMMIT_ID;
 use crate::read::from_levels;
 use crate::store::Store;
-use crate::zones::{Granted, Zones};
+use crate::zones::{Granted, LINES, Zones};
 
 /// Fills a batch in its turn, or refuses.
 pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
@@ -187,9 +187,14 @@ impl Store {
         durable: bool,
     ) -> Result<()> {
         let mut stored: Few<(Grant<'_>, Option<Flushed>)> = Few::new();
+        let mut points: Few<Flushed> = Few::new();
         for ((granted, memtable), fragment) in
             grants.into_iter().zip(memtables).zip(encoded.fragments())
         {
+            if durable && begins_zone(&granted.lines()) {
+                points.push(memtable.zones.flush_gidx());
+                points.push(self.flush_commit_id());
+            }
             if let Some(end) = granted.end {
                 let mark = line_of(&Header::END.encode(memtable.zones.seed));
                 stored.push(store(end, &mark, durable));
@@ -200,7 +205,7 @@ impl Store {
             stored.into_iter().for_each(|(grant, _)| grant.reveal());
             return Ok(());
         }
-        let mut flushed = stored.iter_mut().filter_map(|(_, flushed)| flushed.take());
+        let mut flushed = stored.iter_mut().filter_map(|(_, flushed)| flushed.take()).chain(points);
         let fenced: Few<_> = match (flushed.next(), flushed.next()) {
             (Some(only), None) => self.pool().fence([only]).map(|[fenced]| smallvec![fenced]),
             (first, second) => {
@@ -273,7 +278,7 @@ impl Store {
         }
         self.commit_id.store(COMMIT_ID, last);
         if self.limits.commit_points == CommitPoints::Ordered {
-            self.pool().fence([self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)])?;
+            self.pool().fence([self.flush_commit_id()])?;
         }
         Ok(())
     }
@@ -285,6 +290,9 @@ impl Store {
         }
         let mut flushed = Vec::new();
         for run in runs(&unsynced.ends) {
+            if begins_zone(&run.lines) {
+                flushed.extend([run.zones.flush_gidx(), self.flush_commit_id()]);
+            }
             run.zones.flush(run.lines, &mut flushed);
         }
         self.pool().fence_all(&flushed)?;
@@ -308,18 +316,29 @@ impl Store {
         self.unsynced.lock().batches
     }
 
+    /// Starts the write-back of `commit_id`.
+    fn flush_commit_id(&self) -> Flushed {
+        self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)
+    }
+
     /// Makes the commit points durable, and everything before them: before something changes that recovery
     /// relies on them for.
     pub(crate) fn persist_commit_points(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
-        let mut flushed = vec![self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)];
+        let mut flushed = vec![self.flush_commit_id()];
         for tree in &self.trees {
             flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
         }
         let fenced = self.pool().fence_all(&flushed).map_err(Error::from);
         fenced.map(drop).inspect_err(|error| self.poison_by(error))
     }
+}
+
+/// Whether among these lines of a memtable is the first of a zone. What is written there takes along, with its own
+/// fence, the commit points as they are: so damage in the zones before is told from a batch that was not finished.
+fn begins_zone(lines: &Range<u32>) -> bool {
+    lines.start.next_multiple_of(LINES as u32) < lines.end
 }
 
 /// Stores a fragment, past the cache if it is to be durable now.

@@ -193,6 +193,9 @@ impl Store {
             }
         };
         self.flush_frozen(tree, &frozen)?;
+        drop(frozen);
+        // Zones that go back to the pool tell nobody else what failed.
+        self.pool().check_synced()?;
         Ok(true)
     }
 
@@ -267,6 +270,9 @@ impl Store {
         if !self.is_settled(oldest) {
             return Ok(false);
         }
+        // The last that this memtable's will say. Nobody else makes it durable.
+        let fenced = self.pool().fence([oldest.zones.flush_gidx()]).map_err(Error::from);
+        fenced.inspect_err(|error| self.poison_by(error))?;
         let kept = self.snapshots.kept(&self.visible);
         view.global.merge(oldest, &kept);
         tree.change(|view| {

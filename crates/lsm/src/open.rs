@@ -337,6 +337,10 @@ fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     Ok(Segments::create(&options.pool, &pool_options)?)
 }
 
+/// The length that a manifest may have however small tables are: one that is shorter would be followed by another with
+/// every edit.
+const MANIFEST_BYTES_MIN: u64 = 512;
+
 /// How the levels are kept, in proportion to their tables.
 pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
     let default = LevelsOptions::default();
@@ -345,7 +349,7 @@ pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
     LevelsOptions {
         table_bytes,
         base_bytes: scaled(default.base_bytes),
-        manifest_bytes_max: scaled(default.manifest_bytes_max),
+        manifest_bytes_max: scaled(default.manifest_bytes_max).max(MANIFEST_BYTES_MIN),
         ..default
     }
 }

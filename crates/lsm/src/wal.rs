@@ -200,7 +200,6 @@ impl Wal {
         self.write_out(&mut file)?;
         let number = file.numbers.last().copied().unwrap_or(0) + 1;
         file.writer = self.disk.create(&name_of(number))?;
-        file.writer.sync()?;
         self.disk.sync()?;
         file.numbers.push(number);
         self.pending.lock().number = number;

@@ -114,6 +114,10 @@ bugs! {
     TailNotZeroed: "Recovery does not overwrite what it cut at the end of a memtable.";
     RollFailureForgiven: "A store is written to after a new memtable could not be made durable.";
     LevelsAheadOfCommitId: "The levels get what `commit_id` does not durably cover.";
+    EditNotSynced: "An edit of the manifest counts before it is synced.";
+    CurrentBeforeManifest: "`CURRENT` names a manifest that is not synced.";
+    TableNamedBeforeSynced: "A table gets its name before it is synced.";
+    TableNamesNotSynced: "An edit says that tables are there, and the folder is not synced.";
     LogRemovedBeforeTable: "A file of the log goes before its memtable is durably a table.";
     TornLogTaken: "A batch at the end of the log is taken for whole without a look at its check.";
 }

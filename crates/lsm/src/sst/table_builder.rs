@@ -1,6 +1,7 @@
 //! Writes a table, block by block, as its entries come.
 
 use halite_disk::Writer;
+use halite_pmem::planted;
 
 use super::Result;
 use super::block_builder::BlockBuilder;
@@ -223,8 +224,9 @@ impl TableBuilder {
         let properties = self.write(Part::Properties(roots), Compression::None)?;
         let TableId { store_id, number } = self.id;
         self.writer.write(&Footer { store_id, number, properties }.bytes())?;
-        self.writer.sync()?;
-        Ok((self.properties, self.writer.len()))
+        let len = self.writer.len();
+        planted!(TableNamedBeforeSynced, drop(self.writer.finish()?), self.writer.sync()?);
+        Ok((self.properties, len))
     }
 
     /// Writes the block of entries, if it has any.

@@ -1,0 +1,154 @@
+//! What the commit points say after a crash: damage to what was committed is told, and not cut as if it had not been
+//! finished.
+
+use std::sync::Arc;
+
+use halite_disk::{Disk, DiskModel};
+use halite_engine::{Durability, Engine, EngineOptions, LsmOptions, Op};
+use halite_lsm::Lsm;
+use halite_pmem::{Domain, Medium, PoolOptions, Trace, What};
+
+const CAPACITY: u64 = 32 << 20;
+
+/// Bytes of a value, of which about 40 fill a zone.
+const VALUE: usize = 50_000;
+
+/// Bytes of memtables that have several zones.
+const SEVERAL_ZONES: u64 = 16 << 20;
+
+/// A store with one tree on a modelled medium.
+fn open(medium: &Medium, memtable_bytes: u64) -> halite_engine::Result<Arc<dyn Engine>> {
+    let mut pool_options = PoolOptions::default();
+    pool_options.size_max = CAPACITY;
+    pool_options.medium = Some(medium.clone());
+    let lsm = LsmOptions {
+        disk: Some(Disk::model(&DiskModel::of(medium))),
+        memtable_bytes: Some(memtable_bytes),
+        ..LsmOptions::default()
+    };
+    let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
+    Ok(Arc::new(Lsm::open(&options)?))
+}
+
+fn key(number: u8) -> Vec<u8> {
+    format!("key {number:03}").into_bytes()
+}
+
+fn value(number: u8) -> Vec<u8> {
+    vec![number; VALUE]
+}
+
+/// What a power cut leaves of a medium at the least: what was fenced.
+fn fenced(medium: &Medium) -> Vec<u8> {
+    let mut trace = Trace::default();
+    medium.take_trace(&mut trace);
+    let mut stored = vec![0; CAPACITY as usize];
+    let mut fenced = stored.clone();
+    for event in &trace.events {
+        match event.what {
+            What::Store { at, len, bytes, .. } => {
+                stored[at as usize..][..len as usize].copy_from_slice(trace.stored(bytes, len));
+            }
+            What::Fence { first, count } => {
+                for &(at, len) in trace.fenced(first, count) {
+                    let range = at as usize..(at + len) as usize;
+                    fenced[range.clone()].copy_from_slice(&stored[range]);
+                }
+            }
+            What::SyncFile => fenced.copy_from_slice(&stored),
+            _ => {}
+        }
+    }
+    fenced
+}
+
+/// Writes so many values of which nobody syncs the commit points, and cuts the power.
+fn crashed(values: u8, durability: impl Fn(u8) -> Durability) -> (Medium, Vec<u8>) {
+    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+    let engine = open(&medium, SEVERAL_ZONES).unwrap();
+    let space = engine.key_space("space").unwrap();
+    for number in 1..=values {
+        let put = Op::Put { space, key: &key(number), value: &value(number) };
+        engine.write(&[put], durability(number)).unwrap();
+    }
+    let left = cut(&medium, engine);
+    (medium, left)
+}
+
+/// Cuts the power. Returns what is left at the least.
+fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
+    medium.cut_power();
+    drop(engine);
+    let left = fenced(medium);
+    medium.restore_power();
+    left
+}
+
+/// Opens a store on these bytes, and reads values up to one that is not there.
+fn found(medium: &Medium, bytes: &[u8]) -> halite_engine::Result<u8> {
+    medium.restore(medium.file(), [(0, bytes)]);
+    let engine = open(medium, SEVERAL_ZONES)?;
+    let (_, space) = engine.key_spaces()?.into_iter().next().expect("it was durable");
+    let mut count = 0;
+    while let Some(found) = engine.get(space, &key(count + 1))? {
+        assert_eq!(found, value(count + 1));
+        count += 1;
+    }
+    cut(medium, engine);
+    Ok(count)
+}
+
+/// Where a value lies.
+fn place(bytes: &[u8], number: u8) -> usize {
+    let looks_so = |run: &[u8]| run.iter().all(|byte| *byte == number);
+    (0..bytes.len()).step_by(64).find(|at| looks_so(&bytes[*at..*at + 128])).unwrap()
+}
+
+#[test]
+fn damage_in_an_older_zone_is_told_after_a_crash() {
+    const VALUES: u8 = 100;
+    let deferred = |number: u8| match number % 7 {
+        0 => Durability::Immediate,
+        _ => Durability::Deferred,
+    };
+    for durability in [|_| Durability::Immediate, deferred] {
+        let (medium, left) = crashed(VALUES, durability);
+        let whole = found(&medium, &left).unwrap();
+        assert!((98..=VALUES).contains(&whole), "{whole} values are there");
+        // The first zone has 41 of them or so, the next one as many.
+        for number in [1, 20, 35, 60, 75] {
+            let mut damaged = left.clone();
+            damaged[place(&left, number)] ^= 1;
+            let outcome = found(&medium, &damaged);
+            let error = outcome.expect_err(&format!("value {number} is damaged"));
+            assert!(error.damage().is_some(), "{error}");
+        }
+        // Of the newest nobody can know.
+        let mut torn = left.clone();
+        torn[place(&left, whole)] ^= 1;
+        assert_eq!(found(&medium, &torn).unwrap() / 10, 9);
+    }
+}
+
+#[test]
+fn damage_in_a_merged_memtable_is_told_after_a_crash() {
+    const VALUES: u8 = 45;
+    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+    let engine = open(&medium, 2 << 20).unwrap();
+    let space = engine.key_space("space").unwrap();
+    for number in 1..=VALUES {
+        let put = Op::Put { space, key: &key(number), value: &value(number) };
+        engine.write(&[put], Durability::Immediate).unwrap();
+    }
+    // The first memtable is full: it is merged, and does not go to the levels yet.
+    assert!(engine.collect_ahead(0).unwrap());
+    let left = cut(&medium, engine);
+    assert_eq!(found(&medium, &left).unwrap(), VALUES);
+    // It has 41 values or so.
+    for number in [1, 9, 17, 25, 33, 40] {
+        let mut damaged = left.clone();
+        damaged[place(&left, number)] ^= 1;
+        let error = found(&medium, &damaged).expect_err("a value is damaged");
+        assert!(error.damage().is_some(), "{error}");
+    }
+}
