@@ -79,6 +79,14 @@ impl Builder {
         self
     }
 
+    /// Bytes that a new database's pool takes at once, of those that it may take. It grows by itself, while
+    /// whoever writes waits: where the memory is there for it, all may be taken.
+    #[must_use]
+    pub fn initial_size(mut self, bytes: u64) -> Self {
+        self.pool.size_initial = bytes;
+        self
+    }
+
     /// Whether to create the database if there is none (the default), or to return an error.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {

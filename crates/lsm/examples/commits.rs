@@ -1,4 +1,4 @@
-//! How long commits take: `cargo run --release -p halite-lsm --example commits -- [folder] [threads] [batch]`.
+//! How long commits take: `cargo run --release -p halite-lsm --example commits -- [folder] [threads] [batch] [value length]`.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,10 +14,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = PathBuf::from(args.next().unwrap_or_else(|| "/dev/shm".into()));
     let threads: u64 = args.next().map_or(Ok(1), |threads| threads.parse())?;
     let batch: u64 = args.next().map_or(Ok(1), |batch| batch.parse())?;
+    let value_len: usize = args.next().map_or(Ok(24), |len| len.parse())?;
     let folder = tempfile::tempdir_in(folder)?;
     let mut pool_options = PoolOptions::default();
-    pool_options.size_max = 2 << 30;
-    let lsm = LsmOptions { memtable_bytes: Some(256 << 20), ..LsmOptions::default() };
+    pool_options.size_max = 4 << 30;
+    let lsm = LsmOptions { memtable_bytes: Some(1 << 30), ..LsmOptions::default() };
     let pool = folder.path().join("pool");
     let engine = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new(pool) })?;
     let space = engine.key_space("commits")?;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for thread in 0..threads {
             let engine = &engine;
             scope.spawn(move || {
-                let value = [7; 24];
+                let value = vec![7; value_len];
                 for commit in 0..COMMITS / threads / batch {
                     let number = |nth: u64| {
                         (thread << 56 | (commit * batch + nth)).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -31,8 +31,8 @@ use crate::zones::{Granted, LINES, Zones};
 /// Fills a batch in its turn, or refuses.
 pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
 
-/// As many as a batch has fragments: few, without the heap.
-type Few<T> = SmallVec<[T; 2]>;
+/// As many as a batch has fragments: mostly one, without the heap. More inline would be moved with each.
+type Few<T> = SmallVec<[T; 1]>;
 
 /// What a turn leaves to be committed.
 pub(crate) struct Entry {

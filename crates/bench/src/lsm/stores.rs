@@ -94,6 +94,10 @@ impl Store for LsmStore {
         let home = self.pmem.as_ref().map_or(folder.to_owned(), |pmem| pmem.join(name));
         let options = LsmOptions { levels: Some(folder.join("levels")), ..self.options.clone() };
         let mut builder = Database::builder().engine("lsm").lsm(options).max_size(self.pool_bytes);
+        if self.pmem.is_some() {
+            // Persistent memory is there from the beginning, and a file in DRAM is not before it is written.
+            builder = builder.initial_size(self.pool_bytes);
+        }
         if let Some(profile) = &self.profile {
             builder = builder.profile(profile.clone());
         }
