@@ -24,7 +24,7 @@ pub enum WaitStrategy {
     Spin,
     /// Spinning for a while, then letting others run.
     Yield,
-    /// Spinning for a while, then sleeping until woken. Burns nothing.
+    /// Spinning for a while, letting others run a few times, then sleeping until woken. Burns nothing.
     #[default]
     Park,
 }

@@ -191,6 +191,20 @@ impl RadixTree {
         self.find(records, key, |leaf| leaf.newest_up_to(at, records))
     }
 
+    /// The entry that [`get`](Self::get) would return. Where that would be none, perhaps the entry of another
+    /// key, or one whose version is above `at`: for a caller who reads the record anyway, and can tell.
+    #[must_use]
+    pub fn candidate(&self, records: &impl Records, key: &[u8], at: u64) -> Option<u64> {
+        let sought = Sought::new(key);
+        let pin = Pin::new();
+        until_done(|| {
+            self.try_find(&pin, &sought, &|leaf| match leaf {
+                Leaf::One(entry) => Some(entry),
+                several => several.newest_up_to(at, records),
+            })
+        })
+    }
+
     /// The newest entry of `key`, whatever its version.
     #[must_use]
     pub fn newest(&self, records: &impl Records, key: &[u8]) -> Option<u64> {

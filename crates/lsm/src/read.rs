@@ -50,8 +50,8 @@ impl Store {
         let mut removed = 0;
         for memtable in view.memtables() {
             removed = removed.max(memtable.deletes.covering(key, sequence));
-            let entry = memtable.index.get(&**memtable, key, sequence);
-            if let Some(found) = self.found(&**memtable, entry, key, removed)? {
+            let entry = memtable.index.candidate(&**memtable, key, sequence);
+            if let Some(found) = self.found(&**memtable, entry, (key, sequence), removed)? {
                 return Ok(Some(found));
             }
         }
@@ -59,8 +59,8 @@ impl Store {
         let sequence = if at == At::Latest { SEQUENCE_MAX } else { sequence };
         for global in view.global_indexes() {
             removed = removed.max(global.deletes.covering(key, sequence));
-            let entry = global.index.get(&**global, key, sequence);
-            if let Some(found) = self.found(&**global, entry, key, removed)? {
+            let entry = global.index.candidate(&**global, key, sequence);
+            if let Some(found) = self.found(&**global, entry, (key, sequence), removed)? {
                 return Ok(Some(found));
             }
         }
@@ -71,27 +71,25 @@ impl Store {
         Ok(Some(Version { sequence: found.sequence, value }))
     }
 
-    /// The version that a layer has of a key, or a removed range's.
+    /// The version that a layer has of a key, or a removed range's; `candidate` leads to it, or to a record that
+    /// is not sought.
     fn found<L: Layer>(
         &self,
         layer: &L,
-        entry: Option<u64>,
-        key: &[u8],
+        candidate: Option<u64>,
+        (key, at): (&[u8], u64),
         removed: u64,
     ) -> Result<Option<Version>> {
-        let Some(address) = entry.map(Address::from_bits) else {
-            return Ok((removed > 0).then_some(Version { sequence: removed, value: None }));
-        };
-        let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
-        let record = zones.checked(address)?;
-        if record.key() != key {
-            return Err(zones.damaged(address, "the index leads to another key"));
+        if let Some(address) = candidate.map(Address::from_bits) {
+            let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
+            // The check first: a damaged key is not taken for another one.
+            let record = zones.checked(address)?;
+            let sequence = record.sequence();
+            if record.key() == key && (removed + 1..=at).contains(&sequence) {
+                return Ok(Some(Version { sequence, value: value(zones, address, &record)? }));
+            }
         }
-        let sequence = record.sequence();
-        if removed > sequence {
-            return Ok(Some(Version { sequence: removed, value: None }));
-        }
-        Ok(Some(Version { sequence, value: value(zones, address, &record)? }))
+        Ok((removed > 0).then_some(Version { sequence: removed, value: None }))
     }
 }
 
