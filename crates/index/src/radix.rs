@@ -236,7 +236,7 @@ impl RadixTree {
                     let level = node.level();
                     let Some(slot) = node.find(byte(level)) else { continue };
                     *word = slot.load(Ordering::Acquire);
-                    word::prefetch(*word);
+                    word::prefetch_line(*word);
                     // SAFETY: as above.
                     if let Child::Node(next) = unsafe { Child::of(*word) } {
                         next.prefetch(byte(level + 1).unwrap_or_default());

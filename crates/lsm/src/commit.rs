@@ -283,22 +283,38 @@ impl Store {
         Ok(())
     }
 
-    /// Makes everything durable that was committed and is not. One fence.
+    /// Makes everything durable that was committed and is not. One fence; one more if a zone was begun.
     fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
         if unsynced.ends.is_empty() {
             return Ok(());
         }
-        let mut flushed = Vec::new();
+        let (mut flushed, mut begun) = (Vec::new(), Vec::new());
         for run in runs(&unsynced.ends) {
+            run.zones.flush(run.lines.clone(), &mut flushed);
             if begins_zone(&run.lines) {
-                flushed.extend([run.zones.flush_gidx(), self.flush_commit_id()]);
+                begun.push(run.zones);
             }
-            run.zones.flush(run.lines, &mut flushed);
         }
         self.pool().fence_all(&flushed)?;
         let ends = std::mem::take(&mut unsynced.ends);
         unsynced.batches = 0;
-        self.advance(&ends, self.visible.load(Ordering::Acquire))
+        self.advance(&ends, self.visible.load(Ordering::Acquire))?;
+        if !begun.is_empty() {
+            let mut points: Vec<_> = begun.iter().map(|zones| zones.flush_gidx()).collect();
+            points.push(self.flush_commit_id());
+            self.pool().fence_all(&points)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that what of it is not.
+    pub(crate) fn finish_gidx(&self, memtable: &Memtable) -> Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        let finished = self.make_durable(&mut unsynced).and_then(|()| {
+            let fenced = self.pool().fence([memtable.zones.flush_gidx()]);
+            fenced.map(drop).map_err(Error::from)
+        });
+        finished.inspect_err(|error| self.poison_by(error))
     }
 
     /// Makes every batch durable that is visible now.
@@ -335,8 +351,8 @@ impl Store {
     }
 }
 
-/// Whether among these lines of a memtable is the first of a zone. What is written there takes along, with its own
-/// fence, the commit points as they are: so damage in the zones before is told from a batch that was not finished.
+/// Whether among these lines of a memtable is the first of a zone. Then the commit points become durable, too, so
+/// that damage in the zones before is told from a batch that was not finished.
 fn begins_zone(lines: &Range<u32>) -> bool {
     lines.start.next_multiple_of(LINES as u32) < lines.end
 }

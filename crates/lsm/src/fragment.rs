@@ -13,8 +13,10 @@
 //!
 //! It begins with a line. The next one begins at the next line, or, if it did not fit, with the memtable's next
 //! zone; then what is left of this one begins with a header without records, fragments or sequence, the mark of
-//! the end ([`Header::END`]). The check of keys lets recovery believe a batch that was durable without reading its
-//! values, each of which has a check of its own in its record. So a zone that is not the last ends with its last line or with that mark.
+//! the end ([`Header::END`]). So a zone that is not the last ends with its last line or with that mark.
+//!
+//! The check of keys lets recovery believe a batch that was durable without reading its values, each of which has a
+//! check of its own in its record.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

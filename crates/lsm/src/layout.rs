@@ -18,7 +18,7 @@ use halite_engine::{EngineOptions, Error, Result, other_engine};
 pub(crate) const ROOT: &str = "engine:lsm";
 
 /// The version of the formats.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const TREES: &str = "lsm:trees";
 
@@ -86,7 +86,9 @@ pub(crate) fn check(segments: &Segments, options: &EngineOptions) -> Result<()> 
         .into()),
         Some(found) => Err(Error::Damaged {
             what: format!("the root `{ROOT}`"),
-            why: format!("there was never a version {found} of this engine's formats"),
+            why: format!(
+                "it has version {found} of the engine's formats, and only {VERSION} is read"
+            ),
         }),
         None => Err(other_engine(crate::Lsm::NAME, segments)),
     }

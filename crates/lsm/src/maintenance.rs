@@ -270,9 +270,7 @@ impl Store {
         if !self.is_settled(oldest) {
             return Ok(false);
         }
-        // The last that this memtable's will say. Nobody else makes it durable.
-        let fenced = self.pool().fence([oldest.zones.flush_gidx()]).map_err(Error::from);
-        fenced.inspect_err(|error| self.poison_by(error))?;
+        self.finish_gidx(oldest)?;
         let kept = self.snapshots.kept(&self.visible);
         view.global.merge(oldest, &kept);
         tree.change(|view| {

@@ -1,8 +1,9 @@
 //! Opening a store: from what a crash left to memtables that can be read and written (Yan §3.2.1).
 //!
 //! Every zone begins with a fragment, so zones are read one by one, on all processors. Up to `commit_id` everything
-//! was durable, and headers and keys are checked; values are when they are read. What lies behind `commit_id` is decided for all trees at once: batches that are whole and follow each
-//! other without a gap in the sequence were committed, or might have been. The first that is not ends it.
+//! was durable: headers and keys are checked, values when they are read. What lies behind `commit_id` is decided for
+//! all trees at once: batches that are whole and follow each other without a gap in the sequence were committed, or
+//! might have been. The first that is not ends it.
 //!
 //! Each zone gives a sorted run of its keys, and of those the indexes are bulk loaded. Of each key they have the
 //! newest version: nobody reads an older state than the one that is recovered.
@@ -211,7 +212,7 @@ fn in_parallel<T: Sync, R: Send>(
     std::mem::take(results.get_mut()).into_iter().collect()
 }
 
-/// Reads a zone. One that has nothing that is in doubt is opened at once, and the index leads to it.
+/// Reads a zone. One that has nothing that is in doubt is opened at once.
 fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Result<Read> {
     let zones = target.zones();
     let fresh = zones.claim_zone(zone)?;

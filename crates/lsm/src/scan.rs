@@ -312,8 +312,9 @@ impl TreeScan {
         }
         let key = self.key_of(first);
         let others = behind.iter().take_while(|&&other| self.key_of(other) == key).count();
-        for _ in 0..=others {
-            let source = self.order.remove(0);
+        // Taken out first: a record that is damaged has no key, and its source comes before all others.
+        let equal: SmallVec<[usize; 4]> = self.order.drain(..=others).collect();
+        for source in equal {
             self.advance(source)?;
             self.arrange(source);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use halite_pmem::locks::Mutex;
+use halite_pmem::locks::{self, Mutex};
 
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
@@ -48,7 +48,10 @@ impl Tree {
     /// Where everything is now. Readers write nothing that others read.
     #[inline]
     pub(crate) fn view(&self) -> Guard<Arc<View>> {
-        self.view.load()
+        locks::point();
+        let view = self.view.load();
+        locks::point();
+        view
     }
 
     /// Changes where everything is, for who comes from now on.

@@ -12,20 +12,30 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 /// processors, the one that is waited for would else not run before the waiting thread's time is over.
 const LONG_SPINS: u32 = if cfg!(loom) { 0 } else { 10_000 };
 
-/// How often a thread lets others run before it parks. To be woken takes 50 us, a commit 1 us: mostly it is done
-/// by then.
+/// How often a thread lets others run before it parks, if there is a processor to spare for it. To be woken takes
+/// 50 us, a commit 1 us: mostly it is done by then.
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 16 };
 
 /// Threads that wait for one of a ring's counters.
 pub(crate) struct Waiters {
     strategy: WaitStrategy,
+    /// Threads that wait, and how many of them may look for longer before they park: as many as processors.
+    waiting: AtomicU32,
+    looking_max: u32,
     parked: AtomicU32,
     lot: Lot,
 }
 
 impl Waiters {
     pub(crate) fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, parked: AtomicU32::new(0), lot: Lot::new() }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            strategy,
+            waiting: AtomicU32::new(0),
+            looking_max: processors as u32,
+            parked: AtomicU32::new(0),
+            lot: Lot::new(),
+        }
     }
 
     /// Waits until `is_done`, which somebody makes true before they call [`Waiters::wake`].
@@ -45,6 +55,8 @@ impl Waiters {
             }
             return;
         }
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let yields_max = if others < self.looking_max { YIELDS } else { 0 };
         let spins_max = if self.strategy == WaitStrategy::Spin { LONG_SPINS } else { SPINS };
         let (mut spins, mut yields) = (0, 0);
         while !is_done() {
@@ -59,13 +71,14 @@ impl Waiters {
                     spins = 0;
                 }
                 WaitStrategy::Yield => yield_now(),
-                WaitStrategy::Park if yields < YIELDS => {
+                WaitStrategy::Park if yields < yields_max => {
                     yield_now();
                     yields += 1;
                 }
                 WaitStrategy::Park => self.park(&is_done),
             }
         }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn park(&self, is_done: &impl Fn() -> bool) {

@@ -133,22 +133,25 @@ fn damage_in_an_older_zone_is_told_after_a_crash() {
 #[test]
 fn damage_in_a_merged_memtable_is_told_after_a_crash() {
     const VALUES: u8 = 45;
-    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
-    let engine = open(&medium, 2 << 20).unwrap();
-    let space = engine.key_space("space").unwrap();
-    for number in 1..=VALUES {
-        let put = Op::Put { space, key: &key(number), value: &value(number) };
-        engine.write(&[put], Durability::Immediate).unwrap();
-    }
-    // The first memtable is full: it is merged, and does not go to the levels yet.
-    assert!(engine.collect_ahead(0).unwrap());
-    let left = cut(&medium, engine);
-    assert_eq!(found(&medium, &left).unwrap(), VALUES);
-    // It has 41 values or so.
-    for number in [1, 9, 17, 25, 33, 40] {
-        let mut damaged = left.clone();
-        damaged[place(&left, number)] ^= 1;
-        let error = found(&medium, &damaged).expect_err("a value is damaged");
-        assert!(error.damage().is_some(), "{error}");
+    for durability in [Durability::Immediate, Durability::Deferred] {
+        let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+        let engine = open(&medium, 2 << 20).unwrap();
+        let space = engine.key_space("space").unwrap();
+        for number in 1..=VALUES {
+            let put = Op::Put { space, key: &key(number), value: &value(number) };
+            engine.write(&[put], durability).unwrap();
+        }
+        // The first memtable is full: it is merged, and does not go to the levels yet.
+        assert!(engine.collect_ahead(0).unwrap());
+        engine.sync().unwrap();
+        let left = cut(&medium, engine);
+        assert_eq!(found(&medium, &left).unwrap(), VALUES);
+        // It has 41 values or so.
+        for number in [1, 9, 17, 25, 33, 40] {
+            let mut damaged = left.clone();
+            damaged[place(&left, number)] ^= 1;
+            let error = found(&medium, &damaged).expect_err("a value is damaged");
+            assert!(error.damage().is_some(), "{error}");
+        }
     }
 }

@@ -14,6 +14,7 @@
 use std::cmp::Ordering::{self, Equal};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use super::arena::Arena;
 use super::node::{LEVEL_MAX, Node};
@@ -178,9 +179,10 @@ impl RadixTree {
         }
         let Some((_, word)) = builder.finish() else { return };
         let seen = self.anchor.read().and_then(|seen| self.anchor.lock(seen));
-        let _locked = seen.ok().filter(|_| self.root.load(MemoryOrdering::Relaxed) == 0);
-        assert!(_locked.is_some(), "a tree that is bulk loaded is empty, and nobody else's");
+        let locked = seen.ok().filter(|_| self.root.load(MemoryOrdering::Relaxed) == 0);
+        assert!(locked.is_some(), "a tree that is bulk loaded is empty, and nobody else's");
         self.root.store(word, MemoryOrdering::Release);
+        drop(locked);
     }
 }
 
@@ -270,8 +272,11 @@ fn in_parallel<J: Send, R: Send>(
             *result = Some(work(job));
         }
     };
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| drop(scope.spawn(one)));
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Without it, this thread does the more.
+            let _ = thread::Builder::new().name("radix-load".into()).spawn_scoped(scope, one);
+        }
         one();
     });
     drop(queue);

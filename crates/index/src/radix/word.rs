@@ -100,6 +100,14 @@ pub(super) fn prefetch(word: u64) -> bool {
     true
 }
 
+/// Asks for the first line of what a word leads to, if that is a node or an array of versions.
+#[inline]
+pub(super) fn prefetch_line(word: u64) {
+    if word & TAG != 0 {
+        prefetch::lines(std::ptr::without_provenance((word & !TAG) as usize), 1);
+    }
+}
+
 /// How many nodes like that of a word a walk asks for before it comes to them: of small ones more.
 #[inline]
 pub(super) fn ahead(word: u64) -> usize {
