@@ -152,7 +152,13 @@ fn a_table_that_cannot_be_read_is_named_and_the_rest_is_there() {
             let file = name(table);
 
             finds(&home.run(&["check", "data"]), &file);
-            let stat = home.json(&["stat", "data", "--json"]);
+            // Counting needs all tables; the rest is shown.
+            finds(&home.run(&["stat", "data"]), &file);
+            let ended = home.run(&["stat", "data", "--json"]);
+            assert_eq!(ended.code, Some(4), "{}", ended.err);
+            let stat: serde_json::Value = serde_json::from_slice(&ended.out).unwrap();
+            assert_eq!(parts(&stat, "damage"), [&*file], "{what}: {stat}");
+            assert!(stat["key_spaces"]["db0"].is_null() && stat["pool"]["bytes"].is_u64());
             let at_once = matches!(what, "missing" | "truncated");
             let told = parts(&stat["recovery"], "damage").contains(&file);
             assert!(told || !at_once, "{what}: {stat}");
@@ -161,9 +167,14 @@ fn a_table_that_cannot_be_read_is_named_and_the_rest_is_there() {
 
             finds(&home.run(&["repair", "data", "--dry-run"]), &format!("lost: {file}: "));
             finds(&home.run(&["check", "data"]), &file);
+            let ended = home.run(&["repair", "data", "--dry-run", "--json"]);
+            let to_be: serde_json::Value = serde_json::from_slice(&ended.out).unwrap();
             let report = home.json(&["repair", "data", "--json"]);
             assert_eq!(parts(&report, "lost"), [&*file], "{what}: {report}");
             assert_eq!((&report["repaired"], &report["rebuilt"]), (&true.into(), &false.into()));
+            for part in ["tables", "entries", "set_aside"] {
+                assert_eq!(report[part], to_be[part], "{what}: {part}");
+            }
             let is_set_aside = table.with_extension("sst.damaged").exists();
             assert_eq!(is_set_aside, matches!(what, "truncated" | "flipped"), "{what}");
             assert_eq!(table.exists(), what == "foreign");
@@ -219,7 +230,12 @@ fn a_manifest_that_cannot_be_read_is_named_and_made_anew() {
                 }
                 finds(&home.run(&["repair", "data", "--dry-run"]), &format!("lost: {file}: "));
                 finds(&home.run(&["check", "data"]), &file);
+                let ended = home.run(&["repair", "data", "--dry-run", "--json"]);
+                let to_be: serde_json::Value = serde_json::from_slice(&ended.out).unwrap();
                 let report = home.json(&["repair", "data", "--json"]);
+                for part in ["tables", "entries", "set_aside"] {
+                    assert_eq!(report[part], to_be[part], "{what} {kind}: {part}");
+                }
                 assert_eq!(parts(&report, "lost"), [&*file], "{what}: {report}");
                 assert_eq!((&report["repaired"], &report["rebuilt"]), (&true.into(), &true.into()));
                 let aside = files(&path, ".damaged");

@@ -119,6 +119,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the file is there, and the device or the file system cannot read it: a bad sector, a checksum that is
+    /// wrong. Reading other files may work.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        const ERRNOS: [Errno; 4] = [Errno::IO, Errno::BADMSG, Errno::UCLEAN, Errno::NODATA];
+        matches!(self, Self::Io { source, .. }
+            if ERRNOS.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error())))
+    }
+
     /// What the kernel means by `errno`, when it was asked to do `action` to `path`.
     pub(crate) fn of(errno: Errno, path: &Path, action: &'static str) -> Self {
         let path = path.to_owned();

@@ -23,9 +23,10 @@ pub struct VerifyReport {
 pub struct RepairReport {
     /// What is lost, with all that was in it.
     pub lost: Vec<Damage>,
-    /// Files that are set aside: they get the name that ends in `.damaged`, in the same folder.
+    /// The names that files which are set aside get, in the same folder: their own, and `.damaged` behind it, or
+    /// `.2.damaged` and so on if an earlier repair has left one.
     pub set_aside: Vec<String>,
-    /// Tables that can be read, and stay.
+    /// Tables that can be read, and stay or, with [`RepairReport::is_rebuilt`], are merged.
     pub tables: u64,
     /// Entries in them.
     pub entries: u64,

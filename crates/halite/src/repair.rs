@@ -6,7 +6,8 @@ use crate::engines::repair_any;
 use crate::{Builder, RepairReport, Result};
 
 impl Builder {
-    /// Says what [`Builder::repair`] would do to the database in the folder `path`, and changes nothing.
+    /// Says what [`Builder::repair`] would do to the database in the folder `path`, and changes nothing of what it
+    /// holds.
     ///
     /// # Errors
     /// As [`Builder::repair`].

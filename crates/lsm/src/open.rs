@@ -320,7 +320,7 @@ pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
         .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
     let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
     let disk = Disk::folder(folder, options.create).map_err(Arc::new)?;
-    if folder != &beside && !beside.exists() {
+    if options.create && folder != &beside && !beside.exists() {
         let linked = std::path::absolute(folder)
             .and_then(|folder| std::os::unix::fs::symlink(folder, &beside));
         let action = "link the folder of the levels";

@@ -1,5 +1,5 @@
 //! Repairs what lies beside the pool of a store that nobody has open: its levels, of which `levels/repair.rs` says
-//! what a repair can and cannot do. The pool is only read.
+//! what a repair can and cannot do. Nothing of what the pool holds is changed.
 
 use halite_alloc::Segments;
 use halite_engine::{EngineOptions, RepairReport, Result};

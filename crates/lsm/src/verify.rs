@@ -41,7 +41,7 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
     let found = store.levels.check(&mut |checked| {
         (report.records, report.bytes) = (above.0 + checked.entries, above.1 + checked.bytes);
         let next = progress(report.bytes.min(all), all);
-        is_complete = next.is_continue();
+        is_complete = next.is_continue() || checked.bytes == checked.bytes_all;
         next
     });
     report.damage.extend(found.into_iter().map(|error| {

@@ -325,6 +325,40 @@ fn damaged_and_missing_tables_fail_only_for_who_needs_them_and_are_left_out_by_a
     }
 }
 
+/// Whenever a repair is killed, and whether the store is opened before it is done again or not, a damaged table stays.
+#[test]
+fn a_repair_that_is_killed_removes_nothing_that_it_sets_aside() {
+    let files = sample(5);
+    let name = names(&files, ".sst").remove(0);
+    let damaged = with_file(&files, &name, |bytes| bytes[0] ^= 16);
+    let wanted = &damaged.iter().find(|file| *file.1 == *name).unwrap().2;
+    let manifest = names(&files, "MANIFEST").remove(0);
+    let no_manifest = with_file(&damaged, &manifest, |bytes| bytes[60] ^= 1);
+    for (broken, is_rebuilt) in [(&damaged, false), (&no_manifest, true)] {
+        for after in 0.. {
+            let medium = Medium::new(Domain::Memory, 1 << 20).unwrap();
+            let model = DiskModel::of(&medium);
+            model.restore(broken.iter().cloned());
+            medium.cut_power_after(after);
+            let killed = repair(&Disk::model(&model), STORE, &small_options());
+            medium.restore_power();
+            let disk = Disk::model(&DiskModel::of(&medium));
+            let opened = open(&disk, &small_options()).map(drop);
+            let repaired = repair(&disk, STORE, &small_options()).unwrap();
+            assert!(repaired.is_rebuilt == is_rebuilt || opened.is_ok(), "{after}: {repaired:?}");
+            let kept = image(&disk);
+            let aside = kept.iter().find(|file| file.1.starts_with(&name));
+            assert!(aside.is_some_and(|file| file.2 == *wanted), "{after}: {:?}", names(&kept, ""));
+            let (levels, report) = open(&disk, &small_options()).unwrap();
+            assert!(report.damaged.is_empty() && levels.check(&mut |_| CONTINUE).is_empty());
+            if killed.is_ok() {
+                assert!(after > 5, "{after}");
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn without_its_manifest_a_store_is_repaired_from_its_tables() {
     for runs in 1..9 {

@@ -14,7 +14,7 @@ use crate::{Error, Result, output};
 
 const EXAMPLES: &str = "\
 Examples:
-  halite repair ./data --dry-run              what is lost, and what a repair would do; changes nothing
+  halite repair ./data --dry-run              what is lost, and what a repair would do
   halite repair ./data                        do it, and check with `halite check ./data`
   halite repair ./data --json | jq '.lost[].what'
 
@@ -27,11 +27,13 @@ what was in it. If there is none, a repair lets the database open without it:
   the manifest, or CURRENT              all tables that can be read are merged into new ones, which needs
                                         room for them twice; keys that were removed may be seen again
 
-What cannot be read is set aside under a name that ends in `.damaged`, and not removed. Files of other
+What cannot be read, of a bad sector too, is set aside under a name that ends in `.damaged`, and not
+removed. Files of other
 databases stay where they are. Whatever is damaged in the pool cannot be repaired, nor can databases of the
 engine indexlog, which have nothing else: restore a backup.
 
-Exit codes: 0 if nothing was wrong, or the repair is done; 4 if --dry-run found something to repair.";
+Exit codes: 0 if nothing was wrong, or the repair is done; 4 if --dry-run found something to repair, or if
+what is damaged cannot be repaired.";
 
 /// Let a database open without the files that are lost
 #[derive(Debug, Args)]
@@ -81,8 +83,8 @@ impl Repair {
             let _ = writeln!(text, "lost: {what}: {why}");
         }
         let aside = if self.dry_run { "to be set aside" } else { "set aside" };
-        for file in &report.set_aside {
-            let _ = writeln!(text, "{aside}: {file}, as {file}.damaged");
+        for name in &report.set_aside {
+            let _ = writeln!(text, "{aside} as {name}");
         }
         let done = match (self.dry_run, report.is_rebuilt) {
             (true, true) => "to be made anew of",
@@ -118,13 +120,13 @@ mod tests {
     fn what_is_lost_and_what_is_done_is_told() {
         let repair = |dry_run| Repair { path: "data".into(), dry_run, json: false };
         let lost = Damage { what: "levels/000004.sst".into(), why: "it is too short".into() };
-        let set_aside = vec!["levels/000004.sst".to_owned()];
+        let set_aside = vec!["levels/000004.sst.damaged".to_owned()];
         let report =
             RepairReport { lost: vec![lost], set_aside, tables: 2, entries: 9, is_rebuilt: false };
         assert_eq!(
             repair(true).as_text(&report),
             "lost: levels/000004.sst: it is too short\n\
-             to be set aside: levels/000004.sst, as levels/000004.sst.damaged\n\
+             to be set aside as levels/000004.sst.damaged\n\
              data: to go on with 2 tables, 9 records\n"
         );
         let json = repair(false).as_json(&report);

@@ -10,14 +10,15 @@ use serde_json::{Map, Value, json};
 use super::check::damage_as_json;
 use crate::folder::{in_database, open};
 use crate::size::{count, grouped, human};
-use crate::{Result, output};
+use crate::{Error, Result, output};
 
 const EXAMPLES: &str = "\
 Examples:
   halite stat ./data
   halite stat ./data --json | jq .pool.live_bytes
 
-Sizes are in bytes, times in seconds. The traffic is that of opening the database just now.";
+Sizes are in bytes, times in seconds. The traffic is that of opening the database just now.
+Exit code 4: the records of a key space cannot be counted, since something is damaged.";
 
 /// Show what a database holds and what durable means where it lies
 #[derive(Debug, Args)]
@@ -38,24 +39,46 @@ impl Stat {
         let mut spaces = Vec::new();
         for space in db.key_spaces().map_err(|error| in_database(&self.path, error))? {
             let len = match space.len() {
-                Ok(len) => Some(len),
-                // Told with what opening found.
-                Err(error) if error.damage().is_some() => None,
-                Err(error) => return Err(in_database(&self.path, error)),
+                Ok(len) => Ok(len),
+                Err(error) => Err(error.damage().ok_or_else(|| in_database(&self.path, error))?),
             };
             spaces.push((space.name().to_owned(), len));
         }
         if self.json {
-            output::json(&as_json(&db, &stats, &spaces))
+            output::json(&as_json(&db, &stats, &spaces))?;
         } else {
-            output::text(&as_table(&db, &stats, &spaces))
+            output::text(&as_table(&db, &stats, &spaces))?;
+        }
+        match damage(&spaces).len() {
+            0 => Ok(()),
+            parts => Err(Error::DamageFound {
+                path: self.path.clone(),
+                parts: count(parts as u64, "part"),
+            }),
         }
     }
 }
 
-fn as_json(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> Value {
+/// A key space, and how many records it has, or what keeps them from being counted.
+type Space = (String, std::result::Result<u64, Damage>);
+
+/// What keeps records from being counted, each part once.
+fn damage(spaces: &[Space]) -> Vec<Damage> {
+    let mut found = Vec::new();
+    for (_, len) in spaces {
+        if let Err(damage) = len
+            && !found.contains(damage)
+        {
+            found.push(damage.clone());
+        }
+    }
+    found
+}
+
+fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
+    let damage = damage_as_json(&damage(spaces));
     let spaces: Map<_, _> =
-        spaces.iter().map(|(name, records)| (name.clone(), json!(records))).collect();
+        spaces.iter().map(|(name, len)| (name.clone(), json!(len.as_ref().ok()))).collect();
     let (recovery, traffic) = (&stats.recovery, &stats.traffic);
     json!({
         "path": db.path().to_string_lossy(),
@@ -64,6 +87,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> Va
         "survives_power_cut": stats.domain.survives_power_cut(),
         "records": stats.records,
         "key_spaces": spaces,
+        "damage": damage,
         "pool": {
             "bytes": stats.pool_bytes,
             "bytes_max": stats.pool_bytes_max,
@@ -97,7 +121,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> Va
     })
 }
 
-fn as_table(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> String {
+fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
     let mut table = String::new();
     let mut row = |name: &str, value: String| {
         // A string takes every write.
@@ -107,8 +131,11 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[(String, Option<u64>)]) -> S
     row("engine", db.engine_name().to_owned());
     row("domain", format!("{}: {}", stats.domain, stats.domain.guarantee()));
     row("records", grouped(stats.records));
-    for (name, records) in spaces {
-        let records = records.map_or_else(|| "damaged, not counted".to_owned(), grouped);
+    for (name, len) in spaces {
+        let records = match len {
+            Ok(len) => grouped(*len),
+            Err(Damage { what, why }) => format!("not counted: damaged: {what}: {why}"),
+        };
         row("", format!("{name}: {records}"));
     }
     row("pool", format!("{}, up to {}", human(stats.pool_bytes), human(stats.pool_bytes_max)));

@@ -29,8 +29,12 @@ impl Levels {
     pub fn check(&self, progress: &mut dyn FnMut(Checked) -> ControlFlow<()>) -> Vec<Error> {
         let files = &self.inner.files;
         let mut found = Vec::new();
-        let manifest = manifest::current(&files.disk, files.store_id)
-            .and_then(|current| manifest::replay(&files.disk, files.store_id, current, false));
+        let manifest = {
+            // A change that begins a new one removes the old one.
+            let _locked = self.inner.locked.lock();
+            manifest::current(&files.disk, files.store_id)
+                .and_then(|current| manifest::replay(&files.disk, files.store_id, current, false))
+        };
         found.extend(manifest.err());
         let versions = self.inner.versions();
         let runs = || {

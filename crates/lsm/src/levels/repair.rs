@@ -35,13 +35,14 @@ use crate::sst::{BlockCache, Error, Result};
 /// What a repair did, or would do.
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// Tables that the store has; where all tables are merged, those that are.
+    /// Tables that can be read, and stay or, where the manifest was lost, are merged.
     pub tables: u64,
     /// Entries in them.
     pub entries: u64,
     /// What was wrong: with the manifest or `CURRENT`, and with each table that is lost.
     pub lost: Vec<Error>,
-    /// Files that are set aside.
+    /// The names that files which are set aside get: their own, and behind it `.damaged`, or `.2.damaged` and so on
+    /// if an earlier repair has left one.
     pub set_aside: Vec<String>,
     /// Whether the manifest was lost, and all tables were merged.
     pub is_rebuilt: bool,
@@ -60,8 +61,8 @@ struct Findings {
     is_whole: bool,
     readable: BTreeMap<u64, (u32, TableMeta)>,
     lost: Vec<Error>,
-    /// Files of the store that cannot be read.
-    set_aside: Vec<String>,
+    /// Files of the store that cannot be read, and the names that they get.
+    set_aside: Vec<(String, String)>,
 }
 
 /// Says what [`repair`] would do, and changes nothing. Nobody else may have the levels open.
@@ -69,23 +70,24 @@ struct Findings {
 /// # Errors
 /// As [`repair`].
 pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
-    let found = Findings::of(disk, store_id, options)?;
-    let stays = |number: &&u64| !found.is_whole || found.state.tables.contains_key(number);
-    let tables = found.readable.iter().filter(|(number, _)| stays(number));
-    let (count, entries) =
-        tables.fold((0, 0), |(count, entries), (_, (_, meta))| (count + 1, entries + meta.entries));
-    Ok(found.into_repaired(count, entries))
+    Ok(Findings::of(disk, store_id, options)?.into_repaired())
 }
 
 /// Makes the levels of a store whole again, without what cannot be read. Nobody else may have them open. Where
 /// nothing is wrong, nothing is changed.
 ///
+/// A repair that fails, or that is cut short, is to be done again. Until then nothing is lost: damaged tables have
+/// their new names before a manifest is without them. Only a damaged manifest gets its new name last, as what can be
+/// read of it is needed until then; if that fails, the next opening may remove it.
+///
 /// # Errors
-/// What the disk says, above all if there is no room; then everything is as it was, but for
-/// files set aside. [`Error::Foreign`] if `CURRENT` is another store's, [`Error::Format`] if a file is of another
-/// version, [`Error::Nothing`] if nothing is the store's.
+/// What the disk says, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
+/// [`Error::Format`] if a file is of another version, [`Error::Nothing`] if nothing is the store's.
 pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
     let found = Findings::of(disk, store_id, options)?;
+    if found.lost.is_empty() {
+        return Ok(found.into_repaired());
+    }
     let Findings { files, list, state, readable, .. } = &found;
     remove_unfinished(disk, list)?;
     let numbers = AtomicU64::new(next_number(list)?.max(state.next_number));
@@ -96,28 +98,27 @@ pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Re
     } else {
         repaired.tables = merged(files, options, &numbers, readable)?;
     }
-    if !found.lost.is_empty() {
-        let is_current = |name: &&String| *name == CURRENT;
-        let (current, others): (Vec<_>, Vec<_>) = found.set_aside.iter().partition(is_current);
-        // The new one takes its name.
-        for name in current {
-            disk.rename(name, &format!("{name}{ASIDE}"))?;
-        }
-        let number = numbers.fetch_add(1, Ordering::Relaxed);
-        repaired.next_number = number + 1;
-        Manifest::create(disk, store_id, number, &repaired)?.close()?;
-
-        // From here on they are what the next opening would remove.
-        for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
-            disk.remove(&names::table(*number))?;
-        }
-        for name in others {
-            disk.rename(name, &format!("{name}{ASIDE}"))?;
-        }
-        disk.sync()?;
+    // The next opening removes tables that the new manifest does not have, and `CURRENT` is written anew. A damaged
+    // manifest would be needed if this had to be done again.
+    let is_manifest =
+        |(name, _): &&(String, String)| matches!(parse(name), Some(Name::Manifest(_)));
+    let (manifests, others): (Vec<_>, Vec<_>) = found.set_aside.iter().partition(is_manifest);
+    for (name, aside) in others {
+        disk.rename(name, aside)?;
     }
-    let entries = repaired.tables.values().map(|(_, meta)| meta.entries).sum();
-    Ok(found.into_repaired(repaired.tables.len() as u64, entries))
+    disk.sync()?;
+    let number = numbers.fetch_add(1, Ordering::Relaxed);
+    repaired.next_number = number + 1;
+    Manifest::create(disk, store_id, number, &repaired)?.close()?;
+    for (name, aside) in manifests {
+        disk.rename(name, aside)?;
+    }
+    // As the next opening would.
+    for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
+        disk.remove(&names::table(*number))?;
+    }
+    disk.sync()?;
+    Ok(found.into_repaired())
 }
 
 impl Findings {
@@ -128,7 +129,7 @@ impl Findings {
         for error in &lost {
             // A manifest under the name of another, too: nothing else would keep the next opening from removing it.
             if let Error::Damaged { file, .. } | Error::Misnamed { file, .. } = error {
-                set_aside.push(file.clone());
+                set_aside.push((file.clone(), aside(&list, file)));
             }
         }
         let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
@@ -141,14 +142,15 @@ impl Findings {
             }
             let name = names::table(number);
             let known = state.tables.get(&number).filter(|_| is_whole);
-            match read(&files, number, known.map(|(place, meta)| (place.tree, meta))) {
+            let table = read(&files, number, known.map(|(place, meta)| (place.tree, meta)));
+            match table.map_err(|error| of_file(&name, error)) {
                 Ok(table) => {
                     readable.insert(number, table);
                 }
                 Err(error @ (Error::Disk(_) | Error::Format { .. })) => return Err(error),
                 Err(error) => {
                     if !matches!(error, Error::Foreign { .. }) {
-                        set_aside.push(name);
+                        set_aside.push((name.clone(), aside(&list, &name)));
                     }
                     lost.push(error);
                 }
@@ -165,9 +167,28 @@ impl Findings {
         Ok(Self { files, list, state, is_whole, readable, lost, set_aside })
     }
 
-    fn into_repaired(self, tables: u64, entries: u64) -> Repaired {
-        let Self { lost, set_aside, is_whole, .. } = self;
-        Repaired { tables, entries, lost, set_aside, is_rebuilt: !is_whole }
+    fn into_repaired(self) -> Repaired {
+        let Self { readable, lost, set_aside, is_whole, .. } = self;
+        let entries = readable.values().map(|(_, meta)| meta.entries).sum();
+        let set_aside = set_aside.into_iter().map(|(_, aside)| aside).collect();
+        Repaired { tables: readable.len() as u64, entries, lost, set_aside, is_rebuilt: !is_whole }
+    }
+}
+
+/// A name that no file has, for one that is set aside.
+fn aside(list: &BTreeMap<String, u64>, name: &str) -> String {
+    let names = (2_u64..).map(|number| format!("{name}.{number}{ASIDE}"));
+    let mut names = std::iter::once(format!("{name}{ASIDE}")).chain(names);
+    names.find(|name| !list.contains_key(name)).expect("more names than files")
+}
+
+/// An error of a file. What the device cannot read of it is damaged, and no reason to leave the others.
+fn of_file(file: &str, error: Error) -> Error {
+    match error {
+        Error::Disk(error) if error.is_unreadable() => {
+            Error::damaged(file, "file", error.to_string())
+        }
+        error => error,
     }
 }
 
@@ -185,9 +206,10 @@ fn known(
     list: &BTreeMap<String, u64>,
     lost: &mut Vec<Error>,
 ) -> Result<(State, bool)> {
-    let found = manifest::current(disk, store_id);
+    let found = manifest::current(disk, store_id).map_err(|error| of_file(CURRENT, error));
     if let Ok(current) = &found {
-        match manifest::replay(disk, store_id, *current, false) {
+        let replayed = manifest::replay(disk, store_id, *current, false);
+        match replayed.map_err(|error| of_file(&names::manifest(current.number), error)) {
             Ok((state, ..)) => return Ok((state, true)),
             Err(error @ (Error::Format { .. } | Error::Disk(_))) => return Err(error),
             Err(error) => lost.push(error),
@@ -271,4 +293,34 @@ fn runs(mut tables: Vec<Arc<TableFile>>) -> Vec<Vec<Arc<TableFile>>> {
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn what_the_device_cannot_read_is_damaged_and_other_errors_stay() {
+        let (device, handles) = (5, 23);
+        let error = |number| {
+            let (path, action) = ("000007.sst".into(), "read the file");
+            let source = io::Error::from_raw_os_error(number);
+            of_file("000007.sst", halite_disk::Error::Io { path, action, source }.into())
+        };
+        assert_eq!(error(device).file(), Some("000007.sst"));
+        assert!(matches!(error(device), Error::Damaged { .. }));
+        assert!(matches!(error(handles), Error::Disk(_)));
+    }
+
+    #[test]
+    fn what_is_set_aside_takes_no_name_of_another() {
+        let mut list = BTreeMap::new();
+        for wanted in ["CURRENT.damaged", "CURRENT.2.damaged", "CURRENT.3.damaged"] {
+            let name = aside(&list, CURRENT);
+            assert_eq!((&*name, parse(&name)), (wanted, None));
+            list.insert(name, 0);
+        }
+    }
 }
