@@ -123,7 +123,7 @@ fn use_it(levels: &Levels) {
         let _ = levels.compact();
     }
     let _ = (levels.stats(), levels.pressure());
-    let _ = levels.check(&mut |_, _| {});
+    let _ = levels.check(&mut |_| std::ops::ControlFlow::Continue(()));
 }
 
 fuzz_target!(|input: (Vec<(bool, u16, u8)>, Vec<Vec<u8>>)| {

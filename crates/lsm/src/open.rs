@@ -132,7 +132,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let mut report = recovered.report;
     report.segments_reclaimed = reclaimed;
     report.partitions_ready = layout.trees;
-    report.clean = layout::is_clean(&home);
+    report.clean = !exists || layout::is_clean(&home);
     let damaged = found_there.damaged.into_iter().map(from_levels);
     report.damage = damaged.filter_map(|error| error.damage()).collect();
     report.foreign_files = found_there.foreign.iter().map(|file| in_folder(file)).collect();
