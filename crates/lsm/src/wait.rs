@@ -13,7 +13,7 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 const LONG_SPINS: u32 = if cfg!(loom) { 0 } else { 10_000 };
 
 /// How often a thread lets others run before it parks, if there is a processor to spare for it. To be woken takes
-/// 50 us, a commit 1 us: mostly it is done by then.
+/// tens of microseconds, a commit one: mostly it is done by then.
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 16 };
 
 /// Threads that wait for one of a ring's counters.
