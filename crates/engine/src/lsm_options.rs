@@ -57,8 +57,8 @@ pub struct LsmOptions {
     pub durable: Durable,
     /// Bytes at which a memtable is full. `None`: 64 MiB, or an eighth of a smaller pool.
     pub memtable_bytes: Option<u64>,
-    /// Bytes of memtables that a tree's global index may have before it goes to the levels. `None`: as many as
-    /// leave room in the pool for as much again.
+    /// Bytes of memtables that the global indexes of all trees may have before the largest goes to the levels.
+    /// `None`: three fifths of what a pool has beside memtables.
     pub global_index_bytes: Option<u64>,
     /// Bytes of a table of the levels; the first level has sixteen of them. `None`: 64 MiB.
     pub table_bytes: Option<u64>,

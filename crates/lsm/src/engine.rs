@@ -282,6 +282,7 @@ impl Drop for Lsm {
     /// Closes the store: everything is durable, and the next opening is told so.
     fn drop(&mut self) {
         drop(self.maintenance.take());
+        self.store.spare(u64::MAX);
         let closed = self.store.sync().and_then(|()| self.store.persist_commit_points());
         if closed.is_ok() && self.store.check_healthy().is_ok() {
             let home = &self.store.home;
@@ -502,6 +503,7 @@ impl Lsm {
             stats.index_bytes += global.index.memory_len();
             stats.live_bytes += global.pool_bytes();
         }
+        stats.index_bytes += view.flushed.as_ref().map_or(0, |flushed| flushed.index_bytes());
     }
 }
 

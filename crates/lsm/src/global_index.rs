@@ -18,8 +18,8 @@ use crate::zones::Zones;
 
 /// A global index of one tree.
 pub(crate) struct GlobalIndex {
-    pub(crate) index: RadixTree,
-    pub(crate) deletes: RangeDeletes,
+    pub(crate) index: Arc<RadixTree>,
+    pub(crate) deletes: Arc<RangeDeletes>,
     /// The memtables that were merged, by slot.
     by_slot: Box<[OnceLock<Arc<Zones>>]>,
     /// The same, in the order in which they were.
@@ -31,8 +31,8 @@ pub(crate) struct GlobalIndex {
 impl GlobalIndex {
     pub(crate) fn new() -> Self {
         Self {
-            index: RadixTree::new(),
-            deletes: RangeDeletes::default(),
+            index: Arc::default(),
+            deletes: Arc::default(),
             by_slot: (0..SLOTS_MAX).map(|_| OnceLock::new()).collect(),
             merged: Mutex::new(Vec::new()),
             pool_bytes: AtomicU64::new(0),

@@ -1,8 +1,8 @@
 //! What moves memtables on: into the global index, and from there to the levels.
 //!
 //! Two threads do it, so that merging memtables, which takes milliseconds, does not wait for the levels. A store
-//! without threads (the crash lab's) does both where a writer would wake them. Writers are slowed as the room in
-//! the pool shrinks, and only wait where there is none.
+//! without threads (the crash lab's) does both where a writer would wake them. Writers are slowed while room has to
+//! last ([`crate::pace`]), and only wait where there is none.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,12 +14,15 @@ use halite_pmem::{locks, planted};
 use parking_lot::{Condvar, Mutex};
 
 use crate::address::ZONE;
+use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
+use crate::layer::Layer;
 use crate::levels::Change;
 use crate::memtable::Memtable;
 use crate::read::from_levels;
 use crate::run::Run;
 use crate::store::Store;
+use crate::tree::{Tree, View};
 
 /// How long a thread waits before it tries again what failed.
 const RETRY: Duration = Duration::from_secs(1);
@@ -114,6 +117,7 @@ fn run(store: &Store, task: Task) {
         let failed = outcome.is_err();
         match outcome {
             Ok(true) => {
+                store.set_pace();
                 store.signals.note(None);
                 // Others may have something to do now.
                 store.signals.wake();
@@ -137,9 +141,11 @@ fn run(store: &Store, task: Task) {
 }
 
 impl Store {
-    /// Merges all memtables that can be, and prepares the next zones. Returns whether anything was merged.
+    /// Merges all memtables that can be, keeps room free for others, and prepares the next zones. Returns whether
+    /// anything was merged or made free.
     pub(crate) fn merge_all(&self) -> Result<bool> {
-        let mut merged = false;
+        let wanted = if self.signals.is_room_wanted() { u64::MAX } else { self.limits.spare };
+        let mut merged = self.spare(wanted);
         for tree in 0..self.trees.len() {
             if !self.signals.is_stopping() && self.on_threads {
                 self.prepare_zone(tree)?;
@@ -153,7 +159,7 @@ impl Store {
 
     /// Adds the next zone of a tree's active memtable, where there is plenty of room.
     fn prepare_zone(&self, tree: usize) -> Result<()> {
-        if self.room() < self.limits.slow_below {
+        if self.free() < self.limits.slow_below {
             return Ok(());
         }
         match self.trees[tree].view().active.zones.prepare_next() {
@@ -164,39 +170,41 @@ impl Store {
 
     /// Brings to the levels what is to go there. Returns whether anything was.
     pub(crate) fn flush_all(&self) -> Result<bool> {
-        let mut flushed = false;
         let _flushing = self.flushing.lock();
-        for tree in 0..self.trees.len() {
-            if !self.signals.is_stopping() {
-                flushed |= self.flush_one(tree)?;
+        let mut flushed = false;
+        if self.is_logged() {
+            for tree in 0..self.trees.len() {
+                flushed |= !self.signals.is_stopping() && self.flush_memtable(tree)?;
             }
+        } else if !self.signals.is_stopping()
+            && let Some((tree, frozen)) = self.next_frozen()
+        {
+            self.flush_frozen(tree, &frozen)?;
+            flushed = true;
+            drop(frozen);
+            // Zones that go back to the pool tell nobody else what failed.
+            self.pool().check_synced()?;
         }
         Ok(flushed)
     }
 
-    /// Freezes a tree's global index if it is large enough, or room is short, and brings it to the levels.
-    fn flush_one(&self, tree: usize) -> Result<bool> {
-        if self.is_logged() {
-            return self.flush_memtable(tree);
-        }
-        let frozen = match &self.trees[tree].view().frozen {
-            Some(frozen) => Arc::clone(frozen),
-            None => {
-                let view = self.trees[tree].view();
-                let is_short =
-                    self.room() < self.limits.slow_below || self.signals.is_room_wanted();
-                let is_large = view.global.pool_bytes() >= self.limits.global_index_bytes;
-                if view.global.is_empty() || !(is_large || is_short) {
-                    return Ok(false);
-                }
-                self.freeze(tree)
-            }
+    /// The global index that goes to the levels now: one that could not before; or the largest, if all together
+    /// are large enough, or a writer has no room.
+    fn next_frozen(&self) -> Option<(usize, Arc<GlobalIndex>)> {
+        let views: Vec<_> = self.trees.iter().map(|tree| tree.view()).collect();
+        let frozen = |(tree, view): (usize, &arc_swap::Guard<Arc<View>>)| {
+            view.frozen.as_ref().map(|frozen| (tree, Arc::clone(frozen)))
         };
-        self.flush_frozen(tree, &frozen)?;
-        drop(frozen);
-        // Zones that go back to the pool tell nobody else what failed.
-        self.pool().check_synced()?;
-        Ok(true)
+        if let Some(frozen) = views.iter().enumerate().find_map(frozen) {
+            return Some(frozen);
+        }
+        let bytes: Vec<u64> = views.iter().map(|view| view.global.pool_bytes()).collect();
+        let is_due = bytes.iter().sum::<u64>() >= self.limits.global_index_bytes;
+        let largest = (0..bytes.len()).max_by_key(|&tree| bytes[tree])?;
+        let is_empty = views[largest].global.is_empty();
+        drop(views);
+        let is_wanted = is_due || self.signals.is_room_wanted();
+        (is_wanted && !is_empty).then(|| (largest, self.freeze(largest)))
     }
 
     /// Lets an empty global index take the place of a tree's.
@@ -220,10 +228,25 @@ impl Store {
         let merged = frozen.merged();
         let newest = merged.iter().map(|zones| zones.id).max();
         let change = Change { memtables: newest, words: Vec::new() };
-        self.levels.merge_run(tree as u32, &Run(&**frozen), &change).map_err(from_levels)?;
-        self.trees[tree].change(|view| view.frozen = None);
+        self.flush_paced(&**frozen, |run| self.levels.merge_run(tree as u32, run, &change))?;
+        // What was flushed before is read no more.
+        let flushed = Flushed::new(frozen).filter(|_| !self.signals.is_room_wanted());
+        self.trees[tree].change(|view| (view.frozen, view.flushed) = (None, flushed));
         merged.iter().for_each(|zones| zones.release());
         Ok(())
+    }
+
+    /// Brings a layer to the levels, by which writers are paced.
+    fn flush_paced<L: Layer>(
+        &self,
+        layer: &L,
+        flush: impl FnOnce(&Run<'_, L>) -> crate::sst::Result<()>,
+    ) -> Result<()> {
+        self.pace.begin(layer.index().len());
+        self.set_pace();
+        let flushed = flush(&Run { layer, pace: &self.pace }).map_err(from_levels);
+        self.pace.end(flushed.is_ok());
+        flushed
     }
 
     /// Writes the oldest immutable memtable as a run of level 0: where there is a log, and no global index.
@@ -238,7 +261,7 @@ impl Store {
         if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
             wal.release(u64::MAX).map_err(from_levels)?;
         }
-        self.levels.add_run(tree as u32, &Run(&**oldest), &change).map_err(from_levels)?;
+        self.flush_paced(&**oldest, |run| self.levels.add_run(tree as u32, run, &change))?;
         self.trees[tree].change(|view| {
             view.immutables.pop();
         });
@@ -249,6 +272,11 @@ impl Store {
             wal.release(first.flatten().min().unwrap_or(0)).map_err(from_levels)?;
         }
         Ok(true)
+    }
+
+    /// Whether there are full memtables that were not merged yet.
+    fn has_immutables(&self) -> bool {
+        self.trees.iter().any(|tree| !tree.view().immutables.is_empty())
     }
 
     /// Whether everything that a memtable was granted for is committed.
@@ -299,41 +327,73 @@ impl Store {
         if self.merge_one(tree)? {
             return Ok(true);
         }
-        let _flushing = self.flushing.lock();
-        Ok(self.flush_one(tree)? || self.levels.compact().map_err(from_levels)?)
+        Ok(self.flush_all()? || self.levels.compact().map_err(from_levels)?)
     }
 
-    /// Bytes that the pool has left.
-    pub(crate) fn room(&self) -> u64 {
+    /// Bytes of the pool that nobody has.
+    fn free(&self) -> u64 {
         self.segments.available() * halite_alloc::SEGMENT
+    }
+
+    /// Bytes that writers may have: those that are free, and those of what is in the levels, too.
+    fn room(&self) -> u64 {
+        let flushed = |tree: &Tree| tree.view().flushed.as_ref().map_or(0, |all| all.pool_bytes());
+        self.free() + self.trees.iter().map(flushed).sum::<u64>()
+    }
+
+    /// Gives back memtables that are in the levels, the oldest first, until so many bytes are free or will be
+    /// when nobody reads there any more. Returns whether there was one.
+    pub(crate) fn spare(&self, wanted: u64) -> bool {
+        let mut free = self.free();
+        let mut spared = false;
+        while free < wanted {
+            let flushed = |tree: &&Tree| tree.view().flushed.as_ref().map(|all| all.oldest());
+            let oldest = self
+                .trees
+                .iter()
+                .filter_map(|tree| Some((flushed(&tree)?, tree)))
+                .min_by_key(|(id, _)| *id);
+            let Some((_, tree)) = oldest else { break };
+            tree.change(|view| {
+                let Some(flushed) = view.flushed.take() else { return };
+                free += flushed.oldest_bytes();
+                view.flushed = flushed.without_oldest();
+            });
+            spared = true;
+        }
+        spared
     }
 
     /// That there is no room, and nothing in the pool can go.
     pub(crate) fn full(&self) -> Error {
         let limit = self.pool().len_max();
-        Error::Full { used: limit.saturating_sub(self.room()), limit, held: 0 }
+        Error::Full { used: limit.saturating_sub(self.free()), limit, held: 0 }
     }
 
-    /// Makes a writer wait as long as its bytes cost, where room is short or the levels are behind: the less
-    /// there is, the longer.
+    /// Has a writer wait, where room has to last or the levels are behind.
     pub(crate) fn slow_down(&self, bytes: u64) {
+        self.pace.wait(bytes, || self.set_pace());
+    }
+
+    /// Finds how fast writers may be.
+    pub(crate) fn set_pace(&self) {
         if !self.has_threads() {
             return;
         }
-        let room = self.room().saturating_sub(self.limits.reserve);
+        let room = self.room().saturating_sub(self.limits.reserve) as f64;
+        let mut speed = match self.pace.time_left() {
+            Some(left) => room / left.as_secs_f64().max(1e-3),
+            // Memtables are not merged as fast as they are filled.
+            None if room < self.limits.slow_below as f64 && self.has_immutables() => {
+                FULL_SPEED * room / self.limits.slow_below as f64
+            }
+            None => f64::INFINITY,
+        };
         let pressure = if self.wal.is_some() { self.levels.pressure() } else { 0.0 };
-        if room >= self.limits.slow_below && pressure < 0.5 {
-            return;
+        if pressure > 0.5 {
+            speed = speed.min(FULL_SPEED * 2.0 * (1.0 - pressure));
         }
-        let by_room = room as f64 / self.limits.slow_below.max(1) as f64;
-        let share = by_room.min(2.0 * (1.0 - pressure)).clamp(0.001, 1.0);
-        let nanos = bytes as f64 / (FULL_SPEED * share) * 1e9;
-        let owed = self.owed_ns.fetch_add(nanos as u64, Ordering::Relaxed) + nanos as u64;
-        if owed > SLEEP_MIN_NS
-            && self.owed_ns.compare_exchange(owed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            thread::sleep(Duration::from_nanos(owed.min(SLEEP_MAX_NS)));
-        }
+        self.pace.set_speed(speed);
     }
 
     /// Waits until there is room, where a batch found none.
@@ -342,7 +402,7 @@ impl Store {
     /// [`Error::Full`] if nothing can be done about it; what kept the levels from taking more.
     pub(crate) fn wait_for_room(&self, needed: u64, full: Error) -> Result<()> {
         self.roll_all()?;
-        let before = self.room();
+        let before = self.free();
         if !self.has_threads() {
             return self
                 .make_room_now(before, needed)
@@ -365,7 +425,7 @@ impl Store {
             self.signals.work.notify_all();
             let timed_out =
                 self.signals.done.wait_for(&mut state, Duration::from_millis(100)).timed_out();
-            if self.room() > before.max(needed) {
+            if self.free() > before.max(needed) {
                 return Ok(());
             }
             if let Some(failure) = &state.failure
@@ -375,11 +435,12 @@ impl Store {
             }
             let is_busy = self.trees.iter().any(|tree| {
                 let view = tree.view();
-                view.frozen.is_some() || !view.immutables.is_empty() || !view.global.is_empty()
+                let is_moving = view.frozen.is_some() || view.flushed.is_some();
+                is_moving || !view.immutables.is_empty() || !view.global.is_empty()
             });
             idle = if timed_out && !is_busy { idle + 1 } else { 0 };
             if idle > 1 || state.stopping {
-                return if self.room() > before { Ok(()) } else { Err(full) };
+                return if self.free() > before { Ok(()) } else { Err(full) };
             }
             if began.elapsed() > WAIT_MAX {
                 let failure = state.failure.as_ref().map(Arc::clone);
@@ -392,9 +453,10 @@ impl Store {
     fn make_room_now(&self, before: u64, needed: u64) -> Result<bool> {
         let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
         for _ in 0..TRIES_OF_WRITERS {
+            self.spare(before + enough);
             self.merge_all()?;
             self.flush_all()?;
-            if self.room() > before || self.room() >= enough {
+            if self.free() > before || self.free() >= enough {
                 return Ok(true);
             }
             // Others may still write to a memtable that is full, or read one whose zones are to go.
@@ -422,13 +484,8 @@ pub(crate) fn flushed_word(tree: usize) -> String {
     format!("flushed:{tree}")
 }
 
-/// Bytes a second at which writers are let through where room begins to be short.
+/// Bytes a second of writers where there begins to be too little room for memtables, or the levels are behind.
 const FULL_SPEED: f64 = 1e9;
-
-/// Waits are put together up to this, as a sleep takes longer than asked for.
-const SLEEP_MIN_NS: u64 = 200_000;
-
-const SLEEP_MAX_NS: u64 = 50_000_000;
 
 /// How often a writer tries to make room itself before there is none.
 const TRIES_OF_WRITERS: u32 = 100;

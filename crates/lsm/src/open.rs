@@ -22,6 +22,7 @@ use crate::layout::{self, Layout};
 use crate::levels::{CURRENT, Levels, LevelsOptions, is_of_levels};
 use crate::maintenance::{Signals, flushed_word};
 use crate::memtable::Memtable;
+use crate::pace::Pace;
 use crate::read::{from_levels, in_folder};
 use crate::record::Kind;
 use crate::recovery::{Recovered, recover};
@@ -149,7 +150,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
             }
         };
         let global = tree.global.unwrap_or_else(|| Arc::new(GlobalIndex::new()));
-        trees.push(Tree::new(View { active, immutables: Vec::new(), global, frozen: None }));
+        let immutables = Vec::new();
+        trees.push(Tree::new(View { active, immutables, global, frozen: None, flushed: None }));
     }
     visible.store(recovered.last, Ordering::Release);
     let mut store = Store {
@@ -175,7 +177,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         signals: Signals::default(),
         merging: Mutex::new(()),
         flushing: Mutex::new(()),
-        owed_ns: AtomicU64::new(0),
+        pace: Pace::new(),
         recovery: Recovery::default(),
         segments,
         home,
@@ -362,15 +364,14 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
         options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
     // It takes a zone, however little of that it fills.
     let memtables = memtable.max(SEGMENT) * trees * 2;
-    let global = options
-        .lsm
-        .global_index_bytes
-        .unwrap_or_else(|| pool.saturating_sub(memtables) * 2 / 5 / trees);
+    let global =
+        options.lsm.global_index_bytes.unwrap_or_else(|| pool.saturating_sub(memtables) * 3 / 5);
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
         commit_points: options.lsm.commit_points,
-        slow_below: pool / 5,
+        slow_below: pool / 16,
+        spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
         reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),
     }
 }

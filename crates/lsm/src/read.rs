@@ -1,7 +1,7 @@
 //! A read: the newest version of a key, wherever it is.
 //!
 //! A get takes the tree's view and asks the active memtable, the immutable ones and the global indexes, the newest
-//! first: the first that has a version knows. Only then the levels are asked.
+//! first: the first that has a version knows. Then what is in the levels and still in memory; only then the levels.
 
 use std::sync::Arc;
 
@@ -63,6 +63,12 @@ impl Store {
             if let Some(found) = self.found(&**global, entry, (key, sequence), removed)? {
                 return Ok(Some(found));
             }
+        }
+        if let Some(flushed) = &view.flushed
+            && let Some((zones, address, record)) = flushed.get(key, sequence)
+        {
+            let (sequence, value) = (record.sequence(), value(zones, address, &record)?);
+            return Ok(Some(Version { sequence, value }));
         }
         let Some(found) = self.levels.get(tree as u32, key, sequence).map_err(from_levels)? else {
             return Ok(None);

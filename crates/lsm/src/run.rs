@@ -7,38 +7,54 @@ use halite_index::{Direction, RadixCursor};
 use crate::address::Address;
 use crate::layer::Layer;
 use crate::levels::{SortedRun, Source};
+use crate::pace::Pace;
 use crate::read::{join, lost};
 use crate::record::Kind;
 use crate::sst::{DELETE, Entry, Error, PUT, RangeDelete, Result, Span};
 
 /// All of a layer that is not written to any more.
-pub(crate) struct Run<'a, L>(pub(crate) &'a L);
+pub(crate) struct Run<'a, L> {
+    pub(crate) layer: &'a L,
+    /// Is told of each key that was passed.
+    pub(crate) pace: &'a Pace,
+}
 
 impl<L: Layer> SortedRun for Run<'_, L> {
     fn range<'a>(&'a self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Box<dyn Source + 'a>> {
         let start = from.map_or(Bound::Unbounded, Bound::Included);
         let end = to.map_or(Bound::Unbounded, Bound::Excluded);
-        let cursor = self.0.index().cursor_of_versions(start, end, Direction::Ascending);
-        let mut versions = Versions { layer: self.0, cursor, current: None, joined: Vec::new() };
+        let cursor = self.layer.index().cursor_of_versions(start, end, Direction::Ascending);
+        let mut versions = Versions {
+            layer: self.layer,
+            pace: self.pace,
+            passed: 0,
+            cursor,
+            current: None,
+            joined: Vec::new(),
+        };
         versions.advance()?;
         Ok(Box::new(versions))
     }
 
     fn range_deletes(&self) -> Vec<RangeDelete> {
-        self.0.deletes().all()
+        self.layer.deletes().all()
     }
 
     fn span(&self) -> Option<Span> {
         let ends = [Direction::Ascending, Direction::Descending].map(|direction| {
-            let mut cursor =
-                self.0.index().cursor_of_versions(Bound::Unbounded, Bound::Unbounded, direction);
-            cursor.next(self.0.index(), self.0).map(|entry| self.0.key(entry).into())
+            let mut cursor = self.layer.index().cursor_of_versions(
+                Bound::Unbounded,
+                Bound::Unbounded,
+                direction,
+            );
+            cursor.next(self.layer.index(), self.layer).map(|entry| self.layer.key(entry).into())
         });
         let keys = match ends {
             [Some(first), Some(last)] => Some(Span { first, last, is_open: false }),
             _ => None,
         };
-        let deletes = self.0.deletes().all().into_iter().filter(|delete| delete.start < delete.end);
+        let deletes =
+            self.layer.deletes().all().into_iter().filter(|delete| delete.start < delete.end);
         deletes.fold(keys, |span: Option<Span>, delete| {
             let Some(mut span) = span else {
                 return Some(Span { first: delete.start, last: delete.end, is_open: true });
@@ -53,17 +69,23 @@ impl<L: Layer> SortedRun for Run<'_, L> {
     }
 
     fn split(&self, parts: usize) -> Vec<Box<[u8]>> {
-        self.0.index().split_keys(self.0, parts).into_iter().map(Into::into).collect()
+        self.layer.index().split_keys(self.layer, parts).into_iter().map(Into::into).collect()
     }
 
     fn bytes(&self) -> u64 {
-        self.0.used_bytes()
+        self.layer.used_bytes()
     }
 }
+
+/// Keys that a pace is told of together.
+const TOLD_AT_ONCE: u64 = 64;
 
 /// The versions of a layer in a range.
 struct Versions<'a, L> {
     layer: &'a L,
+    pace: &'a Pace,
+    /// Keys that were passed and that `pace` was not told of.
+    passed: u64,
     cursor: RadixCursor,
     current: Option<Current<'a>>,
     /// The value of the current version, if it lay in pieces.
@@ -88,6 +110,10 @@ impl<L: Layer> Source for Versions<'_, L> {
     fn advance(&mut self) -> Result<()> {
         let layer = self.layer;
         self.current = None;
+        self.passed += 1;
+        if self.passed == TOLD_AT_ONCE {
+            self.pace.pass(std::mem::take(&mut self.passed));
+        }
         let Some(entry) = self.cursor.next(layer.index(), layer) else { return Ok(()) };
         let address = Address::from_bits(entry);
         let damaged = |error: halite_engine::Error| match error {

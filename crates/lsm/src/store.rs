@@ -13,6 +13,7 @@ use crate::commit::{Entry, Unsynced};
 use crate::levels::Levels;
 use crate::maintenance::Signals;
 use crate::memtable::Memtable;
+use crate::pace::Pace;
 use crate::read::from_levels;
 use crate::ring::Ring;
 use crate::snapshots::Snapshots;
@@ -28,11 +29,13 @@ pub(crate) const RING_CAPACITY: usize = 256;
 pub(crate) struct Limits {
     /// Bytes of zones at which a memtable is full.
     pub(crate) memtable_bytes: u64,
-    /// Bytes of zones at which a tree's global index is frozen.
+    /// Bytes of zones of all trees' global indexes at which the largest is frozen.
     pub(crate) global_index_bytes: u64,
     pub(crate) commit_points: CommitPoints,
-    /// Bytes of room in the pool below which writers are slowed.
+    /// Bytes of room in the pool below which memtables are merged too slowly.
     pub(crate) slow_below: u64,
+    /// Bytes of the pool that are kept free while some hold what is in the levels, too.
+    pub(crate) spare: u64,
     /// Bytes of the pool that writers leave to what makes room.
     pub(crate) reserve: u64,
 }
@@ -81,8 +84,7 @@ pub(crate) struct Store {
     pub(crate) merging: Mutex<()>,
     /// Held by who changes the levels, one at a time. Where there are no threads, any writer may be.
     pub(crate) flushing: Mutex<()>,
-    /// Nanoseconds that writers are to wait and did not yet.
-    pub(crate) owed_ns: AtomicU64,
+    pub(crate) pace: Pace,
     pub(crate) recovery: Recovery,
 }
 
@@ -128,6 +130,7 @@ impl Store {
             full.freeze(bid);
             view.immutables.insert(0, full);
         });
+        self.set_pace();
         self.signals.wake();
         Ok(next)
     }

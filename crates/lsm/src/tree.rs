@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use halite_pmem::locks::{self, Mutex};
 
+use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
 
@@ -19,6 +20,8 @@ pub(crate) struct View {
     pub(crate) global: Arc<GlobalIndex>,
     /// The one that is on its way to the levels.
     pub(crate) frozen: Option<Arc<GlobalIndex>>,
+    /// The one that went there last, while there is room for it.
+    pub(crate) flushed: Option<Arc<Flushed>>,
 }
 
 impl View {

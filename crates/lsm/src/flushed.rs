@@ -1,0 +1,102 @@
+//! What is in the levels already and still in memory: gets find it there, until its room is wanted.
+//!
+//! A frozen global index stays when it has been merged with the levels. Its memtables' zones go back to the pool one
+//! memtable at a time, the oldest first; what the index still says about those is passed over. Scans have no
+//! use of it, as they read the levels in any case.
+
+use std::sync::Arc;
+
+use halite_index::{RadixTree, Records};
+
+use crate::address::{Address, SLOTS_MAX};
+use crate::global_index::GlobalIndex;
+use crate::range_deletes::RangeDeletes;
+use crate::record::Record;
+use crate::zones::Zones;
+
+/// A global index that is in the levels, or what is left of it.
+pub(crate) struct Flushed {
+    index: Arc<RadixTree>,
+    deletes: Arc<RangeDeletes>,
+    /// The memtables that are left, the oldest first.
+    memtables: Vec<Arc<Zones>>,
+    by_slot: Box<[Option<Arc<Zones>>]>,
+}
+
+impl Flushed {
+    /// All of a global index.
+    pub(crate) fn new(global: &GlobalIndex) -> Option<Arc<Self>> {
+        let mut memtables = global.merged();
+        memtables.sort_unstable_by_key(|zones| zones.id);
+        Self::of(&global.index, &global.deletes, memtables)
+    }
+
+    /// Without its oldest memtable; `None` if there is no other.
+    pub(crate) fn without_oldest(&self) -> Option<Arc<Self>> {
+        Self::of(&self.index, &self.deletes, self.memtables[1..].to_vec())
+    }
+
+    fn of(
+        index: &Arc<RadixTree>,
+        deletes: &Arc<RangeDeletes>,
+        memtables: Vec<Arc<Zones>>,
+    ) -> Option<Arc<Self>> {
+        if memtables.is_empty() {
+            return None;
+        }
+        let mut by_slot = vec![None; SLOTS_MAX as usize].into_boxed_slice();
+        for zones in &memtables {
+            by_slot[zones.slot as usize] = Some(Arc::clone(zones));
+        }
+        let (index, deletes) = (Arc::clone(index), Arc::clone(deletes));
+        Some(Arc::new(Self { index, deletes, memtables, by_slot }))
+    }
+
+    /// The newest version of a key up to `at`, if it is there. The levels know if it is not.
+    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(&Zones, Address, Record<'_>)> {
+        let address = Address::from_bits(self.index.candidate(self, key, at)?);
+        let zones = self.zones_of(address)?;
+        // The levels have what is damaged here.
+        let record = zones.checked(address).ok()?;
+        let is_sought = record.key() == key && record.sequence() <= at;
+        let is_last = record.sequence() > self.deletes.covering(key, at);
+        (is_sought && is_last).then_some((zones, address, record))
+    }
+
+    fn zones_of(&self, address: Address) -> Option<&Zones> {
+        self.by_slot.get(address.slot())?.as_deref()
+    }
+
+    /// The id of the oldest memtable.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.memtables[0].id
+    }
+
+    /// Bytes of the pool that the oldest memtable takes.
+    pub(crate) fn oldest_bytes(&self) -> u64 {
+        self.memtables[0].pool_bytes()
+    }
+
+    /// Bytes of the pool that all take.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.memtables.iter().map(|zones| zones.pool_bytes()).sum()
+    }
+
+    /// Bytes of the index.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.index.memory_len()
+    }
+}
+
+/// Of a memtable that is gone, a record has no key and no version.
+impl Records for Flushed {
+    fn key(&self, entry: u64) -> &[u8] {
+        let address = Address::from_bits(entry);
+        self.zones_of(address).map_or(&[], |zones| zones.key(address))
+    }
+
+    fn version(&self, entry: u64) -> u64 {
+        let address = Address::from_bits(entry);
+        self.zones_of(address).map_or(0, |zones| zones.sequence(address))
+    }
+}
