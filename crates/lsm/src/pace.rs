@@ -72,16 +72,20 @@ impl Pace {
     pub(crate) fn time_left(&self) -> Option<Duration> {
         let flush = self.flush.lock();
         let flush = flush.as_ref()?;
-        let elapsed = flush.began.elapsed();
-        let passed = (self.passed.load(Relaxed) as f64 / flush.keys as f64).min(1.0);
+        Some(self.left(flush.keys, flush.began.elapsed()))
+    }
+
+    /// How long a flush of so many keys will still take that has taken so long.
+    fn left(&self, keys: u64, elapsed: Duration) -> Duration {
+        let passed = (self.passed.load(Relaxed) as f64 / keys as f64).min(1.0);
         let whole = if passed < KNOWN_FROM {
-            let like_last = Duration::from_nanos(flush.keys * self.last_ns_per_key.load(Relaxed));
+            let like_last = Duration::from_nanos(keys * self.last_ns_per_key.load(Relaxed));
             // It may wait for a compaction, nobody knows how long.
             like_last.max(elapsed * 2)
         } else {
             elapsed.div_f64(passed)
         };
-        Some(whole.mul_f64(END) - elapsed)
+        whole.mul_f64(END) - elapsed
     }
 
     /// Lets writers take so many bytes a second from now on.
@@ -110,15 +114,19 @@ impl Pace {
             renew();
         }
         let turn = bytes.saturating_mul(self.cost.load(Relaxed)) / COST_UNIT;
-        // Who slept for too long does not make all others late.
-        let earliest = now.saturating_sub(LATE_MAX_NS);
-        let taken =
-            self.next.fetch_update(Relaxed, Relaxed, |next| Some(next.max(earliest) + turn));
-        let until = taken.unwrap_or_else(|next| next).max(earliest) + turn;
-        let wait = until.saturating_sub(now);
+        let wait = self.take_turn(bytes, now);
         if wait >= SLEEP_MIN_NS {
             thread::sleep(Duration::from_nanos(wait.min(SLEEP_MAX_NS)));
         }
+    }
+
+    /// Takes the next turn for so many bytes. Returns how many nanoseconds are left until it is over.
+    fn take_turn(&self, bytes: u64, now: u64) -> u64 {
+        let turn = bytes.saturating_mul(self.cost.load(Relaxed)) / COST_UNIT;
+        // Who slept for too long does not make all others late.
+        let end = |next: u64| next.max(now.saturating_sub(LATE_MAX_NS)).saturating_add(turn);
+        let next = self.next.fetch_update(Relaxed, Relaxed, |next| Some(end(next)));
+        end(next.unwrap_or_else(|next| next)).saturating_sub(now)
     }
 }
 
@@ -160,40 +168,38 @@ mod tests {
         let pace = Pace::new();
         assert_eq!(pace.time_left(), None);
         pace.begin(1000);
-        let unknown = pace.time_left().unwrap();
-        assert!(unknown >= Duration::from_nanos(1000 * NS_PER_KEY), "{unknown:?}");
-        thread::sleep(Duration::from_millis(20));
+        assert!(pace.time_left().is_some());
+        let ms = Duration::from_millis;
+        let like_last = Duration::from_nanos(1000 * NS_PER_KEY).mul_f64(END);
+        assert_eq!(pace.left(1000, ms(0)), like_last);
+        assert!(pace.left(1000, ms(100)) > ms(100), "nobody knows, but it is not done");
         pace.pass(500);
-        let half = pace.time_left().unwrap();
-        assert!(half >= Duration::from_millis(20), "as long again: {half:?}");
+        assert_eq!(pace.left(1000, ms(20)), ms(40).mul_f64(END) - ms(20));
         pace.pass(5000);
-        assert!(pace.time_left().unwrap() < half);
-        pace.end(true);
-        assert_eq!(pace.time_left(), None);
-        assert!(pace.last_ns_per_key.load(Relaxed) > NS_PER_KEY, "20 us a key");
-        let known = pace.last_ns_per_key.load(Relaxed);
-        pace.begin(1);
+        assert_eq!(pace.left(1000, ms(20)), ms(20).mul_f64(END) - ms(20));
         pace.end(false);
-        assert_eq!(pace.last_ns_per_key.load(Relaxed), known, "one that failed says nothing");
+        assert_eq!(pace.time_left(), None);
+        assert_eq!(pace.last_ns_per_key.load(Relaxed), NS_PER_KEY, "one that failed says nothing");
     }
 
     #[test]
     fn writers_share_one_clock() {
+        const MS: u64 = 1_000_000;
         let pace = Pace::new();
         pace.wait(u64::MAX, || unreachable!("nobody is slowed"));
-        pace.set_speed(1e6);
-        pace.wait(10_000, || {});
-        let behind_one = pace.next.load(Relaxed);
-        pace.wait(10_000, || {});
-        let behind_two = pace.next.load(Relaxed);
-        // 10 ms each, or less by what the sleeps took too long.
-        assert!(
-            (8_000_000..=10_100_000).contains(&(behind_two - behind_one)),
-            "{behind_one} {behind_two}"
+        pace.set_speed(1024e3 * 10.0);
+        assert_eq!(pace.take_turn(10_240, 100 * MS) + LATE_MAX_NS, MS);
+        assert_eq!(pace.take_turn(20_480, 100 * MS) + LATE_MAX_NS, 3 * MS);
+        assert_eq!(pace.take_turn(20_480, 101 * MS), 2 * MS);
+        assert_eq!(
+            pace.take_turn(102_400, 200 * MS) + LATE_MAX_NS,
+            10 * MS,
+            "late, but not all that"
         );
+        assert_eq!(pace.take_turn(u64::MAX, 200 * MS), u64::MAX / COST_UNIT - 200 * MS);
         pace.set_speed(0.0);
         assert_eq!(pace.cost.load(Relaxed), (COST_UNIT as f64 * 1e9 / SPEED_MIN) as u64);
         pace.set_speed(f64::INFINITY);
-        assert_eq!(pace.cost.load(Relaxed), 0);
+        assert_eq!((pace.cost.load(Relaxed), pace.next.load(Relaxed)), (0, 0));
     }
 }

@@ -1,37 +1,43 @@
 //! The reorder ring (Yan §3.2.3, algorithms 1 to 3): many threads write at once, and commit in order.
 //!
 //! ```text
-//!          pid            hid                 sid            bid
-//!           │              │                   │              │
-//!   ──┬─────▼──┬────────┬──▼─────┬────────┬────▼───┬────────┬─▼──
-//!     │commits │ next   │ writes │finished│ granted│ waits  │
-//!   ──┴────────┴────────┴────────┴────────┴────────┴────────┴────
+//!          pid            hid                          bid
+//!           │              │                            │
+//!   ──┬─────▼──┬────────┬──▼─────┬────────┬────────┬────▼───
+//!     │commits │ next   │ writes │finished│ writes │in turn
+//!   ──┴────────┴────────┴────────┴────────┴────────┴────────
 //! ```
 //!
-//! A walk: [`Ring::enter`] takes a handle (`bid`) and waits for its turn (`sid`). In its turn, alone, the thread
-//! takes what has to be in order, a sequence and space, and leaves it in the handle's slot ([`Turn::grant`]).
+//! A walk: [`Ring::enter`] waits until the turn is nobody's, and takes the next handle (`bid`). In its turn, alone, the
+//! thread takes what has to be in order, a sequence and space, and leaves it in the handle's slot ([`Turn::grant`]).
 //! Then it writes, beside all others. [`Granted::finish`] says that it is done: whoever finds the oldest handle
 //! that is not committed (`hid`) finished commits it, and all finished ones behind it, each when the one before
 //! is committed (`pid`). So nobody waits to leave its work to another; who wants to know when it is committed
 //! waits ([`Ring::wait_committed`]).
 //!
-//! Unlike the paper's, whose threads spin, waiting is by a [`WaitStrategy`]. A handle that is dropped is finished
+//! In the paper a thread takes its handle first, and waits until it is that handle's turn. With more threads than
+//! processors, each turn would then wait for a thread that does not run; here it goes to one that does. Unlike the
+//! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and each commit wakes those who wait for it. A handle that is dropped is finished
 //! with what is in its slot: a thread that fails stops nobody.
+
+use std::cell::Cell;
 
 use halite_engine::WaitStrategy;
 use halite_pmem::locks::Mutex;
 
 use crate::sync::{AtomicU64, Ordering, unless_weakened};
-use crate::wait::Waiters;
+use crate::wait::{Place, Waiting};
 
 /// The ring. `T` is what a turn leaves for the commit.
 pub(crate) struct Ring<T> {
+    /// The next handle, twice; one more while somebody has the turn.
     bid: Line,
-    sid: Line,
+    /// Where the turn is waited for.
+    turn: Place,
     hid: Line,
     pid: Line,
     slots: Box<[Slot<T>]>,
-    waiters: Waiters,
+    waiting: Waiting,
 }
 
 /// A counter in lines of its own.
@@ -43,38 +49,70 @@ struct Slot<T> {
     /// handle that is being committed.
     finished: AtomicU64,
     entry: Mutex<Option<T>>,
+    /// Where the commit of a handle is waited for.
+    committed: Place,
 }
 
 impl<T> Ring<T> {
     /// A ring of so many slots: how many batches may be on their way at once.
     pub(crate) fn new(capacity: usize, strategy: WaitStrategy) -> Self {
         assert!(capacity > 0, "a ring has a slot");
-        let slot = || Slot { finished: AtomicU64::new(0), entry: Mutex::new(None) };
+        let slot = || Slot {
+            finished: AtomicU64::new(0),
+            entry: Mutex::new(None),
+            committed: Place::new(),
+        };
         let line = || Line(AtomicU64::new(0));
         Self {
             bid: line(),
-            sid: line(),
+            turn: Place::new(),
             hid: line(),
             pid: line(),
             slots: (0..capacity).map(|_| slot()).collect(),
-            waiters: Waiters::new(strategy),
+            waiting: Waiting::new(strategy),
         }
     }
 
-    /// Takes a handle and waits until everything before it was granted (stages 1 and 2). `commit` is how
-    /// entries are committed, one at a time and in order, by any thread.
+    /// Waits for the turn and takes a handle (stages 1 and 2). `commit` is how entries are committed, one at a time
+    /// and in order, by any thread.
     pub(crate) fn enter<C: Fn(u64, T)>(&self, commit: C) -> Turn<'_, T, C> {
-        let bid = self.bid.0.fetch_add(1, Ordering::Relaxed);
-        let capacity = self.slots.len() as u64;
+        let taken = Cell::new(0);
+        self.waiting.wait(&self.turn, || {
+            let bid = self.bid.0.load(Ordering::Relaxed);
+            taken.set(bid / 2);
+            bid.is_multiple_of(2)
+                && self
+                    .bid
+                    .0
+                    .compare_exchange(bid, bid + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        });
+        let bid = taken.get();
+        let turn = Turn { granted: Granted { ring: self, bid, commit, finished: false } };
         // A slot is free when the handle that had it is committed.
-        self.waiters.wait(|| bid - self.pid.0.load(Ordering::Acquire) < capacity);
-        self.waiters.wait(|| self.sid.0.load(Ordering::Acquire) == bid);
-        Turn { granted: Granted { ring: self, bid, commit, finished: false } }
+        if let Some(before) = bid.checked_sub(self.slots.len() as u64) {
+            self.wait_committed(before);
+        }
+        turn
     }
 
     /// Waits until the handle is committed.
     pub(crate) fn wait_committed(&self, bid: u64) {
-        self.waiters.wait(|| self.is_committed(bid));
+        self.waiting.wait(&self.slot(bid).committed, || self.is_committed(bid));
+    }
+
+    /// Waits until all handles before this one are committed.
+    fn wait_first(&self, bid: u64) {
+        if let Some(before) = bid.checked_sub(1) {
+            self.wait_committed(before);
+        }
+    }
+
+    /// Ends the turn of a handle.
+    fn end_turn(&self, bid: u64) {
+        let ordering = unless_weakened!(GrantedRelaxed, Ordering::Relaxed, Ordering::Release);
+        self.bid.0.store((bid + 1) * 2, ordering);
+        self.waiting.wake_one(&self.turn);
     }
 
     /// Whether the handle is committed.
@@ -113,14 +151,14 @@ impl<T> Ring<T> {
 
     /// Stage 4 (algorithm 3).
     fn commit_one(&self, bid: u64, commit: &impl Fn(u64, T)) {
-        self.waiters.wait(|| self.pid.0.load(Ordering::Acquire) == bid);
+        self.wait_first(bid);
         let entry = self.slot(bid).entry.lock().take();
         if let Some(entry) = entry {
             commit(bid, entry);
         }
         let ordering = unless_weakened!(CommittedRelaxed, Ordering::Relaxed, Ordering::Release);
         self.pid.0.store(bid + 1, ordering);
-        self.waiters.wake();
+        self.waiting.wake_all(&self.slot(bid).committed);
     }
 }
 
@@ -137,8 +175,7 @@ impl<'a, T, C: Fn(u64, T)> Turn<'a, T, C> {
 
     /// Waits until everything before is committed. Nothing else is granted meanwhile.
     pub(crate) fn wait_alone(&self) {
-        let Granted { ring, bid, .. } = &self.granted;
-        ring.waiters.wait(|| ring.pid.0.load(Ordering::Acquire) == *bid);
+        self.granted.ring.wait_first(self.granted.bid);
     }
 
     /// Leaves what is to be committed, and ends the turn.
@@ -154,11 +191,8 @@ impl<'a, T, C: Fn(u64, T)> Turn<'a, T, C> {
 
     fn end(self) -> Granted<'a, T, C> {
         // `Turn` has no `Drop` of its own: one that is dropped in its turn ends it in `Granted`'s.
-        let granted = self.granted;
-        let ordering = unless_weakened!(GrantedRelaxed, Ordering::Relaxed, Ordering::Release);
-        granted.ring.sid.0.store(granted.bid + 1, ordering);
-        granted.ring.waiters.wake();
-        granted
+        self.granted.ring.end_turn(self.granted.bid);
+        self.granted
     }
 }
 
@@ -183,9 +217,8 @@ impl<T, C: Fn(u64, T)> Granted<'_, T, C> {
         }
         let ring = self.ring;
         // Dropped in its turn: nothing was granted.
-        if ring.sid.0.load(Ordering::Acquire) == self.bid {
-            ring.sid.0.store(self.bid + 1, Ordering::Release);
-            ring.waiters.wake();
+        if ring.bid.0.load(Ordering::Relaxed) == self.bid * 2 + 1 {
+            ring.end_turn(self.bid);
         }
         let ordering = unless_weakened!(FinishedRelaxed, Ordering::Relaxed, Ordering::AcqRel);
         ring.slot(self.bid).finished.swap(self.bid + 1, ordering);

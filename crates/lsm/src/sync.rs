@@ -61,6 +61,12 @@ impl Lot {
         }
     }
 
+    /// Wakes one who sleeps.
+    pub(crate) fn wake_one(&self) {
+        drop(self.lock.lock());
+        self.woken.notify_one();
+    }
+
     /// Wakes all who sleep.
     pub(crate) fn wake_all(&self) {
         drop(self.lock.lock());

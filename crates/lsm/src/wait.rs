@@ -16,38 +16,56 @@ const LONG_SPINS: u32 = if cfg!(loom) { 0 } else { 10_000 };
 /// tens of microseconds, a commit one: mostly it is done by then.
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 16 };
 
-/// Threads that wait for one of a ring's counters.
-pub(crate) struct Waiters {
+/// How threads of a ring wait.
+pub(crate) struct Waiting {
     strategy: WaitStrategy,
     /// Threads that wait, and how many of them may look for longer before they park: as many as processors.
     waiting: AtomicU32,
     looking_max: u32,
+}
+
+/// What threads wait at, those who wait for the same.
+pub(crate) struct Place {
     parked: AtomicU32,
     lot: Lot,
 }
 
-impl Waiters {
-    pub(crate) fn new(strategy: WaitStrategy) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            strategy,
-            waiting: AtomicU32::new(0),
-            looking_max: processors as u32,
-            parked: AtomicU32::new(0),
-            lot: Lot::new(),
-        }
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { parked: AtomicU32::new(0), lot: Lot::new() }
     }
 
-    /// Waits until `is_done`, which somebody makes true before they call [`Waiters::wake`].
+    fn park(&self, is_done: &impl Fn() -> bool) -> bool {
+        let mut done = false;
+        self.lot.sleep_if(|| {
+            self.parked.fetch_add(1, Ordering::Relaxed);
+            // Whoever makes it true sees that somebody is parked, or this sees that it is true.
+            fence(Ordering::SeqCst);
+            done = is_done();
+            !done
+        });
+        self.parked.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+}
+
+impl Waiting {
+    pub(crate) fn new(strategy: WaitStrategy) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { strategy, waiting: AtomicU32::new(0), looking_max: processors as u32 }
+    }
+
+    /// Waits until `is_done`, which somebody makes true before they wake those at this place. It is not asked again
+    /// once it was.
     #[inline]
-    pub(crate) fn wait(&self, is_done: impl Fn() -> bool) {
+    pub(crate) fn wait(&self, at: &Place, is_done: impl Fn() -> bool) {
         if !is_done() {
-            self.wait_long(is_done);
+            self.wait_long(at, is_done);
         }
     }
 
     #[cold]
-    fn wait_long(&self, is_done: impl Fn() -> bool) {
+    fn wait_long(&self, at: &Place, is_done: impl Fn() -> bool) {
         // Threads that a scheduler simulates take turns.
         if locks::is_scheduled() {
             while !is_done() {
@@ -75,31 +93,34 @@ impl Waiters {
                     yield_now();
                     yields += 1;
                 }
-                WaitStrategy::Park => self.park(&is_done),
+                WaitStrategy::Park if at.park(&is_done) => break,
+                WaitStrategy::Park => {}
             }
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn park(&self, is_done: &impl Fn() -> bool) {
-        self.lot.sleep_if(|| {
-            self.parked.fetch_add(1, Ordering::Relaxed);
-            // Whoever makes it true sees that somebody is parked, or this sees that it is true.
-            fence(Ordering::SeqCst);
-            !is_done()
-        });
-        self.parked.fetch_sub(1, Ordering::Relaxed);
+    /// Lets all look again who wait at a place.
+    #[inline]
+    pub(crate) fn wake_all(&self, at: &Place) {
+        if self.has_parked(at) {
+            at.lot.wake_all();
+        }
     }
 
-    /// Lets those look again who wait.
+    /// Lets one look again who waits at a place: what it waits for is for one.
     #[inline]
-    pub(crate) fn wake(&self) {
+    pub(crate) fn wake_one(&self, at: &Place) {
+        if self.has_parked(at) {
+            at.lot.wake_one();
+        }
+    }
+
+    fn has_parked(&self, at: &Place) -> bool {
         if self.strategy != WaitStrategy::Park {
-            return;
+            return false;
         }
         fence(Ordering::SeqCst);
-        if self.parked.load(Ordering::Relaxed) > 0 {
-            self.lot.wake_all();
-        }
+        at.parked.load(Ordering::Relaxed) > 0
     }
 }
