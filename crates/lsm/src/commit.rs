@@ -20,6 +20,7 @@ use halite_engine::{CommitPoints, Durability, Error, Result};
 use halite_pmem::{Flushed, Grant, LINE, planted};
 use smallvec::{SmallVec, smallvec};
 
+use crate::crowd::Crowd;
 use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
 use crate::memtable::Memtable;
@@ -96,6 +97,7 @@ impl Store {
     ) -> Result<u64> {
         self.check_healthy()?;
         self.slow_down(encoded.padded());
+        let _active = self.crowd.as_ref().map(Crowd::join);
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));
         if let Some(prepare) = prepare {
             turn.wait_alone();

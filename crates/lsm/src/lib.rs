@@ -11,6 +11,7 @@
 mod address;
 mod batching;
 mod commit;
+mod crowd;
 mod encoded;
 mod engine;
 mod flushed;

@@ -15,6 +15,7 @@ use halite_pmem::{Domain, Pool, PoolOptions, Words};
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
 use crate::commit::Unsynced;
+use crate::crowd::Crowd;
 use crate::encoded::Encoded;
 use crate::fragment;
 use crate::global_index::GlobalIndex;
@@ -159,6 +160,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         device,
         trees,
         ring: Ring::new(RING_CAPACITY, options.lsm.wait),
+        crowd: (!layout.logged && segments.pool().domain() != Domain::PageCache)
+            .then(|| Crowd::new(options.lsm.wait)),
         batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger)
             .filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),

@@ -36,6 +36,8 @@ pub(crate) struct Ring<T> {
     turn: Place,
     hid: Line,
     pid: Line,
+    /// Where commits are waited for.
+    committed: Place,
     slots: Box<[Slot<T>]>,
     waiting: Waiting,
 }
@@ -49,23 +51,18 @@ struct Slot<T> {
     /// handle that is being committed.
     finished: AtomicU64,
     entry: Mutex<Option<T>>,
-    /// Where the commit of a handle is waited for.
-    committed: Place,
 }
 
 impl<T> Ring<T> {
     /// A ring of so many slots: how many batches may be on their way at once.
     pub(crate) fn new(capacity: usize, strategy: WaitStrategy) -> Self {
         assert!(capacity > 0, "a ring has a slot");
-        let slot = || Slot {
-            finished: AtomicU64::new(0),
-            entry: Mutex::new(None),
-            committed: Place::new(),
-        };
+        let slot = || Slot { finished: AtomicU64::new(0), entry: Mutex::new(None) };
         let line = || Line(AtomicU64::new(0));
         Self {
             bid: line(),
             turn: Place::new(),
+            committed: Place::new(),
             hid: line(),
             pid: line(),
             slots: (0..capacity).map(|_| slot()).collect(),
@@ -98,7 +95,7 @@ impl<T> Ring<T> {
 
     /// Waits until the handle is committed.
     pub(crate) fn wait_committed(&self, bid: u64) {
-        self.waiting.wait(&self.slot(bid).committed, || self.is_committed(bid));
+        self.waiting.wait(&self.committed, || self.is_committed(bid));
     }
 
     /// Waits until all handles before this one are committed.
@@ -126,6 +123,7 @@ impl<T> Ring<T> {
 
     /// Commits from `hid` on what is finished (algorithm 2).
     fn commit_finished(&self, commit: &impl Fn(u64, T)) {
+        let mut committed = false;
         loop {
             let bid = self.hid.0.load(Ordering::Acquire);
             // Who stops at a mark has changed it, and so does who sets it. The changes of one word have an order:
@@ -139,13 +137,22 @@ impl<T> Ring<T> {
                     is_it(finished.fetch_add(0, Ordering::AcqRel))
                 );
             if !is_finished {
-                return;
+                break;
             }
             let taken =
                 self.hid.0.compare_exchange(bid, bid + 1, Ordering::AcqRel, Ordering::Relaxed);
             if taken.is_ok() {
+                if committed && self.pid.0.load(Ordering::Relaxed) != bid {
+                    // Who commits what is between may wait for what this one has committed.
+                    self.waiting.wake_all(&self.committed);
+                }
                 self.commit_one(bid, commit);
+                committed = true;
             }
+        }
+        // All at once: to wake somebody takes longer than a commit.
+        if committed {
+            self.waiting.wake_all(&self.committed);
         }
     }
 
@@ -158,7 +165,6 @@ impl<T> Ring<T> {
         }
         let ordering = unless_weakened!(CommittedRelaxed, Ordering::Relaxed, Ordering::Release);
         self.pid.0.store(bid + 1, ordering);
-        self.waiting.wake_all(&self.slot(bid).committed);
     }
 }
 

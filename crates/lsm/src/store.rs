@@ -10,6 +10,7 @@ use halite_pmem::{Pool, Words};
 
 use crate::batching::Batching;
 use crate::commit::{Entry, Unsynced};
+use crate::crowd::Crowd;
 use crate::levels::Levels;
 use crate::maintenance::Signals;
 use crate::memtable::Memtable;
@@ -57,6 +58,8 @@ pub(crate) struct Store {
     pub(crate) device: Device,
     pub(crate) trees: Vec<Tree>,
     pub(crate) ring: Ring<Entry>,
+    /// Who may be in the ring, where a commit waits for nothing slower than memory.
+    pub(crate) crowd: Option<Crowd>,
     pub(crate) batching: Option<Batching>,
     pub(crate) unsynced: Mutex<Unsynced>,
     /// The sequence up to which everything is committed.

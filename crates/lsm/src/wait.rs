@@ -3,7 +3,7 @@
 use halite_engine::WaitStrategy;
 use halite_pmem::locks;
 
-use crate::sync::{AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};
+use crate::sync::{AtomicBool, AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};
 
 /// Spins before a thread yields or parks: about a microsecond. In a model, where time does not pass, none.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
@@ -27,18 +27,21 @@ pub(crate) struct Waiting {
 /// What threads wait at, those who wait for the same.
 pub(crate) struct Place {
     parked: AtomicU32,
+    /// Whether one was woken and does not look yet: then nobody else has to be.
+    waking: AtomicBool,
     lot: Lot,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { parked: AtomicU32::new(0), lot: Lot::new() }
+        Self { parked: AtomicU32::new(0), waking: AtomicBool::new(false), lot: Lot::new() }
     }
 
     fn park(&self, is_done: &impl Fn() -> bool) -> bool {
         let mut done = false;
         self.lot.sleep_if(|| {
             self.parked.fetch_add(1, Ordering::Relaxed);
+            self.waking.store(false, Ordering::Relaxed);
             // Whoever makes it true sees that somebody is parked, or this sees that it is true.
             fence(Ordering::SeqCst);
             done = is_done();
@@ -76,7 +79,7 @@ impl Waiting {
         let others = self.waiting.fetch_add(1, Ordering::Relaxed);
         let yields_max = if others < self.looking_max { YIELDS } else { 0 };
         let spins_max = if self.strategy == WaitStrategy::Spin { LONG_SPINS } else { SPINS };
-        let (mut spins, mut yields) = (0, 0);
+        let (mut spins, mut yields, mut was_parked) = (0, 0, false);
         while !is_done() {
             if spins < spins_max {
                 spins += 1;
@@ -93,9 +96,16 @@ impl Waiting {
                     yield_now();
                     yields += 1;
                 }
-                WaitStrategy::Park if at.park(&is_done) => break,
-                WaitStrategy::Park => {}
+                WaitStrategy::Park => {
+                    was_parked = true;
+                    if at.park(&is_done) {
+                        break;
+                    }
+                }
             }
+        }
+        if was_parked {
+            at.waking.store(false, Ordering::Relaxed);
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -111,7 +121,7 @@ impl Waiting {
     /// Lets one look again who waits at a place: what it waits for is for one.
     #[inline]
     pub(crate) fn wake_one(&self, at: &Place) {
-        if self.has_parked(at) {
+        if self.has_parked(at) && !at.waking.swap(true, Ordering::Relaxed) {
             at.lot.wake_one();
         }
     }
