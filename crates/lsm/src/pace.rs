@@ -113,7 +113,6 @@ impl Pace {
         {
             renew();
         }
-        let turn = bytes.saturating_mul(self.cost.load(Relaxed)) / COST_UNIT;
         let wait = self.take_turn(bytes, now);
         if wait >= SLEEP_MIN_NS {
             thread::sleep(Duration::from_nanos(wait.min(SLEEP_MAX_NS)));
