@@ -62,6 +62,20 @@ impl File {
         self.len() == 0
     }
 
+    /// Has the kernel read no more of it than it is asked for.
+    pub fn expect_random_reads(&self) {
+        if let Source::File(file) = &self.0.source {
+            folder::expect_random_reads(file);
+        }
+    }
+
+    /// Has the kernel begin to read a range into its page cache.
+    pub fn will_need(&self, at: u64, len: u64) {
+        if let Source::File(file) = &self.0.source {
+            folder::will_need(file, at, len);
+        }
+    }
+
     /// Reads the bytes from `at` on, as many as `to` has.
     ///
     /// # Errors

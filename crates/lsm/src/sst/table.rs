@@ -12,6 +12,7 @@ use super::footer::{FOOTER, Footer};
 use super::index::{Handle, Partition};
 use super::properties::{Properties, Roots};
 use super::range_deletes::RangeDeletes;
+use super::read_ahead::{ReadAhead, Step};
 use super::sealed::{TRAILER, file_seed, unseal};
 use super::table_cursor::{Reads, TableCursor};
 use super::{Error, Parsed, Result};
@@ -60,6 +61,7 @@ impl Table {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.to_owned() },
             error => error.into(),
         })?;
+        file.expect_random_reads();
         let footer = read_footer(&file, name)?;
         if footer.store_id != id.store_id {
             let (file, found) = (name.to_owned(), footer.store_id);
@@ -73,13 +75,10 @@ impl Table {
         let bytes = reader.read("properties", footer.properties)?;
         let (properties, Roots { index, range_deletes }) = Properties::of_bytes(&bytes)
             .map_err(|why| reader.damaged("properties", footer.properties, why))?;
-        let block = |what, handle| {
-            Block::new(reader.read(what, handle)?).map_err(|why| reader.damaged(what, handle, why))
-        };
-        let root = block("root", index)?;
+        let root = reader.block("root", index)?;
         let mut deletes = RangeDeletes::default();
         if range_deletes.len > 0 {
-            deletes = RangeDeletes::read(block("range deletes", range_deletes)?)
+            deletes = RangeDeletes::read(reader.block("range deletes", range_deletes)?)
                 .map_err(|why| reader.damaged("range deletes", range_deletes, why))?;
         }
         Ok(Self(Arc::new(Inner {
@@ -171,13 +170,18 @@ impl Table {
     /// A block, through the cache.
     pub(crate) fn block(&self, what: &str, handle: Handle) -> Result<Block> {
         let reader = self.reader();
-        let bytes = self.cached(what, handle)?;
+        let bytes = self.cached(handle, || reader.read(what, handle))?;
         Block::new(bytes).map_err(|why| reader.damaged(what, handle, why))
     }
 
-    fn cached(&self, what: &str, handle: Handle) -> Result<Plain> {
+    /// The bytes of a block, of the cache if it has them.
+    pub(crate) fn cached(
+        &self,
+        handle: Handle,
+        read: impl FnOnce() -> Result<Plain>,
+    ) -> Result<Plain> {
         let Inner { cache, number, .. } = &*self.0;
-        cache.get(*number, handle.offset, || self.reader().read(what, handle))
+        cache.get(*number, handle.offset, read)
     }
 
     /// The filter of a partition, if it has one.
@@ -185,8 +189,8 @@ impl Table {
         if handle.len == 0 {
             return Ok(None);
         }
-        let filter = Filter::new(self.cached("filter", handle)?);
-        filter.map(Some).map_err(|why| self.reader().damaged("filter", handle, why))
+        let filter = self.cached(handle, || self.reader().read("filter", handle))?;
+        Filter::new(filter).map(Some).map_err(|why| self.reader().damaged("filter", handle, why))
     }
 
     pub(crate) fn damaged(&self, what: &str, why: &str) -> Error {
@@ -200,8 +204,13 @@ impl Table {
     /// The first [`Error::Damaged`], or what the disk says.
     pub fn check(&self) -> Result<Check> {
         let Inner { properties, root, .. } = &*self.0;
-        let mut walk =
-            Walk { table: self, check: Check::default(), last: None, hashes: Vec::new() };
+        let mut walk = Walk {
+            table: self,
+            ahead: ReadAhead::full(),
+            check: Check::default(),
+            last: None,
+            hashes: Vec::new(),
+        };
         let mut root = BlockCursor::new(root.clone());
         let in_root = |why| self.damaged("root", why);
         root.first().map_err(in_root)?;
@@ -225,6 +234,7 @@ impl Table {
 /// A check on its way through a table.
 struct Walk<'a> {
     table: &'a Table,
+    ahead: ReadAhead,
     check: Check,
     last: Option<(Vec<u8>, u64)>,
     /// Of the keys of the partition.
@@ -235,12 +245,11 @@ impl Walk<'_> {
     fn partition(&mut self, partition: Partition) -> Result<()> {
         let table = self.table;
         let damaged = |why| table.reader().damaged("index", partition.index, why);
-        let bytes = table.reader().read("index", partition.index)?;
-        let mut index = BlockCursor::new(Block::new(bytes).map_err(damaged)?);
+        let mut index = BlockCursor::new(table.reader().block("index", partition.index)?);
         self.hashes.clear();
         index.first().map_err(damaged)?;
         while let Some(entry) = index.entry() {
-            self.block(Handle::of_value(entry.value).map_err(damaged)?)?;
+            self.block(Handle::of_value(entry.value).map_err(damaged)?, partition.index.offset)?;
             self.is_separator((entry.key, entry.sequence))?;
             index.forward().map_err(damaged)?;
         }
@@ -255,10 +264,12 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn block(&mut self, handle: Handle) -> Result<()> {
-        let table = self.table;
-        let damaged = |why| table.reader().damaged("block", handle, why);
-        let bytes = table.reader().read("block", handle)?;
+    /// A block of a partition whose blocks end at `end`.
+    fn block(&mut self, handle: Handle, end: u64) -> Result<()> {
+        let (table, reader, ahead) = (self.table, self.table.reader(), &mut self.ahead);
+        let damaged = |why| reader.damaged("block", handle, why);
+        let fill = |at, to: &mut [u8]| ahead.fill(reader, (at, to), Step::Forward, end);
+        let bytes = reader.read_with("block", handle, fill)?;
         let mut cursor = BlockCursor::new(Block::new(bytes).map_err(damaged)?);
         cursor.first().map_err(damaged)?;
         self.check.blocks += 1;
@@ -314,6 +325,11 @@ impl BlockReader<'_> {
         Error::damaged(self.name, format!("{what} at {}", handle.offset), why)
     }
 
+    /// Reads and checks a block of entries.
+    pub(crate) fn block(&self, what: &str, handle: Handle) -> Result<Block> {
+        Block::new(self.read(what, handle)?).map_err(|why| self.damaged(what, handle, why))
+    }
+
     /// Reads and checks a block.
     pub(crate) fn read(&self, what: &str, handle: Handle) -> Result<Plain> {
         self.read_with(what, handle, |at, to| Ok(self.file.read_at(at, to)?))
@@ -345,7 +361,8 @@ impl BlockReader<'_> {
         Ok(self.file.read_at(at, to)?)
     }
 
-    pub(crate) fn file_len(&self) -> u64 {
-        self.file.len()
+    /// Has the disk begin to read what will be asked for.
+    pub(crate) fn will_need(&self, at: u64, len: u64) {
+        self.file.will_need(at, len);
     }
 }
