@@ -69,13 +69,6 @@ impl File {
         }
     }
 
-    /// Has the kernel begin to read a range into its page cache.
-    pub fn will_need(&self, at: u64, len: u64) {
-        if let Source::File(file) = &self.0.source {
-            folder::will_need(file, at, len);
-        }
-    }
-
     /// Reads the bytes from `at` on, as many as `to` has.
     ///
     /// # Errors

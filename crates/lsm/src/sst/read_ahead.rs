@@ -1,10 +1,13 @@
 //! Reading several blocks of a file at once, for those who go from one to the next.
 //!
-//! The kernel is told to read no more of a table than it is asked for (`Table::open`): what it would read ahead on its
-//! own is a guess about all readers of a file at once, and was several times what scans of some dozen pairs want.
+//! The kernel is told to read no more of a table than it is asked for (`Table::open`): what it would read ahead is a guess
+//! about all readers of a file at once, and was several times what scans of some dozen pairs want. Long walks are what
+//! it is good at: they get a file of their own that it may read ahead.
+
+use halite_disk::File;
 
 use super::Result;
-use super::table::BlockReader;
+use super::table::Table;
 
 /// Where a block lies that is to be read: where it was sought, or next to the one before.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,23 +29,25 @@ pub(crate) struct ReadAhead {
     /// How many are read at once at a place that was sought, and now.
     first: usize,
     len: usize,
+    /// The file of a walk that is long.
+    own: Option<File>,
 }
 
 impl ReadAhead {
     /// The more, the further a walk goes on: at first one block alone.
     pub(crate) fn growing() -> Self {
-        Self { bytes: Vec::new(), at: 0, first: 0, len: 0 }
+        Self { bytes: Vec::new(), at: 0, first: 0, len: 0, own: None }
     }
 
-    /// Always as much as makes sense.
+    /// As much as makes sense from the beginning.
     pub(crate) fn full() -> Self {
-        Self { bytes: Vec::new(), at: 0, first: MOST, len: MOST }
+        Self { first: MOST, ..Self::growing() }
     }
 
     /// Fills `to` with the block at `at`; blocks that may be read ahead end at `end`.
     pub(crate) fn fill(
         &mut self,
-        reader: BlockReader<'_>,
+        table: &Table,
         (at, to): (u64, &mut [u8]),
         step: Step,
         end: u64,
@@ -51,10 +56,9 @@ impl ReadAhead {
             to.copy_from_slice(there);
             return Ok(());
         }
-        let was_full = self.len == MOST;
         self.len = match step {
             Step::Sought => self.first,
-            _ => (self.len * 2).clamp(LEAST, MOST),
+            _ => (self.len * 2).clamp(LEAST.max(self.first), MOST),
         };
         let block_end = at + to.len() as u64;
         let (from, until) = match step {
@@ -62,19 +66,20 @@ impl ReadAhead {
             _ => (at, (at + self.len as u64).min(end).max(block_end)),
         };
         if until - from == to.len() as u64 {
-            return reader.fill(at, to);
+            return table.reader().fill(at, to);
         }
         self.bytes.resize((until - from) as usize, 0);
         self.at = from;
-        if reader.fill(from, &mut self.bytes).is_err() {
+        let file = match self.len {
+            MOST => self.own.get_or_insert_with(|| table.file_of_its_own()),
+            _ => table.file(),
+        };
+        if file.read_at(from, &mut self.bytes).is_err() {
             // What is wrong may be behind what was asked for.
             self.bytes.clear();
-            return reader.fill(at, to);
+            return table.reader().fill(at, to);
         }
         to.copy_from_slice(&self.bytes[(at - from) as usize..][..to.len()]);
-        if was_full && step == Step::Forward && until < end {
-            reader.will_need(until, (end - until).min(MOST as u64));
-        }
         Ok(())
     }
 

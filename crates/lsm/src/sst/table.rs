@@ -32,6 +32,7 @@ pub struct Table(Arc<Inner>);
 
 struct Inner {
     name: String,
+    disk: Disk,
     file: File,
     number: u64,
     seed: u64,
@@ -83,6 +84,7 @@ impl Table {
         }
         Ok(Self(Arc::new(Inner {
             name: name.to_owned(),
+            disk: disk.clone(),
             number: id.number,
             seed,
             cache: Arc::clone(cache),
@@ -157,6 +159,16 @@ impl Table {
     #[must_use]
     pub fn cursor(&self, reads: Reads) -> TableCursor {
         TableCursor::new(self.clone(), reads)
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.0.file
+    }
+
+    /// The file, opened once more, for whoever reads all of it in order; the one that is open, if it has no name any more.
+    pub(crate) fn file_of_its_own(&self) -> File {
+        let Inner { disk, name, file, .. } = &*self.0;
+        disk.open(name).unwrap_or_else(|_| file.clone())
     }
 
     pub(crate) fn root(&self) -> &Block {
@@ -249,7 +261,7 @@ impl Walk<'_> {
         self.hashes.clear();
         index.first().map_err(damaged)?;
         while let Some(entry) = index.entry() {
-            self.block(Handle::of_value(entry.value).map_err(damaged)?, partition.index.offset)?;
+            self.block(Handle::of_value(entry.value).map_err(damaged)?)?;
             self.is_separator((entry.key, entry.sequence))?;
             index.forward().map_err(damaged)?;
         }
@@ -264,11 +276,11 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A block of a partition whose blocks end at `end`.
-    fn block(&mut self, handle: Handle, end: u64) -> Result<()> {
+    fn block(&mut self, handle: Handle) -> Result<()> {
         let (table, reader, ahead) = (self.table, self.table.reader(), &mut self.ahead);
         let damaged = |why| reader.damaged("block", handle, why);
-        let fill = |at, to: &mut [u8]| ahead.fill(reader, (at, to), Step::Forward, end);
+        let end = table.file_len();
+        let fill = |at, to: &mut [u8]| ahead.fill(table, (at, to), Step::Forward, end);
         let bytes = reader.read_with("block", handle, fill)?;
         let mut cursor = BlockCursor::new(Block::new(bytes).map_err(damaged)?);
         cursor.first().map_err(damaged)?;
@@ -356,13 +368,8 @@ impl BlockReader<'_> {
         }
     }
 
-    /// The bytes of the file from `at` on, for those who read ahead.
+    /// The bytes of the file from `at` on.
     pub(crate) fn fill(&self, at: u64, to: &mut [u8]) -> Result<()> {
         Ok(self.file.read_at(at, to)?)
-    }
-
-    /// Has the disk begin to read what will be asked for.
-    pub(crate) fn will_need(&self, at: u64, len: u64) {
-        self.file.will_need(at, len);
     }
 }

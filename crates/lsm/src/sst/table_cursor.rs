@@ -25,8 +25,8 @@ pub struct TableCursor {
     data: BlockCursor,
     reads: Reads,
     ahead: ReadAhead,
-    /// Where the blocks of the partition end.
-    blocks_end: u64,
+    /// Where what may be read ahead ends.
+    ahead_end: u64,
 }
 
 impl TableCursor {
@@ -37,7 +37,7 @@ impl TableCursor {
             Reads::Cached => ReadAhead::growing(),
             Reads::Ahead => ReadAhead::full(),
         };
-        Self { table, root, partition, data, reads, ahead, blocks_end: 0 }
+        Self { table, root, partition, data, reads, ahead, ahead_end: 0 }
     }
 
     /// The entry that it is at.
@@ -173,12 +173,15 @@ impl TableCursor {
         let Some(entry) = self.root.entry() else { return Ok(()) };
         let partition = Partition::of_value(entry.value);
         let partition = partition.map_err(|why| self.table.damaged("root", why))?;
-        let block = match self.reads {
-            Reads::Cached => self.table.block("index", partition.index)?,
-            Reads::Ahead => self.table.reader().block("index", partition.index)?,
+        let (block, end) = match self.reads {
+            Reads::Cached => (self.table.block("index", partition.index)?, partition.index.offset),
+            // Partitions that follow will be read, too.
+            Reads::Ahead => {
+                (self.table.reader().block("index", partition.index)?, self.table.file_len())
+            }
         };
         self.partition.enter(block);
-        self.blocks_end = partition.index.offset;
+        self.ahead_end = end;
         Ok(())
     }
 
@@ -188,11 +191,12 @@ impl TableCursor {
         let Some(entry) = self.partition.entry() else { return Ok(()) };
         let handle = Handle::of_value(entry.value);
         let handle = handle.map_err(|why| self.table.damaged("index", why))?;
-        let (reader, ahead, end) = (self.table.reader(), &mut self.ahead, self.blocks_end);
+        let (table, ahead, end) = (&self.table, &mut self.ahead, self.ahead_end);
+        let reader = table.reader();
         let mut read =
-            || reader.read_with("block", handle, |at, to| ahead.fill(reader, (at, to), step, end));
+            || reader.read_with("block", handle, |at, to| ahead.fill(table, (at, to), step, end));
         let bytes = match self.reads {
-            Reads::Cached => self.table.cached(handle, read)?,
+            Reads::Cached => table.cached(handle, read)?,
             Reads::Ahead => read()?,
         };
         let block = Block::new(bytes).map_err(|why| reader.damaged("block", handle, why))?;
