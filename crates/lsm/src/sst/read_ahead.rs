@@ -7,6 +7,9 @@
 use halite_disk::File;
 
 use super::Result;
+use super::cache::Plain;
+use super::index::Handle;
+use super::sealed::TRAILER;
 use super::table::Table;
 
 /// Where a block lies that is to be read: where it was sought, or next to the one before.
@@ -44,29 +47,38 @@ impl ReadAhead {
         Self { first: MOST, ..Self::growing() }
     }
 
-    /// Fills `to` with the block at `at`; blocks that may be read ahead end at `end`.
-    pub(crate) fn fill(
+    /// The block of entries that a handle leads to, checked; blocks that may be read ahead end at `end`.
+    pub(crate) fn block(
         &mut self,
         table: &Table,
-        (at, to): (u64, &mut [u8]),
+        handle: Handle,
         step: Step,
         end: u64,
-    ) -> Result<()> {
-        if let Some(there) = self.there(at, to.len()) {
-            to.copy_from_slice(there);
-            return Ok(());
+    ) -> Result<Plain> {
+        let reader = table.reader();
+        let (at, len) = (handle.offset, handle.len as usize + TRAILER);
+        if reader.fits(handle).is_ok()
+            && (self.there(at, len).is_some() || self.read(table, at, len, step, end))
+            && let Some(bytes) = self.there(at, len)
+        {
+            return reader.of_bytes(handle, bytes);
         }
+        reader.read("block", handle)
+    }
+
+    /// Reads `len` bytes from `at` on, and what is next to them; not, if there is a reason to read them alone.
+    fn read(&mut self, table: &Table, at: u64, len: usize, step: Step, end: u64) -> bool {
         self.len = match step {
             Step::Sought => self.first,
             _ => (self.len * 2).clamp(LEAST.max(self.first), MOST),
         };
-        let block_end = at + to.len() as u64;
+        let block_end = at + len as u64;
         let (from, until) = match step {
             Step::Backward => (block_end.saturating_sub(self.len as u64).min(at), block_end),
             _ => (at, (at + self.len as u64).min(end).max(block_end)),
         };
-        if until - from == to.len() as u64 {
-            return table.reader().fill(at, to);
+        if until - from == len as u64 {
+            return false;
         }
         self.bytes.resize((until - from) as usize, 0);
         self.at = from;
@@ -74,13 +86,12 @@ impl ReadAhead {
             MOST => self.own.get_or_insert_with(|| table.file_of_its_own()),
             _ => table.file(),
         };
-        if file.read_at(from, &mut self.bytes).is_err() {
+        let read = file.read_at(from, &mut self.bytes);
+        if read.is_err() {
             // What is wrong may be behind what was asked for.
             self.bytes.clear();
-            return table.reader().fill(at, to);
         }
-        to.copy_from_slice(&self.bytes[(at - from) as usize..][..to.len()]);
-        Ok(())
+        read.is_ok()
     }
 
     fn there(&self, at: u64, len: usize) -> Option<&[u8]> {

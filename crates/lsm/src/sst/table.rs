@@ -13,7 +13,7 @@ use super::index::{Handle, Partition};
 use super::properties::{Properties, Roots};
 use super::range_deletes::RangeDeletes;
 use super::read_ahead::{ReadAhead, Step};
-use super::sealed::{TRAILER, file_seed, unseal};
+use super::sealed::{TRAILER, file_seed, unseal, unseal_copy};
 use super::table_cursor::{Reads, TableCursor};
 use super::{Error, Parsed, Result};
 
@@ -279,9 +279,7 @@ impl Walk<'_> {
     fn block(&mut self, handle: Handle) -> Result<()> {
         let (table, reader, ahead) = (self.table, self.table.reader(), &mut self.ahead);
         let damaged = |why| reader.damaged("block", handle, why);
-        let end = table.file_len();
-        let fill = |at, to: &mut [u8]| ahead.fill(table, (at, to), Step::Forward, end);
-        let bytes = reader.read_with("block", handle, fill)?;
+        let bytes = ahead.block(table, handle, Step::Forward, table.file_len())?;
         let mut cursor = BlockCursor::new(Block::new(bytes).map_err(damaged)?);
         cursor.first().map_err(damaged)?;
         self.check.blocks += 1;
@@ -344,32 +342,25 @@ impl BlockReader<'_> {
 
     /// Reads and checks a block.
     pub(crate) fn read(&self, what: &str, handle: Handle) -> Result<Plain> {
-        self.read_with(what, handle, |at, to| Ok(self.file.read_at(at, to)?))
-    }
-
-    /// Reads and checks a block, whose bytes `read` gets.
-    pub(crate) fn read_with(
-        &self,
-        what: &str,
-        handle: Handle,
-        read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
-    ) -> Result<Plain> {
         let Handle { offset, len } = handle;
         self.fits(handle).map_err(|why| self.damaged(what, handle, why))?;
         let damaged = |why: &'static str| self.damaged(what, handle, why);
-        unseal(len as usize, self.seed, offset, |to| read(offset, to), damaged)
+        let fill = |to: &mut [u8]| Ok(self.file.read_at(offset, to)?);
+        unseal(len as usize, self.seed, offset, fill, damaged)
     }
 
-    fn fits(&self, handle: Handle) -> Parsed<()> {
+    /// Checks a block of entries whose bytes, the trailer among them, are here.
+    pub(crate) fn of_bytes(&self, handle: Handle, bytes: &[u8]) -> Result<Plain> {
+        let plain = unseal_copy(bytes, self.seed, handle.offset);
+        plain.map_err(|why| self.damaged("block", handle, why))
+    }
+
+    /// Whether a block lies within the file.
+    pub(crate) fn fits(&self, handle: Handle) -> Parsed<()> {
         let end = handle.offset.checked_add(u64::from(handle.len) + TRAILER as u64);
         match end.is_some_and(|end| end <= self.file.len()) {
             true => Ok(()),
             false => Err("it lies behind the file's end"),
         }
-    }
-
-    /// The bytes of the file from `at` on.
-    pub(crate) fn fill(&self, at: u64, to: &mut [u8]) -> Result<()> {
-        Ok(self.file.read_at(at, to)?)
     }
 }

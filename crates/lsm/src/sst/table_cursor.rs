@@ -192,14 +192,13 @@ impl TableCursor {
         let handle = Handle::of_value(entry.value);
         let handle = handle.map_err(|why| self.table.damaged("index", why))?;
         let (table, ahead, end) = (&self.table, &mut self.ahead, self.ahead_end);
-        let reader = table.reader();
-        let mut read =
-            || reader.read_with("block", handle, |at, to| ahead.fill(table, (at, to), step, end));
+        let mut read = || ahead.block(table, handle, step, end);
         let bytes = match self.reads {
             Reads::Cached => table.cached(handle, read)?,
             Reads::Ahead => read()?,
         };
-        let block = Block::new(bytes).map_err(|why| reader.damaged("block", handle, why))?;
+        let block =
+            Block::new(bytes).map_err(|why| table.reader().damaged("block", handle, why))?;
         self.data.enter(block);
         Ok(())
     }
