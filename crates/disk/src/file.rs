@@ -62,6 +62,13 @@ impl File {
         self.len() == 0
     }
 
+    /// Has the kernel read no more of it than it is asked for.
+    pub fn expect_random_reads(&self) {
+        if let Source::File(file) = &self.0.source {
+            folder::expect_random_reads(file);
+        }
+    }
+
     /// Reads the bytes from `at` on, as many as `to` has.
     ///
     /// # Errors

@@ -200,6 +200,11 @@ pub(crate) fn begin_write_back(file: &File, at: u64, len: u64) {
     let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(len), Advice::DontNeed);
 }
 
+/// Has the kernel read nothing ahead. Where it does not heed that, reading costs more.
+pub(crate) fn expect_random_reads(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+}
+
 /// Makes a file's bytes and length durable.
 pub(crate) fn sync(file: &File, path: &Path) -> Result<()> {
     rustix::fs::fdatasync(file).map_err(|errno| Error::of(errno, path, "sync the file"))

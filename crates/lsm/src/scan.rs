@@ -68,6 +68,8 @@ pub(crate) struct TreeScan {
     /// Range removals in memory.
     deletes: Vec<RangeDelete>,
     direction: Direction,
+    /// Whether the first key was told of, and is to be passed: only who asks for another pair pays for the way to it.
+    is_told: bool,
     failed: bool,
 }
 
@@ -271,7 +273,8 @@ impl TreeScan {
         // The view first: what left it since is in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
         let (at, order) = (Arc::clone(at), SmallVec::new());
-        let mut scan = Self { at, layers, levels, order, deletes, direction, failed: false };
+        let mut scan =
+            Self { at, layers, levels, order, deletes, direction, is_told: false, failed: false };
         (0..=scan.layers.len()).for_each(|source| scan.arrange(source));
         Ok(scan)
     }
@@ -331,19 +334,24 @@ impl TreeScan {
 
     /// The next pair; where no value is asked for, it is empty.
     pub(crate) fn next_pair(&mut self, with_value: bool) -> Option<Result<(Bytes, Bytes)>> {
-        while !self.failed {
-            let &source = self.order.first()?;
-            let pair = self.read(source, with_value);
-            match pair.and_then(|pair| self.pass().map(|()| pair)) {
-                Ok(Some(pair)) => return Some(Ok(pair)),
-                Ok(None) => {}
-                Err(error) => {
-                    self.failed = true;
-                    return Some(Err(error));
-                }
+        if self.failed {
+            return None;
+        }
+        let pair = self.next(with_value).transpose();
+        self.failed = matches!(pair, Some(Err(_)));
+        pair
+    }
+
+    fn next(&mut self, with_value: bool) -> Result<Option<(Bytes, Bytes)>> {
+        loop {
+            if std::mem::replace(&mut self.is_told, true) {
+                self.pass()?;
+            }
+            let Some(&source) = self.order.first() else { return Ok(None) };
+            if let Some(pair) = self.read(source, with_value)? {
+                return Ok(Some(pair));
             }
         }
-        None
     }
 
     /// The pair that a source is at, if it is not removed; its value if that is asked for.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use halite_disk::Disk;
 use halite_lsm::sst::{
     BlockCache, Compression, DELETE, Entry, Error, PUT, RangeDelete, RangeDeletes, Reads, Result,
-    Table, TableBuilder, TableId, TableOptions,
+    Table, TableBuilder, TableCursor, TableId, TableOptions,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -31,7 +31,11 @@ fn write(disk: &Disk, entries: &Entries, deletes: &RangeDeletes, options: TableO
 }
 
 fn open(disk: &Disk) -> Result<Table> {
-    Table::open(disk, NAME, ID, &Arc::new(BlockCache::new(1 << 20, 4096)))
+    open_with(disk, 1 << 20)
+}
+
+fn open_with(disk: &Disk, cache_bytes: u64) -> Result<Table> {
+    Table::open(disk, NAME, ID, &Arc::new(BlockCache::new(cache_bytes, 4096)))
 }
 
 /// Everything that a table says, forward, backward, by gets, and of range deletes.
@@ -105,6 +109,8 @@ proptest! {
         prop_assert_eq!(&*properties.span.first, &entries[0].0[..]);
         prop_assert_eq!(&*properties.span.last, &entries[entries.len() - 1].0[..]);
 
+        // With a cache that has nothing, so that all is read from the file.
+        let table = open_with(&disk, 0).unwrap();
         let mut cursor = table.cursor(Reads::Cached);
         let mut at: Option<usize> = None;
         for (choice, key, sequence) in moves {
@@ -241,4 +247,118 @@ fn large_values_have_blocks_of_their_own() {
     }
     let (forward, ..) = contents(&table, &[]).unwrap();
     assert_eq!(forward, entries);
+}
+
+/// Versions, up to what kept the next one from being read.
+type Told = (Vec<(Vec<u8>, u64)>, Option<String>);
+
+/// What a walk tells, which reads ahead.
+fn walked(table: &Table, reads: Reads, is_forward: bool) -> Told {
+    let mut told = Vec::new();
+    let mut cursor = table.cursor(reads);
+    let mut moved = if is_forward { cursor.first() } else { cursor.last() };
+    while let (Ok(()), Some(entry)) = (&moved, cursor.entry()) {
+        told.push((entry.key.to_vec(), entry.sequence));
+        moved = if is_forward { cursor.forward() } else { cursor.backward() };
+    }
+    (told, moved.err().map(|error| error.to_string()))
+}
+
+/// What is told where each of these versions is sought by itself: one block is read.
+fn sought<'a>(
+    table: &Table,
+    entries: impl Iterator<Item = &'a (Vec<u8>, u64, u8, Vec<u8>)>,
+) -> Told {
+    let mut told = Vec::new();
+    for (key, sequence, ..) in entries {
+        let mut cursor = table.cursor(Reads::Cached);
+        if let Err(error) = cursor.seek(key, *sequence) {
+            return (told, Some(error.to_string()));
+        }
+        let entry = cursor.entry().expect("it is there");
+        told.push((entry.key.to_vec(), entry.sequence));
+    }
+    (told, None)
+}
+
+fn long_entries(entries: u64) -> Entries {
+    (0..entries).map(|n| (n.to_be_bytes().to_vec(), n + 1, PUT, vec![n as u8; 100])).collect()
+}
+
+proptest! {
+    /// What is read ahead brings no error with it, and hides none.
+    #[test]
+    fn walks_that_read_ahead_meet_damage_where_reads_of_single_blocks_do(
+        flips in vec((any::<prop::sample::Index>(), 0_u8..8), 0..4),
+        block_bytes in 200_usize..9000,
+        partition_bytes in 50_usize..20_000,
+        cut: Option<prop::sample::Index>,
+    ) {
+        let entries = long_entries(3000);
+        let disk = Disk::in_memory();
+        let options = TableOptions { block_bytes, partition_bytes, compression: Compression::None };
+        write(&disk, &entries, &RangeDeletes::default(), options);
+        let table = open(&disk).unwrap();
+        // The last partition of the index is in the cache, whatever becomes of the file.
+        table.cursor(Reads::Cached).last().unwrap();
+        let file = disk.open(NAME).unwrap();
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        // Not what was read when the table was opened.
+        let places = bytes.len() * 9 / 10;
+        flips.iter().for_each(|(at, bit)| bytes[at.index(places)] ^= 1 << bit);
+        let cut = cut.map_or(bytes.len(), |cut| cut.index(bytes.len()));
+        // The file that is open has other bytes now.
+        let mut writer = disk.append(NAME, 0).unwrap();
+        writer.write(&bytes[..cut]).unwrap();
+        writer.finish().unwrap();
+        let right = [sought(&table, entries.iter()), sought(&table, entries.iter().rev())];
+        for reads in [Reads::Cached, Reads::Ahead] {
+            let table = open_with(&disk, 0);
+            let Ok(table) = table else { break };
+            prop_assert_eq!(&walked(&table, reads, true), &right[0]);
+            prop_assert_eq!(&walked(&table, reads, false), &right[1]);
+        }
+        prop_assert_eq!(&walked(&table, Reads::Cached, true), &right[0]);
+        prop_assert_eq!(&walked(&table, Reads::Cached, false), &right[1]);
+    }
+}
+
+/// The longer a walk, the fewer reads it takes; one that stays in a block reads that block alone, and none reads what
+/// it has no use for.
+#[test]
+fn only_walks_that_go_on_read_ahead() {
+    let disk = Disk::in_memory();
+    let options = TableOptions {
+        block_bytes: 4096,
+        partition_bytes: 1 << 20,
+        compression: Compression::None,
+    };
+    write(&disk, &long_entries(30_000), &RangeDeletes::default(), options);
+    let table = open_with(&disk, 1 << 20).unwrap();
+    let blocks = table.properties().data_blocks;
+    let mut cursor = table.cursor(Reads::Cached);
+    // The partition of the index is in the cache from now on.
+    cursor.first().unwrap();
+    for (is_forward, number) in [(true, 15_000_u64), (false, 14_000)] {
+        let before = disk.traffic();
+        let mut cursor = table.cursor(Reads::Cached);
+        cursor.seek(&number.to_be_bytes(), 1 << 40).unwrap();
+        let first = disk.traffic() - before;
+        assert_eq!(first.reads, 1);
+        assert!(first.bytes_read < 5000, "{first:?}");
+        let step = |cursor: &mut TableCursor| {
+            if is_forward { cursor.forward() } else { cursor.backward() }.unwrap();
+        };
+        (0..100).for_each(|_| step(&mut cursor));
+        let some = disk.traffic() - before;
+        assert_eq!(some.reads, 2);
+        assert!(some.bytes_read < 5000 + (16 << 10), "{some:?}");
+        while cursor.entry().is_some() {
+            step(&mut cursor);
+        }
+        let all = disk.traffic() - before;
+        assert!(all.reads < blocks / 20, "{all:?} for {blocks} blocks");
+        assert!(all.bytes_read < table.file_len() * 7 / 10, "{all:?}");
+    }
 }

@@ -18,7 +18,7 @@
 //! **Reading** (`table`): footer, properties, root and range deletes are read when a table opens. A get
 //! asks the root for the partition, its filter whether the key may be there, the partition for the
 //! block, and the block (`block`) for the entry: all through one cache (`cache`), which has blocks
-//! checked and decompressed. Cursors (`table_cursor`) go both ways.
+//! checked and decompressed. Cursors (`table_cursor`) go both ways, and read ahead (`read_ahead`).
 //!
 //! Every byte that is read is a stranger's: lengths and offsets are checked before they are followed,
 //! and what is wrong has a name (`error`).
@@ -34,6 +34,7 @@ mod footer;
 mod index;
 mod properties;
 mod range_deletes;
+mod read_ahead;
 mod sealed;
 mod table;
 mod table_builder;

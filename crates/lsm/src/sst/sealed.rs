@@ -68,12 +68,24 @@ pub(crate) fn unseal<E>(
         return Err(damaged("it is longer than any block"));
     }
     let bytes = Plain::filled(len + TRAILER, fill)?;
-    let (stored, trailer) = bytes.split_at(len);
+    let plain = check(&bytes, file_seed, offset).and_then(|(stored, head)| open(stored, head));
+    plain.map_err(damaged).map(|plain| plain.unwrap_or_else(|| bytes.cut(len)))
+}
+
+/// The block that lies in `bytes`, the trailer at their end, and in its file at `offset`.
+pub(crate) fn unseal_copy(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<Plain> {
+    let (stored, head) = check(bytes, file_seed, offset)?;
+    Ok(open(stored, head)?.unwrap_or_else(|| Plain::from(stored)))
+}
+
+/// What is stored, and the trailer's first half, if the checksum is right.
+fn check(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<(&[u8], u64)> {
+    let (stored, trailer) = bytes.split_at(bytes.len() - TRAILER);
     let head = u64::from_le_bytes(trailer[..8].try_into().expect("8 bytes"));
-    if trailer[8..] != checksum(stored, file_seed, offset, head).to_le_bytes() {
-        return Err(damaged("its checksum is wrong"));
+    match trailer[8..] == checksum(stored, file_seed, offset, head).to_le_bytes() {
+        true => Ok((stored, head)),
+        false => Err("its checksum is wrong"),
     }
-    open(stored, head).map_err(damaged).map(|plain| plain.unwrap_or_else(|| bytes.cut(len)))
 }
 
 /// The block if it has to be decompressed.
@@ -109,6 +121,8 @@ mod tests {
                 unseal(bytes.len() - TRAILER, seed, offset, fill, |why| why)
             };
             assert_eq!(read(&sealed, 5, 4096).unwrap()[..], plain[..]);
+            assert_eq!(unseal_copy(&sealed, 5, 4096).unwrap()[..], plain[..]);
+            assert!(unseal_copy(&sealed, 6, 4096).is_err());
             assert!(read(&sealed, 6, 4096).is_err() && read(&sealed, 5, 4097).is_err());
             for bit in 0..sealed.len() * 8 {
                 let mut flipped = sealed.clone();

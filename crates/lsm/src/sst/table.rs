@@ -12,7 +12,8 @@ use super::footer::{FOOTER, Footer};
 use super::index::{Handle, Partition};
 use super::properties::{Properties, Roots};
 use super::range_deletes::RangeDeletes;
-use super::sealed::{TRAILER, file_seed, unseal};
+use super::read_ahead::{ReadAhead, Step};
+use super::sealed::{TRAILER, file_seed, unseal, unseal_copy};
 use super::table_cursor::{Reads, TableCursor};
 use super::{Error, Parsed, Result};
 
@@ -31,6 +32,7 @@ pub struct Table(Arc<Inner>);
 
 struct Inner {
     name: String,
+    disk: Disk,
     file: File,
     number: u64,
     seed: u64,
@@ -60,6 +62,7 @@ impl Table {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.to_owned() },
             error => error.into(),
         })?;
+        file.expect_random_reads();
         let footer = read_footer(&file, name)?;
         if footer.store_id != id.store_id {
             let (file, found) = (name.to_owned(), footer.store_id);
@@ -73,17 +76,15 @@ impl Table {
         let bytes = reader.read("properties", footer.properties)?;
         let (properties, Roots { index, range_deletes }) = Properties::of_bytes(&bytes)
             .map_err(|why| reader.damaged("properties", footer.properties, why))?;
-        let block = |what, handle| {
-            Block::new(reader.read(what, handle)?).map_err(|why| reader.damaged(what, handle, why))
-        };
-        let root = block("root", index)?;
+        let root = reader.block("root", index)?;
         let mut deletes = RangeDeletes::default();
         if range_deletes.len > 0 {
-            deletes = RangeDeletes::read(block("range deletes", range_deletes)?)
+            deletes = RangeDeletes::read(reader.block("range deletes", range_deletes)?)
                 .map_err(|why| reader.damaged("range deletes", range_deletes, why))?;
         }
         Ok(Self(Arc::new(Inner {
             name: name.to_owned(),
+            disk: disk.clone(),
             number: id.number,
             seed,
             cache: Arc::clone(cache),
@@ -160,6 +161,16 @@ impl Table {
         TableCursor::new(self.clone(), reads)
     }
 
+    pub(crate) fn file(&self) -> &File {
+        &self.0.file
+    }
+
+    /// The file, opened once more, for whoever reads all of it in order; the one that is open, if it has no name any more.
+    pub(crate) fn file_of_its_own(&self) -> File {
+        let Inner { disk, name, file, .. } = &*self.0;
+        disk.open(name).unwrap_or_else(|_| file.clone())
+    }
+
     pub(crate) fn root(&self) -> &Block {
         &self.0.root
     }
@@ -171,13 +182,18 @@ impl Table {
     /// A block, through the cache.
     pub(crate) fn block(&self, what: &str, handle: Handle) -> Result<Block> {
         let reader = self.reader();
-        let bytes = self.cached(what, handle)?;
+        let bytes = self.cached(handle, || reader.read(what, handle))?;
         Block::new(bytes).map_err(|why| reader.damaged(what, handle, why))
     }
 
-    fn cached(&self, what: &str, handle: Handle) -> Result<Plain> {
+    /// The bytes of a block, of the cache if it has them.
+    pub(crate) fn cached(
+        &self,
+        handle: Handle,
+        read: impl FnOnce() -> Result<Plain>,
+    ) -> Result<Plain> {
         let Inner { cache, number, .. } = &*self.0;
-        cache.get(*number, handle.offset, || self.reader().read(what, handle))
+        cache.get(*number, handle.offset, read)
     }
 
     /// The filter of a partition, if it has one.
@@ -185,8 +201,8 @@ impl Table {
         if handle.len == 0 {
             return Ok(None);
         }
-        let filter = Filter::new(self.cached("filter", handle)?);
-        filter.map(Some).map_err(|why| self.reader().damaged("filter", handle, why))
+        let filter = self.cached(handle, || self.reader().read("filter", handle))?;
+        Filter::new(filter).map(Some).map_err(|why| self.reader().damaged("filter", handle, why))
     }
 
     pub(crate) fn damaged(&self, what: &str, why: &str) -> Error {
@@ -200,8 +216,13 @@ impl Table {
     /// The first [`Error::Damaged`], or what the disk says.
     pub fn check(&self) -> Result<Check> {
         let Inner { properties, root, .. } = &*self.0;
-        let mut walk =
-            Walk { table: self, check: Check::default(), last: None, hashes: Vec::new() };
+        let mut walk = Walk {
+            table: self,
+            ahead: ReadAhead::full(),
+            check: Check::default(),
+            last: None,
+            hashes: Vec::new(),
+        };
         let mut root = BlockCursor::new(root.clone());
         let in_root = |why| self.damaged("root", why);
         root.first().map_err(in_root)?;
@@ -225,6 +246,7 @@ impl Table {
 /// A check on its way through a table.
 struct Walk<'a> {
     table: &'a Table,
+    ahead: ReadAhead,
     check: Check,
     last: Option<(Vec<u8>, u64)>,
     /// Of the keys of the partition.
@@ -235,8 +257,7 @@ impl Walk<'_> {
     fn partition(&mut self, partition: Partition) -> Result<()> {
         let table = self.table;
         let damaged = |why| table.reader().damaged("index", partition.index, why);
-        let bytes = table.reader().read("index", partition.index)?;
-        let mut index = BlockCursor::new(Block::new(bytes).map_err(damaged)?);
+        let mut index = BlockCursor::new(table.reader().block("index", partition.index)?);
         self.hashes.clear();
         index.first().map_err(damaged)?;
         while let Some(entry) = index.entry() {
@@ -256,9 +277,9 @@ impl Walk<'_> {
     }
 
     fn block(&mut self, handle: Handle) -> Result<()> {
-        let table = self.table;
-        let damaged = |why| table.reader().damaged("block", handle, why);
-        let bytes = table.reader().read("block", handle)?;
+        let (table, reader, ahead) = (self.table, self.table.reader(), &mut self.ahead);
+        let damaged = |why| reader.damaged("block", handle, why);
+        let bytes = ahead.block(table, handle, Step::Forward, table.file_len())?;
         let mut cursor = BlockCursor::new(Block::new(bytes).map_err(damaged)?);
         cursor.first().map_err(damaged)?;
         self.check.blocks += 1;
@@ -314,38 +335,32 @@ impl BlockReader<'_> {
         Error::damaged(self.name, format!("{what} at {}", handle.offset), why)
     }
 
-    /// Reads and checks a block.
-    pub(crate) fn read(&self, what: &str, handle: Handle) -> Result<Plain> {
-        self.read_with(what, handle, |at, to| Ok(self.file.read_at(at, to)?))
+    /// Reads and checks a block of entries.
+    pub(crate) fn block(&self, what: &str, handle: Handle) -> Result<Block> {
+        Block::new(self.read(what, handle)?).map_err(|why| self.damaged(what, handle, why))
     }
 
-    /// Reads and checks a block, whose bytes `read` gets.
-    pub(crate) fn read_with(
-        &self,
-        what: &str,
-        handle: Handle,
-        read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
-    ) -> Result<Plain> {
+    /// Reads and checks a block.
+    pub(crate) fn read(&self, what: &str, handle: Handle) -> Result<Plain> {
         let Handle { offset, len } = handle;
         self.fits(handle).map_err(|why| self.damaged(what, handle, why))?;
         let damaged = |why: &'static str| self.damaged(what, handle, why);
-        unseal(len as usize, self.seed, offset, |to| read(offset, to), damaged)
+        let fill = |to: &mut [u8]| Ok(self.file.read_at(offset, to)?);
+        unseal(len as usize, self.seed, offset, fill, damaged)
     }
 
-    fn fits(&self, handle: Handle) -> Parsed<()> {
+    /// Checks a block of entries whose bytes, the trailer among them, are here.
+    pub(crate) fn of_bytes(&self, handle: Handle, bytes: &[u8]) -> Result<Plain> {
+        let plain = unseal_copy(bytes, self.seed, handle.offset);
+        plain.map_err(|why| self.damaged("block", handle, why))
+    }
+
+    /// Whether a block lies within the file.
+    pub(crate) fn fits(&self, handle: Handle) -> Parsed<()> {
         let end = handle.offset.checked_add(u64::from(handle.len) + TRAILER as u64);
         match end.is_some_and(|end| end <= self.file.len()) {
             true => Ok(()),
             false => Err("it lies behind the file's end"),
         }
-    }
-
-    /// The bytes of the file from `at` on, for those who read ahead.
-    pub(crate) fn fill(&self, at: u64, to: &mut [u8]) -> Result<()> {
-        Ok(self.file.read_at(at, to)?)
-    }
-
-    pub(crate) fn file_len(&self) -> u64 {
-        self.file.len()
     }
 }

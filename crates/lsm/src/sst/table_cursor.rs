@@ -3,21 +3,19 @@
 use super::block::{Block, BlockCursor};
 use super::entry::{Entry, Value};
 use super::index::{Handle, Partition};
+use super::read_ahead::{ReadAhead, Step};
 use super::table::Table;
 use super::{Parsed, Result};
 
 /// How a cursor reads blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// Through the cache.
+    /// Through the cache; from the file the more blocks at once, the further it goes.
     Cached,
     /// From the file, many blocks at once, and past the cache: what a compaction reads once is not what others
     /// will want.
     Ahead,
 }
-
-/// Bytes that are read at once by a cursor that reads ahead.
-const AHEAD: usize = 256 << 10;
 
 /// A position in a table: at an entry, or at none, as it is at first.
 pub struct TableCursor {
@@ -26,16 +24,20 @@ pub struct TableCursor {
     partition: BlockCursor,
     data: BlockCursor,
     reads: Reads,
-    /// What was read ahead, and from where.
-    ahead: Vec<u8>,
-    ahead_at: u64,
+    ahead: ReadAhead,
+    /// Where what may be read ahead ends.
+    ahead_end: u64,
 }
 
 impl TableCursor {
     pub(crate) fn new(table: Table, reads: Reads) -> Self {
         let root = BlockCursor::new(table.root().clone());
         let (partition, data) = (BlockCursor::empty(), BlockCursor::empty());
-        Self { table, root, partition, data, reads, ahead: Vec::new(), ahead_at: 0 }
+        let ahead = match reads {
+            Reads::Cached => ReadAhead::growing(),
+            Reads::Ahead => ReadAhead::full(),
+        };
+        Self { table, root, partition, data, reads, ahead, ahead_end: 0 }
     }
 
     /// The entry that it is at.
@@ -62,7 +64,7 @@ impl TableCursor {
         self.move_root(BlockCursor::first)?;
         self.enter_partition()?;
         self.move_partition(BlockCursor::first)?;
-        self.enter_data()?;
+        self.enter_data(Step::Sought)?;
         self.move_data(BlockCursor::first)?;
         self.skip_forward()
     }
@@ -75,7 +77,7 @@ impl TableCursor {
         self.move_root(BlockCursor::last)?;
         self.enter_partition()?;
         self.move_partition(BlockCursor::last)?;
-        self.enter_data()?;
+        self.enter_data(Step::Sought)?;
         self.move_data(BlockCursor::last)?;
         self.skip_backward()
     }
@@ -88,7 +90,7 @@ impl TableCursor {
         self.move_root(|cursor| cursor.seek(key, sequence))?;
         self.enter_partition()?;
         self.move_partition(|cursor| cursor.seek(key, sequence))?;
-        self.enter_data()?;
+        self.enter_data(Step::Sought)?;
         self.move_data(|cursor| cursor.seek(key, sequence))?;
         self.skip_forward()
     }
@@ -140,7 +142,7 @@ impl TableCursor {
                 self.enter_partition()?;
                 self.move_partition(BlockCursor::first)?;
             }
-            self.enter_data()?;
+            self.enter_data(Step::Forward)?;
             self.move_data(BlockCursor::first)?;
         }
         Ok(())
@@ -158,7 +160,7 @@ impl TableCursor {
                 self.enter_partition()?;
                 self.move_partition(BlockCursor::last)?;
             }
-            self.enter_data()?;
+            self.enter_data(Step::Backward)?;
             self.move_data(BlockCursor::last)?;
         }
         Ok(())
@@ -171,50 +173,34 @@ impl TableCursor {
         let Some(entry) = self.root.entry() else { return Ok(()) };
         let partition = Partition::of_value(entry.value);
         let partition = partition.map_err(|why| self.table.damaged("root", why))?;
-        let block = self.read("index", partition.index)?;
+        let (block, end) = match self.reads {
+            Reads::Cached => (self.table.block("index", partition.index)?, partition.index.offset),
+            // Partitions that follow will be read, too.
+            Reads::Ahead => {
+                (self.table.reader().block("index", partition.index)?, self.table.file_len())
+            }
+        };
         self.partition.enter(block);
+        self.ahead_end = end;
         Ok(())
     }
 
     /// Enters the block that the partition is at, if it is at one.
-    fn enter_data(&mut self) -> Result<()> {
+    fn enter_data(&mut self, step: Step) -> Result<()> {
         self.data.leave();
         let Some(entry) = self.partition.entry() else { return Ok(()) };
         let handle = Handle::of_value(entry.value);
         let handle = handle.map_err(|why| self.table.damaged("index", why))?;
-        let block = self.read("block", handle)?;
+        let (table, ahead, end) = (&self.table, &mut self.ahead, self.ahead_end);
+        let mut read = || ahead.block(table, handle, step, end);
+        let bytes = match self.reads {
+            Reads::Cached => table.cached(handle, read)?,
+            Reads::Ahead => read()?,
+        };
+        let block =
+            Block::new(bytes).map_err(|why| table.reader().damaged("block", handle, why))?;
         self.data.enter(block);
         Ok(())
-    }
-
-    fn read(&mut self, what: &str, handle: Handle) -> Result<Block> {
-        if self.reads == Reads::Cached {
-            return self.table.block(what, handle);
-        }
-        let (ahead, ahead_at) = (&mut self.ahead, &mut self.ahead_at);
-        let reader = self.table.reader();
-        let bytes = reader.read_with(what, handle, |at, to| {
-            if to.len() > AHEAD {
-                return reader.fill(at, to);
-            }
-            let is_there = |ahead: &[u8], ahead_at: u64| {
-                let from = usize::try_from(at.checked_sub(ahead_at)?).ok()?;
-                ahead.get(from..from.checked_add(to.len())?).map(|_| from)
-            };
-            let from = match is_there(ahead, *ahead_at) {
-                Some(from) => from,
-                None => {
-                    let len = (reader.file_len() - at).min(AHEAD as u64) as usize;
-                    ahead.resize(len, 0);
-                    *ahead_at = at;
-                    reader.fill(at, ahead).inspect_err(|_| ahead.clear())?;
-                    0
-                }
-            };
-            to.copy_from_slice(&ahead[from..from + to.len()]);
-            Ok(())
-        })?;
-        Block::new(bytes).map_err(|why| reader.damaged(what, handle, why))
     }
 
     fn move_root(&mut self, to: impl FnOnce(&mut BlockCursor) -> Parsed<()>) -> Result<()> {
