@@ -112,6 +112,13 @@ impl<R: Records> Records for &R {
     }
 }
 
+/// As long as a thread has it, what it does in trees begins without a fence. Nothing that comes out of any tree
+/// meanwhile is used anew, so nobody keeps it for long.
+#[must_use = "it does something as long as it lives"]
+pub struct Pinned {
+    _pin: Pin,
+}
+
 /// An ordered map from byte strings to versions, each an 8-byte entry, that threads share.
 pub struct RadixTree {
     /// Guards `root`, as a node's lock its slots.
@@ -142,6 +149,11 @@ impl RadixTree {
 
     fn with_arena(arena: Arena) -> Self {
         Self { anchor: VersionLock::new(), root: AtomicU64::new(0), arena: Arc::new(arena) }
+    }
+
+    /// Lets what this thread does in trees begin without a fence, for a while.
+    pub fn pin() -> Pinned {
+        Pinned { _pin: Pin::new() }
     }
 
     /// Adds a version of a key. The versions of a key may come in any order, and from several

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_engine::{CommitPoints, Durability, Error, Result};
+use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE, planted};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
@@ -40,6 +41,8 @@ pub(crate) struct Entry {
     ends: Few<End>,
     /// The last sequence.
     last: u64,
+    /// Bytes of keys and values.
+    user_bytes: u64,
     durable: bool,
 }
 
@@ -113,14 +116,13 @@ impl Store {
                 Ok(0)
             };
         }
-        let memtables =
-            self.make_room(encoded, turn.bid()).inspect_err(|error| self.poison_by(error))?;
-        let grants: Few<_> = encoded
-            .fragments()
-            .iter()
-            .zip(&memtables)
-            .map(|(fragment, memtable)| memtable.zones.grant(fragment.padded()))
-            .collect();
+        let mut memtables = Few::new();
+        self.make_room(encoded, turn.bid(), &mut memtables)
+            .inspect_err(|error| self.poison_by(error))?;
+        let mut grants: Few<Granted<'_>> = Few::new();
+        for (fragment, memtable) in encoded.fragments().iter().zip(&memtables) {
+            grants.push(memtable.zones.grant(fragment.padded()));
+        }
         let base = self.next_sequence.load(Ordering::Relaxed);
         let last = base + u64::from(encoded.records()) - 1;
         self.next_sequence.store(last + 1, Ordering::Relaxed);
@@ -134,7 +136,8 @@ impl Store {
         let logged = self.wal.as_ref().filter(|_| !self.is_replaying.load(Ordering::Relaxed));
         let logged = logged.map(|wal| (wal, wal.append(base, encoded)));
         let durable = durability == Durability::Immediate;
-        let granted = turn.grant(Entry { ends: ends.collect(), last, durable });
+        let user_bytes = encoded.user_bytes();
+        let granted = turn.grant(Entry { ends: ends.collect(), last, user_bytes, durable });
 
         let places: Few<_> = grants
             .iter()
@@ -150,6 +153,8 @@ impl Store {
         if planted!(CommitIdBeforeData) {
             self.commit_id.store(COMMIT_ID, last);
         }
+        // One for all that is done in the indexes, and before the stores: it waits for those, as a fence does.
+        let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
             wal.sync_to(end)
@@ -160,7 +165,7 @@ impl Store {
         {
             memtable.add(place.0, fragment.payload());
         }
-        self.user_bytes.fetch_add(encoded.user_bytes(), Ordering::Relaxed);
+        drop(pinned);
         let bid = granted.finish();
         self.ring.wait_committed(bid);
         self.check_healthy()?;
@@ -184,47 +189,53 @@ impl Store {
     fn put(
         &self,
         encoded: &Encoded,
-        grants: Few<Granted<'_>>,
+        mut grants: Few<Granted<'_>>,
         memtables: &[Arc<Memtable>],
         durable: bool,
     ) -> Result<()> {
-        let mut stored: Few<(Grant<'_>, Option<Flushed>)> = Few::new();
+        let parts = || memtables.iter().zip(encoded.fragments());
+        let mut flushed: Few<Flushed> = Few::new();
         let mut points: Few<Flushed> = Few::new();
-        for ((granted, memtable), fragment) in
-            grants.into_iter().zip(memtables).zip(encoded.fragments())
-        {
+        for (granted, (memtable, fragment)) in grants.iter_mut().zip(parts()) {
             if durable && begins_zone(&granted.lines()) {
                 points.push(memtable.zones.flush_gidx());
                 points.push(self.flush_commit_id());
             }
-            if let Some(end) = granted.end {
+            if let Some(end) = &mut granted.end {
                 let mark = line_of(&Header::END.encode(memtable.zones.seed));
-                stored.push(store(end, &mark, durable));
+                flushed.extend(store(end, &mark, durable));
             }
-            stored.push(store(granted.grant, fragment.bytes(), durable));
+            flushed.extend(store(&mut granted.grant, fragment.bytes(), durable));
         }
+        // While lines are on their way to the medium, what the indexes will need is on its way from DRAM.
+        if durable || encoded.records() > 1 {
+            parts().for_each(|(memtable, fragment)| memtable.prefetch(fragment.payload()));
+        }
+        let grants =
+            grants.into_iter().flat_map(|granted| granted.end.into_iter().chain([granted.grant]));
         if !durable {
-            stored.into_iter().for_each(|(grant, _)| grant.reveal());
+            grants.for_each(Grant::reveal);
             return Ok(());
         }
-        let mut flushed = stored.iter_mut().filter_map(|(_, flushed)| flushed.take()).chain(points);
-        let fenced: Few<_> = match (flushed.next(), flushed.next()) {
-            (Some(only), None) => self.pool().fence([only]).map(|[fenced]| smallvec![fenced]),
-            (first, second) => {
-                let all: Vec<_> = first.into_iter().chain(second).chain(flushed).collect();
-                self.pool().fence_all(&all).map(Few::from_vec)
-            }
+        flushed.extend(points);
+        let fenced: Few<_> = match flushed.into_inner() {
+            Ok(only) => self.pool().fence(only).map(Few::from_buf),
+            Err(several) => self.pool().fence_all(&several).map(Few::from_vec),
         }
         .inspect_err(|error| self.poison(&error.to_string()))?;
-        for ((grant, _), fenced) in stored.into_iter().zip(&fenced) {
+        for (grant, fenced) in grants.zip(&fenced) {
             grant.publish(fenced);
         }
         Ok(())
     }
 
     /// The memtable that each fragment of the batch goes to, with room for it.
-    fn make_room(&self, encoded: &Encoded, bid: u64) -> Result<Few<Arc<Memtable>>> {
-        let mut memtables: Few<Arc<Memtable>> = Few::new();
+    fn make_room(
+        &self,
+        encoded: &Encoded,
+        bid: u64,
+        memtables: &mut Few<Arc<Memtable>>,
+    ) -> Result<()> {
         for (at, fragment) in encoded.fragments().iter().enumerate() {
             let of_tree = |other: &&crate::encoded::Fragment| other.tree == fragment.tree;
             let earlier = encoded.fragments()[..at].iter().position(|other| of_tree(&other));
@@ -245,7 +256,7 @@ impl Store {
             }
             memtables.push(memtable);
         }
-        Ok(memtables)
+        Ok(())
     }
 
     /// Stage 4 of the ring, alone and in order (algorithm 3).
@@ -266,6 +277,9 @@ impl Store {
             unsynced.ends.extend(entry.ends);
             unsynced.batches += 1;
         }
+        // One thread at a time: it need not be added in one step.
+        let user_bytes = self.user_bytes.load(Ordering::Relaxed) + entry.user_bytes;
+        self.user_bytes.store(user_bytes, Ordering::Relaxed);
         self.visible.store(entry.last, Ordering::Release);
     }
 
@@ -360,14 +374,13 @@ fn begins_zone(lines: &Range<u32>) -> bool {
 }
 
 /// Stores a fragment, past the cache if it is to be durable now.
-fn store<'a>(mut grant: Grant<'a>, bytes: &[u8], durable: bool) -> (Grant<'a>, Option<Flushed>) {
-    let flushed = if durable {
-        Some(grant.write_stream(0, bytes))
-    } else {
-        grant.write(0, bytes);
-        None
-    };
-    (grant, flushed)
+#[inline]
+fn store(grant: &mut Grant<'_>, bytes: &[u8], durable: bool) -> Option<Flushed> {
+    if durable {
+        return Some(grant.write_stream(0, bytes));
+    }
+    grant.write(0, bytes);
+    None
 }
 
 /// A header alone in its line.

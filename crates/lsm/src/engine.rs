@@ -1,11 +1,10 @@
 //! The engine: the contract of `halite-engine`, kept by trees that share a ring.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arc_swap::ArcSwap;
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
     Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
@@ -22,7 +21,7 @@ use crate::record::{self, Kind};
 use crate::repair;
 use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
-use crate::spaces::{CATALOGUE, Spaces};
+use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
 use crate::verify::verify;
 
@@ -31,7 +30,7 @@ const REMOVED_SINGLY: usize = 256;
 
 thread_local! {
     /// Memory that one commit after the other uses.
-    static ENCODED: RefCell<Encoded> = RefCell::default();
+    static ENCODED: Cell<Option<Box<Encoded>>> = const { Cell::new(None) };
 }
 
 /// An LSM store.
@@ -40,7 +39,7 @@ pub struct Lsm {
     maintenance: Option<Maintenance>,
     store: Arc<Store>,
     partitioning: Partitioning,
-    spaces: ArcSwap<Spaces>,
+    spaces: OpenSpaces,
     /// Whoever writes shares it, so that nothing is written to a key space that is dropped; a snapshot, so that
     /// it has the key spaces of its time. Held alone by who changes the key spaces.
     writing: RwLock<()>,
@@ -57,7 +56,7 @@ impl Lsm {
     /// [`Error::OtherEngine`]; [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let store = open::open(options)?;
-        let spaces = ArcSwap::from_pointee(Spaces::read(&store)?);
+        let spaces = OpenSpaces::new(Spaces::read(&store)?);
         let partitioning = Partitioning::Hash(store.trees.len());
         let maintenance = Some(Maintenance::start(&store));
         store.signals.wake();
@@ -93,10 +92,10 @@ impl Lsm {
         expected: &[Expectation<'_>],
     ) -> Result<()> {
         // Taken, not borrowed: of threads that a scheduler simulates, several share it.
-        let mut encoded = ENCODED.take();
+        let mut encoded = ENCODED.take().unwrap_or_default();
         encoded.clear();
         let committed = self.commit_encoded(&mut encoded, ops, durability, expected);
-        ENCODED.set(encoded);
+        ENCODED.set(Some(encoded));
         committed
     }
 
@@ -322,7 +321,7 @@ impl Engine for Lsm {
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
         spaces.names.insert(id, name.into());
         spaces.next = next;
-        self.spaces.store(Arc::new(spaces));
+        self.spaces.store(spaces);
         Ok(KeySpaceId(id))
     }
 
@@ -343,7 +342,7 @@ impl Engine for Lsm {
         encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
         spaces.names.remove(&space.0);
-        self.spaces.store(Arc::new(spaces));
+        self.spaces.store(spaces);
         Ok(())
     }
 
@@ -353,7 +352,7 @@ impl Engine for Lsm {
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.spaces.load().check(space)?;
+        self.spaces.check(space)?;
         with_space(space, key, |full| self.store.get(self.tree_of(key), full, At::Latest))
     }
 
@@ -366,7 +365,7 @@ impl Engine for Lsm {
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
-        self.spaces.load().check(space)?;
+        self.spaces.check(space)?;
         count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space)
     }
 
@@ -388,15 +387,14 @@ impl Engine for Lsm {
         expected: &[Expectation<'_>],
     ) -> Result<()> {
         let _writing = self.writing.read();
-        let spaces = self.spaces.load();
         for op in ops {
             op.check()?;
-            spaces.check(op.space())?;
+            self.spaces.check(op.space())?;
         }
         for expected in expected {
             let keys = expected.keys.iter().map(|(space, _)| *space);
             keys.chain(expected.ranges.iter().map(|(space, _)| *space))
-                .try_for_each(|space| spaces.check(space))?;
+                .try_for_each(|space| self.spaces.check(space))?;
         }
         if ops.is_empty() && expected.is_empty() {
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
@@ -405,7 +403,7 @@ impl Engine for Lsm {
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        self.spaces.load().check(space)?;
+        self.spaces.check(space)?;
         let at = ReadAt::now(&self.store);
         Ok(scan_all(&at, &self.partitioning, space, &range, direction))
     }
@@ -414,7 +412,7 @@ impl Engine for Lsm {
         let _writing = self.writing.read();
         Ok(Arc::new(StoreSnapshot {
             at: ReadAt::now(&self.store),
-            spaces: self.spaces.load_full(),
+            spaces: self.spaces.load(),
             partitioning: self.partitioning.clone(),
         }))
     }
@@ -442,14 +440,14 @@ impl Engine for Lsm {
         range: KeyRange,
         direction: Direction,
     ) -> Result<Scan> {
-        self.spaces.load().check(space)?;
+        self.spaces.check(space)?;
         let (start, end) = bounds(space, &range);
         let at = ReadAt::now(&self.store);
         Ok(Box::new(Pairs(TreeScan::new(&at, partition, &start, &end, direction).map_err(Some))))
     }
 
     fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
-        self.spaces.load().check(space)?;
+        self.spaces.check(space)?;
         count(&ReadAt::now(&self.store), partition..partition + 1, space)
     }
 

@@ -41,21 +41,29 @@ impl Memtable {
         }
     }
 
-    /// Lets the index lead to the records of a fragment, which are readable at `address`, behind its header.
+    /// Lets the index lead to the records of a fragment, which are readable at `address`, behind its header. The first
+    /// were [prefetched](Self::prefetch).
     pub(crate) fn add(&self, address: u64, payload: &[u8]) {
         let first = address + fragment::HEADER as u64;
-        let mut records = fragment::records(payload).peekable();
-        while records.peek().is_some() {
-            // What several inserts will miss in the cache is waited for at once.
-            let group: SmallVec<[_; GROUP]> = records.by_ref().take(GROUP).collect();
-            if group.len() > 1 {
-                let keys: SmallVec<[_; GROUP]> =
-                    group.iter().map(|(_, record)| record.key()).collect();
-                self.prefetch_keys(&keys);
+        let mut ahead = fragment::records(payload).skip(GROUP);
+        for (number, (at, record)) in fragment::records(payload).enumerate() {
+            // What inserts will miss in the cache is asked for a group before.
+            if number % GROUP == 0 {
+                self.prefetch_records(ahead.by_ref().take(GROUP));
             }
-            for (at, record) in group {
-                self.add_record(Address::from_bits(first + at as u64), record);
-            }
+            self.add_record(Address::from_bits(first + at as u64), record);
+        }
+    }
+
+    /// Asks for what [`add`](Self::add) will read first, of a fragment's records.
+    pub(crate) fn prefetch(&self, payload: &[u8]) {
+        self.prefetch_records(fragment::records(payload).take(GROUP));
+    }
+
+    fn prefetch_records<'a>(&self, records: impl Iterator<Item = (usize, Record<'a>)>) {
+        let keys: SmallVec<[_; GROUP]> = records.map(|(_, record)| record.key()).collect();
+        if !keys.is_empty() {
+            self.prefetch_keys(&keys);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::levels::CURRENT;
 use crate::record::{Kind, Record};
 use crate::sst::{self, PUT, SEQUENCE_MAX};
 use crate::store::Store;
+use crate::tree::View;
 use crate::zones::Zones;
 
 /// Which state is read.
@@ -32,71 +33,98 @@ pub(crate) struct Version {
     pub(crate) value: Option<Bytes>,
 }
 
+/// What memory knows of a key: its newest version there, where it lies, or the sequence of a removal of its range.
+enum InMemory<'a> {
+    Version(&'a Zones, Address, Record<'a>),
+    Removed(u64),
+}
+
 impl Store {
     /// The value of a key, which has its key space before it, or `None`.
     pub(crate) fn get(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Bytes>> {
-        Ok(self.newest(tree, key, at)?.and_then(|version| version.value))
+        let view = self.trees[tree].view();
+        // The value is made where it is returned: moving it about takes longer than making it.
+        match self.in_memory(&view, key, at)? {
+            Some(InMemory::Version(zones, address, record)) => value(zones, address, &record),
+            Some(InMemory::Removed(_)) => Ok(None),
+            None => Ok(self.in_levels(tree, key, at)?.and_then(|version| version.value)),
+        }
     }
 
     /// The newest version of a key that the state has; the sequence of a removed range stands for that of a
     /// version that it removed.
     pub(crate) fn newest(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
         let view = self.trees[tree].view();
-        // The view first: what is committed by now is in it.
+        Ok(Some(match self.in_memory(&view, key, at)? {
+            Some(InMemory::Version(zones, address, record)) => {
+                Version { sequence: record.sequence(), value: value(zones, address, &record)? }
+            }
+            Some(InMemory::Removed(sequence)) => Version { sequence, value: None },
+            None => return self.in_levels(tree, key, at),
+        }))
+    }
+
+    /// The newest version of a key in memtables, global indexes and what was flushed last.
+    #[inline]
+    fn in_memory<'v>(&self, view: &'v View, key: &[u8], at: At) -> Result<Option<InMemory<'v>>> {
+        // The view was taken before: what is committed by now is in it.
         let sequence = match at {
             At::Latest => self.visible(),
             At::Sequence(sequence) => sequence,
         };
         let mut removed = 0;
         for memtable in view.memtables() {
-            removed = removed.max(memtable.deletes.covering(key, sequence));
-            let entry = memtable.index.candidate(&**memtable, key, sequence);
-            if let Some(found) = self.found(&**memtable, entry, (key, sequence), removed)? {
+            if let Some(found) = found(&**memtable, (key, sequence), &mut removed)? {
                 return Ok(Some(found));
             }
         }
-        // What is behind memtables is committed; and a version that only this reader would see may be gone there.
-        let sequence = if at == At::Latest { SEQUENCE_MAX } else { sequence };
+        let sequence = behind_memtables(at);
         for global in view.global_indexes() {
-            removed = removed.max(global.deletes.covering(key, sequence));
-            let entry = global.index.candidate(&**global, key, sequence);
-            if let Some(found) = self.found(&**global, entry, (key, sequence), removed)? {
+            if let Some(found) = found(&**global, (key, sequence), &mut removed)? {
                 return Ok(Some(found));
             }
         }
-        if let Some(flushed) = &view.flushed
-            && let Some((zones, address, record)) = flushed.get(key, sequence)
-        {
-            let (sequence, value) = (record.sequence(), value(zones, address, &record)?);
-            return Ok(Some(Version { sequence, value }));
-        }
+        let flushed = view.flushed.as_ref().and_then(|flushed| flushed.get(key, sequence));
+        Ok(flushed.map(|(zones, address, record)| InMemory::Version(zones, address, record)))
+    }
+
+    /// The newest version of a key in the levels.
+    fn in_levels(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
+        let sequence = behind_memtables(at);
         let Some(found) = self.levels.get(tree as u32, key, sequence).map_err(from_levels)? else {
             return Ok(None);
         };
         let value = (found.kind == PUT).then(|| Bytes::from(&*found.value));
         Ok(Some(Version { sequence: found.sequence, value }))
     }
+}
 
-    /// The version that a layer has of a key, or a removed range's; `candidate` leads to it, or to a record that
-    /// is not sought.
-    fn found<L: Layer>(
-        &self,
-        layer: &L,
-        candidate: Option<u64>,
-        (key, at): (&[u8], u64),
-        removed: u64,
-    ) -> Result<Option<Version>> {
-        if let Some(address) = candidate.map(Address::from_bits) {
-            let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
-            // The check first: a damaged key is not taken for another one.
-            let record = zones.checked(address)?;
-            let sequence = record.sequence();
-            if record.key() == key && (removed + 1..=at).contains(&sequence) {
-                return Ok(Some(Version { sequence, value: value(zones, address, &record)? }));
-            }
-        }
-        Ok((removed > 0).then_some(Version { sequence: removed, value: None }))
+/// What is behind memtables is committed; and a version that only this reader would see may be gone there.
+fn behind_memtables(at: At) -> u64 {
+    match at {
+        At::Latest => SEQUENCE_MAX,
+        At::Sequence(sequence) => sequence,
     }
+}
+
+/// What a layer has of a key, or that its range was removed there or above: `removed`.
+#[inline]
+fn found<'l, L: Layer>(
+    layer: &'l L,
+    (key, at): (&[u8], u64),
+    removed: &mut u64,
+) -> Result<Option<InMemory<'l>>> {
+    *removed = (*removed).max(layer.deletes().covering(key, at));
+    // It may be a record that is not sought.
+    if let Some(address) = layer.index().candidate(layer, key, at).map(Address::from_bits) {
+        let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
+        // The check first: a damaged key is not taken for another one.
+        let record = zones.checked(address)?;
+        if record.key() == key && (*removed + 1..=at).contains(&record.sequence()) {
+            return Ok(Some(InMemory::Version(zones, address, record)));
+        }
+    }
+    Ok((*removed > 0).then_some(InMemory::Removed(*removed)))
 }
 
 /// The value of a record that was checked; `None` of a removal.

@@ -70,14 +70,17 @@ pub(crate) fn encode(
 ) {
     let key_len = (key[0].len() + key[1].len()) as u32;
     let value_len = (value[0].len() + value[1].len()) as u32;
-    to.extend_from_slice(&(u64::from(number) << 8 | kind as u64).to_le_bytes());
-    to.extend_from_slice(&[0; 4]);
-    to.extend_from_slice(&value_len.to_le_bytes());
-    to.extend_from_slice(&key_len.to_le_bytes());
+    let mut head = [0; HEAD];
+    head[..8].copy_from_slice(&(u64::from(number) << 8 | kind as u64).to_le_bytes());
+    head[12..16].copy_from_slice(&value_len.to_le_bytes());
+    head[16..].copy_from_slice(&key_len.to_le_bytes());
+    to.reserve(len(key_len as usize, value_len as usize));
+    to.extend_from_slice(&head);
     for part in key.into_iter().chain(value) {
         to.extend_from_slice(part);
     }
-    to.resize(to.len().next_multiple_of(8), 0);
+    let padding = to.len().next_multiple_of(8) - to.len();
+    to.extend_from_slice(&[0; 8][..padding]);
 }
 
 /// Bytes that a record takes.

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use halite_engine::{Error, KeySpaceId, Result};
 
 use crate::scan::{ReadAt, TreeScan, end_of_space};
@@ -24,7 +26,44 @@ pub(crate) struct Spaces {
     pub(crate) next: u32,
 }
 
+/// The key spaces of a store that is open.
+pub(crate) struct OpenSpaces {
+    all: ArcSwap<Spaces>,
+    /// Which of the first are there, as bits: for who asks for no more, before each get.
+    first: AtomicU64,
+}
+
+impl OpenSpaces {
+    pub(crate) fn new(spaces: Spaces) -> Self {
+        Self { first: AtomicU64::new(spaces.first()), all: ArcSwap::from_pointee(spaces) }
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, space: KeySpaceId) -> Result<()> {
+        let bit = 1_u64.checked_shl(space.0).unwrap_or(0);
+        match self.first.load(Ordering::Acquire) & bit {
+            0 => self.all.load().check(space),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn load(&self) -> Arc<Spaces> {
+        self.all.load_full()
+    }
+
+    /// For who changes them, alone.
+    pub(crate) fn store(&self, spaces: Spaces) {
+        self.first.store(spaces.first(), Ordering::Release);
+        self.all.store(Arc::new(spaces));
+    }
+}
+
 impl Spaces {
+    /// Which of the first 64 are there.
+    fn first(&self) -> u64 {
+        self.names.range(..64).fold(0, |first, (space, _)| first | 1 << space)
+    }
+
     /// What the catalogue says.
     pub(crate) fn read(store: &Arc<Store>) -> Result<Self> {
         let damaged = |why: &str| Error::Damaged {

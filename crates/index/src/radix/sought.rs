@@ -42,11 +42,15 @@ impl<'k> Sought<'k> {
     }
 }
 
-#[cold]
+/// Fewer bytes than a node keeps, and zeros. By words that lie over each other: what is put together in memory
+/// byte by byte has to be waited for.
+#[inline]
 fn short(bytes: &[u8]) -> u128 {
-    let mut padded = [0; WINDOW];
-    padded[..bytes.len()].copy_from_slice(bytes);
-    u128::from_le_bytes(padded)
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let last = u128::from(u64::from_le_bytes(*last));
+        return u128::from(u64::from_le_bytes(*first)) | last << (8 * (bytes.len() - 8));
+    }
+    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte))
 }
 
 /// How many bytes two keys have in common from their start on.
