@@ -1,0 +1,144 @@
+//! What is in the levels and still in memory: every answer is that of the model, while memtables are merged, flushed and
+//! given back under it.
+
+use std::sync::Arc;
+
+use halite_disk::{Disk, DiskModel};
+use halite_engine::{
+    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, LsmOptions, Model, Op,
+    Snapshot,
+};
+use halite_lsm::Lsm;
+use halite_pmem::{Domain, Medium, PoolOptions};
+use proptest::prelude::*;
+
+/// Room for what is flushed, but not for long: a memtable has a zone of 2 MiB.
+const CAPACITY: u64 = 24 << 20;
+
+const ZONE: u64 = 2 << 20;
+
+/// More than are removed singly where a range is.
+const KEYS: u64 = 400;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u64),
+    PutAll,
+    Delete(u64),
+    DeleteRange(u64, u64),
+    Collect,
+    Snapshot,
+    Forget,
+    Check,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..KEYS).prop_map(Step::Put),
+        1 => Just(Step::PutAll),
+        2 => (0..KEYS).prop_map(Step::Delete),
+        1 => (0..KEYS / 8, KEYS / 2..KEYS).prop_map(|(start, end)| Step::DeleteRange(start, end)),
+        12 => Just(Step::Collect),
+        1 => Just(Step::Snapshot),
+        1 => Just(Step::Forget),
+        1 => Just(Step::Check),
+    ]
+}
+
+fn open() -> Arc<dyn Engine> {
+    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+    let mut pool_options = PoolOptions::default();
+    pool_options.size_max = CAPACITY;
+    pool_options.medium = Some(medium.clone());
+    let lsm = LsmOptions {
+        disk: Some(Disk::model(&DiskModel::of(&medium))),
+        memtable_bytes: Some(4 << 10),
+        global_index_bytes: Some(3 * ZONE),
+        ..LsmOptions::default()
+    };
+    let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
+    Arc::new(Lsm::open(&options).unwrap())
+}
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// The same of a store and of its model.
+type Both<T> = (T, T);
+
+struct Pair {
+    engines: Both<Arc<dyn Engine>>,
+    spaces: Both<KeySpaceId>,
+    snapshots: Vec<Both<Arc<dyn Snapshot>>>,
+}
+
+impl Pair {
+    fn write<'a>(&self, op: impl Fn(KeySpaceId) -> Op<'a>) {
+        self.engines.0.write(&[op(self.spaces.0)], Durability::Immediate).unwrap();
+        self.engines.1.write(&[op(self.spaces.1)], Durability::Immediate).unwrap();
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let (store, model) = &self.engines;
+        for number in 0..KEYS {
+            let key = key(number);
+            let found = store.get(self.spaces.0, &key).unwrap();
+            prop_assert_eq!(found, model.get(self.spaces.1, &key).unwrap(), "{}", number);
+            for (at, model_at) in &self.snapshots {
+                let found = at.get(self.spaces.0, &key).unwrap();
+                prop_assert_eq!(found, model_at.get(self.spaces.1, &key).unwrap(), "{}", number);
+            }
+        }
+        let scan = |engine: &Arc<dyn Engine>, space| -> Vec<_> {
+            let scan = engine.scan(space, KeyRange::all(), Direction::Forward).unwrap();
+            scan.map(Result::unwrap).collect()
+        };
+        prop_assert_eq!(scan(store, self.spaces.0), scan(model, self.spaces.1));
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn what_was_flushed_answers_like_the_levels(steps in proptest::collection::vec(step(), 1..600)) {
+        let engines: Both<Arc<dyn Engine>> = (open(), Arc::new(Model::new()));
+        let spaces = (engines.0.key_space("all").unwrap(), engines.1.key_space("all").unwrap());
+        let mut pair = Pair { engines, spaces, snapshots: Vec::new() };
+        for (nth, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Put(number) => {
+                    let (key, value) = (key(number), [nth as u8; 600]);
+                    pair.write(|space| Op::Put { space, key: &key, value: &value });
+                }
+                Step::PutAll => {
+                    for number in 0..KEYS {
+                        let (key, value) = (key(number), [nth as u8; 40]);
+                        pair.write(|space| Op::Put { space, key: &key, value: &value });
+                    }
+                }
+                Step::Delete(number) => {
+                    let key = key(number);
+                    pair.write(|space| Op::Delete { space, key: &key });
+                }
+                Step::DeleteRange(start, end) => {
+                    let (start, end) = (key(start), key(end));
+                    pair.write(|space| Op::DeleteRange { space, start: &start, end: Some(&end) });
+                }
+                Step::Collect => {
+                    pair.engines.0.collect_ahead(0).unwrap();
+                }
+                Step::Snapshot if pair.snapshots.len() < 3 => {
+                    let both = (pair.engines.0.snapshot().unwrap(), pair.engines.1.snapshot().unwrap());
+                    pair.snapshots.push(both);
+                }
+                Step::Forget if !pair.snapshots.is_empty() => drop(pair.snapshots.remove(0)),
+                Step::Check => pair.check()?,
+                Step::Snapshot | Step::Forget => {}
+            }
+        }
+        pair.check()?;
+    }
+}
