@@ -112,7 +112,7 @@ impl<R: Records> Records for &R {
     }
 }
 
-/// As long as a thread has it, what it does in trees begins without a fence. Nothing that comes out of any tree
+/// As long as a thread has it, what it does in trees begins without a fence. No memory that is taken out of trees
 /// meanwhile is used anew, so nobody keeps it for long.
 #[must_use = "it does something as long as it lives"]
 pub struct Pinned {

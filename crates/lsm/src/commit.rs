@@ -76,6 +76,7 @@ impl Store {
         durability: Durability,
         prepare: Option<Prepare<'_>>,
     ) -> Result<u64> {
+        self.slow_down(encoded.padded());
         let mut has_waited_in_vain = false;
         loop {
             let committed = self.commit_once(encoded, durability, prepare);
@@ -99,13 +100,13 @@ impl Store {
         prepare: Option<Prepare<'_>>,
     ) -> Result<u64> {
         self.check_healthy()?;
-        self.slow_down(encoded.padded());
         let _active = self.crowd.as_ref().map(Crowd::join);
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));
         if let Some(prepare) = prepare {
             turn.wait_alone();
             encoded.clear();
             prepare(encoded)?;
+            self.pace.charge(encoded.padded());
         }
         if encoded.is_empty() {
             turn.pass();
@@ -153,7 +154,7 @@ impl Store {
         if planted!(CommitIdBeforeData) {
             self.commit_id.store(COMMIT_ID, last);
         }
-        // One for all that is done in the indexes, and before the stores: it waits for those, as a fence does.
+        // One for all that is done in the indexes. To take it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {

@@ -501,7 +501,10 @@ impl Lsm {
             stats.index_bytes += global.index.memory_len();
             stats.live_bytes += global.pool_bytes();
         }
-        stats.index_bytes += view.flushed.as_ref().map_or(0, |flushed| flushed.index_bytes());
+        if let Some(flushed) = &view.flushed {
+            stats.index_bytes += flushed.index_bytes();
+            stats.dead_bytes += flushed.pool_bytes();
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use halite_index::{RadixTree, Records};
 use crate::address::{Address, SLOTS_MAX};
 use crate::global_index::GlobalIndex;
 use crate::range_deletes::RangeDeletes;
-use crate::record::Record;
+use crate::read::join;
+use crate::record::{Kind, Record};
 use crate::zones::Zones;
 
 /// A global index that is in the levels, or what is left of it.
@@ -60,21 +61,18 @@ impl Flushed {
         let record = zones.checked(address).ok()?;
         let is_sought = record.key() == key && record.sequence() <= at;
         let is_last = record.sequence() > self.deletes.covering(key, at);
-        (is_sought && is_last).then_some((zones, address, record))
+        let is_whole =
+            record.kind() != Some(Kind::PutPieces) || join(zones, address, &record).is_ok();
+        (is_sought && is_last && is_whole).then_some((zones, address, record))
     }
 
     fn zones_of(&self, address: Address) -> Option<&Zones> {
         self.by_slot.get(address.slot())?.as_deref()
     }
 
-    /// The id of the oldest memtable.
-    pub(crate) fn oldest(&self) -> u64 {
-        self.memtables[0].id
-    }
-
-    /// Bytes of the pool that the oldest memtable takes.
-    pub(crate) fn oldest_bytes(&self) -> u64 {
-        self.memtables[0].pool_bytes()
+    /// The oldest memtable.
+    pub(crate) fn oldest(&self) -> &Arc<Zones> {
+        &self.memtables[0]
     }
 
     /// Bytes of the pool that all take.

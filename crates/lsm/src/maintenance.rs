@@ -123,7 +123,10 @@ fn run(store: &Store, task: Task) {
                 store.signals.wake();
             }
             Ok(false) => {}
-            Err(error) => store.signals.note(Some(error)),
+            Err(error) => {
+                store.set_pace();
+                store.signals.note(Some(error));
+            }
         }
         let mut state = store.signals.state.lock();
         while state.due == seen && !state.stopping {
@@ -159,7 +162,7 @@ impl Store {
 
     /// Adds the next zone of a tree's active memtable, where there is plenty of room.
     fn prepare_zone(&self, tree: usize) -> Result<()> {
-        if self.free() < self.limits.slow_below {
+        if self.room() < self.limits.slow_below {
             return Ok(());
         }
         match self.trees[tree].view().active.zones.prepare_next() {
@@ -171,6 +174,11 @@ impl Store {
     /// Brings to the levels what is to go there. Returns whether anything was.
     pub(crate) fn flush_all(&self) -> Result<bool> {
         let _flushing = self.flushing.lock();
+        self.flush_alone()
+    }
+
+    /// [`Store::flush_all`], of who holds `flushing`.
+    fn flush_alone(&self) -> Result<bool> {
         let mut flushed = false;
         if self.is_logged() {
             for tree in 0..self.trees.len() {
@@ -181,9 +189,6 @@ impl Store {
         {
             self.flush_frozen(tree, &frozen)?;
             flushed = true;
-            drop(frozen);
-            // Zones that go back to the pool tell nobody else what failed.
-            self.pool().check_synced()?;
         }
         Ok(flushed)
     }
@@ -219,7 +224,7 @@ impl Store {
         frozen.expect("it was frozen")
     }
 
-    /// Merges a frozen global index with the levels, and gives its zones back.
+    /// Merges a frozen global index with the levels. Its zones go back when their room is wanted.
     fn flush_frozen(&self, tree: usize, frozen: &Arc<GlobalIndex>) -> Result<()> {
         // Recovery will look for a gap behind `commit_id`: what goes to the levels now must not be one.
         if !planted!(LevelsAheadOfCommitId) {
@@ -327,7 +332,8 @@ impl Store {
         if self.merge_one(tree)? {
             return Ok(true);
         }
-        Ok(self.flush_all()? || self.levels.compact().map_err(from_levels)?)
+        let _flushing = self.flushing.lock();
+        Ok(self.flush_alone()? || self.levels.compact().map_err(from_levels)?)
     }
 
     /// Bytes of the pool that nobody has.
@@ -335,28 +341,39 @@ impl Store {
         self.segments.available() * halite_alloc::SEGMENT
     }
 
-    /// Bytes that writers may have: those that are free, and those of what is in the levels, too.
+    /// Bytes that writers may have: those that are free or will be when nobody reads there any more, and those of
+    /// what is in the levels, too.
     fn room(&self) -> u64 {
         let flushed = |tree: &Tree| tree.view().flushed.as_ref().map_or(0, |all| all.pool_bytes());
-        self.free() + self.trees.iter().map(flushed).sum::<u64>()
+        self.free() + self.held() + self.trees.iter().map(flushed).sum::<u64>()
+    }
+
+    /// Bytes of memtables that were given back, and that somebody still reads.
+    fn held(&self) -> u64 {
+        let mut held = 0;
+        self.spared.lock().retain(|zones| match zones.upgrade() {
+            Some(zones) => {
+                held += zones.pool_bytes();
+                true
+            }
+            None => false,
+        });
+        held
     }
 
     /// Gives back memtables that are in the levels, the oldest first, until so many bytes are free or will be
     /// when nobody reads there any more. Returns whether there was one.
     pub(crate) fn spare(&self, wanted: u64) -> bool {
-        let mut free = self.free();
+        let mut free = self.free() + self.held();
         let mut spared = false;
         while free < wanted {
-            let flushed = |tree: &&Tree| tree.view().flushed.as_ref().map(|all| all.oldest());
-            let oldest = self
-                .trees
-                .iter()
-                .filter_map(|tree| Some((flushed(&tree)?, tree)))
-                .min_by_key(|(id, _)| *id);
-            let Some((_, tree)) = oldest else { break };
+            let flushed = |tree: &Tree| tree.view().flushed.as_ref().map(|all| all.oldest().id);
+            let of_trees = self.trees.iter().filter_map(|tree| Some((flushed(tree)?, tree)));
+            let Some((_, tree)) = of_trees.min_by_key(|(id, _)| *id) else { break };
             tree.change(|view| {
                 let Some(flushed) = view.flushed.take() else { return };
-                free += flushed.oldest_bytes();
+                free += flushed.oldest().pool_bytes();
+                self.spared.lock().push(Arc::downgrade(flushed.oldest()));
                 view.flushed = flushed.without_oldest();
             });
             spared = true;
@@ -377,12 +394,20 @@ impl Store {
 
     /// Finds how fast writers may be.
     pub(crate) fn set_pace(&self) {
-        if !self.has_threads() {
-            return;
+        if self.has_threads() {
+            self.pace.renew(|| self.speed());
         }
+    }
+
+    /// Bytes a second that writers may take.
+    fn speed(&self) -> f64 {
         let room = self.room().saturating_sub(self.limits.reserve) as f64;
         let mut speed = match self.pace.time_left() {
             Some(left) => room / left.as_secs_f64().max(1e-3),
+            // It failed, and is tried again.
+            None if self.trees.iter().any(|tree| tree.view().frozen.is_some()) => {
+                room / FAILING.as_secs_f64()
+            }
             // Memtables are not merged as fast as they are filled.
             None if room < self.limits.slow_below as f64 && self.has_immutables() => {
                 FULL_SPEED * room / self.limits.slow_below as f64
@@ -393,7 +418,7 @@ impl Store {
         if pressure > 0.5 {
             speed = speed.min(FULL_SPEED * 2.0 * (1.0 - pressure));
         }
-        self.pace.set_speed(speed);
+        speed
     }
 
     /// Waits until there is room, where a batch found none.
@@ -486,6 +511,9 @@ pub(crate) fn flushed_word(tree: usize) -> String {
 
 /// Bytes a second of writers where there begins to be too little room for memtables, or the levels are behind.
 const FULL_SPEED: f64 = 1e9;
+
+/// How long room is to last, and ever less of it, while the levels take nothing.
+const FAILING: Duration = Duration::from_secs(2);
 
 /// How often a writer tries to make room itself before there is none.
 const TRIES_OF_WRITERS: u32 = 100;

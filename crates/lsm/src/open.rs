@@ -181,6 +181,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         merging: Mutex::new(()),
         flushing: Mutex::new(()),
         pace: Pace::new(),
+        spared: Mutex::default(),
         recovery: Recovery::default(),
         segments,
         home,

@@ -109,11 +109,7 @@ impl<L: Layer> Source for Versions<'_, L> {
 
     fn advance(&mut self) -> Result<()> {
         let layer = self.layer;
-        self.current = None;
-        self.passed += 1;
-        if self.passed == TOLD_AT_ONCE {
-            self.pace.pass(std::mem::take(&mut self.passed));
-        }
+        let before = self.current.take().map(|version| version.key);
         let Some(entry) = self.cursor.next(layer.index(), layer) else { return Ok(()) };
         let address = Address::from_bits(entry);
         let damaged = |error: halite_engine::Error| match error {
@@ -137,6 +133,12 @@ impl<L: Layer> Source for Versions<'_, L> {
             Some(Kind::Delete) => (DELETE, Some(&b""[..])),
             _ => return Err(damaged(zones.damaged(address, "it is no version of a key"))),
         };
+        if before != Some(record.key()) {
+            self.passed += 1;
+            if self.passed == TOLD_AT_ONCE {
+                self.pace.pass(std::mem::take(&mut self.passed));
+            }
+        }
         self.current =
             Some(Current { key: record.key(), sequence: record.sequence(), kind, value });
         Ok(())

@@ -1,7 +1,7 @@
 //! An open store: the trees, the ring that writes to them, and what they share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use halite_alloc::{Device, ObjectPool, Segments};
 use halite_engine::{CommitPoints, Error, Recovery, Result};
@@ -33,7 +33,7 @@ pub(crate) struct Limits {
     /// Bytes of zones of all trees' global indexes at which the largest is frozen.
     pub(crate) global_index_bytes: u64,
     pub(crate) commit_points: CommitPoints,
-    /// Bytes of room in the pool below which memtables are merged too slowly.
+    /// Bytes of room in the pool below which no zones are added ahead, and memtables are merged too slowly.
     pub(crate) slow_below: u64,
     /// Bytes of the pool that are kept free while some hold what is in the levels, too.
     pub(crate) spare: u64,
@@ -88,6 +88,8 @@ pub(crate) struct Store {
     /// Held by who changes the levels, one at a time. Where there are no threads, any writer may be.
     pub(crate) flushing: Mutex<()>,
     pub(crate) pace: Pace,
+    /// Memtables that were given back, and may still be read.
+    pub(crate) spared: Mutex<Vec<Weak<Zones>>>,
     pub(crate) recovery: Recovery,
 }
 
