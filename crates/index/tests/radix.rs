@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use halite_index::{Direction, RadixCursor, RadixTree, Records, SortedRun};
+use halite_index::{Direction, GatheredRun, RadixCursor, RadixTree, Records};
 use proptest::prelude::*;
 
 /// Records that are leaked: key and version.
@@ -496,22 +496,21 @@ fn an_entry_that_cannot_be_told_from_a_node_is_refused() {
 fn bulk_loaded(runs: &[Vec<Vec<u8>>], threads: usize) -> Result<(), TestCaseError> {
     let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     let mut version = 0;
-    let sorted: Vec<SortedRun> = runs
+    let gathered: Vec<GatheredRun> = runs
         .iter()
         .map(|keys| {
-            let mut run = SortedRun::default();
+            let mut run = GatheredRun::default();
             for key in keys {
                 version += 1;
                 let entry = Heap::add(key, version);
                 run.push(key, entry);
                 model.insert(key.clone(), entry);
             }
-            run.sort(&Heap);
             run
         })
         .collect();
     let tree = RadixTree::new();
-    tree.bulk_load(&Heap, sorted, threads);
+    tree.bulk_load(&Heap, gathered, threads);
     prop_assert_eq!(tree.len(), model.len() as u64);
     for (key, entry) in &model {
         prop_assert_eq!(tree.newest(&Heap, key), Some(*entry), "{:?}", key);
@@ -569,7 +568,7 @@ fn many_keys_are_bulk_loaded_by_several_threads() {
 #[test]
 #[should_panic(expected = "is empty")]
 fn a_tree_that_has_keys_is_not_bulk_loaded() {
-    let mut run = SortedRun::default();
+    let mut run = GatheredRun::default();
     run.push(b"key", Heap::add(b"key", 1));
     let tree = RadixTree::new();
     tree.insert(&Heap, b"other", Heap::add(b"other", 1));

@@ -5,8 +5,8 @@
 //! all trees at once: batches that are whole and follow each other without a gap in the sequence were committed, or
 //! might have been. The first that is not ends it.
 //!
-//! Each zone gives a sorted run of its keys, and of those the indexes are bulk loaded. Of each key they have the
-//! newest version: nobody reads an older state than the one that is recovered.
+//! Each zone gives a run of its keys, and of those the indexes are bulk loaded. Of each key they have the newest
+//! version: nobody reads an older state than the one that is recovered.
 //!
 //! What is behind the end is overwritten with zeros, up to the end of its zones. So what a batch had written
 //! before a crash is never taken for a part of one that gets its sequences and its place.
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use halite_engine::{Error, Recovery, Result};
-use halite_index::SortedRun;
+use halite_index::GatheredRun;
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
 
@@ -62,7 +62,7 @@ impl Target {
     }
 
     /// Adds a record to a run of those that an index will lead to.
-    fn gather(&self, address: u64, record: Record<'_>, run: &mut SortedRun) {
+    fn gather(&self, address: u64, record: Record<'_>, run: &mut GatheredRun) {
         match record.kind() {
             Some(Kind::Put | Kind::PutPieces | Kind::Delete) => run.push(record.key(), address),
             Some(Kind::RangeDelete) => self.deletes().add(RangeDelete {
@@ -81,13 +81,6 @@ impl Target {
         }
     }
 
-    fn sort(&self, run: &mut SortedRun) {
-        match self {
-            Self::Memtable(memtable) => run.sort(&**memtable),
-            Self::Global(global, _) => run.sort(&**global),
-        }
-    }
-
     /// Whether their records are led to by the same index.
     fn shares_index(&self, other: &Self) -> bool {
         match (self, other) {
@@ -97,7 +90,7 @@ impl Target {
     }
 
     /// Makes the index of runs, the oldest first.
-    fn load(&self, runs: Vec<SortedRun>, threads: usize) {
+    fn load(&self, runs: Vec<GatheredRun>, threads: usize) {
         match self {
             Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, runs, threads),
             Self::Global(global, _) => global.index.bulk_load(&**global, runs, threads),
@@ -131,7 +124,7 @@ struct Read {
     mark: Option<u64>,
     records: u64,
     /// Of what is up to `commit_id`, then of all that is committed.
-    run: SortedRun,
+    run: GatheredRun,
 }
 
 /// Builds the indexes of memtables that were found in the pool.
@@ -219,7 +212,7 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
     let (mut has_committed, mut tail) = (false, Vec::new());
-    let mut run = SortedRun::default();
+    let mut run = GatheredRun::default();
     while at < ZONE {
         let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
         if header == Header::END {
@@ -286,7 +279,6 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
     read.mark = (at < ZONE).then_some(at);
     read.end = ZONE;
     zones.open_zone(zone, fresh, ZONE);
-    target.sort(&mut read.run);
     Ok(read)
 }
 
@@ -359,7 +351,6 @@ fn decide(
                 }
             }
         }
-        target.sort(&mut read.run);
     }
     load(targets, read, threads);
     for (target, zone) in ends {

@@ -1,12 +1,13 @@
 //! Bulk loading: a tree made of keys that are known all at once.
 //!
-//! Entries are gathered in [runs](SortedRun), each sorted where it was gathered, then merged by ranges of keys,
-//! and the tree is built from below: each node once, in the size that it needs. Nothing of that misses the
-//! cache as inserts at random do: an entry takes some 50 ns in all, a tenth of an insert.
+//! Entries are gathered in [runs](GatheredRun), divided by ranges of keys that fit the cache, and sorted there; and
+//! the tree is built from below: each node once, in the size that it needs. Nothing of that misses the
+//! cache as inserts at random do.
 //!
 //! ```text
-//!   runs          |cow dog|  |cat cattle|       sorted, older before newer
-//!   merged        |cat cattle cow dog|          a range of keys for each thread
+//!   runs          |dog cat|  |cow cattle|       older before newer
+//!   divided       |cat|dog|  |cattle|cow|       by the same bounds, found by samples of all
+//!   sorted        |cat cattle|cow dog|          a range at a time, on all threads
 //!   lengths of what neighbours have in common:   3  1  0
 //!   nodes         closed from the right, when the next key has less in common than the node's level
 //! ```
@@ -31,8 +32,14 @@ const RANGES: usize = 4;
 /// Entries below which there is but one range.
 const PARALLEL_MIN: usize = 4096;
 
-/// Of each run so many keys are looked at to find the ranges.
-const SAMPLES: usize = 32;
+/// Entries of a range that is sorted by itself: in the cache.
+const RANGE_LEN: usize = 4096;
+
+/// Ranges at the most: so many bounds are searched for each entry.
+const RANGES_MAX: usize = 1024;
+
+/// Keys that are looked at to find the bound of a range.
+const SAMPLES: usize = 8;
 
 /// Levels from the root down that are looked through for subtrees that threads build.
 const CUT_LEVELS: usize = 8;
@@ -117,13 +124,13 @@ impl Item {
     }
 }
 
-/// Entries that a tree is [made of](RadixTree::bulk_load).
+/// Entries that a tree is [made of](RadixTree::bulk_load), in any order of keys.
 #[derive(Default)]
-pub struct SortedRun {
+pub struct GatheredRun {
     items: Vec<Item>,
 }
 
-impl SortedRun {
+impl GatheredRun {
     /// Adds an entry. Of one key, later ones are newer.
     ///
     /// # Panics
@@ -131,11 +138,6 @@ impl SortedRun {
     pub fn push(&mut self, key: &[u8], entry: u64) {
         super::check(key, entry);
         self.items.push(Item::new(key, entry));
-    }
-
-    /// Sorts what was added.
-    pub fn sort(&mut self, records: &impl Records) {
-        self.items.sort_by(|one, other| one.cmp(other, records));
     }
 
     /// Entries in it.
@@ -152,14 +154,18 @@ impl SortedRun {
 }
 
 impl RadixTree {
-    /// Makes an empty tree one of the newest entry of each key in `runs`: they are sorted, and of one key, those
-    /// in later runs are newer. On so many threads. A run has 24 bytes an entry, and as many are taken meanwhile.
+    /// Makes an empty tree one of the newest entry of each key in `runs`: of one key, those in later runs are
+    /// newer. On so many threads. A run has 24 bytes an entry, and as many are taken meanwhile.
     ///
     /// # Panics
     /// The tree is not empty.
-    pub fn bulk_load(&self, records: &(impl Records + Sync), runs: Vec<SortedRun>, threads: usize) {
-        let items = merged(records, &runs, threads);
-        drop(runs);
+    pub fn bulk_load(
+        &self,
+        records: &(impl Records + Sync),
+        runs: Vec<GatheredRun>,
+        threads: usize,
+    ) {
+        let items = sorted(records, runs, threads);
         let mut cuts = Vec::new();
         let largest = match threads {
             0..=1 => items.len(),
@@ -186,45 +192,148 @@ impl RadixTree {
     }
 }
 
-/// All items of runs in order; of equal keys, older ones first.
-fn merged(records: &(impl Records + Sync), runs: &[SortedRun], threads: usize) -> Vec<Item> {
-    let total = runs.iter().map(SortedRun::len).sum();
-    let ranges = if threads <= 1 || total < PARALLEL_MIN { 1 } else { threads * RANGES };
-    let mut samples: Vec<Item> = Vec::new();
-    for run in runs.iter().filter(|_| ranges > 1) {
-        samples.extend(run.items.iter().step_by(run.len().div_ceil(SAMPLES).max(1)));
+/// Numbers heads by their first bits in which they differ: in order, and evenly, if the heads are.
+struct Digits {
+    low: u128,
+    shift: u32,
+    last: u128,
+}
+
+impl Digits {
+    /// At least as many as `count`, if heads from `low` to `high` are as many.
+    fn new(low: u128, high: u128, count: usize) -> Self {
+        let span = high - low;
+        let bits = usize::BITS - count.leading_zeros();
+        let shift = (u128::BITS - span.leading_zeros()).saturating_sub(bits);
+        Self { low, shift, last: span >> shift }
     }
-    samples.sort_unstable_by(|one, other| one.cmp(other, records));
-    let bound = |range: usize| samples.get(range * samples.len() / ranges);
+
+    fn len(&self) -> usize {
+        self.last as usize + 1
+    }
+
+    /// Of heads below and above, the first and the last.
+    #[inline]
+    fn of(&self, item: &Item) -> usize {
+        (item.head().saturating_sub(self.low) >> self.shift).min(self.last) as usize
+    }
+}
+
+/// Counts made the places at which each number begins.
+fn begins(counts: &mut [usize]) {
+    let mut begin = 0;
+    counts.iter_mut().for_each(|count| begin += std::mem::replace(count, begin));
+}
+
+/// The first keys of all ranges but the first.
+struct Bounds {
+    items: Vec<Item>,
+    digits: Digits,
+    /// How many of them are below each digit, and below the end.
+    below: Vec<usize>,
+}
+
+impl Bounds {
+    fn new(runs: &[GatheredRun], total: usize, records: &impl Records) -> Self {
+        let ranges = (total / RANGE_LEN).clamp(1, RANGES_MAX);
+        let step = (total / ranges / SAMPLES).max(1);
+        let samples = runs.iter().flat_map(|run| run.items.iter().step_by(step));
+        let mut samples: Vec<Item> = samples.copied().collect();
+        samples.sort_unstable_by(|one, other| one.cmp(other, records));
+        let nth = |range: usize| samples.get(range * samples.len() / ranges);
+        let items: Vec<Item> = (1..ranges).filter_map(nth).copied().collect();
+        let head = |item: Option<&Item>| item.map_or(0, Item::head);
+        let digits = Digits::new(head(items.first()), head(items.last()), 4 * items.len());
+        let mut below = vec![0; digits.len() + 1];
+        items.iter().for_each(|item| below[digits.of(item)] += 1);
+        begins(&mut below);
+        Self { items, digits, below }
+    }
+
+    fn ranges(&self) -> usize {
+        self.items.len() + 1
+    }
+
+    #[inline]
+    fn range_of(&self, item: &Item, records: &impl Records) -> usize {
+        let digit = self.digits.of(item);
+        let (first, end) = (self.below[digit], self.below[digit + 1]);
+        let same_digit = &self.items[first..end];
+        first + same_digit.partition_point(|bound| bound.cmp(item, records).is_le())
+    }
+}
+
+/// A run whose items are divided by ranges of keys.
+struct DividedRun {
+    items: Vec<Item>,
+    /// Where each range ends.
+    ends: Vec<usize>,
+}
+
+impl DividedRun {
+    /// Leaves the items of a range in their order.
+    fn new(run: &GatheredRun, bounds: &Bounds, records: &impl Records) -> Self {
+        let range_of = |item| bounds.range_of(item, records) as u16;
+        let ranges: Vec<u16> = run.items.iter().map(range_of).collect();
+        let mut ends = vec![0; bounds.ranges()];
+        ranges.iter().for_each(|&range| ends[usize::from(range)] += 1);
+        begins(&mut ends);
+        let mut items = vec![Item::default(); run.len()];
+        for (item, &range) in run.items.iter().zip(&ranges) {
+            let end = &mut ends[usize::from(range)];
+            items[*end] = *item;
+            *end += 1;
+        }
+        Self { items, ends }
+    }
+
+    fn range(&self, number: usize) -> &[Item] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.items[start..self.ends[number]]
+    }
+}
+
+/// All items of runs in order; of equal keys, older ones first.
+fn sorted(records: &(impl Records + Sync), runs: Vec<GatheredRun>, threads: usize) -> Vec<Item> {
+    let total = runs.iter().map(GatheredRun::len).sum();
+    let bounds = Bounds::new(&runs, total, records);
+    let runs = in_parallel(threads, runs, |run| DividedRun::new(&run, &bounds, records));
     let mut items = vec![Item::default(); total];
     let mut rest = &mut items[..];
     let mut jobs = Vec::new();
-    let mut begins = vec![0; runs.len()];
-    for range in 1..=ranges {
-        let mut parts = Vec::new();
-        for (run, begin) in runs.iter().zip(&mut begins) {
-            let end = match bound(range).filter(|_| range < ranges) {
-                Some(bound) => run.items.partition_point(|item| item.cmp(bound, records).is_lt()),
-                None => run.len(),
-            };
-            parts.push(&run.items[*begin..end.max(*begin)]);
-            *begin = end.max(*begin);
-        }
-        let len = parts.iter().map(|part| part.len()).sum();
-        let (mine, behind) = rest.split_at_mut(len);
+    for range in 0..bounds.ranges() {
+        let parts: Vec<_> = runs.iter().map(|run| run.range(range)).collect();
+        let (mine, behind) = rest.split_at_mut(parts.iter().map(|part| part.len()).sum());
         rest = behind;
         jobs.push((parts, mine));
     }
-    in_parallel(threads, jobs, |(parts, to)| {
-        let mut at = 0;
-        for part in parts {
-            to[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        // It is stable, and makes use of what is sorted.
-        to.sort_by(|one, other| one.cmp(other, records));
-    });
+    in_parallel(threads, jobs, |(parts, to)| sort_to(&parts, to, records));
     items
+}
+
+/// Sorts what lies in parts: by digits, of which there are about as many as items, then what has the same.
+fn sort_to(parts: &[&[Item]], to: &mut [Item], records: &impl Records) {
+    let items = || parts.iter().copied().flatten();
+    let (low, high) = items()
+        .fold((u128::MAX, 0), |(low, high), item| (item.head().min(low), item.head().max(high)));
+    if to.is_empty() {
+        return;
+    }
+    let digits = Digits::new(low, high, to.len());
+    let mut ends = vec![0; digits.len()];
+    items().for_each(|item| ends[digits.of(item)] += 1);
+    begins(&mut ends);
+    items().for_each(|item| {
+        let end = &mut ends[digits.of(item)];
+        to[*end] = *item;
+        *end += 1;
+    });
+    let mut start = 0;
+    for end in ends {
+        // It is stable.
+        to[start..end].sort_by(|one, other| one.cmp(other, records));
+        start = end;
+    }
 }
 
 /// Cuts sorted items into what is below nodes of a tree of them, until no part is longer than `largest`, or
