@@ -17,7 +17,9 @@
 //!
 //! In the paper a thread takes its handle first, and waits until it is that handle's turn. With more threads than
 //! processors, each turn would then wait for a thread that does not run; here it goes to one that does. Unlike the
-//! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and who commits wakes those who wait for it, once. A handle that is dropped is finished
+//! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and who commits wakes those who wait for it, once.
+//!
+//! A handle that is dropped is finished
 //! with what is in its slot: a thread that fails stops nobody.
 
 use std::cell::Cell;
