@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use halite_pmem::locks;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
@@ -100,10 +101,21 @@ impl BlockCache {
         offset: u64,
         read: impl FnOnce() -> Result<Plain>,
     ) -> Result<Plain> {
-        self.blocks.get_or_insert_with(&(number, offset), || {
+        let key = (number, offset);
+        let read = || {
             self.reads.fetch_add(1, Ordering::Relaxed);
             read()
-        })
+        };
+        // Whoever finds that another reads it waits for that one, who may be simulated on the same thread.
+        if locks::is_scheduled() {
+            if let Some(block) = self.blocks.get(&key) {
+                return Ok(block);
+            }
+            let block = read()?;
+            self.blocks.insert(key, block.clone());
+            return Ok(block);
+        }
+        self.blocks.get_or_insert_with(&key, read)
     }
 
     /// How many blocks had to be read.
