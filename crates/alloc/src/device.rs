@@ -47,6 +47,18 @@ impl Device {
         Ok(Grant { device: self.clone(), owner, segment, committed: false })
     }
 
+    /// [`Device::get`] of a segment that is free already, if so many others stay available
+    /// ([`Segments::available`]): the pool does not grow for it.
+    ///
+    /// # Panics
+    /// If there is a segment at `logical`.
+    #[must_use]
+    pub fn get_spare(&self, logical: u32, others: u64) -> Option<Grant> {
+        let owner = self.owner(logical);
+        let segment = self.segments.take_spare(owner, others)?;
+        Some(Grant { device: self.clone(), owner, segment, committed: false })
+    }
+
     /// Releases the segment at `logical`, durably; there need not be one. One fence.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ pub use halloc::{
     LEN_MAX as HALLOC_LEN_MAX,
 };
 pub use object_pool::{OBJECT_LEN_MAX, Object, ObjectPool};
-pub use scratch_pool::ScratchPool;
+pub use scratch_pool::{ScratchPool, ScratchZone};
 pub use segments::Segments;
 pub use superblock::{
     COPIES as SUPERBLOCK_COPIES, COPY_LEN as SUPERBLOCK_LEN, FORMAT_VERSION, ROOT_NAME_LEN_MAX,

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use halite_pmem::locks::Mutex;
-use halite_pmem::{LINE, Scratch};
+use halite_pmem::{Fresh, LINE, Scratch, SharedAppender};
 
 use crate::{Device, Error, Grant, Result, SEGMENT};
 
@@ -33,6 +33,23 @@ struct Numbers {
     /// Those that came back.
     free: Vec<u32>,
     next: u32,
+}
+
+/// A whole zone of volatile memory that threads append to and read, by the pool's door: what they store and load counts,
+/// and costs what the medium costs, but is never written back. Where threads append, they reveal what they wrote.
+pub struct ScratchZone {
+    appender: SharedAppender,
+    // Behind the appender, which has the range.
+    _zone: Zone,
+}
+
+impl ScratchZone {
+    /// What it is appended by.
+    #[must_use]
+    #[inline]
+    pub fn appender(&self) -> &SharedAppender {
+        &self.appender
+    }
 }
 
 /// A zone that is never committed.
@@ -78,7 +95,8 @@ impl ScratchPool {
                 (Arc::clone(zone), at)
             }
             None => {
-                let zone = Arc::new(self.zone()?);
+                let zone = self.zone(|number| self.device.get(number).map(Some))?;
+                let zone = Arc::new(zone.expect("it was got"));
                 if len < SEGMENT {
                     *current = Some((Arc::clone(&zone), len));
                 }
@@ -86,18 +104,37 @@ impl ScratchPool {
             }
         };
         drop(current);
-        let fresh = zone.grant.as_ref().expect("it is not dropped").claim(at, len)?;
-        Ok(fresh.into_scratch().kept_by(zone))
+        Ok(zone.claim(at, len)?.into_scratch().kept_by(zone))
     }
 
-    fn zone(&self) -> Result<Zone> {
+    /// Gets a whole zone that the pool has free already, if so many other segments stay available to whoever needs
+    /// them.
+    ///
+    /// # Errors
+    /// What the pool reports.
+    pub fn get_spare(&self, others: u64) -> Result<Option<ScratchZone>> {
+        let Some(zone) = self.zone(|number| Ok(self.device.get_spare(number, others)))? else {
+            return Ok(None);
+        };
+        let appender = zone.claim(0, SEGMENT)?.into_shared_appender(0);
+        Ok(Some(ScratchZone { appender, _zone: zone }))
+    }
+
+    /// The zone of a number that is nobody's, by `get`.
+    fn zone(&self, get: impl FnOnce(u32) -> Result<Option<Grant>>) -> Result<Option<Zone>> {
         let mut numbers = self.numbers.lock();
         let number = numbers.free.last().copied().unwrap_or(numbers.next);
-        let grant = Some(self.device.get(number)?);
+        let Some(grant) = get(number)? else { return Ok(None) };
         if numbers.free.pop().is_none() {
             numbers.next += 1;
         }
-        Ok(Zone { grant, number, numbers: Arc::clone(&self.numbers) })
+        Ok(Some(Zone { grant: Some(grant), number, numbers: Arc::clone(&self.numbers) }))
+    }
+}
+
+impl Zone {
+    fn claim(&self, at: u64, len: u64) -> Result<Fresh> {
+        self.grant.as_ref().expect("it is not dropped").claim(at, len)
     }
 }
 

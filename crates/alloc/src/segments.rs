@@ -150,8 +150,11 @@ impl Segments {
     /// Free segments, and those that the pool may still grow by (the device may have less room).
     #[must_use]
     pub fn available(&self) -> u64 {
-        let free = self.state.lock().free.len() as u64;
-        free + (self.pool.len_max() - self.pool.len()) / SEGMENT
+        self.available_in(&self.state.lock())
+    }
+
+    fn available_in(&self, state: &State) -> u64 {
+        state.free.len() as u64 + (self.pool.len_max() - self.pool.len()) / SEGMENT
     }
 
     pub(crate) fn take(&self, owner: Owner) -> Result<u64> {
@@ -167,6 +170,18 @@ impl Segments {
         };
         state.owned.insert(owner, segment);
         Ok(segment)
+    }
+
+    /// [`Segments::take`] of a segment that is free already, if so many others stay available.
+    pub(crate) fn take_spare(&self, owner: Owner, others: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        assert!(!state.owned.contains_key(&owner), "{owner:?} has a segment already");
+        if self.available_in(&state) <= others {
+            return None;
+        }
+        let segment = state.free.pop_first()?;
+        state.owned.insert(owner, segment);
+        Some(segment)
     }
 
     pub(crate) fn commit(&self, owner: Owner, segment: u64) -> Result<()> {

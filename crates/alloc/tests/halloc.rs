@@ -456,6 +456,31 @@ fn volatile_memory_is_cut_from_zones_that_are_free_when_all_of_it_is() {
 }
 
 #[test]
+fn zones_that_can_be_spared_are_free_ones_beyond_those_of_others() {
+    let (_folder, path) = folder();
+    let segments = create(&path, 8);
+    let available = segments.available();
+    let memory = ScratchPool::new(&segments.device(2)).unwrap();
+    let get = || memory.get_spare(available - 2).unwrap();
+    let free = memory.get(SEGMENT).unwrap();
+    drop(free);
+    let zone = get().expect("one is free, and others are available");
+    assert_eq!(segments.available(), available - 1);
+    assert!(get().is_none(), "the pool does not grow for it");
+    let mut grant = zone.appender().grant(128).unwrap();
+    grant.write(64, &[7; 64]);
+    grant.reveal();
+    assert_eq!(zone.appender().published().read(64..128), Some(&[7; 64][..]));
+    drop((memory.get(SEGMENT).unwrap(), memory.get(SEGMENT).unwrap()));
+    let other = get().expect("one is free again");
+    assert!(get().is_none(), "others need the rest");
+    drop((zone, other));
+    assert_eq!(segments.available(), available);
+    drop((memory, segments));
+    assert_eq!(reopen(&path).available(), 63, "nothing of it was committed");
+}
+
+#[test]
 fn a_pool_without_room_for_volatile_memory_says_so() {
     let (_folder, path) = folder();
     let segments = create(&path, 4);

@@ -461,7 +461,7 @@ impl Engine for Lsm {
             user_bytes_written: self.store.user_bytes.load(Ordering::Relaxed),
             unsynced_writes: self.store.unsynced_batches(),
             recovery: self.store.recovery.clone(),
-            free_bytes: self.store.segments.available() * halite_alloc::SEGMENT,
+            free_bytes: self.store.free(),
             ..Stats::default()
         };
         let levels = self.store.levels.stats().levels;

@@ -7,6 +7,7 @@
 //! root lsm:clean        1 if the store was closed and not opened since
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
+//! device 2              zones of rows that were read: never committed, so free when the pool is opened
 //! ```
 
 use std::sync::Arc;
@@ -32,6 +33,8 @@ const OBJECTS: u16 = 0;
 
 const ZONES: u16 = 1;
 
+const ROWS: u16 = 2;
+
 /// The device of the objects.
 pub(crate) fn objects_device(segments: &Arc<Segments>) -> Device {
     segments.device(OBJECTS)
@@ -40,6 +43,11 @@ pub(crate) fn objects_device(segments: &Arc<Segments>) -> Device {
 /// The device of the zones.
 pub(crate) fn zones_device(segments: &Arc<Segments>) -> Device {
     segments.device(ZONES)
+}
+
+/// The device of rows that were read.
+pub(crate) fn rows_device(segments: &Arc<Segments>) -> Device {
+    segments.device(ROWS)
 }
 
 /// How a store is made.

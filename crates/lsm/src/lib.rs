@@ -32,6 +32,7 @@ mod repair;
 mod ring;
 #[cfg(all(test, loom))]
 mod ring_model;
+mod rows;
 mod run;
 mod scan;
 mod snapshot;
@@ -44,6 +45,7 @@ mod tree;
 mod verify;
 mod wait;
 mod wal;
+mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;

@@ -20,6 +20,7 @@ use crate::layer::Layer;
 use crate::levels::Change;
 use crate::memtable::Memtable;
 use crate::read::from_levels;
+use crate::rows::Rows;
 use crate::run::Run;
 use crate::store::Store;
 use crate::tree::{Tree, View};
@@ -165,6 +166,7 @@ impl Store {
         if self.room() < self.limits.slow_below {
             return Ok(());
         }
+        self.take_from_rows(ZONE);
         match self.trees[tree].view().active.zones.prepare_next() {
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => Ok(()),
             other => other,
@@ -234,6 +236,9 @@ impl Store {
         let newest = merged.iter().map(|zones| zones.id).max();
         let change = Change { memtables: newest, words: Vec::new() };
         self.flush_paced(&**frozen, |run| self.levels.merge_run(tree as u32, run, &change))?;
+        if let Some(rows) = &self.rows {
+            rows.flushed(tree, frozen);
+        }
         // What was flushed before is read no more.
         let flushed = Flushed::new(frozen).filter(|_| !self.signals.is_room_wanted());
         self.trees[tree].change(|view| (view.frozen, view.flushed) = (None, flushed));
@@ -336,9 +341,20 @@ impl Store {
         Ok(self.flush_alone()? || self.levels.compact().map_err(from_levels)?)
     }
 
+    /// Bytes of the pool that nobody has, or only rows that were read from the levels ([`Store::take_from_rows`]).
+    pub(crate) fn free(&self) -> u64 {
+        self.available() + self.rows.as_ref().map_or(0, Rows::pool_bytes)
+    }
+
     /// Bytes of the pool that nobody has.
-    fn free(&self) -> u64 {
-        self.segments.available() * halite_alloc::SEGMENT
+    fn available(&self) -> u64 {
+        self.segments.available() * ZONE
+    }
+
+    /// Lets rows that were read go until so many bytes are available, or there are none.
+    fn take_from_rows(&self, wanted: u64) {
+        let give_back = || self.rows.as_ref().is_some_and(Rows::give_back);
+        while self.available() < wanted && give_back() {}
     }
 
     /// Bytes that writers may have: those that are free or will be when nobody reads there any more, and those of
@@ -377,6 +393,9 @@ impl Store {
                 view.flushed = flushed.without_oldest();
             });
             spared = true;
+        }
+        if spared && let Some(rows) = &self.rows {
+            rows.grow();
         }
         spared
     }
@@ -426,6 +445,13 @@ impl Store {
     /// # Errors
     /// [`Error::Full`] if nothing can be done about it; what kept the levels from taking more.
     pub(crate) fn wait_for_room(&self, needed: u64, full: Error) -> Result<()> {
+        let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
+        if self.available() < enough {
+            self.take_from_rows(enough);
+            if self.available() >= enough {
+                return Ok(());
+            }
+        }
         self.roll_all()?;
         let before = self.free();
         if !self.has_threads() {

@@ -28,6 +28,7 @@ use crate::read::{from_levels, in_folder};
 use crate::record::Kind;
 use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
+use crate::rows::Rows;
 use crate::snapshots::Snapshots;
 use crate::sst;
 use crate::store::{Limits, RING_CAPACITY, Store};
@@ -155,13 +156,20 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         trees.push(Tree::new(View { active, immutables, global, frozen: None, flushed: None }));
     }
     visible.store(recovered.last, Ordering::Release);
+    let limits = limits(options, &segments, layout);
+    // In a page cache, each sync would write them to the device.
+    let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
+    let rows = is_memory.then(|| {
+        let pool_bytes = segments.pool().len_max();
+        let spare = (layout.trees as u64 + 2) * SEGMENT;
+        Rows::new(&layout::rows_device(&segments), layout.trees, pool_bytes, spare)
+    });
     let mut store = Store {
         objects,
         device,
         trees,
         ring: Ring::new(RING_CAPACITY, options.lsm.wait),
-        crowd: (!layout.logged && segments.pool().domain() != Domain::PageCache)
-            .then(|| Crowd::new(options.lsm.wait)),
+        crowd: is_memory.then(|| Crowd::new(options.lsm.wait)),
         batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger)
             .filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
@@ -170,10 +178,11 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         next_id,
         snapshots,
         commit_id,
-        limits: limits(options, &segments, layout),
+        limits,
         failure: OnceLock::new(),
         user_bytes: AtomicU64::new(0),
         levels,
+        rows: rows.transpose()?,
         wal: None,
         is_replaying: AtomicBool::new(false),
         on_threads,

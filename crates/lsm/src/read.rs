@@ -1,7 +1,8 @@
 //! A read: the newest version of a key, wherever it is.
 //!
 //! A get takes the tree's view and asks the active memtable, the immutable ones and the global indexes, the newest
-//! first: the first that has a version knows. Then what is in the levels and still in memory; only then the levels.
+//! first: the first that has a version knows. Then what is in the levels and still in memory, and rows that were read
+//! from there before; only then the levels.
 
 use std::sync::Arc;
 
@@ -88,12 +89,21 @@ impl Store {
         Ok(flushed.map(|(zones, address, record)| InMemory::Version(zones, address, record)))
     }
 
-    /// The newest version of a key in the levels.
+    /// The newest version of a key that the levels have: of a row that was read before, or of them.
     fn in_levels(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
         let sequence = behind_memtables(at);
+        let rows = self.rows.as_ref().map(|rows| (rows, rows.seek(tree, key)));
+        if let Some(row) = rows.as_ref().and_then(|(rows, sought)| rows.get(sought, sequence)) {
+            return Ok(Some(row));
+        }
         let Some(found) = self.levels.get(tree as u32, key, sequence).map_err(from_levels)? else {
             return Ok(None);
         };
+        if let Some((rows, sought)) = &rows
+            && (at, found.kind) == (At::Latest, PUT)
+        {
+            rows.insert(sought, found.sequence, &found.value);
+        }
         let value = (found.kind == PUT).then(|| Bytes::from(&*found.value));
         Ok(Some(Version { sequence: found.sequence, value }))
     }

@@ -17,6 +17,7 @@ use crate::memtable::Memtable;
 use crate::pace::Pace;
 use crate::read::from_levels;
 use crate::ring::Ring;
+use crate::rows::Rows;
 use crate::snapshots::Snapshots;
 use crate::tree::Tree;
 use crate::wal::Wal;
@@ -76,6 +77,8 @@ pub(crate) struct Store {
     pub(crate) failure: OnceLock<String>,
     pub(crate) user_bytes: AtomicU64,
     pub(crate) levels: Levels,
+    /// What was read from the levels, where there is persistent memory for it.
+    pub(crate) rows: Option<Rows>,
     /// The log, where memtables are volatile.
     pub(crate) wal: Option<Wal>,
     /// Whether what is committed is in the log already.

@@ -1,5 +1,5 @@
-//! What is in the levels and still in memory: every answer is that of the model, while memtables are merged, flushed and
-//! given back under it.
+//! What is in the levels and in memory, as it was flushed or read: every answer is that of the model, while memtables are
+//! merged, flushed and given back under it.
 
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ const KEYS: u64 = 400;
 enum Step {
     Put(u64),
     PutAll,
+    Get(u64),
     Delete(u64),
     DeleteRange(u64, u64),
     Collect,
@@ -36,6 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..KEYS).prop_map(Step::Put),
         1 => Just(Step::PutAll),
+        8 => (0..KEYS).prop_map(Step::Get),
         2 => (0..KEYS).prop_map(Step::Delete),
         1 => (0..KEYS / 8, KEYS / 2..KEYS).prop_map(|(start, end)| Step::DeleteRange(start, end)),
         12 => Just(Step::Collect),
@@ -118,6 +120,11 @@ proptest! {
                         let (key, value) = (key(number), [nth as u8; 40]);
                         pair.write(|space| Op::Put { space, key: &key, value: &value });
                     }
+                }
+                Step::Get(number) => {
+                    let (store, model) = &pair.engines;
+                    let found = store.get(pair.spaces.0, &key(number)).unwrap();
+                    prop_assert_eq!(found, model.get(pair.spaces.1, &key(number)).unwrap());
                 }
                 Step::Delete(number) => {
                     let key = key(number);

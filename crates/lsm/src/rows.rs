@@ -1,0 +1,108 @@
+//! Rows that gets read from the levels, in the pool's free zones ([`crate::zone_cache`]).
+//!
+//! A row is the newest version of a key that the levels have, and a put. It is found when memory has no version; so
+//! it must go before a newer one leaves memory. What a flush brought to the levels is removed here when it is
+//! there, and before the frozen index leaves the view ([`Rows::flushed`]). A row of a read that began before that, and
+//! may have missed it, is not taken any more.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_alloc::Device;
+use halite_engine::{Bytes, Result};
+use halite_index::Direction;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::global_index::GlobalIndex;
+use crate::read::Version;
+use crate::zone_cache::{Ticket, ZoneCache};
+
+/// Bytes before a row's key: sequence and the key's length.
+const HEAD: usize = 12;
+
+/// Rows of all trees.
+pub(crate) struct Rows {
+    cache: ZoneCache,
+    /// How often all rows of a tree were forgotten at once.
+    epochs: Box<[AtomicU64]>,
+}
+
+/// A row that is sought.
+pub(crate) struct Sought<'a> {
+    key: &'a [u8],
+    hash: u64,
+    ticket: Ticket,
+}
+
+impl Rows {
+    /// As [`ZoneCache::new`], for so many trees.
+    pub(crate) fn new(device: &Device, trees: usize, pool_bytes: u64, spare: u64) -> Result<Self> {
+        let cache = ZoneCache::new(device, pool_bytes, spare)?;
+        Ok(Self { cache, epochs: (0..trees).map(|_| AtomicU64::new(0)).collect() })
+    }
+
+    /// A row that is sought: here, and, if it is not, in the levels from now on.
+    #[inline]
+    pub(crate) fn seek<'a>(&self, tree: usize, key: &'a [u8]) -> Sought<'a> {
+        Sought { key, ticket: self.cache.ticket(), hash: self.hash(tree, key) }
+    }
+
+    /// The row, if it is not above `at`.
+    #[inline]
+    pub(crate) fn get(&self, sought: &Sought<'_>, at: u64) -> Option<Version> {
+        self.cache.get(sought.hash, |row| {
+            let (head, rest) = row.split_first_chunk::<HEAD>()?;
+            let sequence = u64::from_le_bytes(head[..8].try_into().expect("8 bytes"));
+            let key_len = u32::from_le_bytes(head[8..].try_into().expect("4 bytes"));
+            let (key, value) = rest.split_at_checked(key_len as usize)?;
+            (key == sought.key && sequence <= at)
+                .then(|| Version { sequence, value: Some(Bytes::from(value)) })
+        })
+    }
+
+    /// Takes the row that the levels had, as their newest.
+    pub(crate) fn insert(&self, sought: &Sought<'_>, sequence: u64, value: &[u8]) {
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&sequence.to_le_bytes());
+        head[8..].copy_from_slice(&(sought.key.len() as u32).to_le_bytes());
+        self.cache.insert(sought.hash, sought.ticket, &[&head, sought.key, value]);
+    }
+
+    /// Removes the rows of a tree that are not the newest any more, as the levels have this, too.
+    pub(crate) fn flushed(&self, tree: usize, flushed: &GlobalIndex) {
+        self.cache.begin_removals();
+        if !flushed.deletes.is_empty() {
+            self.epochs[tree].fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        if self.pool_bytes() == 0 {
+            return;
+        }
+        let all = Bound::Unbounded;
+        let mut cursor = flushed.index.cursor_of_versions(all, all, Direction::Ascending);
+        while let Some(entry) = cursor.next(&flushed.index, flushed) {
+            self.cache.remove(self.hash(tree, halite_index::Records::key(flushed, entry)));
+        }
+    }
+
+    /// See [`ZoneCache::grow`].
+    pub(crate) fn grow(&self) {
+        self.cache.grow();
+    }
+
+    /// See [`ZoneCache::give_back`].
+    pub(crate) fn give_back(&self) -> bool {
+        self.cache.give_back()
+    }
+
+    /// Bytes of the pool that rows take.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.cache.pool_bytes()
+    }
+
+    #[inline]
+    fn hash(&self, tree: usize, key: &[u8]) -> u64 {
+        let epoch = self.epochs[tree].load(Ordering::Acquire);
+        xxh3_64_with_seed(key, (tree as u64) << 40 ^ epoch)
+    }
+}
