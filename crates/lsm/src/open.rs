@@ -34,6 +34,7 @@ use crate::sst;
 use crate::store::{Limits, RING_CAPACITY, Store};
 use crate::tree::{Tree, View};
 use crate::wal::{Logged, Wal};
+use crate::zone_cache::ZoneCache;
 use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
 
 /// The tree that the store's own object names.
@@ -159,11 +160,17 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let limits = limits(options, &segments, layout);
     // In a page cache, each sync would write them to the device.
     let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
-    let rows = is_memory.then(|| {
-        let pool_bytes = segments.pool().len_max();
+    let rows = if is_memory {
         let spare = (layout.trees as u64 + 2) * SEGMENT;
-        Rows::new(&layout::rows_device(&segments), layout.trees, pool_bytes, spare)
-    });
+        let device = layout::rows_device(&segments);
+        let cache = ZoneCache::new(&device, segments.pool().len_max(), spare)?;
+        Some(Rows::new(cache, layout.trees))
+    } else {
+        None
+    };
+    if let Some(rows) = &rows {
+        levels.set_second_cache(rows.cache());
+    }
     let mut store = Store {
         objects,
         device,
@@ -182,7 +189,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         failure: OnceLock::new(),
         user_bytes: AtomicU64::new(0),
         levels,
-        rows: rows.transpose()?,
+        rows,
         wal: None,
         is_replaying: AtomicBool::new(false),
         on_threads,

@@ -6,10 +6,10 @@
 //! may have missed it, is not taken any more.
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_alloc::Device;
-use halite_engine::{Bytes, Result};
+use halite_engine::Bytes;
 use halite_index::Direction;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -22,7 +22,7 @@ const HEAD: usize = 12;
 
 /// Rows of all trees.
 pub(crate) struct Rows {
-    cache: ZoneCache,
+    cache: Arc<ZoneCache>,
     /// How often all rows of a tree were forgotten at once.
     epochs: Box<[AtomicU64]>,
 }
@@ -35,10 +35,15 @@ pub(crate) struct Sought<'a> {
 }
 
 impl Rows {
-    /// As [`ZoneCache::new`], for so many trees.
-    pub(crate) fn new(device: &Device, trees: usize, pool_bytes: u64, spare: u64) -> Result<Self> {
-        let cache = ZoneCache::new(device, pool_bytes, spare)?;
-        Ok(Self { cache, epochs: (0..trees).map(|_| AtomicU64::new(0)).collect() })
+    /// Rows of so many trees, none yet.
+    pub(crate) fn new(cache: ZoneCache, trees: usize) -> Self {
+        let epochs = (0..trees).map(|_| AtomicU64::new(0)).collect();
+        Self { cache: Arc::new(cache), epochs }
+    }
+
+    /// Where they lie.
+    pub(crate) fn cache(&self) -> &Arc<ZoneCache> {
+        &self.cache
     }
 
     /// A row that is sought: here, and, if it is not, in the levels from now on.

@@ -10,6 +10,9 @@
 //! item:  hash u64 | len u32 | 0 u32 | bytes, up to the end of a line
 //! ```
 //!
+//! As long as there is room, whole blocks are taken, so that the cache is soon full: [`ZoneCache::warm_up`]. Then rows take
+//! their place ([`ZoneCache::insert`]), which hold what was sought and nothing else.
+//!
 //! What is here must be true for as long as it is found, or be removed. Who removes what changed begins with
 //! [`ZoneCache::begin_removals`]: what was read before, and is not here yet, is not taken any more ([`Ticket`]).
 
@@ -73,6 +76,8 @@ struct Numbers {
     last: u32,
     /// How many there may be.
     most: usize,
+    /// Whether there was no room once: from then on, something goes for what comes.
+    is_warm: bool,
 }
 
 struct Numbered {
@@ -102,6 +107,10 @@ impl Numbered {
             Some((hash, at, bytes))
         })
     }
+}
+
+fn is_short(parts: &[&[u8]]) -> bool {
+    parts.iter().map(|part| part.len()).sum::<usize>() <= ITEM_MAX
 }
 
 /// Lines of an item of so many bytes.
@@ -155,7 +164,12 @@ impl ZoneCache {
             others: spare.div_ceil(ZONE),
             sets: Set::new_vec_zeroed(sets as usize).expect("a table fits").into_boxed_slice(),
             zones: (0..zones).map(|_| ArcSwapOption::empty()).collect(),
-            numbers: Mutex::new(Numbers { there: VecDeque::new(), last: 0, most: usize::MAX }),
+            numbers: Mutex::new(Numbers {
+                there: VecDeque::new(),
+                last: 0,
+                most: usize::MAX,
+                is_warm: false,
+            }),
             removals: AtomicU64::new(0),
         })
     }
@@ -193,16 +207,31 @@ impl ZoneCache {
         None
     }
 
-    /// Caches `parts`, one after the other, if nothing was removed since the ticket, and there is room. What has the
-    /// same hash is not found any more.
+    /// Caches `parts`, one after the other, once what is there was filled by [`ZoneCache::warm_up`], if nothing was
+    /// removed since the ticket. What has the same hash is not found any more.
     pub(crate) fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
-        if parts.iter().map(|part| part.len()).sum::<usize>() > ITEM_MAX {
-            return;
-        }
         let mut numbers = self.numbers.lock();
-        if self.removals.load(Ordering::Acquire) == ticket.0
+        if is_short(parts)
+            && numbers.is_warm
+            && self.removals.load(Ordering::Acquire) == ticket.0
             && let Some(word) = self.append(&mut numbers, hash, parts)
         {
+            self.enter(hash, word, numbers.there[0]);
+        }
+    }
+
+    /// Caches what is never removed, as long as nothing has to go for it: what is next to what is sought, before there
+    /// is anything better.
+    pub(crate) fn warm_up(&self, hash: u64, parts: &[&[u8]]) {
+        let mut numbers = self.numbers.lock();
+        if !is_short(parts) || numbers.is_warm {
+            return;
+        }
+        let word = self.append_to_last(&numbers, hash, parts).or_else(|| {
+            numbers.is_warm = !self.begin_zone(&mut numbers);
+            self.append_to_last(&numbers, hash, parts)
+        });
+        if let Some(word) = word {
             self.enter(hash, word, numbers.there[0]);
         }
     }
@@ -327,8 +356,8 @@ impl ZoneCache {
         let set = self.set(hash);
         let value = |way: &AtomicU64| {
             let there = Word(way.load(Ordering::Relaxed));
-            let is_gone = word.number().wrapping_sub(there.number())
-                > word.number().wrapping_sub(oldest);
+            let is_gone =
+                word.number().wrapping_sub(there.number()) > word.number().wrapping_sub(oldest);
             match there {
                 Word::NONE => 1,
                 _ if there.is_of(hash) && self.hash_of(there) == Some(hash) => 0,
@@ -399,6 +428,7 @@ mod tests {
     }
 
     fn insert(cache: &ZoneCache, hash: u64) {
+        cache.numbers.lock().is_warm = true;
         let bytes = bytes(hash);
         let (first, rest) = bytes.split_at(7);
         cache.insert(hash, cache.ticket(), &[first, rest]);
@@ -424,6 +454,7 @@ mod tests {
     #[test]
     fn what_was_read_before_removals_began_is_not_taken() {
         let (_segments, cache) = cache(8);
+        insert(&cache, hash(2));
         let ticket = cache.ticket();
         cache.begin_removals();
         cache.insert(hash(1), ticket, &[&bytes(hash(1))]);
@@ -470,8 +501,30 @@ mod tests {
     }
 
     #[test]
+    fn blocks_are_taken_while_there_is_room_and_rows_from_then_on() {
+        let (segments, cache) = cache(8);
+        let row = |number| {
+            cache.insert(hash(number), cache.ticket(), &[&bytes(hash(number))]);
+            get(&cache, hash(number))
+        };
+        let block = |number| {
+            cache.warm_up(hash(number), &[&bytes(hash(number))]);
+            get(&cache, hash(number))
+        };
+        assert!(block(1) && !row(2));
+        let first = (3..100_000).find(|&number| !block(number) && cache.numbers.lock().is_warm);
+        assert!(first.is_some_and(|first| first > 10_000) && segments.available() == 1);
+        assert!(row(2) && !block(100_000));
+        cache.give_back();
+        cache.grow();
+        assert!(row(100_001) && !block(100_000), "it does not begin again");
+    }
+
+    #[test]
     fn a_pool_without_room_caches_nothing() {
         let (segments, cache) = cache(2);
+        cache.warm_up(hash(2), &[&bytes(hash(2))]);
+        assert!(!get(&cache, hash(2)) && cache.numbers.lock().is_warm);
         insert(&cache, hash(1));
         assert!(!get(&cache, hash(1)));
         assert_eq!((cache.pool_bytes(), segments.available()), (0, 1));

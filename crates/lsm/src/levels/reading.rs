@@ -1,5 +1,6 @@
 //! What is asked of the levels.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::inner::Levels;
@@ -7,6 +8,7 @@ use super::iter::LevelsIter;
 use super::source::Direction;
 use super::stats::LevelsStats;
 use crate::sst::{Found, RANGE_DELETE, Result, Value, hash_key};
+use crate::zone_cache::ZoneCache;
 
 impl Levels {
     /// The newest version of a key in a tree that is not above a sequence number. One that a range delete covers
@@ -59,6 +61,11 @@ impl Levels {
     ) -> Result<LevelsIter> {
         let version = self.inner.version(tree).unwrap_or_default();
         LevelsIter::new(&version, (from, to), direction, at)
+    }
+
+    /// Lets blocks that are not in the cache be sought in another one.
+    pub(crate) fn set_second_cache(&self, second: &Arc<ZoneCache>) {
+        self.inner.files.cache.set_second(second);
     }
 
     /// How far behind compaction is: 0 if it keeps up, 1 if writers should wait for it.

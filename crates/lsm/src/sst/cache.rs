@@ -5,14 +5,16 @@
 //! maintenance that its callers may outrun.
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use halite_pmem::locks;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Result;
+use crate::zone_cache::ZoneCache;
 
 /// The bytes of a block, shared with the cache.
 #[derive(Clone)]
@@ -57,6 +59,9 @@ impl Deref for Plain {
 /// A table's number, and an offset in it.
 type Place = (u64, u64);
 
+/// Hashes of blocks differ from those of rows.
+const SECOND_SEED: u64 = u64::MAX;
+
 /// What an entry of the cache takes beside the block, in bytes.
 const OVERHEAD: usize = 64;
 
@@ -72,6 +77,8 @@ impl Weighter<Place, Plain> for Bytes {
 /// A cache of blocks for the tables of one store.
 pub struct BlockCache {
     blocks: Cache<Place, Plain, Bytes>,
+    /// Where blocks are sought before they are read.
+    second: OnceLock<Arc<ZoneCache>>,
     reads: AtomicU64,
 }
 
@@ -91,7 +98,12 @@ impl BlockCache {
             .expect("both capacities are set");
         let blocks =
             Cache::with_options(options, Bytes, DefaultHashBuilder::default(), Default::default());
-        Self { blocks, reads: AtomicU64::new(0) }
+        Self { blocks, second: OnceLock::new(), reads: AtomicU64::new(0) }
+    }
+
+    /// Lets blocks be sought in another cache, and put there, when they are not here.
+    pub(crate) fn set_second(&self, second: &Arc<ZoneCache>) {
+        let _ = self.second.set(Arc::clone(second));
     }
 
     /// The block of a table at an offset, which `read` reads if it is not here.
@@ -103,8 +115,19 @@ impl BlockCache {
     ) -> Result<Plain> {
         let key = (number, offset);
         let read = || {
+            let place = [number.to_le_bytes(), offset.to_le_bytes()].concat();
+            let hash = xxh3_64_with_seed(&place, SECOND_SEED);
+            let second = self.second.get();
+            let of_place = |item: &[u8]| item.strip_prefix(&place[..]).map(Plain::from);
+            if let Some(block) = second.and_then(|second| second.get(hash, of_place)) {
+                return Ok(block);
+            }
             self.reads.fetch_add(1, Ordering::Relaxed);
-            read()
+            let block = read()?;
+            if let Some(second) = second {
+                second.warm_up(hash, &[&place, &block]);
+            }
+            Ok(block)
         };
         // Whoever finds that another reads it waits for that one, who may be simulated on the same thread.
         if locks::is_scheduled() {
