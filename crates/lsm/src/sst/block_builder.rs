@@ -70,6 +70,14 @@ impl BlockBuilder {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
 
+    /// How long the block would be at most with another entry.
+    #[must_use]
+    pub fn len_with(&self, entry: Entry<'_>) -> usize {
+        const VARINTS: usize = 15;
+        let restart = 4;
+        self.len() + VARINTS + entry.key.len() + size_of::<u64>() + entry.value.len() + restart
+    }
+
     /// The block's bytes; [`BlockBuilder::clear`] begins the next one.
     pub fn finish(&mut self) -> &[u8] {
         for restart in &self.restarts {

@@ -58,11 +58,12 @@ impl BlockCompressor {
     }
 
     /// The bytes of a block that is to be stored, and how they are compressed: not at all if that saves
-    /// less than an eighth, for which it is not worth to decompress at each read.
+    /// less than an eighth, for which it is not worth to decompress at each read. Then so many zeros follow.
     pub(crate) fn compress<'a>(
         &'a mut self,
         plain: &'a [u8],
         wanted: Compression,
+        padding: usize,
     ) -> (&'a [u8], Compression) {
         // A buffer for a value of hundreds of megabytes is not kept for blocks of 4 KiB.
         if self.out.capacity() > 16 * (plain.len() + (64 << 10)) {
@@ -81,6 +82,12 @@ impl BlockCompressor {
         match len {
             Some(len) if len <= plain.len() - plain.len() / 8 && len < plain.len() => {
                 (&self.out[..len], used)
+            }
+            _ if padding > 0 => {
+                self.out.clear();
+                self.out.extend_from_slice(plain);
+                self.out.resize(plain.len() + padding, 0);
+                (&self.out, Compression::None)
             }
             _ => (plain, Compression::None),
         }
@@ -136,7 +143,7 @@ mod tests {
         let blocks = [vec![], vec![7], vec![0; 5 << 20], b"the same again ".repeat(300), noise];
         for wanted in [Compression::None, Compression::Lz4, Compression::Zstd] {
             for plain in &blocks {
-                let (stored, used) = compressor.compress(plain, wanted);
+                let (stored, used) = compressor.compress(plain, wanted, 0);
                 if used == Compression::None {
                     assert_eq!(stored, plain);
                     continue;
@@ -149,7 +156,7 @@ mod tests {
                 assert!(decompress(&stored[1..], &mut back, used).is_err());
             }
         }
-        assert_eq!(compressor.compress(&blocks[2], Compression::Zstd).1, Compression::Lz4);
-        assert_eq!(compressor.compress(&blocks[3], Compression::Zstd).1, Compression::Zstd);
+        assert_eq!(compressor.compress(&blocks[2], Compression::Zstd, 0).1, Compression::Lz4);
+        assert_eq!(compressor.compress(&blocks[3], Compression::Zstd, 0).1, Compression::Zstd);
     }
 }

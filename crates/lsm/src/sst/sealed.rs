@@ -7,6 +7,9 @@
 //!  8  checksum     u64   xxh3 of the stored bytes, seeded with the first 8 of these 16, the store's id, the
 //!                        table's number and the block's offset: a block in a wrong place is damage
 //! ```
+//!
+//! A block that is not compressed and would end shortly before the end of a page is stored with zeros behind it, so that
+//! the next one begins with a page ([`padding`]): the disk is read by pages, and one that has a block is enough.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -16,6 +19,12 @@ use super::compression::{BlockCompressor, Compression, RATIO_MAX, decompress};
 
 /// Bytes behind each block.
 pub(crate) const TRAILER: usize = 16;
+
+/// What a disk is read by.
+const PAGE: usize = 4096;
+
+/// Less than this may be left over of a page.
+const LEFT_OVER: usize = PAGE / 8;
 
 /// The longest block, in bytes: a value of 512 MiB, its key, and room to spare.
 pub(crate) const BLOCK_LEN_MAX: usize = (512 << 20) + (1 << 20);
@@ -35,6 +44,13 @@ fn checksum(stored: &[u8], file_seed: u64, offset: u64, head: u64) -> u64 {
     xxh3_64_with_seed(stored, seed)
 }
 
+/// How many zeros are stored behind a block of so many bytes at an offset.
+fn padding(len: usize, offset: u64) -> usize {
+    let end = (offset % PAGE as u64) as usize + len + TRAILER;
+    let left = end.next_multiple_of(PAGE) - end;
+    if left < LEFT_OVER { left } else { 0 }
+}
+
 /// A block to be written: the bytes, and the trailer behind them.
 pub(crate) fn seal<'a>(
     plain: &'a [u8],
@@ -44,10 +60,8 @@ pub(crate) fn seal<'a>(
     offset: u64,
 ) -> (&'a [u8], [u8; TRAILER]) {
     assert!(plain.len() <= BLOCK_LEN_MAX, "a block of {} bytes", plain.len());
-    let (stored, used) = match compression {
-        Compression::None => (plain, compression),
-        _ => compressor.compress(plain, compression),
-    };
+    let padding = padding(plain.len(), offset);
+    let (stored, used) = compressor.compress(plain, compression, padding);
     let head = u64::from(used.code()) | (plain.len() as u64) << 32;
     let mut trailer = [0; TRAILER];
     trailer[..8].copy_from_slice(&head.to_le_bytes());
@@ -69,13 +83,19 @@ pub(crate) fn unseal<E>(
     }
     let bytes = Plain::filled(len + TRAILER, fill)?;
     let plain = check(&bytes, file_seed, offset).and_then(|(stored, head)| open(stored, head));
-    plain.map_err(damaged).map(|plain| plain.unwrap_or_else(|| bytes.cut(len)))
+    plain.map_err(damaged).map(|opened| match opened {
+        Opened::Plain(len) => bytes.cut(len),
+        Opened::Decompressed(plain) => plain,
+    })
 }
 
 /// The block that lies in `bytes`, the trailer at their end, and in its file at `offset`.
 pub(crate) fn unseal_copy(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<Plain> {
     let (stored, head) = check(bytes, file_seed, offset)?;
-    Ok(open(stored, head)?.unwrap_or_else(|| Plain::from(stored)))
+    Ok(match open(stored, head)? {
+        Opened::Plain(len) => Plain::from(&stored[..len]),
+        Opened::Decompressed(plain) => plain,
+    })
 }
 
 /// What is stored, and the trailer's first half, if the checksum is right.
@@ -88,14 +108,23 @@ fn check(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<(&[u8], u64)> {
     }
 }
 
-/// The block if it has to be decompressed.
-fn open(stored: &[u8], head: u64) -> Parsed<Option<Plain>> {
+/// What is stored for a block.
+enum Opened {
+    /// The first so many bytes are it.
+    Plain(usize),
+    Decompressed(Plain),
+}
+
+fn open(stored: &[u8], head: u64) -> Parsed<Opened> {
     let plain_len = (head >> 32) as usize;
     match Compression::of_code(head as u8)? {
-        Compression::None if plain_len == stored.len() => Ok(None),
+        Compression::None if (0..LEFT_OVER).contains(&stored.len().wrapping_sub(plain_len)) => {
+            Ok(Opened::Plain(plain_len))
+        }
         Compression::None => Err("its length is not what it says"),
         codec if plain_len <= (stored.len() * RATIO_MAX).min(BLOCK_LEN_MAX) => {
-            Plain::filled(plain_len, |plain| decompress(stored, plain, codec)).map(Some)
+            let plain = Plain::filled(plain_len, |plain| decompress(stored, plain, codec));
+            plain.map(Opened::Decompressed)
         }
         _ => Err("it says that it is longer than it can be"),
     }
@@ -104,6 +133,26 @@ fn open(stored: &[u8], head: u64) -> Parsed<Option<Plain>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_that_nearly_fills_a_page_fills_it() {
+        let mut compressor = BlockCompressor::new();
+        let mut end = |len: usize, offset| {
+            let plain: Vec<u8> = (0..len).map(|n| (n * n >> 5) as u8).collect();
+            let (stored, trailer) = seal(&plain, Compression::None, &mut compressor, 5, offset);
+            assert_eq!(
+                unseal_copy(&[stored, &trailer].concat(), 5, offset).unwrap()[..],
+                plain[..]
+            );
+            offset + (stored.len() + TRAILER) as u64
+        };
+        assert_eq!(end(3000, 0), 3016);
+        assert_eq!(end(4096 - 16, 0), 4096);
+        assert_eq!(end(3700, 4096), 8192);
+        assert_eq!(end(3000, 700), 4096);
+        assert_eq!(end(4096, 0), 4112, "it is left, though it is little over a page");
+        assert_eq!(end(8000, 0), 8192);
+    }
 
     #[test]
     fn a_block_is_found_damaged_wherever_a_bit_is_flipped_and_wherever_else_it_lies() {

@@ -18,8 +18,8 @@ use super::table::TableId;
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// How long a data block gets, before it is compressed, in bytes. An entry that is longer has a block of
-    /// its own.
+    /// How long a data block may be, with what vouches for it, before it is compressed, in bytes. An entry that is longer
+    /// has a block of its own.
     pub block_bytes: usize,
     /// How long a partition of the index gets, in bytes.
     pub partition_bytes: usize,
@@ -104,7 +104,7 @@ impl TableBuilder {
     /// # Panics
     /// If it is not behind them, or its sequence number is above [`SEQUENCE_MAX`].
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
-        let Entry { key, sequence, value, .. } = entry;
+        let Entry { key, sequence, .. } = entry;
         assert!(sequence <= SEQUENCE_MAX, "sequence {sequence}");
         let is_first = self.properties.entries == 0;
         let is_new_key = is_first || self.last_key != key;
@@ -114,8 +114,7 @@ impl TableBuilder {
             self.last_key.escape_ascii(),
             self.last_sequence
         );
-        let is_long = key.len() + value.len() > self.options.block_bytes;
-        if is_long || self.block.len() >= self.options.block_bytes {
+        if self.block.len_with(entry) + TRAILER > self.options.block_bytes {
             self.cut_block()?;
         }
         if let Some(block) = self.written.take() {
@@ -136,9 +135,6 @@ impl TableBuilder {
             self.last_key.extend_from_slice(key);
         }
         self.last_sequence = sequence;
-        if is_long {
-            self.cut_block()?;
-        }
         self.count(entry, is_first);
         Ok(())
     }
