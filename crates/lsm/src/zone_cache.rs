@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use halite_alloc::{Device, ScratchPool, ScratchZone};
@@ -68,6 +68,8 @@ pub(crate) struct ZoneCache {
     /// Held by who appends.
     numbers: Mutex<Numbers>,
     removals: AtomicU64,
+    /// Whether there was no room once: from then on, something goes for what comes.
+    is_warm: AtomicBool,
 }
 
 /// The zones that there are, the oldest first.
@@ -76,8 +78,6 @@ struct Numbers {
     last: u32,
     /// How many there may be.
     most: usize,
-    /// Whether there was no room once: from then on, something goes for what comes.
-    is_warm: bool,
 }
 
 struct Numbered {
@@ -164,12 +164,8 @@ impl ZoneCache {
             others: spare.div_ceil(ZONE),
             sets: Set::new_vec_zeroed(sets as usize).expect("a table fits").into_boxed_slice(),
             zones: (0..zones).map(|_| ArcSwapOption::empty()).collect(),
-            numbers: Mutex::new(Numbers {
-                there: VecDeque::new(),
-                last: 0,
-                most: usize::MAX,
-                is_warm: false,
-            }),
+            numbers: Mutex::new(Numbers { there: VecDeque::new(), last: 0, most: usize::MAX }),
+            is_warm: AtomicBool::new(false),
             removals: AtomicU64::new(0),
         })
     }
@@ -210,10 +206,11 @@ impl ZoneCache {
     /// Caches `parts`, one after the other, once what is there was filled by [`ZoneCache::warm_up`], if nothing was
     /// removed since the ticket. What has the same hash is not found any more.
     pub(crate) fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
+        if !is_short(parts) || !self.is_warm() {
+            return;
+        }
         let mut numbers = self.numbers.lock();
-        if is_short(parts)
-            && numbers.is_warm
-            && self.removals.load(Ordering::Acquire) == ticket.0
+        if self.removals.load(Ordering::Acquire) == ticket.0
             && let Some(word) = self.append(&mut numbers, hash, parts)
         {
             self.enter(hash, word, numbers.there[0]);
@@ -223,17 +220,25 @@ impl ZoneCache {
     /// Caches what is never removed, as long as nothing has to go for it: what is next to what is sought, before there
     /// is anything better.
     pub(crate) fn warm_up(&self, hash: u64, parts: &[&[u8]]) {
-        let mut numbers = self.numbers.lock();
-        if !is_short(parts) || numbers.is_warm {
+        if !is_short(parts) || self.is_warm() {
             return;
         }
+        let mut numbers = self.numbers.lock();
         let word = self.append_to_last(&numbers, hash, parts).or_else(|| {
-            numbers.is_warm = !self.begin_zone(&mut numbers);
+            if !self.begin_zone(&mut numbers) {
+                self.is_warm.store(true, Ordering::Relaxed);
+            }
             self.append_to_last(&numbers, hash, parts)
         });
         if let Some(word) = word {
             self.enter(hash, word, numbers.there[0]);
         }
+    }
+
+    /// Whether it was full once.
+    #[inline]
+    pub(crate) fn is_warm(&self) -> bool {
+        self.is_warm.load(Ordering::Relaxed)
     }
 
     /// From now on, what was read before is not taken. What was taken before can be removed.
@@ -428,7 +433,7 @@ mod tests {
     }
 
     fn insert(cache: &ZoneCache, hash: u64) {
-        cache.numbers.lock().is_warm = true;
+        cache.is_warm.store(true, Ordering::Relaxed);
         let bytes = bytes(hash);
         let (first, rest) = bytes.split_at(7);
         cache.insert(hash, cache.ticket(), &[first, rest]);
@@ -512,7 +517,7 @@ mod tests {
             get(&cache, hash(number))
         };
         assert!(block(1) && !row(2));
-        let first = (3..100_000).find(|&number| !block(number) && cache.numbers.lock().is_warm);
+        let first = (3..100_000).find(|&number| !block(number) && cache.is_warm());
         assert!(first.is_some_and(|first| first > 10_000) && segments.available() == 1);
         assert!(row(2) && !block(100_000));
         cache.give_back();
@@ -524,7 +529,7 @@ mod tests {
     fn a_pool_without_room_caches_nothing() {
         let (segments, cache) = cache(2);
         cache.warm_up(hash(2), &[&bytes(hash(2))]);
-        assert!(!get(&cache, hash(2)) && cache.numbers.lock().is_warm);
+        assert!(!get(&cache, hash(2)) && cache.is_warm());
         insert(&cache, hash(1));
         assert!(!get(&cache, hash(1)));
         assert_eq!((cache.pool_bytes(), segments.available()), (0, 1));

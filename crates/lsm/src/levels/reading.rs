@@ -63,7 +63,7 @@ impl Levels {
         LevelsIter::new(&version, (from, to), direction, at)
     }
 
-    /// Lets blocks that are not in the cache be sought in another one.
+    /// Lets blocks be sought in another cache, too, and go there when they have to leave this one.
     pub(crate) fn set_second_cache(&self, second: &Arc<ZoneCache>) {
         self.inner.files.cache.set_second(second);
     }

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use halite_pmem::locks;
-use quick_cache::sync::Cache;
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::sync::{Cache, GuardResult};
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
+use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Result;
@@ -74,10 +75,44 @@ impl Weighter<Place, Plain> for Bytes {
     }
 }
 
+/// Blocks that had to go for another.
+type Evicted = SmallVec<[(Place, Plain); 2]>;
+
+/// Has the cache tell what it evicts, to be seen to without its locks.
+#[derive(Clone, Default)]
+struct Tell;
+
+impl Lifecycle<Place, Plain> for Tell {
+    type RequestState = Evicted;
+
+    fn on_evict(&self, evicted: &mut Evicted, key: Place, block: Plain) {
+        evicted.push((key, block));
+    }
+}
+
+/// A block in the second cache.
+fn in_second(second: &ZoneCache, place: Place) -> Option<Plain> {
+    let (place, hash) = item_of(place);
+    second.get(hash, |item| item.strip_prefix(&place[..]).map(Plain::from))
+}
+
+fn to_second(second: &ZoneCache, place: Place, block: &Plain) {
+    let (place, hash) = item_of(place);
+    second.warm_up(hash, &[&place, block]);
+}
+
+/// What an item of the second cache begins with, and its hash.
+fn item_of((number, offset): Place) -> ([u8; 16], u64) {
+    let mut item = [0; 16];
+    item[..8].copy_from_slice(&number.to_le_bytes());
+    item[8..].copy_from_slice(&offset.to_le_bytes());
+    (item, xxh3_64_with_seed(&item, SECOND_SEED))
+}
+
 /// A cache of blocks for the tables of one store.
 pub struct BlockCache {
-    blocks: Cache<Place, Plain, Bytes>,
-    /// Where blocks are sought before they are read.
+    blocks: Cache<Place, Plain, Bytes, DefaultHashBuilder, Tell>,
+    /// Where blocks are sought before they are read, and go from here while there is room.
     second: OnceLock<Arc<ZoneCache>>,
     reads: AtomicU64,
 }
@@ -96,12 +131,11 @@ impl BlockCache {
             .weight_capacity(bytes)
             .build()
             .expect("both capacities are set");
-        let blocks =
-            Cache::with_options(options, Bytes, DefaultHashBuilder::default(), Default::default());
+        let blocks = Cache::with_options(options, Bytes, DefaultHashBuilder::default(), Tell);
         Self { blocks, second: OnceLock::new(), reads: AtomicU64::new(0) }
     }
 
-    /// Lets blocks be sought in another cache, and put there, when they are not here.
+    /// Lets blocks be sought in another cache before they are read, and go there when they have to leave.
     pub(crate) fn set_second(&self, second: &Arc<ZoneCache>) {
         let _ = self.second.set(Arc::clone(second));
     }
@@ -114,31 +148,34 @@ impl BlockCache {
         read: impl FnOnce() -> Result<Plain>,
     ) -> Result<Plain> {
         let key = (number, offset);
-        let read = || {
-            let place = [number.to_le_bytes(), offset.to_le_bytes()].concat();
-            let hash = xxh3_64_with_seed(&place, SECOND_SEED);
-            let second = self.second.get();
-            let of_place = |item: &[u8]| item.strip_prefix(&place[..]).map(Plain::from);
-            if let Some(block) = second.and_then(|second| second.get(hash, of_place)) {
-                return Ok(block);
-            }
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            let block = read()?;
-            if let Some(second) = second {
-                second.warm_up(hash, &[&place, &block]);
-            }
-            Ok(block)
-        };
         // Whoever finds that another reads it waits for that one, who may be simulated on the same thread.
-        if locks::is_scheduled() {
-            if let Some(block) = self.blocks.get(&key) {
-                return Ok(block);
+        let guard = if locks::is_scheduled() {
+            match self.blocks.get(&key) {
+                Some(block) => return Ok(block),
+                None => None,
             }
-            let block = read()?;
-            self.blocks.insert(key, block.clone());
+        } else {
+            match self.blocks.get_value_or_guard(&key, None) {
+                GuardResult::Value(block) => return Ok(block),
+                GuardResult::Guard(guard) => Some(guard),
+                GuardResult::Timeout => None,
+            }
+        };
+        if let Some(block) = self.second.get().and_then(|second| in_second(second, key)) {
             return Ok(block);
         }
-        self.blocks.get_or_insert_with(&key, read)
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let block = read()?;
+        let mut evicted = Evicted::default();
+        match guard {
+            // Unless it was removed meanwhile.
+            Some(guard) => drop(guard.insert_with_lifecycle(block.clone(), &mut evicted)),
+            None => self.blocks.insert_with_lifecycle(key, block.clone(), &mut evicted),
+        }
+        if let Some(second) = self.second.get().filter(|second| !second.is_warm()) {
+            evicted.into_iter().for_each(|(key, block)| to_second(second, key, &block));
+        }
+        Ok(block)
     }
 
     /// How many blocks had to be read.
