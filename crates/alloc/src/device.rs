@@ -47,8 +47,8 @@ impl Device {
         Ok(Grant { device: self.clone(), owner, segment, committed: false })
     }
 
-    /// [`Device::get`] of a segment that is free already, if so many others stay available
-    /// ([`Segments::available`]): the pool does not grow for it.
+    /// [`Device::get`] of a segment that is free already, if so many others stay free: the pool does not grow for
+    /// it, nor for the next who wants one.
     ///
     /// # Panics
     /// If there is a segment at `logical`.

@@ -35,8 +35,8 @@ struct Numbers {
     next: u32,
 }
 
-/// A whole zone of volatile memory that threads append to and read, by the pool's door: what they store and load counts,
-/// and costs what the medium costs, but is never written back. Where threads append, they reveal what they wrote.
+/// A whole zone of volatile memory that threads append to and read, by the pool's door: what they store and load
+/// counts, and costs what the medium costs, but is never written back. Who appends reveals what was written.
 pub struct ScratchZone {
     appender: SharedAppender,
     // Behind the appender, which has the range.
@@ -107,8 +107,7 @@ impl ScratchPool {
         Ok(zone.claim(at, len)?.into_scratch().kept_by(zone))
     }
 
-    /// Gets a whole zone that the pool has free already, if so many other segments stay available to whoever needs
-    /// them.
+    /// Gets a whole zone that the pool has free already, if so many other segments stay free.
     ///
     /// # Errors
     /// What the pool reports.

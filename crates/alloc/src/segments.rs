@@ -150,11 +150,13 @@ impl Segments {
     /// Free segments, and those that the pool may still grow by (the device may have less room).
     #[must_use]
     pub fn available(&self) -> u64 {
-        self.available_in(&self.state.lock())
+        self.free() + (self.pool.len_max() - self.pool.len()) / SEGMENT
     }
 
-    fn available_in(&self, state: &State) -> u64 {
-        state.free.len() as u64 + (self.pool.len_max() - self.pool.len()) / SEGMENT
+    /// Segments that are free without growth.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.state.lock().free.len() as u64
     }
 
     pub(crate) fn take(&self, owner: Owner) -> Result<u64> {
@@ -172,11 +174,11 @@ impl Segments {
         Ok(segment)
     }
 
-    /// [`Segments::take`] of a segment that is free already, if so many others stay available.
+    /// [`Segments::take`] of a segment that is free already, if so many others stay free.
     pub(crate) fn take_spare(&self, owner: Owner, others: u64) -> Option<u64> {
         let mut state = self.state.lock();
         assert!(!state.owned.contains_key(&owner), "{owner:?} has a segment already");
-        if self.available_in(&state) <= others {
+        if state.free.len() as u64 <= others {
             return None;
         }
         let segment = state.free.pop_first()?;

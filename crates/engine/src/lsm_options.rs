@@ -62,7 +62,8 @@ pub struct LsmOptions {
     pub global_index_bytes: Option<u64>,
     /// Bytes of a table of the levels; the first level has sixteen of them. `None`: 64 MiB.
     pub table_bytes: Option<u64>,
-    /// Bytes that the cache of the levels' blocks may take.
+    /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
+    /// them, and rows that were read.
     pub cache_bytes: u64,
     /// Sorted runs of level zero, where there is a log, from which on they are merged into the level below.
     /// `None`: 4. The more there are, the less is written, and the more is read.

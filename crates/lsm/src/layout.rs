@@ -7,7 +7,7 @@
 //! root lsm:clean        1 if the store was closed and not opened since
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
-//! device 2              zones of rows that were read: never committed, so free when the pool is opened
+//! device 2              zones of what was read from the levels: never committed, so free when the pool is opened
 //! ```
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const OBJECTS: u16 = 0;
 
 const ZONES: u16 = 1;
 
-const ROWS: u16 = 2;
+const CACHE: u16 = 2;
 
 /// The device of the objects.
 pub(crate) fn objects_device(segments: &Arc<Segments>) -> Device {
@@ -45,9 +45,9 @@ pub(crate) fn zones_device(segments: &Arc<Segments>) -> Device {
     segments.device(ZONES)
 }
 
-/// The device of rows that were read.
-pub(crate) fn rows_device(segments: &Arc<Segments>) -> Device {
-    segments.device(ROWS)
+/// The device of what was read from the levels.
+pub(crate) fn cache_device(segments: &Arc<Segments>) -> Device {
+    segments.device(CACHE)
 }
 
 /// How a store is made.

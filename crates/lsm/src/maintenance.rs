@@ -235,14 +235,17 @@ impl Store {
         let merged = frozen.merged();
         let newest = merged.iter().map(|zones| zones.id).max();
         let change = Change { memtables: newest, words: Vec::new() };
-        self.flush_paced(&**frozen, |run| self.levels.merge_run(tree as u32, run, &change))?;
-        if let Some(rows) = &self.rows {
-            rows.flushed(tree, frozen);
-        }
+        self.flush_paced(&**frozen, |run| {
+            self.levels.merge_run(tree as u32, run, &change)?;
+            // Before memory lets go of them.
+            self.rows.iter().for_each(|rows| rows.flushed(tree, frozen));
+            Ok(())
+        })?;
         // What was flushed before is read no more.
         let flushed = Flushed::new(frozen).filter(|_| !self.signals.is_room_wanted());
         self.trees[tree].change(|view| (view.frozen, view.flushed) = (None, flushed));
         merged.iter().for_each(|zones| zones.release());
+        self.rows.iter().for_each(Rows::grow);
         Ok(())
     }
 
@@ -341,20 +344,22 @@ impl Store {
         Ok(self.flush_alone()? || self.levels.compact().map_err(from_levels)?)
     }
 
-    /// Bytes of the pool that nobody has, or only rows that were read from the levels ([`Store::take_from_rows`]).
+    /// Bytes of the pool that nobody has, or only what was read from the levels ([`Store::take_from_rows`]).
     pub(crate) fn free(&self) -> u64 {
-        self.available() + self.rows.as_ref().map_or(0, Rows::pool_bytes)
+        let rows = self.rows.as_ref().map_or(0, Rows::pool_bytes);
+        self.segments.available() * ZONE + rows
     }
 
-    /// Bytes of the pool that nobody has.
-    fn available(&self) -> u64 {
-        self.segments.available() * ZONE
-    }
-
-    /// Lets rows that were read go until so many bytes are available, or there are none.
-    fn take_from_rows(&self, wanted: u64) {
+    /// Lets what was read from the levels go until so many bytes are free without growth. Returns whether they are, and
+    /// something went.
+    fn take_from_rows(&self, wanted: u64) -> bool {
+        let has_enough = || self.segments.free() * ZONE >= wanted;
         let give_back = || self.rows.as_ref().is_some_and(Rows::give_back);
-        while self.available() < wanted && give_back() {}
+        let mut taken = false;
+        while !has_enough() && give_back() {
+            taken = true;
+        }
+        taken && has_enough()
     }
 
     /// Bytes that writers may have: those that are free or will be when nobody reads there any more, and those of
@@ -394,8 +399,8 @@ impl Store {
             });
             spared = true;
         }
-        if spared && let Some(rows) = &self.rows {
-            rows.grow();
+        if spared {
+            self.rows.iter().for_each(Rows::grow);
         }
         spared
     }
@@ -446,11 +451,8 @@ impl Store {
     /// [`Error::Full`] if nothing can be done about it; what kept the levels from taking more.
     pub(crate) fn wait_for_room(&self, needed: u64, full: Error) -> Result<()> {
         let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
-        if self.available() < enough {
-            self.take_from_rows(enough);
-            if self.available() >= enough {
-                return Ok(());
-            }
+        if self.take_from_rows(enough) {
+            return Ok(());
         }
         self.roll_all()?;
         let before = self.free();

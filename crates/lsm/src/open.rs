@@ -162,8 +162,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
     let rows = if is_memory {
         let spare = (layout.trees as u64 + 2) * SEGMENT;
-        let device = layout::rows_device(&segments);
-        let cache = ZoneCache::new(&device, segments.pool().len_max(), spare)?;
+        let device = layout::cache_device(&segments);
+        let cache = ZoneCache::new(&device, segments.pool().len(), spare)?;
         Some(Rows::new(cache, layout.trees))
     } else {
         None

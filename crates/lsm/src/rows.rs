@@ -3,22 +3,27 @@
 //! A row is the newest version of a key that the levels have, and a put. It is found when memory has no version; so
 //! it must go before a newer one leaves memory. What a flush brought to the levels is removed here when it is
 //! there, and before the frozen index leaves the view ([`Rows::flushed`]). A row of a read that began before that, and
-//! may have missed it, is not taken any more.
+//! may have missed it, is not taken any more. What is read here has no checksum of its own, like what is in DRAM: these
+//! bytes were checked when they were read from the disk.
+//!
+//! ```text
+//! row:  tree u32 | epoch of the tree u64 | sequence u64 | key len u32 | key | value
+//! ```
 
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_engine::Bytes;
-use halite_index::Direction;
+use halite_index::{Direction, Records};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::global_index::GlobalIndex;
 use crate::read::Version;
-use crate::zone_cache::{Ticket, ZoneCache};
+use crate::zone_cache::{Kind, Ticket, ZoneCache};
 
-/// Bytes before a row's key: sequence and the key's length.
-const HEAD: usize = 12;
+/// Bytes before a row's key.
+const HEAD: usize = 24;
 
 /// Rows of all trees.
 pub(crate) struct Rows {
@@ -30,6 +35,8 @@ pub(crate) struct Rows {
 /// A row that is sought.
 pub(crate) struct Sought<'a> {
     key: &'a [u8],
+    /// What a row begins with: its tree, and how often that forgot all of them.
+    place: [u8; 12],
     hash: u64,
     ticket: Ticket,
 }
@@ -49,31 +56,36 @@ impl Rows {
     /// A row that is sought: here, and, if it is not, in the levels from now on.
     #[inline]
     pub(crate) fn seek<'a>(&self, tree: usize, key: &'a [u8]) -> Sought<'a> {
-        Sought { key, ticket: self.cache.ticket(), hash: self.hash(tree, key) }
+        let ticket = self.cache.ticket();
+        let (place, hash) = self.place(tree, key);
+        Sought { key, place, hash, ticket }
     }
 
     /// The row, if it is not above `at`.
     #[inline]
     pub(crate) fn get(&self, sought: &Sought<'_>, at: u64) -> Option<Version> {
-        self.cache.get(sought.hash, |row| {
+        let found = self.cache.get(Kind::Row, sought.hash, |row| {
             let (head, rest) = row.split_first_chunk::<HEAD>()?;
-            let sequence = u64::from_le_bytes(head[..8].try_into().expect("8 bytes"));
-            let key_len = u32::from_le_bytes(head[8..].try_into().expect("4 bytes"));
+            let sequence = u64::from_le_bytes(head[12..20].try_into().expect("8 bytes"));
+            let key_len = u32::from_le_bytes(head[20..].try_into().expect("4 bytes"));
             let (key, value) = rest.split_at_checked(key_len as usize)?;
-            (key == sought.key && sequence <= at)
+            (head[..12] == sought.place && key == sought.key && sequence <= at)
                 .then(|| Version { sequence, value: Some(Bytes::from(value)) })
-        })
+        });
+        Some(found?.item)
     }
 
     /// Takes the row that the levels had, as their newest.
     pub(crate) fn insert(&self, sought: &Sought<'_>, sequence: u64, value: &[u8]) {
         let mut head = [0; HEAD];
-        head[..8].copy_from_slice(&sequence.to_le_bytes());
-        head[8..].copy_from_slice(&(sought.key.len() as u32).to_le_bytes());
+        head[..12].copy_from_slice(&sought.place);
+        head[12..20].copy_from_slice(&sequence.to_le_bytes());
+        head[20..].copy_from_slice(&(sought.key.len() as u32).to_le_bytes());
         self.cache.insert(sought.hash, sought.ticket, &[&head, sought.key, value]);
     }
 
-    /// Removes the rows of a tree that are not the newest any more, as the levels have this, too.
+    /// Removes the rows of a tree that are not the newest any more, as the levels have this, too; all rows of it, if
+    /// ranges were removed.
     pub(crate) fn flushed(&self, tree: usize, flushed: &GlobalIndex) {
         self.cache.begin_removals();
         if !flushed.deletes.is_empty() {
@@ -86,7 +98,7 @@ impl Rows {
         let all = Bound::Unbounded;
         let mut cursor = flushed.index.cursor_of_versions(all, all, Direction::Ascending);
         while let Some(entry) = cursor.next(&flushed.index, flushed) {
-            self.cache.remove(self.hash(tree, halite_index::Records::key(flushed, entry)));
+            self.cache.remove(self.place(tree, flushed.key(entry)).1);
         }
     }
 
@@ -105,9 +117,13 @@ impl Rows {
         self.cache.pool_bytes()
     }
 
+    /// What a row of a key begins with, and its hash.
     #[inline]
-    fn hash(&self, tree: usize, key: &[u8]) -> u64 {
+    fn place(&self, tree: usize, key: &[u8]) -> ([u8; 12], u64) {
         let epoch = self.epochs[tree].load(Ordering::Acquire);
-        xxh3_64_with_seed(key, (tree as u64) << 40 ^ epoch)
+        let mut place = [0; 12];
+        place[..4].copy_from_slice(&(tree as u32).to_le_bytes());
+        place[4..].copy_from_slice(&epoch.to_le_bytes());
+        (place, xxh3_64_with_seed(key, (tree as u64) << 40 ^ epoch))
     }
 }

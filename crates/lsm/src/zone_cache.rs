@@ -2,16 +2,17 @@
 //!
 //! An item is appended to the newest zone, and found by a set-associative table of words in DRAM: each leads to a
 //! line of a zone, and has some bits of the item's hash. A get reads a set, one line of DRAM, and the item. Where the
-//! pool has no more zones to spare, the oldest goes, and those of its items that were read since are appended again
-//! (FIFO with reinsertion, the CLOCK of logs).
+//! pool has no more zones to spare, the oldest goes, and of its items those that were read since are appended again, up
+//! to half a zone of them (FIFO with reinsertion, the CLOCK of logs).
 //!
 //! ```text
-//! word:  number of the zone 32 (never used twice) | line in it 15 | read since 1 | of the hash 16       0: none
-//! item:  hash u64 | len u32 | 0 u32 | bytes, up to the end of a line
+//! word:  number of the zone 32, never used twice | line in it 15 | read since 1 | of the hash 16       0: none
+//! item:  hash u64 | len u32 | kind u32 | bytes, up to the end of a line
 //! ```
 //!
-//! As long as there is room, whole blocks are taken, so that the cache is soon full: [`ZoneCache::warm_up`]. Then rows take
-//! their place ([`ZoneCache::insert`]), which hold what was sought and nothing else.
+//! As long as there is room, whole blocks are taken, so that the cache is soon full: [`ZoneCache::warm_up`]. Then
+//! rows take their place ([`ZoneCache::insert`]), which hold what was sought and nothing else. Who would wait for
+//! another that appends does not insert.
 //!
 //! What is here must be true for as long as it is found, or be removed. Who removes what changed begins with
 //! [`ZoneCache::begin_removals`]: what was read before, and is not here yet, is not taken any more ([`Ticket`]).
@@ -20,9 +21,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use halite_alloc::{Device, ScratchPool, ScratchZone};
-use halite_engine::Result;
+use halite_engine::{Error, Result};
 use halite_pmem::LINE;
 use halite_pmem::locks::{self, Mutex};
 use zerocopy::FromZeros;
@@ -35,14 +36,17 @@ const WAYS: usize = 8;
 /// Where items of the same lower bits of their hashes are.
 type Set = [AtomicU64; WAYS];
 
-/// Bytes of the pool for which the table has a word.
+/// Bytes of zones for which a table has a word, at least half of one.
 const BYTES_PER_WORD: u64 = 512;
 
-/// Sets that a table has at most: 512 MiB, for 32 GiB of the pool. What is not used of it takes no memory.
+/// Sets that a table has at most: 512 MiB.
 const SETS_MAX: u64 = 1 << 23;
 
-/// Zones at most: 256 GiB.
-const ZONES_MAX: u64 = 1 << 17;
+/// Zones for which a table is made at least.
+const ZONES_MIN: u64 = 16;
+
+/// How many times as large the next table is.
+const GROWTH: u64 = 4;
 
 /// Bytes before an item's own.
 const HEAD: usize = 16;
@@ -53,20 +57,35 @@ pub(crate) const ITEM_MAX: usize = 64 << 10;
 /// Bytes of an old zone that may be appended again.
 const REINSERTED_MAX: u64 = ZONE / 2;
 
+/// What an item is: who seeks one finds no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Kind {
+    Block = 1,
+    Row = 2,
+}
+
 /// When something was read that is to be cached.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket(u64);
+
+/// What was found.
+pub(crate) struct Found<T> {
+    pub(crate) item: T,
+    /// Whether it was found before.
+    pub(crate) was_read: bool,
+}
 
 /// A cache in a pool's free zones.
 pub(crate) struct ZoneCache {
     memory: ScratchPool,
     /// Free zones that are left to others.
     others: u64,
-    sets: Box<[Set]>,
-    /// Zones by number, as many as the pool can have.
-    zones: Box<[ArcSwapOption<Numbered>]>,
+    table: ArcSwap<Table>,
     /// Held by who appends.
     numbers: Mutex<Numbers>,
+    /// How many zones there are.
+    count: AtomicU64,
     removals: AtomicU64,
     /// Whether there was no room once: from then on, something goes for what comes.
     is_warm: AtomicBool,
@@ -80,32 +99,127 @@ struct Numbers {
     most: usize,
 }
 
+/// What leads to items. A pool that grew gets a larger one, and the cache begins again.
+struct Table {
+    sets: Box<[Set]>,
+    /// Zones by number.
+    zones: Box<[ArcSwapOption<Numbered>]>,
+}
+
+impl Table {
+    /// For so many zones; `None` if there is no memory for it.
+    fn new(zones: u64) -> Option<Self> {
+        let sets = (zones * ZONE / BYTES_PER_WORD / WAYS as u64).next_power_of_two();
+        let sets = Set::new_vec_zeroed(sets.min(SETS_MAX) as usize).ok()?.into_boxed_slice();
+        Some(Self { sets, zones: (0..zones).map(|_| ArcSwapOption::empty()).collect() })
+    }
+
+    #[inline]
+    fn set(&self, hash: u64) -> &Set {
+        &self.sets[hash as usize & (self.sets.len() - 1)]
+    }
+
+    #[inline]
+    fn slot(&self, number: u32) -> &ArcSwapOption<Numbered> {
+        &self.zones[number as usize % self.zones.len()]
+    }
+
+    /// Lets a word be found: in place of that of the same hash, of none, of one whose zone is gone, or of one that was
+    /// not read.
+    fn enter(&self, hash: u64, word: Word, oldest: u32) {
+        let set = self.set(hash);
+        let value = |way: &AtomicU64| {
+            let there = Word(way.load(Ordering::Relaxed));
+            let is_gone =
+                word.number().wrapping_sub(there.number()) > word.number().wrapping_sub(oldest);
+            match there {
+                Word::NONE => 1,
+                _ if there.is_of(hash) && self.hash_of(there) == Some(hash) => 0,
+                _ if is_gone => 2,
+                _ if !there.was_read() => 3,
+                _ => 4,
+            }
+        };
+        let first = word.line() as usize % WAYS;
+        let ways = (first..first + WAYS).map(|way| &set[way % WAYS]);
+        let way = ways.min_by_key(|way| value(way)).expect("a set has ways");
+        way.store(word.0, Ordering::Release);
+    }
+
+    /// The whole hash of the item that a word leads to.
+    fn hash_of(&self, word: Word) -> Option<u64> {
+        let zone = self.slot(word.number()).load();
+        let zone = zone.as_ref().filter(|zone| zone.number == word.number())?;
+        Some(zone.item(word.line())?.hash)
+    }
+
+    /// Whether the item of a word is found, and was read.
+    fn was_read(&self, hash: u64, word: Word) -> bool {
+        self.set(hash).iter().any(|way| way.load(Ordering::Relaxed) == word.0 | READ)
+    }
+
+    /// Lets another word take the place of one, if it is there.
+    fn replace(&self, hash: u64, word: Word, other: Word) {
+        for way in self.set(hash) {
+            let is_it = |now: u64| (Word(now).unread() == word).then_some(other.0);
+            let _ = way.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_it);
+        }
+    }
+}
+
 struct Numbered {
     number: u32,
     zone: ScratchZone,
 }
 
+/// An item where it lies.
+struct Item<'a> {
+    hash: u64,
+    kind: u32,
+    bytes: &'a [u8],
+}
+
 impl Numbered {
-    /// The item at a line: its hash, and its bytes.
+    /// The item at a line.
     #[inline]
-    fn item(&self, line: u64) -> Option<(u64, &[u8])> {
-        let len = |head: &[u8]| {
-            HEAD as u64 + u64::from(u32::from_le_bytes(head[8..12].try_into().expect("4 bytes")))
+    fn item(&self, line: u64) -> Option<Item<'_>> {
+        let word = |head: &[u8], at: usize| {
+            u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"))
         };
+        let len = |head: &[u8]| HEAD as u64 + u64::from(word(head, 8));
         let item = self.zone.appender().published().read_sized(line * LINE, HEAD as u64, len)?;
         let (head, bytes) = item.split_at(HEAD);
-        Some((u64::from_le_bytes(head[..8].try_into().expect("8 bytes")), bytes))
+        let hash = u64::from_le_bytes(head[..8].try_into().expect("8 bytes"));
+        Some(Item { hash, kind: word(head, 12), bytes })
     }
 
-    /// All items: hash, line, bytes.
-    fn items(&self) -> impl Iterator<Item = (u64, u64, &[u8])> {
+    /// All items, and their lines.
+    fn items(&self) -> impl Iterator<Item = (u64, Item<'_>)> {
         let mut line = 0;
         std::iter::from_fn(move || {
-            let (hash, bytes) = self.item(line)?;
+            let item = self.item(line)?;
             let at = line;
-            line += lines(bytes.len());
-            Some((hash, at, bytes))
+            line += lines(item.bytes.len());
+            Some((at, item))
         })
+    }
+
+    /// Appends an item, if it fits.
+    fn append(&self, kind: u32, hash: u64, parts: &[&[u8]]) -> Option<Word> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let mut grant = self.zone.appender().grant(lines(len) * LINE)?;
+        let line = grant.at() / LINE;
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&hash.to_le_bytes());
+        head[8..12].copy_from_slice(&(len as u32).to_le_bytes());
+        head[12..].copy_from_slice(&kind.to_le_bytes());
+        let mut at = 0;
+        for part in [&head[..]].iter().chain(parts) {
+            grant.write(at, part);
+            at += part.len() as u64;
+        }
+        grant.reveal();
+        Some(Word::new(hash, self.number, line))
     }
 }
 
@@ -153,20 +267,22 @@ impl Word {
 }
 
 impl ZoneCache {
-    /// A cache in the segments of `device`, which nothing else uses, of a pool of so many bytes at most. It leaves
-    /// `spare` bytes to others.
+    /// A cache in the segments of `device`, which nothing else uses, of a pool that has so many bytes now. It leaves
+    /// `spare` bytes free to others.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there is no memory for its table.
     pub(crate) fn new(device: &Device, pool_bytes: u64, spare: u64) -> Result<Self> {
-        let sets = (pool_bytes / BYTES_PER_WORD / WAYS as u64).next_power_of_two();
-        let sets = sets.clamp(1, SETS_MAX);
-        let zones = (pool_bytes / ZONE).clamp(1, ZONES_MAX);
+        let table = Table::new((pool_bytes / ZONE).max(ZONES_MIN));
+        let full = || Error::Full { used: 0, limit: pool_bytes, held: 0 };
         Ok(Self {
             memory: ScratchPool::new(device)?,
             others: spare.div_ceil(ZONE),
-            sets: Set::new_vec_zeroed(sets as usize).expect("a table fits").into_boxed_slice(),
-            zones: (0..zones).map(|_| ArcSwapOption::empty()).collect(),
+            table: ArcSwap::from_pointee(table.ok_or_else(full)?),
             numbers: Mutex::new(Numbers { there: VecDeque::new(), last: 0, most: usize::MAX }),
-            is_warm: AtomicBool::new(false),
+            count: AtomicU64::new(0),
             removals: AtomicU64::new(0),
+            is_warm: AtomicBool::new(false),
         })
     }
 
@@ -176,63 +292,67 @@ impl ZoneCache {
         Ticket(self.removals.load(Ordering::Acquire))
     }
 
-    /// What `read` makes of an item of this hash; it returns `None` of another one's.
+    /// What `read` makes of an item of this kind and hash; it returns `None` of another one's.
     #[inline]
-    pub(crate) fn get<T>(&self, hash: u64, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-        for way in self.set(hash) {
+    pub(crate) fn get<T>(
+        &self,
+        kind: Kind,
+        hash: u64,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<Found<T>> {
+        let table = self.table.load();
+        for way in table.set(hash) {
             let word = Word(way.load(Ordering::Acquire));
             if !word.is_of(hash) {
                 continue;
             }
             locks::point();
-            let zone = self.slot(word.number()).load();
+            let zone = table.slot(word.number()).load();
             let Some(zone) = zone.as_ref().filter(|zone| zone.number == word.number()) else {
                 continue;
             };
-            if let Some((of, bytes)) = zone.item(word.line())
-                && of == hash
-                && let Some(found) = read(bytes)
+            if let Some(item) = zone.item(word.line())
+                && (item.hash, item.kind) == (hash, kind as u32)
+                && let Some(found) = read(item.bytes)
             {
-                if !word.was_read() {
+                let was_read = word.was_read();
+                if !was_read {
                     let (now, read) = (word.0, word.0 | READ);
                     let _ = way.compare_exchange(now, read, Ordering::Relaxed, Ordering::Relaxed);
                 }
-                return Some(found);
+                return Some(Found { item: found, was_read });
             }
         }
         None
     }
 
-    /// Caches `parts`, one after the other, once what is there was filled by [`ZoneCache::warm_up`], if nothing was
+    /// Caches a row, `parts` one after the other, once the zones were filled by [`ZoneCache::warm_up`], if nothing was
     /// removed since the ticket. What has the same hash is not found any more.
     pub(crate) fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
         if !is_short(parts) || !self.is_warm() {
             return;
         }
-        let mut numbers = self.numbers.lock();
-        if self.removals.load(Ordering::Acquire) == ticket.0
-            && let Some(word) = self.append(&mut numbers, hash, parts)
-        {
-            self.enter(hash, word, numbers.there[0]);
+        let Some(mut numbers) = self.numbers.try_lock() else { return };
+        if self.removals.load(Ordering::Acquire) == ticket.0 {
+            let has_room =
+                |numbers: &mut Numbers| self.begin_zone(numbers) || self.begin_zone_again(numbers);
+            self.append(&mut numbers, (Kind::Row, hash), parts, has_room);
         }
     }
 
-    /// Caches what is never removed, as long as nothing has to go for it: what is next to what is sought, before there
-    /// is anything better.
+    /// Caches a block, which is never removed, as long as nothing has to go for it: what is next to what is sought,
+    /// before there is anything better.
     pub(crate) fn warm_up(&self, hash: u64, parts: &[&[u8]]) {
         if !is_short(parts) || self.is_warm() {
             return;
         }
-        let mut numbers = self.numbers.lock();
-        let word = self.append_to_last(&numbers, hash, parts).or_else(|| {
-            if !self.begin_zone(&mut numbers) {
-                self.is_warm.store(true, Ordering::Relaxed);
-            }
-            self.append_to_last(&numbers, hash, parts)
-        });
-        if let Some(word) = word {
-            self.enter(hash, word, numbers.there[0]);
-        }
+        let Some(mut numbers) = self.numbers.try_lock() else { return };
+        let has_room = |numbers: &mut Numbers| {
+            let has_begun = self.begin_zone(numbers);
+            self.is_warm.store(!has_begun, Ordering::Relaxed);
+            has_begun
+        };
+        self.append(&mut numbers, (Kind::Block, hash), parts, has_room);
     }
 
     /// Whether it was full once.
@@ -249,152 +369,130 @@ impl ZoneCache {
 
     /// Removes what has this hash, and perhaps others.
     pub(crate) fn remove(&self, hash: u64) {
-        for way in self.set(hash) {
+        for way in self.table.load().set(hash) {
             let is_of = |word: u64| Word(word).is_of(hash).then_some(0);
             let _ = way.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_of);
         }
     }
 
-    /// Gives the oldest zone back to the pool, which has it when nobody reads there any more, and takes no more than are
-    /// left, until [`ZoneCache::grow`]. Returns whether there was one. Words that lead there stay, and lead to nothing.
+    /// Gives the oldest zone back to the pool, which has it when nobody reads there any more, and takes no more than
+    /// are left, until [`ZoneCache::grow`]. Returns whether there was one. Words that lead there stay, and lead to
+    /// nothing.
     pub(crate) fn give_back(&self) -> bool {
         let mut numbers = self.numbers.lock();
         let oldest = self.take_oldest(&mut numbers);
-        numbers.most = numbers.there.len();
+        if oldest.is_some() {
+            numbers.most = numbers.there.len();
+        }
         oldest.is_some()
     }
 
     /// Takes what the pool can spare again.
     pub(crate) fn grow(&self) {
-        self.numbers.lock().most = usize::MAX;
+        let mut numbers = self.numbers.lock();
+        numbers.most = usize::MAX;
+        if numbers.there.is_empty() {
+            self.is_warm.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Bytes of the pool that it takes.
     pub(crate) fn pool_bytes(&self) -> u64 {
-        self.numbers.lock().there.len() as u64 * ZONE
-    }
-
-    #[inline]
-    fn set(&self, hash: u64) -> &Set {
-        &self.sets[hash as usize & (self.sets.len() - 1)]
-    }
-
-    #[inline]
-    fn slot(&self, number: u32) -> &ArcSwapOption<Numbered> {
-        &self.zones[number as usize % self.zones.len()]
+        self.count.load(Ordering::Relaxed) * ZONE
     }
 
     fn take_oldest(&self, numbers: &mut Numbers) -> Option<Arc<Numbered>> {
         let oldest = numbers.there.pop_front()?;
-        self.slot(oldest).swap(None)
+        self.count.store(numbers.there.len() as u64, Ordering::Relaxed);
+        self.table.load().slot(oldest).swap(None)
     }
 
-    fn append(&self, numbers: &mut Numbers, hash: u64, parts: &[&[u8]]) -> Option<Word> {
-        self.append_to_last(numbers, hash, parts).or_else(|| {
-            self.add_zone(numbers);
-            self.append_to_last(numbers, hash, parts)
-        })
+    fn append_to_last(
+        &self,
+        numbers: &Numbers,
+        kind: u32,
+        hash: u64,
+        parts: &[&[u8]],
+    ) -> Option<Word> {
+        let table = self.table.load();
+        let last = table.slot(*numbers.there.back()?).load();
+        last.as_ref()?.append(kind, hash, parts)
     }
 
-    /// Appends an item to the newest zone, if it fits.
-    fn append_to_last(&self, numbers: &Numbers, hash: u64, parts: &[&[u8]]) -> Option<Word> {
-        let zone = self.slot(*numbers.there.back()?).load();
-        let zone = zone.as_ref()?;
-        let len = parts.iter().map(|part| part.len()).sum();
-        let mut grant = zone.zone.appender().grant(lines(len) * LINE)?;
-        let line = grant.at() / LINE;
-        let mut head = [0; HEAD];
-        head[..8].copy_from_slice(&hash.to_le_bytes());
-        head[8..12].copy_from_slice(&(len as u32).to_le_bytes());
-        let mut at = 0;
-        for part in [&head[..]].iter().chain(parts) {
-            grant.write(at, part);
-            at += part.len() as u64;
-        }
-        grant.reveal();
-        Some(Word::new(hash, zone.number, line))
-    }
-
-    /// Begins a zone: one that the pool can spare, or in place of the oldest, with those of its items that were read.
-    fn add_zone(&self, numbers: &mut Numbers) {
-        if self.begin_zone(numbers) {
-            return;
-        }
-        let Some(oldest) = self.take_oldest(numbers) else { return };
-        let mut kept = Vec::new();
-        let mut kept_lines = 0;
-        for (hash, line, bytes) in oldest.items() {
-            let word = Word::new(hash, oldest.number, line);
-            if kept_lines < REINSERTED_MAX / LINE && self.was_read(hash, word) {
-                kept_lines += lines(bytes.len());
-                kept.push((hash, word, bytes.to_vec()));
-            } else {
-                self.replace(hash, word, Word::NONE);
-            }
-        }
-        drop(oldest);
-        let has_room = self.begin_zone(numbers);
-        for (hash, word, bytes) in kept {
-            let again = if has_room { self.append_to_last(numbers, hash, &[&bytes]) } else { None };
-            // Not, if it was removed meanwhile.
-            self.replace(hash, word, again.unwrap_or(Word::NONE));
+    /// Appends an item and lets it be found; `has_room` begins another zone, if it can.
+    fn append(
+        &self,
+        numbers: &mut Numbers,
+        (kind, hash): (Kind, u64),
+        parts: &[&[u8]],
+        has_room: impl FnOnce(&mut Numbers) -> bool,
+    ) {
+        let word = self.append_to_last(numbers, kind as u32, hash, parts).or_else(|| {
+            has_room(numbers)
+                .then(|| self.append_to_last(numbers, kind as u32, hash, parts))
+                .flatten()
+        });
+        if let Some(word) = word {
+            self.table.load().enter(hash, word, numbers.there[0]);
         }
     }
 
     /// Begins a zone that the pool can spare, if there is one.
     fn begin_zone(&self, numbers: &mut Numbers) -> bool {
+        if numbers.there.len() >= numbers.most {
+            return false;
+        }
+        if numbers.there.len() as u64 >= self.table.load().zones.len() as u64 {
+            self.enlarge(numbers);
+        }
         let number = numbers.last.wrapping_add(1);
-        if numbers.there.len() >= numbers.most || self.slot(number).load().is_some() {
+        let table = self.table.load();
+        let slot = table.slot(number);
+        if slot.load().is_some() {
             return false;
         }
         // A pool that cannot give one has no room.
         let Ok(Some(zone)) = self.memory.get_spare(self.others) else { return false };
-        self.slot(number).store(Some(Arc::new(Numbered { number, zone })));
+        slot.store(Some(Arc::new(Numbered { number, zone })));
         numbers.there.push_back(number);
         numbers.last = number;
+        self.count.store(numbers.there.len() as u64, Ordering::Relaxed);
         true
     }
 
-    /// Lets a word be found: in place of that of the same hash, of none, of one whose zone is gone, or of one that was
-    /// not read.
-    fn enter(&self, hash: u64, word: Word, oldest: u32) {
-        let set = self.set(hash);
-        let value = |way: &AtomicU64| {
-            let there = Word(way.load(Ordering::Relaxed));
-            let is_gone =
-                word.number().wrapping_sub(there.number()) > word.number().wrapping_sub(oldest);
-            match there {
-                Word::NONE => 1,
-                _ if there.is_of(hash) && self.hash_of(there) == Some(hash) => 0,
-                _ if is_gone => 2,
-                _ if !there.was_read() => 3,
-                _ => 4,
+    /// Takes a larger table, if there is memory for it. Nothing is in it: words of the old one may be about to be
+    /// removed.
+    fn enlarge(&self, numbers: &mut Numbers) {
+        let Some(table) = Table::new(self.table.load().zones.len() as u64 * GROWTH) else { return };
+        self.table.store(Arc::new(table));
+        numbers.there.clear();
+        self.is_warm.store(false, Ordering::Relaxed);
+    }
+
+    /// Begins a zone in place of the oldest, with those of its items that were read.
+    fn begin_zone_again(&self, numbers: &mut Numbers) -> bool {
+        let Some(oldest) = self.take_oldest(numbers) else { return false };
+        let table = self.table.load();
+        let mut kept = Vec::new();
+        let mut kept_lines = 0;
+        for (line, item) in oldest.items() {
+            let word = Word::new(item.hash, oldest.number, line);
+            if kept_lines < REINSERTED_MAX / LINE && table.was_read(item.hash, word) {
+                kept_lines += lines(item.bytes.len());
+                kept.push((item.hash, item.kind, word, item.bytes.to_vec()));
+            } else {
+                table.replace(item.hash, word, Word::NONE);
             }
-        };
-        let first = word.line() as usize % WAYS;
-        let ways = (first..first + WAYS).map(|way| &set[way % WAYS]);
-        let way = ways.min_by_key(|way| value(way)).expect("a set has ways");
-        way.store(word.0, Ordering::Release);
-    }
-
-    /// The whole hash of the item that a word leads to.
-    fn hash_of(&self, word: Word) -> Option<u64> {
-        let zone = self.slot(word.number()).load();
-        let zone = zone.as_ref().filter(|zone| zone.number == word.number())?;
-        Some(zone.item(word.line())?.0)
-    }
-
-    /// Whether the item of a word is found, and was read.
-    fn was_read(&self, hash: u64, word: Word) -> bool {
-        self.set(hash).iter().any(|way| way.load(Ordering::Relaxed) == word.0 | READ)
-    }
-
-    /// Lets another word take the place of one, if it is there.
-    fn replace(&self, hash: u64, word: Word, other: Word) {
-        for way in self.set(hash) {
-            let is_it = |now: u64| (Word(now).unread() == word).then_some(other.0);
-            let _ = way.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_it);
         }
+        drop(oldest);
+        let has_begun = self.begin_zone(numbers);
+        for (hash, kind, word, bytes) in kept {
+            let again =
+                if has_begun { self.append_to_last(numbers, kind, hash, &[&bytes]) } else { None };
+            // Not, if it was removed meanwhile.
+            table.replace(hash, word, again.unwrap_or(Word::NONE));
+        }
+        has_begun
     }
 }
 
@@ -428,8 +526,10 @@ mod tests {
     }
 
     fn get(cache: &ZoneCache, hash: u64) -> bool {
-        let found = cache.get(hash, |item| Some(item.to_vec()));
-        found.inspect(|found| assert_eq!(*found, bytes(hash))).is_some()
+        let found = cache
+            .get(Kind::Row, hash, |item| Some(item.to_vec()))
+            .or_else(|| cache.get(Kind::Block, hash, |item| Some(item.to_vec())));
+        found.inspect(|found| assert_eq!(found.item, bytes(hash))).is_some()
     }
 
     fn insert(cache: &ZoneCache, hash: u64) {
@@ -446,8 +546,9 @@ mod tests {
         (1..1000).for_each(|number| insert(&cache, hash(number)));
         assert!((1..1000).all(|number| get(&cache, hash(number))));
         cache.insert(hash(7), cache.ticket(), &[b"other"]);
-        assert_eq!(cache.get(hash(7), |item| Some(item.len())), Some(5));
-        assert_eq!(cache.get(hash(7), |_| None::<()>), None, "it is another's");
+        let len = |kind| Some(cache.get(kind, hash(7), |item| Some(item.len()))?.item);
+        assert_eq!((len(Kind::Row), len(Kind::Block)), (Some(5), None));
+        assert!(cache.get(Kind::Row, hash(7), |_| None::<()>).is_none(), "it is another's");
         cache.remove(hash(7));
         cache.remove(hash(8));
         assert!(!get(&cache, hash(7)) && !get(&cache, hash(8)) && get(&cache, hash(9)));
@@ -523,6 +624,16 @@ mod tests {
         cache.give_back();
         cache.grow();
         assert!(row(100_001) && !block(100_000), "it does not begin again");
+    }
+
+    #[test]
+    fn a_table_that_is_too_small_gives_way_to_a_larger_one() {
+        let (segments, _) = cache(24);
+        let cache = ZoneCache::new(&segments.device(2), 0, ZONE).unwrap();
+        (0..200_000).for_each(|number| insert(&cache, hash(number)));
+        assert_eq!(cache.pool_bytes(), 22 * ZONE);
+        assert!((199_900..200_000).filter(|&number| get(&cache, hash(number))).count() > 90);
+        assert_eq!(segments.free(), 1);
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! What is in the levels and in memory, as it was flushed or read: every answer is that of the model, while memtables are
-//! merged, flushed and given back under it.
+//! What is in the levels and in memory, as it was flushed or read: every answer is that of the model, while memtables
+//! are merged, flushed and given back under it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use halite_disk::{Disk, DiskModel};
 use halite_engine::{
@@ -56,6 +58,8 @@ fn open() -> Arc<dyn Engine> {
         disk: Some(Disk::model(&DiskModel::of(&medium))),
         memtable_bytes: Some(4 << 10),
         global_index_bytes: Some(3 * ZONE),
+        // What is read goes on at once to the pool's free zones.
+        cache_bytes: 0,
         ..LsmOptions::default()
     };
     let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
@@ -148,4 +152,60 @@ proptest! {
         }
         pair.check()?;
     }
+}
+
+/// Bytes of a value: some thousand of them are more than the pool has.
+const LONG: usize = 2000;
+
+#[test]
+fn no_thread_reads_what_was_overwritten_before_it_asked() {
+    let mut pool_options = PoolOptions::default();
+    pool_options.in_memory = true;
+    (pool_options.size_initial, pool_options.size_max) = (CAPACITY, CAPACITY);
+    let lsm = LsmOptions {
+        memtable_bytes: Some(1 << 20),
+        global_index_bytes: Some(3 * ZONE),
+        cache_bytes: 0,
+        ..LsmOptions::default()
+    };
+    let store = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") });
+    let store = store.unwrap();
+    let space = store.key_space("all").unwrap();
+    const THREADS: u64 = 4;
+    const KEYS: u64 = 8000;
+    // What each key was acknowledged to have.
+    let counts: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let write = |number: u64| {
+        let count = counts[number as usize].load(Relaxed) + 1;
+        let mut value = count.to_le_bytes().to_vec();
+        value.resize(LONG, number as u8);
+        let key = key(number);
+        let op = Op::Put { space, key: &key, value: &value };
+        store.write(&[op], Durability::Immediate).unwrap();
+        counts[number as usize].store(count, Release);
+    };
+    (0..KEYS).for_each(write);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, counts, write) = (&store, &counts, &write);
+            scope.spawn(move || {
+                let mut random = thread + 1;
+                for _ in 0..30_000 {
+                    random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    let number = (random >> 33) % KEYS;
+                    if (random >> 20).is_multiple_of(8) {
+                        // A key has one writer.
+                        write(number / THREADS * THREADS + thread);
+                        continue;
+                    }
+                    let least = counts[number as usize].load(Acquire);
+                    let value = store.get(space, &key(number)).unwrap().expect("it was put");
+                    let count = u64::from_le_bytes(value[..8].try_into().unwrap());
+                    assert!((least..=counts[number as usize].load(Acquire) + 1).contains(&count));
+                    assert!(value.len() == LONG && value[8..].iter().all(|b| *b == number as u8));
+                }
+            });
+        }
+    });
+    assert!(store.stats().level_bytes > 0);
 }

@@ -90,6 +90,13 @@ impl<T> Mutex<T> {
         acquire(|| self.0.try_lock(), || self.0.lock())
     }
 
+    /// The lock, if nobody has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        point();
+        self.0.try_lock()
+    }
+
     /// The value, which nobody else can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()

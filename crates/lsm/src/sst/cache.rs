@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use halite_pmem::locks;
-use quick_cache::sync::{Cache, GuardResult};
+use quick_cache::sync::{Cache, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 use smallvec::SmallVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Result;
-use crate::zone_cache::ZoneCache;
+use crate::zone_cache::{Found, Kind, ZoneCache};
 
 /// The bytes of a block, shared with the cache.
 #[derive(Clone)]
@@ -90,10 +90,12 @@ impl Lifecycle<Place, Plain> for Tell {
     }
 }
 
+type Guard<'a> = PlaceholderGuard<'a, Place, Plain, Bytes, DefaultHashBuilder, Tell>;
+
 /// A block in the second cache.
-fn in_second(second: &ZoneCache, place: Place) -> Option<Plain> {
+fn in_second(second: &ZoneCache, place: Place) -> Option<Found<Plain>> {
     let (place, hash) = item_of(place);
-    second.get(hash, |item| item.strip_prefix(&place[..]).map(Plain::from))
+    second.get(Kind::Block, hash, |item| item.strip_prefix(&place[..]).map(Plain::from))
 }
 
 fn to_second(second: &ZoneCache, place: Place, block: &Plain) {
@@ -149,23 +151,32 @@ impl BlockCache {
     ) -> Result<Plain> {
         let key = (number, offset);
         // Whoever finds that another reads it waits for that one, who may be simulated on the same thread.
-        let guard = if locks::is_scheduled() {
-            match self.blocks.get(&key) {
-                Some(block) => return Ok(block),
-                None => None,
+        if let Some(block) = self.blocks.get(&key) {
+            return Ok(block);
+        }
+        if let Some(found) = self.second.get().and_then(|second| in_second(second, key)) {
+            if found.was_read {
+                // It is asked for again and again: from now on without a copy.
+                self.insert(None, key, &found.item);
             }
-        } else {
+            return Ok(found.item);
+        }
+        let mut guard = None;
+        if !locks::is_scheduled() {
             match self.blocks.get_value_or_guard(&key, None) {
                 GuardResult::Value(block) => return Ok(block),
-                GuardResult::Guard(guard) => Some(guard),
-                GuardResult::Timeout => None,
+                GuardResult::Guard(alone) => guard = Some(alone),
+                GuardResult::Timeout => {}
             }
-        };
-        if let Some(block) = self.second.get().and_then(|second| in_second(second, key)) {
-            return Ok(block);
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let block = read()?;
+        self.insert(guard, key, &block);
+        Ok(block)
+    }
+
+    /// Takes a block in, by the guard of who read it alone, and lets others go.
+    fn insert(&self, guard: Option<Guard<'_>>, key: Place, block: &Plain) {
         let mut evicted = Evicted::default();
         match guard {
             // Unless it was removed meanwhile.
@@ -175,7 +186,6 @@ impl BlockCache {
         if let Some(second) = self.second.get().filter(|second| !second.is_warm()) {
             evicted.into_iter().for_each(|(key, block)| to_second(second, key, &block));
         }
-        Ok(block)
     }
 
     /// How many blocks had to be read.

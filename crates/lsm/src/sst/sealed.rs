@@ -8,8 +8,9 @@
 //!                        table's number and the block's offset: a block in a wrong place is damage
 //! ```
 //!
-//! A block that is not compressed and would end shortly before the end of a page is stored with zeros behind it, so that
-//! the next one begins with a page ([`padding`]): the disk is read by pages, and one that has a block is enough.
+//! A block that is not compressed and would end shortly before the end of a page is stored with zeros behind it,
+//! so that the next one begins with a page ([`padding`]): the disk is read by pages, and one that has a block is
+//! enough.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -78,7 +79,7 @@ pub(crate) fn unseal<E>(
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     damaged: impl Fn(&'static str) -> E,
 ) -> Result<Plain, E> {
-    if len > BLOCK_LEN_MAX {
+    if len > BLOCK_LEN_MAX + LEFT_OVER {
         return Err(damaged("it is longer than any block"));
     }
     let bytes = Plain::filled(len + TRAILER, fill)?;
@@ -152,6 +153,9 @@ mod tests {
         assert_eq!(end(3000, 700), 4096);
         assert_eq!(end(4096, 0), 4112, "it is left, though it is little over a page");
         assert_eq!(end(8000, 0), 8192);
+        let head = |len: u64| len << 32;
+        assert!(open(&[0; 1000], head(1000 - 511)).is_ok());
+        assert!(open(&[0; 1000], head(1000 - 512)).is_err() && open(&[0; 9], head(10)).is_err());
     }
 
     #[test]

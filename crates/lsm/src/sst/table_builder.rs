@@ -18,8 +18,8 @@ use super::table::TableId;
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// How long a data block may be, with what vouches for it, before it is compressed, in bytes. An entry that is longer
-    /// has a block of its own.
+    /// How long a data block may be, with what vouches for it, before it is compressed, in bytes. An entry that
+    /// is longer has a block of its own.
     pub block_bytes: usize,
     /// How long a partition of the index gets, in bytes.
     pub partition_bytes: usize,
