@@ -24,6 +24,7 @@
 mod full_keys;
 mod hash;
 mod keys;
+mod large_pages;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod node_ref;

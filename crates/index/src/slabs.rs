@@ -9,8 +9,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a slab, and its alignment: a large page.
-const SLAB_LEN: usize = 2 << 20;
+use crate::large_pages::{self, LARGE_PAGE};
+
+/// Bytes of a slab, and its alignment.
+const SLAB_LEN: usize = LARGE_PAGE;
 
 const LAYOUT: Layout = match Layout::from_size_align(SLAB_LEN, SLAB_LEN) {
     Ok(layout) => layout,
@@ -144,10 +146,7 @@ fn new_slab(shard: usize) -> NonNull<Header> {
     // SAFETY: the layout has a length.
     let start = unsafe { alloc(LAYOUT) };
     let Some(slab) = NonNull::new(start.cast::<Header>()) else { handle_alloc_error(LAYOUT) };
-    // SAFETY: the range was allocated just now. Where there are no large pages, this does nothing.
-    unsafe {
-        let _ = rustix::mm::madvise(start.cast(), SLAB_LEN, rustix::mm::Advice::LinuxHugepage);
-    }
+    large_pages::advise(start, SLAB_LEN);
     // SAFETY: the slab is ours, and its header is at its beginning.
     unsafe { slab.write(Header { shard, used: 0, free: NONE, untouched: 0 }) };
     slab

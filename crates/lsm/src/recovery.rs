@@ -26,7 +26,7 @@ use crate::fragment::{self, HEADER, Header};
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
 use crate::range_deletes::RangeDeletes;
-use crate::record::{HEAD, Kind, Record};
+use crate::record::{Kind, Record};
 use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
@@ -227,11 +227,8 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
             let has_its_keys = fragment::has_its_keys(&header, payload, |place, record| {
                 records += 1;
                 let is_alone = record.len() == payload.len();
-                prefetch(
-                    &fresh,
-                    start + place,
-                    if is_alone { header.padded() } else { record.len() as u64 },
-                );
+                let len = if is_alone { header.padded() } else { record.len() as u64 };
+                prefetch(&fresh, start + place, len, record.head_and_key().len());
                 // Of a range that is removed, the value is the end.
                 if record.kind() != Some(Kind::RangeDelete) || record.is_whole(zones.seed) {
                     target.gather(first + place as u64, record, &mut run);
@@ -283,13 +280,14 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
 }
 
 /// Asks for the head and key of a record that will be looked at soon, in the guess that those up to there take as
-/// many bytes as this one.
-fn prefetch(zone: &Fresh, at: usize, len: u64) {
+/// many bytes as this one, and of them `looked_at`.
+fn prefetch(zone: &Fresh, at: usize, len: u64, looked_at: usize) {
     const AHEAD: u64 = 8;
-    let ahead = at as u64 + AHEAD * len;
-    if ahead + HEAD as u64 + LINE < ZONE {
-        zone.prefetch(ahead);
-        zone.prefetch(ahead + HEAD as u64);
+    let first = at as u64 + AHEAD * len;
+    let last = first + looked_at as u64 - 1;
+    if last < ZONE {
+        zone.prefetch(first);
+        zone.prefetch(last);
     }
 }
 

@@ -32,8 +32,12 @@ impl PoolFile {
             .map_err(|errno| io_error(path, "create the pool", errno.into()))?;
         let file = File::from(file);
         lock(&file, path)?;
+        let mapping = reserve(path, len, options)?;
+        if Domain::detect(&file, false) == Domain::Process {
+            place_large_pages(&file, &mapping, 0, len);
+        }
         allocate(&file, path, 0, len)?;
-        Self::map(file, path, len, options)
+        Self::map(file, path, len, mapping)
     }
 
     /// Names the file, durably.
@@ -87,16 +91,13 @@ impl PoolFile {
         if metadata.blocks() * 512 < len {
             allocate(&file, path, 0, len)?;
         }
-        Ok((Self::map(file, path, len, options)?, len))
+        let mapping = reserve(path, len, options)?;
+        Ok((Self::map(file, path, len, mapping)?, len))
     }
 
-    fn map(file: File, path: &Path, len: u64, options: &PoolOptions) -> Result<Self> {
-        let failed = |action| io_error_of(path, action);
-        let capacity = options.len_max().max(len);
-        let mut mapping =
-            Mapping::reserve(capacity).map_err(failed("reserve addresses for the pool"))?;
+    fn map(file: File, path: &Path, len: u64, mut mapping: Mapping) -> Result<Self> {
         mapping.try_sync(&file);
-        mapping.map(&file, 0, len).map_err(failed("map the pool"))?;
+        mapping.map(&file, 0, len).map_err(io_error_of(path, "map the pool"))?;
         Ok(Self { path: path.to_owned(), file, mapping })
     }
 
@@ -120,7 +121,10 @@ impl PoolFile {
         if file_len > old {
             self.file.set_len(old).map_err(io_error_of(path, "cut the pool"))?;
         }
-        allocate(&self.file, path, old, new)?;
+        if domain == Domain::Process {
+            place_large_pages(&self.file, &self.mapping, old, new);
+        }
+        allocate(&self.file, path, old, new).inspect_err(|_| drop(self.file.set_len(old)))?;
         let synced = match domain {
             Domain::Process => Ok(()),
             _ => syncs.sync(path, || {
@@ -215,6 +219,34 @@ fn lock(file: &File, path: &Path) -> Result<()> {
         TryLockError::WouldBlock => Error::Locked { path: path.to_owned() },
         TryLockError::Error(source) => io_error(path, "lock the pool", source),
     })
+}
+
+fn reserve(path: &Path, len: u64, options: &PoolOptions) -> Result<Mapping> {
+    let capacity = options.len_max().max(len);
+    Mapping::reserve(capacity).map_err(io_error_of(path, "reserve addresses for the pool"))
+}
+
+/// Makes a file that ends at `start`, on a file system in memory, longer, with large pages as far as there are
+/// some; what else it needs, [`allocate`] gives it. Most such file systems have small ones if they are not asked, and
+/// those take the kernel longer to give, and whoever reads them a fault for every few.
+fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
+    let place = || -> io::Result<()> {
+        let room = rustix::fs::fstatvfs(file)?;
+        if room.f_bavail.saturating_mul(room.f_frsize) < end - start {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        file.set_len(end)?;
+        // A large page takes the place of small ones, of which there has to be one.
+        for unit in (start..end).step_by(UNIT as usize) {
+            rustix::fs::fallocate(file, FallocateFlags::empty(), unit, 1)?;
+        }
+        mapping.map(file, start, end)?;
+        mapping.collapse(start, end);
+        Ok(())
+    };
+    if place().is_err() {
+        let _ = file.set_len(start);
+    }
 }
 
 fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The mapping of a file, or of memory, into an address range that is reserved once.
 
+use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
 use std::ptr::{self, NonNull};
@@ -91,7 +92,7 @@ impl Mapping {
         let len = (end - start) as usize;
         let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), which is
-        // whole, and nothing was mapped there before.
+        // whole, and nobody uses what is mapped there.
         let mapped =
             unsafe { mmap(address.cast(), len, access, flags | MapFlags::FIXED, file, start) };
         if let Err(errno) = mapped {
@@ -126,6 +127,19 @@ impl Mapping {
         unsafe {
             let _ = madvise(address.cast(), (end - start) as usize, Advice::LinuxPopulateWrite);
         }
+    }
+
+    /// Has large pages take the place of those of `start..end`, which is mapped: whole units, in each of which
+    /// there is one.
+    pub(crate) fn collapse(&self, start: u64, end: u64) {
+        const MADV_COLLAPSE: c_int = 25;
+        // `rustix` does not know this advice yet.
+        unsafe extern "C" {
+            fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int;
+        }
+        // SAFETY: the range is mapped, and the advice does not change its bytes. It is an optimisation: where the
+        // kernel cannot, pages stay as they are.
+        unsafe { madvise(self.address(start).cast(), (end - start) as usize, MADV_COLLAPSE) };
     }
 
     /// Waits until the kernel has made the pages of `start..end` durable.

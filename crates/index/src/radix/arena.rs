@@ -18,11 +18,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use halite_pmem::Scratch;
 
 use super::node::CLASS_LENS;
+use crate::large_pages::{self, LARGE_PAGE};
 use crate::slabs::{SHARDS, shard_of_thread};
 
 /// Bytes of the first slab of a shard. The next ones double up to a large page.
 const SLAB_LEN_MIN: usize = 64 << 10;
-const SLAB_LEN_MAX: usize = 2 << 20;
+const SLAB_LEN_MAX: usize = LARGE_PAGE;
 
 /// Slots begin at a line.
 const ALIGN: usize = 64;
@@ -202,14 +203,7 @@ impl Memory {
             panic!("slab lengths are powers of two")
         };
         let slab = allocate(layout);
-        if len == SLAB_LEN_MAX {
-            // SAFETY: the range was allocated just now. Where there are no large pages, this does
-            // nothing.
-            unsafe {
-                let advice = rustix::mm::Advice::LinuxHugepage;
-                let _ = rustix::mm::madvise(slab.as_ptr().cast(), len, advice);
-            }
-        }
+        large_pages::advise(slab.as_ptr(), len);
         self.slabs.push(Slab::Dram(slab, layout));
         self.rest_len = len;
         slab

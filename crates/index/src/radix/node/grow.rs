@@ -41,55 +41,71 @@ impl<'a> Node<'a> {
         window: u128,
         children: &[(Option<u8>, u64)],
     ) -> u64 {
-        let header = Header::new(level, window, 0, 0);
-        let terminal = AtomicU64::new(0);
+        let (terminal, children) = match children {
+            [(None, word), behind @ ..] => (Some(*word), behind),
+            all => (None, all),
+        };
+        let all = children.iter().map(|&(byte, word)| (byte.unwrap_or_default(), word));
+        let header = |count, keys| Header::new(level, window, count as u8, keys);
+        let store = |slot: &AtomicU64, word| slot.store(word, Ordering::Relaxed);
+        let count = children.len();
         // SAFETY (all): the slot is large enough, and nobody else has it.
-        let (word, node) = match children.len() {
+        match count + usize::from(terminal.is_some()) {
             0..=4 => {
-                let place = arena.take(size_of::<Four>()).cast::<Four>();
+                let mut keys = [0; 4];
+                all.clone().zip(&mut keys).for_each(|((byte, _), key)| *key = byte);
+                let terminal_count = terminal.map_or(0, |_| usize::from(HAS_TERMINAL));
+                let header = header(count | terminal_count, u32::from_le_bytes(keys));
+                let node = Four { header, slots: empty() };
+                all.zip(&node.slots).for_each(|((_, word), slot)| store(slot, word));
+                terminal.inspect(|&word| store(&node.slots[3], word));
+                let place = arena.take(size_of::<Four>()).cast();
                 // SAFETY: as above.
-                let node = unsafe {
-                    place.write(Four { header, slots: empty() });
-                    &*place.as_ptr()
-                };
-                (word::of_four(place), Node::Four(node))
+                unsafe { place.write(node) };
+                word::of_four(place)
             }
             5..=16 => {
-                let place = arena.take(size_of::<Sixteen>()).cast::<Sixteen>();
-                let keys = [AtomicU64::new(0), AtomicU64::new(0)];
+                let mut keys = [0; 16];
+                all.clone().zip(&mut keys).for_each(|((byte, _), key)| *key = byte);
+                let keys = u128::from_le_bytes(keys);
+                let keys = [AtomicU64::new(keys as u64), AtomicU64::new((keys >> 64) as u64)];
+                let terminal = AtomicU64::new(terminal.unwrap_or_default());
+                let header = header(count, 0);
+                let node = Sixteen { header, keys, terminal, _line: 0, slots: empty() };
+                all.zip(&node.slots).for_each(|((_, word), slot)| store(slot, word));
+                let place = arena.take(size_of::<Sixteen>()).cast();
                 // SAFETY: as above.
-                let node = unsafe {
-                    place.write(Sixteen { header, keys, terminal, _line: 0, slots: empty() });
-                    &*place.as_ptr()
-                };
-                (word::of_sixteen(place), Node::Sixteen(node))
+                unsafe { place.write(node) };
+                word::of_sixteen(place)
             }
             17..=48 => {
+                let terminal = AtomicU64::new(terminal.unwrap_or_default());
+                let header = header(count, 0);
                 let place = arena.take(size_of::<FortyEight>()).cast::<FortyEight>();
                 // SAFETY: as above.
                 let node = unsafe {
                     place.write(FortyEight { header, terminal, numbers: empty(), slots: empty() });
                     &*place.as_ptr()
                 };
-                (word::of_forty_eight(place), Node::FortyEight(node))
+                for (((byte, word), slot), number) in all.zip(&node.slots).zip(1..) {
+                    store(slot, word);
+                    node.set_number(byte, number);
+                }
+                word::of_forty_eight(place)
             }
             _ => {
+                let terminal = AtomicU64::new(terminal.unwrap_or_default());
+                let header = header(0, 0);
                 let place = arena.take(size_of::<Full>()).cast::<Full>();
                 // SAFETY: as above.
                 let node = unsafe {
                     place.write(Full { header, terminal, slots: empty() });
                     &*place.as_ptr()
                 };
-                (word::of_full(place), Node::Full(node))
-            }
-        };
-        for &(byte, child) in children {
-            match node.find(byte) {
-                Some(slot) => slot.store(child, Ordering::Relaxed),
-                None => node.add(byte, child),
+                all.for_each(|(byte, word)| store(&node.slots[usize::from(byte)], word));
+                word::of_full(place)
             }
         }
-        word
     }
 
     /// Whether there is room for what [`find`](Self::find) does not find a slot for.
