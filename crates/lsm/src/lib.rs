@@ -4,8 +4,8 @@
 //! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`,
 //! `commit`) → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable leads to the
 //! records (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into
-//! the levels on the SSD. A read asks them in that order, the newest first (`read`, `scan`); what it found in the levels is
-//! then in free zones (`rows`, `zone_cache`). Opening is `recovery`.
+//! the levels on the SSD. A read asks them in that order, the newest first (`read`, `scan`); what it found in the
+//! levels is then in free zones (`rows`, `zone_cache`). Opening is `recovery`.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]
 
