@@ -179,6 +179,26 @@ fn a_pool_that_cannot_grow_says_so() {
 }
 
 #[test]
+fn what_is_read_takes_no_room_from_writers_where_the_pool_cannot_grow() {
+    on_small_disk("what_is_read_takes_no_room_from_writers_where_the_pool_cannot_grow", |folder| {
+        let levels = tempfile::tempdir().unwrap();
+        let levels = Some(levels.path().to_owned());
+        let (memtable_bytes, cache_bytes) = (Some(2 << 20), 0);
+        let lsm = LsmOptions { levels, memtable_bytes, cache_bytes, ..LsmOptions::default() };
+        // The pool may be larger than the disk.
+        let db = Database::builder().engine("lsm").max_size(64 << 20).lsm(lsm);
+        let db = db.open(folder.join("pool")).unwrap();
+        let space = db.key_space("space").unwrap();
+        for round in 1..5 {
+            for number in (round - 1) * 4_000..round * 4_000 {
+                space.put(key(number), value(number)).unwrap();
+            }
+            compare(&space, round * 4_000, 0);
+        }
+    });
+}
+
+#[test]
 fn a_batch_that_no_pool_has_room_for_is_refused_and_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let db = open(folder.path(), folder.path().join("levels"), Durable::Pool).unwrap();
