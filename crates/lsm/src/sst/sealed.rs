@@ -139,7 +139,7 @@ mod tests {
     fn a_block_that_nearly_fills_a_page_fills_it() {
         let mut compressor = BlockCompressor::new();
         let mut end = |len: usize, offset| {
-            let plain: Vec<u8> = (0..len).map(|n| (n * n >> 5) as u8).collect();
+            let plain: Vec<u8> = (0..len).map(|n| ((n * n) >> 5) as u8).collect();
             let (stored, trailer) = seal(&plain, Compression::None, &mut compressor, 5, offset);
             assert_eq!(
                 unseal_copy(&[stored, &trailer].concat(), 5, offset).unwrap()[..],
