@@ -5,11 +5,6 @@
 //! pool has no more zones to spare, the oldest goes, and of its items those that were read since are appended again, up
 //! to half a zone of them (FIFO with reinsertion, the CLOCK of logs).
 //!
-//! ```text
-//! word:  number of the zone 32, never used twice | line in it 15 | read since 1 | of the hash 16       0: none
-//! item:  hash u64 | len u32 | kind u32 | bytes, up to the end of a line
-//! ```
-//!
 //! As long as there is room, whole blocks are taken, so that the cache is soon full: [`ZoneCache::warm_up`]. Then
 //! rows take their place ([`ZoneCache::insert`]), which hold what was sought and nothing else. Who would wait for
 //! another that appends does not insert.
@@ -17,39 +12,28 @@
 //! What is here must be true for as long as it is found, or be removed. Who removes what changed begins with
 //! [`ZoneCache::begin_removals`]: what was read before, and is not here yet, is not taken any more ([`Ticket`]).
 
+mod table;
+mod zone;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use halite_alloc::{Device, ScratchPool, ScratchZone};
+use arc_swap::ArcSwap;
+use halite_alloc::{Device, ScratchPool};
 use halite_engine::{Error, Result};
 use halite_pmem::LINE;
 use halite_pmem::locks::{self, Mutex};
-use zerocopy::FromZeros;
 
 use crate::address::ZONE;
-
-/// Words of a set: a line.
-const WAYS: usize = 8;
-
-/// Where items of the same lower bits of their hashes are.
-type Set = [AtomicU64; WAYS];
-
-/// Bytes of zones for which a table has a word, at least half of one.
-const BYTES_PER_WORD: u64 = 512;
-
-/// Sets that a table has at most: 512 MiB.
-const SETS_MAX: u64 = 1 << 23;
+use table::{READ, Table, Word};
+use zone::{Numbered, lines};
 
 /// Zones for which a table is made at least.
 const ZONES_MIN: u64 = 16;
 
 /// How many times as large the next table is.
 const GROWTH: u64 = 4;
-
-/// Bytes before an item's own.
-const HEAD: usize = 16;
 
 /// The longest item.
 pub(crate) const ITEM_MAX: usize = 64 << 10;
@@ -99,171 +83,8 @@ struct Numbers {
     most: usize,
 }
 
-/// What leads to items. A pool that grew gets a larger one, and the cache begins again.
-struct Table {
-    sets: Box<[Set]>,
-    /// Zones by number.
-    zones: Box<[ArcSwapOption<Numbered>]>,
-}
-
-impl Table {
-    /// For so many zones; `None` if there is no memory for it.
-    fn new(zones: u64) -> Option<Self> {
-        let sets = (zones * ZONE / BYTES_PER_WORD / WAYS as u64).next_power_of_two();
-        let sets = Set::new_vec_zeroed(sets.min(SETS_MAX) as usize).ok()?.into_boxed_slice();
-        Some(Self { sets, zones: (0..zones).map(|_| ArcSwapOption::empty()).collect() })
-    }
-
-    #[inline]
-    fn set(&self, hash: u64) -> &Set {
-        &self.sets[hash as usize & (self.sets.len() - 1)]
-    }
-
-    #[inline]
-    fn slot(&self, number: u32) -> &ArcSwapOption<Numbered> {
-        &self.zones[number as usize % self.zones.len()]
-    }
-
-    /// Lets a word be found: in place of that of the same hash, of none, of one whose zone is gone, or of one that was
-    /// not read.
-    fn enter(&self, hash: u64, word: Word, oldest: u32) {
-        let set = self.set(hash);
-        let value = |way: &AtomicU64| {
-            let there = Word(way.load(Ordering::Relaxed));
-            let is_gone =
-                word.number().wrapping_sub(there.number()) > word.number().wrapping_sub(oldest);
-            match there {
-                Word::NONE => 1,
-                _ if there.is_of(hash) && self.hash_of(there) == Some(hash) => 0,
-                _ if is_gone => 2,
-                _ if !there.was_read() => 3,
-                _ => 4,
-            }
-        };
-        let first = word.line() as usize % WAYS;
-        let ways = (first..first + WAYS).map(|way| &set[way % WAYS]);
-        let way = ways.min_by_key(|way| value(way)).expect("a set has ways");
-        way.store(word.0, Ordering::Release);
-    }
-
-    /// The whole hash of the item that a word leads to.
-    fn hash_of(&self, word: Word) -> Option<u64> {
-        let zone = self.slot(word.number()).load();
-        let zone = zone.as_ref().filter(|zone| zone.number == word.number())?;
-        Some(zone.item(word.line())?.hash)
-    }
-
-    /// Whether the item of a word is found, and was read.
-    fn was_read(&self, hash: u64, word: Word) -> bool {
-        self.set(hash).iter().any(|way| way.load(Ordering::Relaxed) == word.0 | READ)
-    }
-
-    /// Lets another word take the place of one, if it is there.
-    fn replace(&self, hash: u64, word: Word, other: Word) {
-        for way in self.set(hash) {
-            let is_it = |now: u64| (Word(now).unread() == word).then_some(other.0);
-            let _ = way.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_it);
-        }
-    }
-}
-
-struct Numbered {
-    number: u32,
-    zone: ScratchZone,
-}
-
-/// An item where it lies.
-struct Item<'a> {
-    hash: u64,
-    kind: u32,
-    bytes: &'a [u8],
-}
-
-impl Numbered {
-    /// The item at a line.
-    #[inline]
-    fn item(&self, line: u64) -> Option<Item<'_>> {
-        let word = |head: &[u8], at: usize| {
-            u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"))
-        };
-        let len = |head: &[u8]| HEAD as u64 + u64::from(word(head, 8));
-        let item = self.zone.appender().published().read_sized(line * LINE, HEAD as u64, len)?;
-        let (head, bytes) = item.split_at(HEAD);
-        let hash = u64::from_le_bytes(head[..8].try_into().expect("8 bytes"));
-        Some(Item { hash, kind: word(head, 12), bytes })
-    }
-
-    /// All items, and their lines.
-    fn items(&self) -> impl Iterator<Item = (u64, Item<'_>)> {
-        let mut line = 0;
-        std::iter::from_fn(move || {
-            let item = self.item(line)?;
-            let at = line;
-            line += lines(item.bytes.len());
-            Some((at, item))
-        })
-    }
-
-    /// Appends an item, if it fits.
-    fn append(&self, kind: u32, hash: u64, parts: &[&[u8]]) -> Option<Word> {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let mut grant = self.zone.appender().grant(lines(len) * LINE)?;
-        let line = grant.at() / LINE;
-        let mut head = [0; HEAD];
-        head[..8].copy_from_slice(&hash.to_le_bytes());
-        head[8..12].copy_from_slice(&(len as u32).to_le_bytes());
-        head[12..].copy_from_slice(&kind.to_le_bytes());
-        let mut at = 0;
-        for part in [&head[..]].iter().chain(parts) {
-            grant.write(at, part);
-            at += part.len() as u64;
-        }
-        grant.reveal();
-        Some(Word::new(hash, self.number, line))
-    }
-}
-
 fn is_short(parts: &[&[u8]]) -> bool {
     parts.iter().map(|part| part.len()).sum::<usize>() <= ITEM_MAX
-}
-
-/// Lines of an item of so many bytes.
-fn lines(len: usize) -> u64 {
-    ((HEAD + len) as u64).div_ceil(LINE)
-}
-
-/// Where an item is: a word of the table.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Word(u64);
-
-const READ: u64 = 1 << 16;
-
-impl Word {
-    const NONE: Self = Self(0);
-
-    fn new(hash: u64, number: u32, line: u64) -> Self {
-        Self(u64::from(number) << 32 | line << 17 | hash >> 48)
-    }
-
-    fn is_of(self, hash: u64) -> bool {
-        self.0 != 0 && self.0 & 0xffff == hash >> 48
-    }
-
-    fn number(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-
-    fn line(self) -> u64 {
-        self.0 >> 17 & 0x7fff
-    }
-
-    fn was_read(self) -> bool {
-        self.0 & READ != 0
-    }
-
-    fn unread(self) -> Self {
-        Self(self.0 & !READ)
-    }
 }
 
 impl ZoneCache {
@@ -369,10 +190,7 @@ impl ZoneCache {
 
     /// Removes what has this hash, and perhaps others.
     pub(crate) fn remove(&self, hash: u64) {
-        for way in self.table.load().set(hash) {
-            let is_of = |word: u64| Word(word).is_of(hash).then_some(0);
-            let _ = way.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_of);
-        }
+        self.table.load().remove(hash);
     }
 
     /// Gives the oldest zone back to the pool, which has it when nobody reads there any more, and takes no more than
@@ -428,9 +246,8 @@ impl ZoneCache {
         has_room: impl FnOnce(&mut Numbers) -> bool,
     ) {
         let word = self.append_to_last(numbers, kind as u32, hash, parts).or_else(|| {
-            has_room(numbers)
-                .then(|| self.append_to_last(numbers, kind as u32, hash, parts))
-                .flatten()
+            let has_room = has_room(numbers);
+            if has_room { self.append_to_last(numbers, kind as u32, hash, parts) } else { None }
         });
         if let Some(word) = word {
             self.table.load().enter(hash, word, numbers.there[0]);
@@ -466,6 +283,7 @@ impl ZoneCache {
         let Some(table) = Table::new(self.table.load().zones.len() as u64 * GROWTH) else { return };
         self.table.store(Arc::new(table));
         numbers.there.clear();
+        self.count.store(0, Ordering::Relaxed);
         self.is_warm.store(false, Ordering::Relaxed);
     }
 
