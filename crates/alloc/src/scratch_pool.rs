@@ -4,7 +4,9 @@
 //! the other, and a zone is free when the last of its ranges is dropped. So the pool need not be divided
 //! between what persists and what does not.
 //!
-//! Yan's zones are registered with jemalloc as arenas. Ours have one kind of user: indexes whose nodes have few
+//! Who appends takes a whole zone that the pool can spare ([`ScratchPool::get_spare`]), as the LSM engine's cache does.
+//!
+//! Yan's zones are registered with jemalloc as arenas. Of ours, ranges have one kind of user: indexes whose nodes have few
 //! lengths, and which let go of all of them at once. These have their own slots, in shards and classes, cut
 //! from slabs of up to 2 MiB (`halite-index`); a range is one slab. A general allocator between the two would
 //! ask for the same slabs, through C callbacks (its extent hooks) in a crate that needs no `unsafe` at all, and
@@ -95,8 +97,7 @@ impl ScratchPool {
                 (Arc::clone(zone), at)
             }
             None => {
-                let zone = self.zone(|number| self.device.get(number).map(Some))?;
-                let zone = Arc::new(zone.expect("it was got"));
+                let zone = Arc::new(self.zone()?);
                 if len < SEGMENT {
                     *current = Some((Arc::clone(&zone), len));
                 }
@@ -112,22 +113,34 @@ impl ScratchPool {
     /// # Errors
     /// What the pool reports.
     pub fn get_spare(&self, others: u64) -> Result<Option<ScratchZone>> {
-        let Some(zone) = self.zone(|number| Ok(self.device.get_spare(number, others)))? else {
-            return Ok(None);
-        };
+        let mut numbers = self.numbers.lock();
+        let number = numbers.following();
+        let Some(grant) = self.device.get_spare(number, others) else { return Ok(None) };
+        let zone = self.zone_of(grant, number, &mut numbers);
+        drop(numbers);
         let appender = zone.claim(0, SEGMENT)?.into_shared_appender(0);
         Ok(Some(ScratchZone { appender, _zone: zone }))
     }
 
-    /// The zone of a number that is nobody's, by `get`.
-    fn zone(&self, get: impl FnOnce(u32) -> Result<Option<Grant>>) -> Result<Option<Zone>> {
+    fn zone(&self) -> Result<Zone> {
         let mut numbers = self.numbers.lock();
-        let number = numbers.free.last().copied().unwrap_or(numbers.next);
-        let Some(grant) = get(number)? else { return Ok(None) };
+        let number = numbers.following();
+        let grant = self.device.get(number)?;
+        Ok(self.zone_of(grant, number, &mut numbers))
+    }
+
+    fn zone_of(&self, grant: Grant, number: u32, numbers: &mut Numbers) -> Zone {
         if numbers.free.pop().is_none() {
             numbers.next += 1;
         }
-        Ok(Some(Zone { grant: Some(grant), number, numbers: Arc::clone(&self.numbers) }))
+        Zone { grant: Some(grant), number, numbers: Arc::clone(&self.numbers) }
+    }
+}
+
+impl Numbers {
+    /// The number that the next zone will have.
+    fn following(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.next)
     }
 }
 

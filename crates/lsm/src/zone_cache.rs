@@ -36,7 +36,7 @@ const ZONES_MIN: u64 = 16;
 const GROWTH: u64 = 4;
 
 /// The longest item.
-pub(crate) const ITEM_MAX: usize = 64 << 10;
+const ITEM_MAX: usize = 64 << 10;
 
 /// Bytes of an old zone that may be appended again.
 const REINSERTED_MAX: u64 = ZONE / 2;
