@@ -75,7 +75,7 @@ use halite_pmem::Scratch;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 use arena::Arena;
-pub use bulk_load::GatheredRun;
+pub use bulk_load::{BulkLoad, GatheredRun};
 pub use cursor::{Direction, RadixCursor};
 use lock::{Restart, VersionLock};
 use reclaim::Pin;
@@ -94,6 +94,12 @@ pub trait Records {
     /// The version of an entry: the greater, the newer. No two of one key are alike.
     fn version(&self, entry: u64) -> u64;
 
+    /// Compares the versions of two entries of one key. For records whose entries tell which is newer, there is no
+    /// need to read them.
+    fn cmp_versions(&self, one: u64, other: u64) -> std::cmp::Ordering {
+        self.version(one).cmp(&self.version(other))
+    }
+
     /// Asks for the record of an entry, which a cursor will yield soon.
     fn prefetch(&self, _entry: u64) {}
 }
@@ -105,6 +111,10 @@ impl<R: Records> Records for &R {
 
     fn version(&self, entry: u64) -> u64 {
         R::version(self, entry)
+    }
+
+    fn cmp_versions(&self, one: u64, other: u64) -> std::cmp::Ordering {
+        R::cmp_versions(self, one, other)
     }
 
     fn prefetch(&self, entry: u64) {

@@ -5,63 +5,15 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use halite_index::{Direction, GatheredRun, RadixCursor, RadixTree, Records};
+use halite_index::{Direction, RadixCursor, RadixTree, Records};
 use proptest::prelude::*;
 
-/// Records that are leaked: key and version.
-struct Heap;
+#[path = "common/records.rs"]
+mod records;
 
-impl Heap {
-    fn add(key: &[u8], version: u64) -> u64 {
-        let record: &'static (Box<[u8]>, u64) = Box::leak(Box::new((key.into(), version)));
-        std::ptr::from_ref(record).expose_provenance() as u64
-    }
-
-    fn at(entry: u64) -> &'static (Box<[u8]>, u64) {
-        assert!(entry.is_multiple_of(8) && entry > 4096);
-        // SAFETY: the address of a record that was leaked.
-        unsafe { &*std::ptr::with_exposed_provenance(entry as usize) }
-    }
-}
-
-impl Records for Heap {
-    fn key(&self, entry: u64) -> &[u8] {
-        &Self::at(entry).0
-    }
-
-    fn version(&self, entry: u64) -> u64 {
-        Self::at(entry).1
-    }
-}
+use records::{Heap, key};
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<u64, u64>>;
-
-/// Prefixes of each other, long common prefixes, the least and the greatest bytes, dense and sparse
-/// places, and every length around a window's.
-fn key() -> impl Strategy<Value = Vec<u8>> {
-    let small = prop::collection::vec(prop::sample::select(vec![0, 1, b'a', 255]), 0..5);
-    let repeated = (prop::sample::select(vec![0, b'a', 255]), 0..40_usize)
-        .prop_map(|(byte, len)| vec![byte; len]);
-    let long = (prop::sample::select(vec![65_530, 65_535, 65_536, 65_540_usize]), any::<u8>())
-        .prop_map(|(len, last)| [&vec![b'z'; len - 1][..], &[last]].concat());
-    let prefix = prop::sample::select(vec![
-        &b""[..],
-        b"user:",
-        b"user:0000000",
-        b"\0\0\0\0\0\0\0\0",
-        b"exactly sixteen.",
-        b"seventeen bytes..",
-        &[b'p'; 300],
-    ]);
-    let dense = any::<u8>().prop_map(|n| vec![n]);
-    let spread = any::<u16>().prop_map(|n| n.to_be_bytes().to_vec());
-    let digits = (0..100_000_u32).prop_map(|n| format!("{n:05}").into_bytes());
-    let rest = prop_oneof![3 => small, 2 => dense, 2 => spread, 2 => digits, 2 => repeated];
-    prop_oneof![
-        30 => (prefix, rest).prop_map(|(prefix, rest)| [prefix, &rest].concat()),
-        1 => long,
-    ]
-}
 
 /// What a purge keeps: as snapshots at some versions do.
 fn is_needed(older: u64, newer: u64) -> bool {
@@ -490,89 +442,6 @@ fn a_tree_may_be_dropped_with_garbage_left() {
 #[should_panic(expected = "multiple of 8")]
 fn an_entry_that_cannot_be_told_from_a_node_is_refused() {
     RadixTree::new().insert(&Heap, b"key", 12);
-}
-
-/// Bulk loads runs of keys in which later ones are newer, and compares everything with the model.
-fn bulk_loaded(runs: &[Vec<Vec<u8>>], threads: usize) -> Result<(), TestCaseError> {
-    let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    let mut version = 0;
-    let gathered: Vec<GatheredRun> = runs
-        .iter()
-        .map(|keys| {
-            let mut run = GatheredRun::default();
-            for key in keys {
-                version += 1;
-                let entry = Heap::add(key, version);
-                run.push(key, entry);
-                model.insert(key.clone(), entry);
-            }
-            run
-        })
-        .collect();
-    let tree = RadixTree::new();
-    tree.bulk_load(&Heap, gathered, threads);
-    prop_assert_eq!(tree.len(), model.len() as u64);
-    for (key, entry) in &model {
-        prop_assert_eq!(tree.newest(&Heap, key), Some(*entry), "{:?}", key);
-        let longer = [&key[..], b"\0"].concat();
-        prop_assert_eq!(tree.newest(&Heap, &longer), model.get(&longer).copied());
-    }
-    for direction in [Direction::Ascending, Direction::Descending] {
-        let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, direction, u64::MAX);
-        let walked: Vec<u64> = std::iter::from_fn(|| cursor.next(&tree, &Heap)).collect();
-        let mut expected: Vec<u64> = model.values().copied().collect();
-        if direction == Direction::Descending {
-            expected.reverse();
-        }
-        prop_assert_eq!(walked, expected);
-    }
-    // It goes on as if everything had been inserted.
-    for key in runs.iter().flatten().take(20) {
-        let longer = [&key[..], b"more"].concat();
-        version += 1;
-        let entry = Heap::add(&longer, version);
-        tree.insert(&Heap, &longer, entry);
-        prop_assert_eq!(tree.newest(&Heap, &longer), Some(entry));
-    }
-    Ok(())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn a_bulk_loaded_tree_has_the_newest_of_each_key(
-        runs in prop::collection::vec(prop::collection::vec(key(), 0..120), 0..6),
-        threads in 1_usize..3,
-    ) {
-        bulk_loaded(&runs, threads)?;
-    }
-}
-
-#[test]
-fn many_keys_are_bulk_loaded_by_several_threads() {
-    // Some prefixes have nearly all keys, and each key comes twice.
-    let key = |n: u64| match n % 10 {
-        0 => n.to_be_bytes().to_vec(),
-        1 => [b"a prefix of more than sixteen bytes: ", &n.to_be_bytes()[5..]].concat(),
-        2 => format!("{n}").into_bytes(),
-        _ => [&[7, 7, 7][..], &(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()].concat(),
-    };
-    let run = |from: u64| (0..20_000).map(|n| key((from + n) % 40_000)).collect();
-    let runs: Vec<Vec<Vec<u8>>> = (0..4).map(|run_number| run(run_number * 20_000)).collect();
-    for threads in [1, 2, 7] {
-        bulk_loaded(&runs, threads).unwrap();
-    }
-}
-
-#[test]
-#[should_panic(expected = "is empty")]
-fn a_tree_that_has_keys_is_not_bulk_loaded() {
-    let mut run = GatheredRun::default();
-    run.push(b"key", Heap::add(b"key", 1));
-    let tree = RadixTree::new();
-    tree.insert(&Heap, b"other", Heap::add(b"other", 1));
-    tree.bulk_load(&Heap, vec![run], 1);
 }
 
 /// Records that note which of them are asked for.

@@ -3,6 +3,7 @@
 //! Memtables are merged into it key by key, and only addresses move: the records stay in the zones of the
 //! memtables that they were written to. A version that a newer one hides from everybody is left out on the way.
 
+use std::cmp;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -101,6 +102,12 @@ impl Records for GlobalIndex {
     fn version(&self, entry: u64) -> u64 {
         let address = Address::from_bits(entry);
         self.zones_of(address).map_or(0, |zones| zones.sequence(address))
+    }
+
+    /// What was granted later is newer, and so is what is in a newer memtable.
+    fn cmp_versions(&self, one: u64, other: u64) -> cmp::Ordering {
+        let id = |entry| self.zones_of(Address::from_bits(entry)).map(|zones| zones.id);
+        id(one).cmp(&id(other)).then(one.cmp(&other))
     }
 
     fn prefetch(&self, entry: u64) {

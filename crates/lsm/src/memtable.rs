@@ -1,7 +1,8 @@
 //! The semi-persistent memtable (Yan §3.1): records in zones, which persist, and a volatile index of them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{self, AtomicU64};
 
 use halite_index::{RadixTree, Records};
 use smallvec::SmallVec;
@@ -89,12 +90,12 @@ impl Memtable {
 
     /// From this handle of the ring on, nothing is granted here.
     pub(crate) fn freeze(&self, bid: u64) {
-        self.frozen_at.store(bid, Ordering::Release);
+        self.frozen_at.store(bid, atomic::Ordering::Release);
     }
 
     /// The handle from which on nothing was granted here.
     pub(crate) fn frozen_at(&self) -> u64 {
-        self.frozen_at.load(Ordering::Acquire)
+        self.frozen_at.load(atomic::Ordering::Acquire)
     }
 }
 
@@ -107,6 +108,12 @@ impl Records for Memtable {
     #[inline]
     fn version(&self, entry: u64) -> u64 {
         self.zones.sequence(Address::from_bits(entry))
+    }
+
+    /// What was granted later is newer.
+    #[inline]
+    fn cmp_versions(&self, one: u64, other: u64) -> Ordering {
+        one.cmp(&other)
     }
 
     #[inline]

@@ -5,19 +5,21 @@
 //! all trees at once: batches that are whole and follow each other without a gap in the sequence were committed, or
 //! might have been. The first that is not ends it.
 //!
-//! Each zone gives a run of its keys, and of those the indexes are bulk loaded. Of each key they have the newest
-//! version: nobody reads an older state than the one that is recovered.
+//! Keys at the start of each zone tell how all of them are distributed, so each zone's are divided by ranges while they
+//! are in the cache, and of those the indexes are bulk loaded. Of each key they have the newest version: nobody
+//! reads an older state than the one that is recovered.
 //!
 //! What is behind the end is overwritten with zeros, up to the end of its zones. So what a batch had written
 //! before a crash is never taken for a part of one that gets its sequences and its place.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use halite_engine::{Error, Recovery, Result};
-use halite_index::GatheredRun;
+use halite_index::{BulkLoad, GatheredRun};
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
 
@@ -29,6 +31,9 @@ use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
 use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
+
+/// Keys that are looked at, to know how all are distributed, about.
+const SAMPLES: usize = 16 << 10;
 
 /// What memory shows of a store, by tree.
 pub(crate) struct Recovered {
@@ -81,19 +86,25 @@ impl Target {
         }
     }
 
-    /// Whether their records are led to by the same index.
-    fn shares_index(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Global(one, _), Self::Global(other, _)) => Arc::ptr_eq(one, other),
-            _ => false,
+    /// The number of the index: a tree has two.
+    fn index(&self) -> usize {
+        2 * self.zones().tree + usize::from(matches!(self, Self::Global(..)))
+    }
+
+    /// Adds what was gathered, in zones that are open, to what the index will be made of.
+    fn add(&self, run: GatheredRun, loads: &[BulkLoad]) {
+        let load = &loads[self.index()];
+        match self {
+            Self::Memtable(memtable) => load.add(run, &**memtable),
+            Self::Global(global, _) => load.add(run, &**global),
         }
     }
 
-    /// Makes the index of runs, the oldest first.
-    fn load(&self, runs: Vec<GatheredRun>, threads: usize) {
+    /// Makes the index.
+    fn load(&self, load: BulkLoad, threads: usize) {
         match self {
-            Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, runs, threads),
-            Self::Global(global, _) => global.index.bulk_load(&**global, runs, threads),
+            Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, load, threads),
+            Self::Global(global, _) => global.index.bulk_load(&**global, load, threads),
         }
     }
 }
@@ -123,7 +134,7 @@ struct Read {
     /// the batch that it comes before be cut: so nobody else makes it durable.
     mark: Option<u64>,
     records: u64,
-    /// Of what is up to `commit_id`, then of all that is committed.
+    /// Of what is up to `commit_id`, then of all that is committed, if the zone is not open.
     run: GatheredRun,
 }
 
@@ -163,14 +174,16 @@ pub(crate) fn recover(
                 .map(|zone| (number, zone)),
         );
     }
+    let loads = loads(trees, &targets, &tasks, threads)?;
     let read = in_parallel(threads, &tasks, |&(target, zone)| {
-        read_zone(&targets[target], target, zone, commit_id)
+        read_zone(&targets[target], target, zone, commit_id, &loads)
     })?;
     let mut report = Recovery {
         records_read: read.iter().map(|read| read.records).sum(),
         ..Recovery::default()
     };
-    let last = decide(&targets, read, (commit_id, threads), pool, &mut report)?;
+    let last = decide(&targets, read, commit_id, &loads, pool, &mut report)?;
+    make_indexes(&targets, loads, threads);
     Ok(Recovered { trees: recovered, last, report })
 }
 
@@ -202,17 +215,70 @@ fn in_parallel<T: Sync, R: Send>(
         one();
     });
     let mut results = results;
-    std::mem::take(results.get_mut()).into_iter().collect()
+    mem::take(results.get_mut()).into_iter().collect()
+}
+
+/// Zones' numbers in their memtables, with those of these among the targets.
+type Tasks = [(usize, u32)];
+
+/// What indexes will be made of, empty: two of each tree.
+fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<BulkLoad>> {
+    let count = (SAMPLES / tasks.len().max(1)).clamp(4, 64);
+    let samples = in_parallel(threads, tasks, |&(target, zone)| {
+        let target = &targets[target];
+        Ok((target.index(), sample(target.zones(), zone, count)?))
+    })?;
+    let mut of_indexes: Vec<_> = (0..2 * trees).map(|_| (Vec::new(), 0)).collect();
+    for (index, (keys, bytes)) in samples {
+        let (of_index, len) = &mut of_indexes[index];
+        *len += keys.len() as u64 * ZONE / bytes.max(1);
+        of_index.extend(keys);
+    }
+    let load = |(keys, len)| BulkLoad::new(keys, len as usize);
+    Ok(of_indexes.into_iter().map(load).collect())
+}
+
+/// Keys at the start of a zone, about so many, and the bytes that their records take. They are not sure to be there.
+fn sample(zones: &Zones, zone: u32, count: usize) -> Result<(Vec<Box<[u8]>>, u64)> {
+    const BYTES_MAX: usize = 64 << 10;
+    let fresh = zones.claim_zone(zone)?;
+    let bytes = fresh.bytes();
+    let (mut keys, mut at, mut seen) = (Vec::new(), 0, 0);
+    let is_enough = |keys: &Vec<_>, seen| keys.len() >= count || seen >= BYTES_MAX;
+    while at < ZONE && !is_enough(&keys, seen) {
+        let header = Header::decode(&bytes[at as usize..], zones.seed);
+        let Some(header) = header.filter(|header| *header != Header::END) else { break };
+        let start = at as usize + HEADER;
+        let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
+        seen += HEADER;
+        for (_, record) in fragment::records(payload) {
+            seen += record.len();
+            if let Some(Kind::Put | Kind::PutPieces | Kind::Delete) = record.kind() {
+                keys.push(record.key().into());
+            }
+            if is_enough(&keys, seen) {
+                break;
+            }
+        }
+        at += header.padded();
+    }
+    Ok((keys, seen as u64))
 }
 
 /// Reads a zone. One that has nothing that is in doubt is opened at once.
-fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Result<Read> {
+fn read_zone(
+    target: &Target,
+    number: usize,
+    zone: u32,
+    commit_id: u64,
+    loads: &[BulkLoad],
+) -> Result<Read> {
     let zones = target.zones();
     let fresh = zones.claim_zone(zone)?;
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
     let (mut has_committed, mut tail) = (false, Vec::new());
-    let mut run = GatheredRun::default();
+    let mut run = loads[target.index()].run();
     while at < ZONE {
         let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
         if header == Header::END {
@@ -276,13 +342,14 @@ fn read_zone(target: &Target, number: usize, zone: u32, commit_id: u64) -> Resul
     read.mark = (at < ZONE).then_some(at);
     read.end = ZONE;
     zones.open_zone(zone, fresh, ZONE);
+    target.add(mem::take(&mut read.run), loads);
     Ok(read)
 }
 
 /// Asks for the head and key of a record that will be looked at soon, in the guess that those up to there take as
 /// many bytes as this one, and of them `looked_at`.
 fn prefetch(zone: &Fresh, at: usize, len: u64, looked_at: usize) {
-    const AHEAD: u64 = 8;
+    const AHEAD: u64 = 16;
     let first = at as u64 + AHEAD * len;
     let last = first + looked_at as u64 - 1;
     if last < ZONE {
@@ -291,12 +358,12 @@ fn prefetch(zone: &Fresh, at: usize, len: u64, looked_at: usize) {
     }
 }
 
-/// Decides what was committed, opens the zones that have something in doubt, and makes the indexes. Returns the
-/// last sequence.
+/// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
 fn decide(
     targets: &[Target],
     mut read: Vec<Read>,
-    (commit_id, threads): (u64, usize),
+    commit_id: u64,
+    loads: &[BulkLoad],
     pool: &Pool,
     report: &mut Recovery,
 ) -> Result<u64> {
@@ -349,8 +416,8 @@ fn decide(
                 }
             }
         }
+        target.add(mem::take(&mut read.run), loads);
     }
-    load(targets, read, threads);
     for (target, zone) in ends {
         targets[target].zones().end_at(zone);
     }
@@ -372,18 +439,12 @@ fn decide(
     Ok(last)
 }
 
-/// Makes the indexes of what was read.
-fn load(targets: &[Target], mut read: Vec<Read>, threads: usize) {
-    // The newest memtable is the first; a tree's have one index, but for its newest.
-    read.sort_by_key(|read| (std::cmp::Reverse(read.target), read.zone));
-    let mut left = read;
-    while let Some(target) = left.first().map(|read| &targets[read.target]) {
-        let first = left[0].target;
-        let (mine, others): (Vec<_>, Vec<_>) = left
-            .into_iter()
-            .partition(|read| read.target == first || targets[read.target].shares_index(target));
-        target.load(mine.into_iter().map(|read| read.run).collect(), threads);
-        left = others;
+/// Makes the indexes of what was read: each by one of the targets that it leads to.
+fn make_indexes(targets: &[Target], loads: Vec<BulkLoad>, threads: usize) {
+    for (index, load) in loads.into_iter().enumerate() {
+        if let Some(target) = targets.iter().find(|target| target.index() == index) {
+            target.load(load, threads);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod asked;
 mod commit;
 mod global_index;
 pub mod halloc;
+mod host_memory;
 pub mod index;
 mod memtable;
 mod options;

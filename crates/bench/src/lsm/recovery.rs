@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::host_memory::touch;
 use super::page_cache::drop_pages;
 use super::setting::{KEY_LEN, Setting, VALUE_LEN, records, records_of, xp, xs};
 use super::stores::{XP, XS};
@@ -32,6 +33,9 @@ const LOG_MAX: u64 = 224 << 20;
 
 /// The largest memtable.
 const MEMTABLE_MAX: u64 = 256 << 20;
+
+/// Memory that is touched before, beside a fourth of what is recovered: more than stores fill when they are opened.
+const TOUCHED_MIN: u64 = 512 << 20;
 
 /// Repeats at most: a store is loaded in each.
 const REPEATS_MAX: u32 = 3;
@@ -100,6 +104,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             if !setting.options.page_cache {
                 drop_pages(place.path());
             }
+            touch(setting.recovery_bytes / 4 + TOUCHED_MIN);
             let mut store = store(setting, name, bytes, options)?;
             let outcome = recovered(&mut *store, place.path(), bytes, setting, options.seed);
             let closed = store.close();

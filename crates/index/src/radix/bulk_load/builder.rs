@@ -67,7 +67,7 @@ impl<'a, R: Records> Builder<'a, R> {
     pub(super) fn push(&mut self, next: &Subtree) -> bool {
         match self.last {
             None => self.first = next.first,
-            Some((last, _)) if last.cmp(&next.first, self.records).is_eq() => {
+            Some((last, _)) if last.cmp_key(&next.first, self.records).is_eq() => {
                 self.last = Some((next.last, next.word));
                 return false;
             }

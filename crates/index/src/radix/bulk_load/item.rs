@@ -10,12 +10,7 @@ pub(super) const HEAD: usize = WINDOW;
 
 /// An entry and the beginning of its key.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Item {
-    /// Big-endian, with zeros behind the key's end. In halves, so that an item takes 24 bytes.
-    head: [u64; 2],
-    /// In the top byte the key's length, if it is not above [`HEAD`], else one more than that.
-    entry: u64,
-}
+pub(super) struct Item([u64; 3]);
 
 const ENTRY: u64 = (1 << 56) - 1;
 
@@ -24,18 +19,30 @@ impl Item {
     pub(super) fn new(key: &[u8], entry: u64) -> Self {
         let head = head_of(key);
         let len = key.len().min(HEAD + 1) as u64;
-        Self { head: [(head >> 64) as u64, head as u64], entry: entry | len << 56 }
+        Self([(head >> 64) as u64, head as u64, entry | len << 56])
+    }
+
+    #[inline]
+    pub(super) fn from_words(words: [u64; 3]) -> Self {
+        Self(words)
+    }
+
+    /// The head, big-endian, with zeros behind the key's end, in halves; and the entry, with the key's length in the
+    /// top byte, if that is not above [`HEAD`], else one more.
+    #[inline]
+    pub(super) fn words(self) -> [u64; 3] {
+        self.0
     }
 
     #[inline]
     pub(super) fn entry(&self) -> u64 {
-        self.entry & ENTRY
+        self.0[2] & ENTRY
     }
 
     /// The key's length up to one more than [`HEAD`].
     #[inline]
     pub(super) fn len(&self) -> usize {
-        (self.entry >> 56) as usize
+        (self.0[2] >> 56) as usize
     }
 
     #[inline]
@@ -45,11 +52,12 @@ impl Item {
 
     #[inline]
     pub(super) fn head(&self) -> u128 {
-        u128::from(self.head[0]) << 64 | u128::from(self.head[1])
+        u128::from(self.0[0]) << 64 | u128::from(self.0[1])
     }
 
+    /// Compares keys.
     #[inline]
-    pub(super) fn cmp(&self, other: &Self, records: &impl Records) -> Ordering {
+    pub(super) fn cmp_key(&self, other: &Self, records: &impl Records) -> Ordering {
         let (head, others) = (self.head(), other.head());
         if head != others { head.cmp(&others) } else { self.cmp_behind(other, records) }
     }
@@ -61,6 +69,13 @@ impl Item {
             true => records.key(self.entry()).cmp(records.key(other.entry())),
             false => Equal,
         })
+    }
+
+    /// Compares keys, then versions.
+    #[inline]
+    pub(super) fn cmp(&self, other: &Self, records: &impl Records) -> Ordering {
+        let versions = || records.cmp_versions(self.entry(), other.entry());
+        self.cmp_key(other, records).then_with(versions)
     }
 
     /// How many bytes two keys have in common.
@@ -81,12 +96,6 @@ impl Item {
         }
         // A key that is no longer than its head ends there.
         self.is_long().then(|| records.key(self.entry()).get(level).copied()).flatten()
-    }
-
-    /// The first bytes of the key; it has no fewer.
-    pub(super) fn prefix(&self, len: usize, records: &impl Records) -> Box<[u8]> {
-        let (head, key) = (self.head().to_be_bytes(), records.key(self.entry()));
-        head.get(..len).or(key.get(..len)).unwrap_or(key).into()
     }
 
     /// As [`Sought::window`].

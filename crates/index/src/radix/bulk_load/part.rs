@@ -1,0 +1,95 @@
+//! Items that are divided by ranges, as they come.
+
+use super::item::Item;
+use crate::large_pages::{self, LARGE_PAGE};
+
+/// Items of a range that lie together.
+const CHUNK_LEN: usize = 32;
+
+/// Items that are allocated together, in large pages: 12 MiB.
+const SLAB_LEN: usize = 1 << 19;
+
+/// Words of an item.
+const WORDS: usize = 3;
+
+/// What one thread has divided.
+pub(super) struct Part {
+    slabs: Vec<Slab>,
+    /// Chunks that were taken. Their items are numbered through all slabs.
+    taken: usize,
+    /// Of each range, the number of its next item; where its chunk is full, the first behind that.
+    next: Vec<usize>,
+    /// Of each range, the first items' numbers in its chunks.
+    chunks: Vec<Vec<usize>>,
+}
+
+/// Items' words, from a place on at which a large page begins.
+struct Slab {
+    words: Vec<u64>,
+    start: usize,
+}
+
+impl Slab {
+    fn new(in_large_pages: bool) -> Self {
+        let len = SLAB_LEN * WORDS;
+        if !in_large_pages {
+            return Self { words: vec![0; len], start: 0 };
+        }
+        // Zeros come from the kernel: what is not touched takes nothing.
+        let mut words = vec![0; len + LARGE_PAGE / size_of::<u64>()];
+        let start = words.as_ptr().align_offset(LARGE_PAGE).min(words.len() - len);
+        large_pages::advise(words[start..].as_mut_ptr().cast(), len * size_of::<u64>());
+        Self { words, start }
+    }
+}
+
+impl Part {
+    pub(super) fn new(ranges: usize) -> Self {
+        let (slabs, chunks) = (Vec::new(), vec![Vec::new(); ranges]);
+        Self { slabs, taken: 0, next: vec![0; ranges], chunks }
+    }
+
+    /// Adds an item to a range.
+    #[inline]
+    pub(super) fn push(&mut self, range: usize, item: Item) {
+        if self.next[range].is_multiple_of(CHUNK_LEN) {
+            self.take_chunk(range);
+        }
+        let number = self.next[range];
+        let slab = &mut self.slabs[number / SLAB_LEN];
+        let at = slab.start + number % SLAB_LEN * WORDS;
+        slab.words[at..at + WORDS].copy_from_slice(&item.words());
+        self.next[range] += 1;
+    }
+
+    #[cold]
+    fn take_chunk(&mut self, range: usize) {
+        let first = self.taken * CHUNK_LEN;
+        if first == self.slabs.len() * SLAB_LEN {
+            self.slabs.push(Slab::new(self.chunks.len() > 1));
+        }
+        self.chunks[range].push(first);
+        self.next[range] = first;
+        self.taken += 1;
+    }
+
+    /// How many items a range has.
+    pub(super) fn len(&self, range: usize) -> usize {
+        let chunks = &self.chunks[range];
+        let free = chunks.last().map_or(0, |last| last + CHUNK_LEN - self.next[range]);
+        chunks.len() * CHUNK_LEN - free
+    }
+
+    /// Shows a range's items, in the order in which they came.
+    #[inline]
+    pub(super) fn each(&self, range: usize, show: &mut impl FnMut(Item)) {
+        let mut left = self.len(range);
+        for &first in &self.chunks[range] {
+            let slab = &self.slabs[first / SLAB_LEN];
+            let (at, len) = (slab.start + first % SLAB_LEN * WORDS, left.min(CHUNK_LEN));
+            let (items, _) = slab.words[at..at + len * WORDS].as_chunks();
+            items.iter().for_each(|words| show(Item::from_words(*words)));
+            left -= len;
+        }
+    }
+}

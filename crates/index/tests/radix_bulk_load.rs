@@ -1,0 +1,113 @@
+//! Radix trees that are made of keys that are known all at once, against the standard library's ordered map.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::thread;
+
+use halite_index::{BulkLoad, Direction, GatheredRun, RadixTree};
+use proptest::prelude::*;
+
+#[path = "common/records.rs"]
+mod records;
+
+use records::{Heap, key};
+
+/// Bulk loads runs of keys, each from a thread, in so many ranges at the most; and compares everything with the model.
+fn bulk_loaded(
+    runs: &[Vec<Vec<u8>>],
+    samples: &[Vec<u8>],
+    ranges: usize,
+    threads: usize,
+) -> Result<(), TestCaseError> {
+    let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    let mut version = 0;
+    let mut gathered = Vec::new();
+    for keys in runs {
+        let mut run = GatheredRun::default();
+        for key in keys {
+            version += 1;
+            let entry = Heap::add(key, version);
+            run.push(key, entry);
+            model.insert(key.clone(), entry);
+        }
+        gathered.push(run);
+    }
+    let samples = samples.iter().map(|sample| sample.clone().into()).collect();
+    let load = BulkLoad::new(samples, ranges * 4096);
+    thread::scope(|scope| {
+        for run in gathered {
+            scope.spawn(|| load.add(run, &Heap));
+        }
+    });
+    let tree = RadixTree::new();
+    tree.bulk_load(&Heap, load, threads);
+    prop_assert_eq!(tree.len(), model.len() as u64);
+    for (key, entry) in &model {
+        prop_assert_eq!(tree.newest(&Heap, key), Some(*entry), "{:?}", key);
+        let longer = [&key[..], b"\0"].concat();
+        prop_assert_eq!(tree.newest(&Heap, &longer), model.get(&longer).copied());
+    }
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, direction, u64::MAX);
+        let walked: Vec<u64> = std::iter::from_fn(|| cursor.next(&tree, &Heap)).collect();
+        let mut expected: Vec<u64> = model.values().copied().collect();
+        if direction == Direction::Descending {
+            expected.reverse();
+        }
+        prop_assert_eq!(walked, expected);
+    }
+    // It goes on as if everything had been inserted.
+    for key in runs.iter().flatten().take(20) {
+        let longer = [&key[..], b"more"].concat();
+        version += 1;
+        let entry = Heap::add(&longer, version);
+        tree.insert(&Heap, &longer, entry);
+        prop_assert_eq!(tree.newest(&Heap, &longer), Some(entry));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_bulk_loaded_tree_has_the_newest_of_each_key(
+        runs in prop::collection::vec(prop::collection::vec(key(), 0..120), 0..6),
+        others in prop::collection::vec(key(), 0..20),
+        (sampled, ranges, threads) in (1_usize..20, 1_usize..50, 1_usize..3),
+    ) {
+        // Some samples are keys that are there, some are not.
+        let keys = runs.iter().flatten().step_by(sampled);
+        let samples: Vec<Vec<u8>> = keys.chain(&others).cloned().collect();
+        bulk_loaded(&runs, &samples, ranges, threads)?;
+    }
+}
+
+#[test]
+fn many_keys_are_bulk_loaded_by_several_threads() {
+    // Some prefixes have nearly all keys, and each key comes twice.
+    let key = |n: u64| match n % 10 {
+        0 => n.to_be_bytes().to_vec(),
+        1 => [b"a prefix of more than sixteen bytes: ", &n.to_be_bytes()[5..]].concat(),
+        2 => format!("{n}").into_bytes(),
+        _ => [&[7, 7, 7][..], &(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()].concat(),
+    };
+    let run = |from: u64| (0..20_000).map(|n| key((from + n) % 40_000)).collect();
+    let runs: Vec<Vec<Vec<u8>>> = (0..4).map(|run_number| run(run_number * 20_000)).collect();
+    let samples: Vec<Vec<u8>> = runs.iter().flatten().step_by(100).cloned().collect();
+    for (ranges, threads) in [(1, 1), (19, 1), (19, 2), (100, 7)] {
+        bulk_loaded(&runs, &samples, ranges, threads).unwrap();
+    }
+}
+
+#[test]
+#[should_panic(expected = "is empty")]
+fn a_tree_that_has_keys_is_not_bulk_loaded() {
+    let mut run = GatheredRun::default();
+    run.push(b"key", Heap::add(b"key", 1));
+    let tree = RadixTree::new();
+    tree.insert(&Heap, b"other", Heap::add(b"other", 1));
+    let load = BulkLoad::new(Vec::new(), 1);
+    load.add(run, &Heap);
+    tree.bulk_load(&Heap, load, 1);
+}
