@@ -5,7 +5,6 @@
 
 use std::cmp;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use halite_index::{Direction, RadixTree, Records};
@@ -25,8 +24,6 @@ pub(crate) struct GlobalIndex {
     by_slot: Box<[OnceLock<Arc<Zones>>]>,
     /// The same, in the order in which they were.
     merged: Mutex<Vec<Arc<Zones>>>,
-    /// Bytes of the pool that their zones take.
-    pool_bytes: AtomicU64,
 }
 
 impl GlobalIndex {
@@ -36,7 +33,6 @@ impl GlobalIndex {
             deletes: Arc::default(),
             by_slot: (0..SLOTS_MAX).map(|_| OnceLock::new()).collect(),
             merged: Mutex::new(Vec::new()),
-            pool_bytes: AtomicU64::new(0),
         }
     }
 
@@ -45,7 +41,6 @@ impl GlobalIndex {
         let set = self.by_slot[zones.slot as usize].set(Arc::clone(zones));
         assert!(set.is_ok(), "a memtable is merged once");
         self.merged.lock().push(Arc::clone(zones));
-        self.pool_bytes.fetch_add(zones.pool_bytes(), Ordering::Relaxed);
     }
 
     /// Merges an immutable memtable, all of which is committed. Readers and writers of both go on. Returns how
@@ -79,8 +74,9 @@ impl GlobalIndex {
         self.merged.lock().clone()
     }
 
+    /// Bytes of the pool that their zones take.
     pub(crate) fn pool_bytes(&self) -> u64 {
-        self.pool_bytes.load(Ordering::Relaxed)
+        self.merged.lock().iter().map(|zones| zones.pool_bytes()).sum()
     }
 
     /// Bytes of zones that records were appended to.

@@ -456,13 +456,12 @@ impl Store {
         }
         self.roll_all()?;
         let before = self.free();
-        if !self.has_threads() {
-            return self
-                .make_room_now(before, needed)
-                .and_then(|made| if made { Ok(()) } else { Err(full) });
-        }
         self.signals.state.lock().waiting += 1;
-        let waited = self.wait_for_others(before, needed, full);
+        let waited = if self.has_threads() {
+            self.wait_for_others(before, needed, full)
+        } else {
+            self.make_room_now(before, needed).and_then(|made| made.then_some(()).ok_or(full))
+        };
         self.signals.state.lock().waiting -= 1;
         waited
     }

@@ -1,5 +1,5 @@
 //! What is in the levels and in memory, as it was flushed or read: every answer is that of the model, while memtables
-//! are merged, flushed and given back under it.
+//! are merged, flushed and given back under it, and after it was opened again.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -33,6 +33,7 @@ enum Step {
     Snapshot,
     Forget,
     Check,
+    Reopen,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -46,10 +47,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Snapshot),
         1 => Just(Step::Forget),
         1 => Just(Step::Check),
+        1 => Just(Step::Reopen),
     ]
 }
 
-fn open() -> Arc<dyn Engine> {
+fn options() -> EngineOptions {
     let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
@@ -62,8 +64,11 @@ fn open() -> Arc<dyn Engine> {
         cache_bytes: 0,
         ..LsmOptions::default()
     };
-    let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
-    Arc::new(Lsm::open(&options).unwrap())
+    EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") }
+}
+
+fn open(options: &EngineOptions) -> Arc<dyn Engine> {
+    Arc::new(Lsm::open(options).unwrap())
 }
 
 fn key(number: u64) -> [u8; 8] {
@@ -110,7 +115,8 @@ proptest! {
 
     #[test]
     fn what_was_flushed_answers_like_the_levels(steps in proptest::collection::vec(step(), 1..600)) {
-        let engines: Both<Arc<dyn Engine>> = (open(), Arc::new(Model::new()));
+        let options = options();
+        let engines: Both<Arc<dyn Engine>> = (open(&options), Arc::new(Model::new()));
         let spaces = (engines.0.key_space("all").unwrap(), engines.1.key_space("all").unwrap());
         let mut pair = Pair { engines, spaces, snapshots: Vec::new() };
         for (nth, step) in steps.into_iter().enumerate() {
@@ -147,6 +153,15 @@ proptest! {
                 }
                 Step::Forget if !pair.snapshots.is_empty() => drop(pair.snapshots.remove(0)),
                 Step::Check => pair.check()?,
+                Step::Reopen => {
+                    pair.snapshots.clear();
+                    let Pair { engines: (store, model), .. } = pair;
+                    drop(store);
+                    let store = open(&options);
+                    let spaces = (store.key_space("all").unwrap(), pair.spaces.1);
+                    pair = Pair { engines: (store, model), spaces, snapshots: Vec::new() };
+                    pair.check()?;
+                }
                 Step::Snapshot | Step::Forget => {}
             }
         }
