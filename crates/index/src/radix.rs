@@ -44,7 +44,7 @@
 //! | `insert` of a new key | as a lookup; the record with which it shares a slot, if it does |
 //! | `insert` of a version | as a lookup of the newest, and the array |
 //! | a cursor | a lookup for every 128 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest, asked for ahead |
-//! | [`bulk_load`](RadixTree::bulk_load) | few: everything is read and written in order |
+//! | [`bulk_load`](RadixTree::bulk_load) | few: what is known is divided by ranges, and each is sorted and built in the cache |
 //! | `split_keys` | every node, and a record a key that it returns |
 //!
 //! `n` random keys over `a` letters have about `log_a(n)` levels, of which the upper ones are cached: at

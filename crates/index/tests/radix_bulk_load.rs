@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::OnceLock;
 use std::thread;
 
-use halite_index::{BulkLoad, Direction, GatheredRun, RadixTree};
+use halite_index::{BulkLoad, Direction, GatheredRun, RadixTree, Records};
 use proptest::prelude::*;
 
 #[path = "common/records.rs"]
@@ -33,7 +34,7 @@ fn bulk_loaded(
         gathered.push(run);
     }
     let samples = samples.iter().map(|sample| sample.clone().into()).collect();
-    let load = BulkLoad::new(samples, ranges * 4096);
+    let load = BulkLoad::new(samples, ranges * 16384);
     thread::scope(|scope| {
         for run in gathered {
             scope.spawn(|| load.add(run, &Heap));
@@ -110,4 +111,55 @@ fn a_tree_that_has_keys_is_not_bulk_loaded() {
     let load = BulkLoad::new(Vec::new(), 1);
     load.add(run, &Heap);
     tree.bulk_load(&Heap, load, 1);
+}
+
+/// Records that are numbers: their keys, which are long and have much in common, and versions.
+struct Numbered;
+
+fn long_key(number: u64) -> [u8; 48] {
+    let mut key = [b'k'; 48];
+    key[40..].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key
+}
+
+fn entry(number: u64) -> u64 {
+    (number + 1) * 8
+}
+
+impl Records for Numbered {
+    fn key(&self, entry: u64) -> &[u8] {
+        static KEYS: OnceLock<Vec<[u8; 48]>> = OnceLock::new();
+        &KEYS.get_or_init(|| (0..KEYS_OF_NUMBERED).map(long_key).collect())
+            [(entry / 8 - 1) as usize]
+    }
+
+    fn version(&self, entry: u64) -> u64 {
+        entry
+    }
+}
+
+/// More than are allocated at once.
+const KEYS_OF_NUMBERED: u64 = 700_000;
+
+#[test]
+fn more_keys_than_are_allocated_at_once_are_all_there() {
+    let samples = (0..KEYS_OF_NUMBERED).step_by(1000).map(|number| long_key(number).into());
+    let load = BulkLoad::new(samples.collect(), KEYS_OF_NUMBERED as usize);
+    for first in (0..KEYS_OF_NUMBERED).step_by(7000) {
+        let mut run = load.run();
+        (first..first + 7000).for_each(|number| run.push(&long_key(number), entry(number)));
+        load.add(run, &Numbered);
+    }
+    let tree = RadixTree::new();
+    tree.bulk_load(&Numbered, load, 2);
+    assert_eq!(tree.len(), KEYS_OF_NUMBERED);
+    let mut sorted: Vec<u64> = (0..KEYS_OF_NUMBERED).collect();
+    sorted.sort_unstable_by_key(|&number| long_key(number));
+    let mut cursor =
+        tree.cursor(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, u64::MAX);
+    for number in sorted {
+        assert_eq!(cursor.next(&tree, &Numbered), Some(entry(number)));
+        assert_eq!(tree.newest(&Numbered, &long_key(number)), Some(entry(number)));
+    }
+    assert_eq!(cursor.next(&tree, &Numbered), None);
 }

@@ -148,7 +148,7 @@ impl Store {
     /// Merges all memtables that can be, keeps room free for others, and prepares the next zones. Returns whether
     /// anything was merged or made free.
     pub(crate) fn merge_all(&self) -> Result<bool> {
-        let wanted = if self.signals.is_room_wanted() { u64::MAX } else { self.limits.spare };
+        let wanted = if self.is_all_wanted() { u64::MAX } else { self.limits.spare };
         let mut merged = self.spare(wanted);
         for tree in 0..self.trees.len() {
             if !self.signals.is_stopping() && self.on_threads {
@@ -242,7 +242,7 @@ impl Store {
             Ok(())
         })?;
         // What was flushed before is read no more.
-        let flushed = Flushed::new(frozen).filter(|_| !self.signals.is_room_wanted());
+        let flushed = Flushed::new(frozen).filter(|_| !self.is_all_wanted());
         self.trees[tree].change(|view| (view.frozen, view.flushed) = (None, flushed));
         merged.iter().for_each(|zones| zones.release());
         self.rows.iter().for_each(Rows::grow);
@@ -342,6 +342,11 @@ impl Store {
         }
         let _flushing = self.flushing.lock();
         Ok(self.flush_alone()? || self.levels.compact().map_err(from_levels)?)
+    }
+
+    /// Whether all that was flushed is to go: others wait for room. A writer who makes it says how much.
+    fn is_all_wanted(&self) -> bool {
+        self.has_threads() && self.signals.is_room_wanted()
     }
 
     /// Bytes of the pool that nobody has, or only what was read from the levels ([`Store::take_from_rows`]).

@@ -166,7 +166,8 @@ pub(crate) fn recover(
         }
     }
     let mut tasks = Vec::new();
-    for (number, target) in targets.iter().enumerate() {
+    // The oldest first, as then versions of a key mostly come in order.
+    for (number, target) in targets.iter().enumerate().rev() {
         let slot = target.zones().slot;
         tasks.extend(
             (0..ZONES_MAX)
@@ -218,7 +219,7 @@ fn in_parallel<T: Sync, R: Send>(
     mem::take(results.get_mut()).into_iter().collect()
 }
 
-/// Zones' numbers in their memtables, with those of these among the targets.
+/// Targets' numbers, each with that of one of its zones.
 type Tasks = [(usize, u32)];
 
 /// What indexes will be made of, empty: two of each tree.
@@ -229,40 +230,53 @@ fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Res
         Ok((target.index(), sample(target.zones(), zone, count)?))
     })?;
     let mut of_indexes: Vec<_> = (0..2 * trees).map(|_| (Vec::new(), 0)).collect();
-    for (index, (keys, bytes)) in samples {
-        let (of_index, len) = &mut of_indexes[index];
-        *len += keys.len() as u64 * ZONE / bytes.max(1);
-        of_index.extend(keys);
+    for (index, sample) in samples {
+        let (keys, len) = &mut of_indexes[index];
+        *len += sample.keys.len() as u64 * sample.used / sample.seen.max(1);
+        keys.extend(sample.keys);
     }
     let load = |(keys, len)| BulkLoad::new(keys, len as usize);
     Ok(of_indexes.into_iter().map(load).collect())
 }
 
-/// Keys at the start of a zone, about so many, and the bytes that their records take. They are not sure to be there.
-fn sample(zones: &Zones, zone: u32, count: usize) -> Result<(Vec<Box<[u8]>>, u64)> {
-    const BYTES_MAX: usize = 64 << 10;
+/// Some of a zone's keys. They are not sure to be there.
+struct Sample {
+    keys: Vec<Box<[u8]>>,
+    /// Bytes at the zone's start that have them.
+    seen: u64,
+    /// Bytes of the zone that have records, about.
+    used: u64,
+}
+
+/// Looks at a zone's first records, for about so many keys.
+fn sample(zones: &Zones, zone: u32, count: usize) -> Result<Sample> {
+    // Of large records, or pieces of them.
+    const LOOKED_AT_MAX: usize = 256;
+    const KEY_LEN_MAX: usize = 256;
     let fresh = zones.claim_zone(zone)?;
     let bytes = fresh.bytes();
-    let (mut keys, mut at, mut seen) = (Vec::new(), 0, 0);
-    let is_enough = |keys: &Vec<_>, seen| keys.len() >= count || seen >= BYTES_MAX;
-    while at < ZONE && !is_enough(&keys, seen) {
-        let header = Header::decode(&bytes[at as usize..], zones.seed);
+    let (mut keys, mut seen, mut looked_at) = (Vec::new(), 0, 0);
+    'zone: while seen < ZONE {
+        let header = Header::decode(&bytes[seen as usize..], zones.seed);
         let Some(header) = header.filter(|header| *header != Header::END) else { break };
-        let start = at as usize + HEADER;
+        let (start, end) = (seen as usize + HEADER, seen + header.padded());
         let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
-        seen += HEADER;
-        for (_, record) in fragment::records(payload) {
-            seen += record.len();
-            if let Some(Kind::Put | Kind::PutPieces | Kind::Delete) = record.kind() {
-                keys.push(record.key().into());
+        for (place, record) in fragment::records(payload) {
+            if looked_at == LOOKED_AT_MAX || keys.len() == count {
+                break 'zone;
             }
-            if is_enough(&keys, seen) {
-                break;
+            looked_at += 1;
+            seen = (start + place + record.len()) as u64;
+            if let Some(Kind::Put | Kind::PutPieces | Kind::Delete) = record.kind() {
+                let key = record.key();
+                keys.push(key[..key.len().min(KEY_LEN_MAX)].into());
             }
         }
-        at += header.padded();
+        seen = end;
     }
-    Ok((keys, seen as u64))
+    let committed = u64::from(zones.gidx().0) * LINE;
+    let used = committed.saturating_sub(u64::from(zone) * ZONE).clamp(seen, ZONE.max(seen));
+    Ok(Sample { keys, seen, used })
 }
 
 /// Reads a zone. One that has nothing that is in doubt is opened at once.

@@ -48,18 +48,6 @@ impl GatheredRun {
         super::check(key, entry);
         self.items.push(Item::new(key, entry));
     }
-
-    /// Entries in it.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
 }
 
 /// The entries that a tree is [made of](RadixTree::bulk_load), divided by ranges of their keys.
@@ -72,7 +60,7 @@ pub struct BulkLoad {
 }
 
 impl BulkLoad {
-    /// For about `len` entries, whose keys are distributed as the samples are: eight for each 4096 entries are
+    /// For about `len` entries, whose keys are distributed as the samples are: eight for each 16384 entries are
     /// enough, and none are needed for fewer. Others make it slower.
     #[must_use]
     pub fn new(samples: Vec<Box<[u8]>>, len: usize) -> Self {

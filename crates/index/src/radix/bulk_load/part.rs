@@ -30,15 +30,15 @@ struct Slab {
 }
 
 impl Slab {
-    fn new(in_large_pages: bool) -> Self {
+    /// The first page of the first slab is no large one: of few items it would be mostly empty.
+    fn new(is_first: bool) -> Self {
+        const PAGE: usize = LARGE_PAGE / size_of::<u64>();
         let len = SLAB_LEN * WORDS;
-        if !in_large_pages {
-            return Self { words: vec![0; len], start: 0 };
-        }
-        // Zeros come from the kernel: what is not touched takes nothing.
-        let mut words = vec![0; len + LARGE_PAGE / size_of::<u64>()];
-        let start = words.as_ptr().align_offset(LARGE_PAGE).min(words.len() - len);
-        large_pages::advise(words[start..].as_mut_ptr().cast(), len * size_of::<u64>());
+        // What is not touched takes no memory.
+        let mut words = vec![0; len + PAGE];
+        let start = words.as_ptr().align_offset(LARGE_PAGE).min(PAGE);
+        let large = &mut words[start + usize::from(is_first) * PAGE..start + len];
+        large_pages::advise(large.as_mut_ptr().cast(), size_of_val(large));
         Self { words, start }
     }
 }
@@ -66,7 +66,7 @@ impl Part {
     fn take_chunk(&mut self, range: usize) {
         let first = self.taken * CHUNK_LEN;
         if first == self.slabs.len() * SLAB_LEN {
-            self.slabs.push(Slab::new(self.chunks.len() > 1));
+            self.slabs.push(Slab::new(first == 0));
         }
         self.chunks[range].push(first);
         self.next[range] = first;
