@@ -36,7 +36,7 @@ fn open(medium: &Medium) -> Lsm {
 
 /// Keys that differ behind their first 40 bytes, anywhere; each third one was there before.
 fn key(number: u64) -> Vec<u8> {
-    let known = if number % 3 == 0 { number / 3 } else { number };
+    let known = if number.is_multiple_of(3) { number / 3 } else { number };
     let place = known.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     [&[b'k'; 40][..], &place].concat()
 }
@@ -57,7 +57,7 @@ fn keys_with_much_in_common_are_there_after_opening() {
         engine.write(&ops, Durability::Immediate).unwrap();
         model.extend(pairs);
         // What is full is merged, now and then.
-        if first % (10 * BATCH) == 0 {
+        if first.is_multiple_of(10 * BATCH) {
             engine.collect_ahead(0).unwrap();
         }
     }
