@@ -151,7 +151,7 @@ impl Sorter {
         for &end in &self.ends {
             let same = &mut sorted[start..end];
             if same.len() > 1 {
-                // A part's versions of a key mostly came in order, which is faster to sort where it is looked for.
+                // Versions of a key mostly came in order, which a stable sort is fast at.
                 same.sort_by(|one, other| one.cmp(other, records));
             }
             start = end;
