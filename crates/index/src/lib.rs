@@ -40,7 +40,7 @@ pub use hash::{HashCursor, HashIndex};
 pub use partial::{
     Fate, Ghosts, LeafImages, PartialKeyCursor, PartialKeyTree, PartialLen, TreeReader,
 };
-pub use radix::{BulkLoad, Direction, GatheredRun, Pinned, RadixCursor, RadixTree, Records};
+pub use radix::{BulkLoad, Direction, Loader, Pinned, RadixCursor, RadixTree, Records};
 pub use sorted_key::SortedKey;
 
 /// Threads may share indexes, and walk in snapshots of others' indexes.

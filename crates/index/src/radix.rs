@@ -75,7 +75,7 @@ use halite_pmem::Scratch;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering, spin_loop, yield_now};
 use arena::Arena;
-pub use bulk_load::{BulkLoad, GatheredRun};
+pub use bulk_load::{BulkLoad, Loader};
 pub use cursor::{Direction, RadixCursor};
 use lock::{Restart, VersionLock};
 use reclaim::Pin;

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::OnceLock;
 use std::thread;
 
-use halite_index::{BulkLoad, Direction, GatheredRun, RadixTree, Records};
+use halite_index::{BulkLoad, Direction, RadixTree, Records};
 use proptest::prelude::*;
 
 #[path = "common/records.rs"]
@@ -24,11 +24,11 @@ fn bulk_loaded(
     let mut version = 0;
     let mut gathered = Vec::new();
     for keys in runs {
-        let mut run = GatheredRun::default();
+        let mut run = Vec::new();
         for key in keys {
             version += 1;
             let entry = Heap::add(key, version);
-            run.push(key, entry);
+            run.push((key, entry));
             model.insert(key.clone(), entry);
         }
         gathered.push(run);
@@ -37,7 +37,10 @@ fn bulk_loaded(
     let load = BulkLoad::new(samples, ranges * 16384);
     thread::scope(|scope| {
         for run in gathered {
-            scope.spawn(|| load.add(run, &Heap));
+            scope.spawn(|| {
+                let mut loader = load.loader();
+                run.into_iter().for_each(|(key, entry)| loader.push(key, entry));
+            });
         }
     });
     let tree = RadixTree::new();
@@ -104,12 +107,10 @@ fn many_keys_are_bulk_loaded_by_several_threads() {
 #[test]
 #[should_panic(expected = "is empty")]
 fn a_tree_that_has_keys_is_not_bulk_loaded() {
-    let mut run = GatheredRun::default();
-    run.push(b"key", Heap::add(b"key", 1));
     let tree = RadixTree::new();
     tree.insert(&Heap, b"other", Heap::add(b"other", 1));
     let load = BulkLoad::new(Vec::new(), 1);
-    load.add(run, &Heap);
+    load.loader().push(b"key", Heap::add(b"key", 1));
     tree.bulk_load(&Heap, load, 1);
 }
 
@@ -146,9 +147,8 @@ fn more_keys_than_are_allocated_at_once_are_all_there() {
     let samples = (0..KEYS_OF_NUMBERED).step_by(1000).map(|number| long_key(number).into());
     let load = BulkLoad::new(samples.collect(), KEYS_OF_NUMBERED as usize);
     for first in (0..KEYS_OF_NUMBERED).step_by(7000) {
-        let mut run = load.run();
-        (first..first + 7000).for_each(|number| run.push(&long_key(number), entry(number)));
-        load.add(run, &Numbered);
+        let mut loader = load.loader();
+        (first..first + 7000).for_each(|number| loader.push(&long_key(number), entry(number)));
     }
     let tree = RadixTree::new();
     tree.bulk_load(&Numbered, load, 2);

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use halite_engine::{Error, Recovery, Result};
-use halite_index::{BulkLoad, GatheredRun};
+use halite_index::{BulkLoad, Loader};
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
 
@@ -33,7 +33,7 @@ use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
 /// Keys that are looked at, to know how all are distributed, about.
-const SAMPLES: usize = 16 << 10;
+const SAMPLES: usize = 4 << 10;
 
 /// What memory shows of a store, by tree.
 pub(crate) struct Recovered {
@@ -66,10 +66,10 @@ impl Target {
         }
     }
 
-    /// Adds a record to a run of those that an index will lead to.
-    fn gather(&self, address: u64, record: Record<'_>, run: &mut GatheredRun) {
+    /// Adds a record to what the index will lead to.
+    fn add(&self, address: u64, record: Record<'_>, loader: &mut Loader<'_>) {
         match record.kind() {
-            Some(Kind::Put | Kind::PutPieces | Kind::Delete) => run.push(record.key(), address),
+            Some(Kind::Put | Kind::PutPieces | Kind::Delete) => loader.push(record.key(), address),
             Some(Kind::RangeDelete) => self.deletes().add(RangeDelete {
                 start: record.key().into(),
                 end: record.value().into(),
@@ -89,15 +89,6 @@ impl Target {
     /// The number of the index: a tree has two.
     fn index(&self) -> usize {
         2 * self.zones().tree + usize::from(matches!(self, Self::Global(..)))
-    }
-
-    /// Adds what was gathered, in zones that are open, to what the index will be made of.
-    fn add(&self, run: GatheredRun, loads: &[BulkLoad]) {
-        let load = &loads[self.index()];
-        match self {
-            Self::Memtable(memtable) => load.add(run, &**memtable),
-            Self::Global(global, _) => load.add(run, &**global),
-        }
     }
 
     /// Makes the index.
@@ -134,8 +125,6 @@ struct Read {
     /// the batch that it comes before be cut: so nobody else makes it durable.
     mark: Option<u64>,
     records: u64,
-    /// Of what is up to `commit_id`, then of all that is committed, if the zone is not open.
-    run: GatheredRun,
 }
 
 /// Builds the indexes of memtables that were found in the pool.
@@ -292,7 +281,7 @@ fn read_zone(
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
     let (mut has_committed, mut tail) = (false, Vec::new());
-    let mut run = loads[target.index()].run();
+    let mut loader = loads[target.index()].loader();
     while at < ZONE {
         let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
         if header == Header::END {
@@ -311,7 +300,7 @@ fn read_zone(
                 prefetch(&fresh, start + place, len, record.head_and_key().len());
                 // Of a range that is removed, the value is the end.
                 if record.kind() != Some(Kind::RangeDelete) || record.is_whole(zones.seed) {
-                    target.gather(first + place as u64, record, &mut run);
+                    target.add(first + place as u64, record, &mut loader);
                 } else {
                     has_its_ranges = false;
                 }
@@ -347,7 +336,6 @@ fn read_zone(
         tail,
         mark: None,
         records,
-        run,
     };
     if !ended || !read.tail.is_empty() {
         read.fresh = Some(fresh);
@@ -356,7 +344,6 @@ fn read_zone(
     read.mark = (at < ZONE).then_some(at);
     read.end = ZONE;
     zones.open_zone(zone, fresh, ZONE);
-    target.add(mem::take(&mut read.run), loads);
     Ok(read)
 }
 
@@ -421,16 +408,16 @@ fn decide(
         let target = &targets[read.target];
         let zones = target.zones();
         zones.open_zone(read.zone, fresh, if read.ended { ZONE } else { read.end });
+        let mut loader = loads[target.index()].loader();
         for tail in &read.tail {
             let address = Address::new(zones.slot, read.zone, tail.at);
             if let Some(payload) = zones.payload(address, tail.header.len as usize) {
                 let first = address.to_bits() + HEADER as u64;
                 for (at, record) in fragment::records(payload) {
-                    target.gather(first + at as u64, record, &mut read.run);
+                    target.add(first + at as u64, record, &mut loader);
                 }
             }
         }
-        target.add(mem::take(&mut read.run), loads);
     }
     for (target, zone) in ends {
         targets[target].zones().end_at(zone);

@@ -1,11 +1,11 @@
 //! Bulk loading: a tree made of keys that are known all at once.
 //!
-//! Entries come in [runs](GatheredRun), on any thread, and are divided by ranges of keys that fit the cache. When
-//! all are there they are sorted range by range, and the tree is built from below: each node once, in the size that it
-//! needs. Nothing of that misses the cache as inserts at random do.
+//! Entries come from any [thread](Loader), and are divided by ranges of keys that fit the cache. When all are there
+//! they are sorted range by range, and the tree is built from below: each node once, in the size that it needs. Nothing
+//! of that misses the cache as inserts at random do.
 //!
 //! ```text
-//!   runs          |dog cat|  |cow cattle|
+//!   threads       |dog cat|  |cow cattle|
 //!   ranges        |cat cow cattle|  |dog|       their bounds are found by samples
 //!   sorted        |cat cattle cow|  |dog|       a range at a time, on all threads
 //!   lengths of what neighbours have in common:   3  1  0
@@ -22,6 +22,7 @@ mod digits;
 mod item;
 mod part;
 
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -33,30 +34,11 @@ use digits::{Digits, begins};
 use item::Item;
 use part::Part;
 
-/// Entries that are added to a [`BulkLoad`] together, in any order.
-#[derive(Default)]
-pub struct GatheredRun {
-    items: Vec<Item>,
-}
-
-impl GatheredRun {
-    /// Adds an entry.
-    ///
-    /// # Panics
-    /// As [`RadixTree::insert`].
-    pub fn push(&mut self, key: &[u8], entry: u64) {
-        super::check(key, entry);
-        self.items.push(Item::new(key, entry));
-    }
-}
-
 /// The entries that a tree is [made of](RadixTree::bulk_load), divided by ranges of their keys.
 pub struct BulkLoad {
     bounds: Bounds,
-    /// Those that no thread adds to just now.
+    /// Those that no [`Loader`] adds to just now.
     parts: Mutex<Vec<Part>>,
-    /// Runs that were added, for their memory.
-    added: Mutex<Vec<GatheredRun>>,
 }
 
 impl BulkLoad {
@@ -64,24 +46,40 @@ impl BulkLoad {
     /// enough, and none are needed for fewer. Others make it slower.
     #[must_use]
     pub fn new(samples: Vec<Box<[u8]>>, len: usize) -> Self {
-        let bounds = Bounds::new(samples, len);
-        Self { bounds, parts: Mutex::default(), added: Mutex::default() }
+        Self { bounds: Bounds::new(samples, len), parts: Mutex::default() }
     }
 
-    /// An empty run, in memory of one that was added before.
+    /// What adds entries, for one thread at a time.
     #[must_use]
-    pub fn run(&self) -> GatheredRun {
-        locked(&self.added).pop().unwrap_or_default()
-    }
-
-    /// Adds the entries of a run, which `records` has: 24 bytes each.
-    pub fn add(&self, mut run: GatheredRun, records: &impl Records) {
+    pub fn loader(&self) -> Loader<'_> {
         let idle = locked(&self.parts).pop();
-        let mut part = idle.unwrap_or_else(|| Part::new(self.bounds.ranges()));
-        run.items.iter().for_each(|item| part.push(self.bounds.range_of(item, records), *item));
-        locked(&self.parts).push(part);
-        run.items.clear();
-        locked(&self.added).push(run);
+        let part = idle.unwrap_or_else(|| Part::new(self.bounds.ranges()));
+        Loader { load: self, part }
+    }
+}
+
+/// Adds entries to a [`BulkLoad`].
+pub struct Loader<'a> {
+    load: &'a BulkLoad,
+    part: Part,
+}
+
+impl Loader<'_> {
+    /// Adds an entry, which takes 24 bytes.
+    ///
+    /// # Panics
+    /// As [`RadixTree::insert`].
+    #[inline]
+    pub fn push(&mut self, key: &[u8], entry: u64) {
+        super::check(key, entry);
+        let item = Item::new(key, entry);
+        self.part.push(self.load.bounds.range_of(&item, key), item);
+    }
+}
+
+impl Drop for Loader<'_> {
+    fn drop(&mut self) {
+        locked(&self.load.parts).push(mem::take(&mut self.part));
     }
 }
 
@@ -95,8 +93,9 @@ impl RadixTree {
     /// # Panics
     /// The tree is not empty.
     pub fn bulk_load(&self, records: &(impl Records + Sync), load: BulkLoad, threads: usize) {
-        let BulkLoad { bounds, parts, .. } = load;
-        let parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let BulkLoad { bounds, parts } = load;
+        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        parts.iter_mut().for_each(Part::divide);
         let ranges = (0..bounds.ranges()).collect();
         let subtrees = in_parallel(threads, ranges, |sorter: &mut Sorter, range| {
             let mut builder = Builder::new(&self.arena, records, bounds.own_len(range));
@@ -121,34 +120,36 @@ impl RadixTree {
 /// Sorts a range at a time.
 #[derive(Default)]
 struct Sorter {
+    items: Vec<Item>,
     sorted: Vec<Item>,
     /// Where what has each digit ends.
-    ends: Vec<usize>,
+    ends: Vec<u32>,
 }
 
 impl Sorter {
     /// A range's items in order: by digits, of which there are about as many as items, then what has the same.
     fn sort(&mut self, parts: &[Part], range: usize, records: &impl Records) -> &[Item] {
-        let len = parts.iter().map(|part| part.len(range)).sum();
-        if len == 0 {
-            return &[];
+        self.items.clear();
+        for part in parts {
+            part.of_range(range).for_each(|items| self.items.extend_from_slice(items));
         }
-        let (mut low, mut high) = (u128::MAX, 0);
-        each(parts, range, |item| (low, high) = (low.min(item.head()), high.max(item.head())));
-        let digits = Digits::new(low, high, len);
+        let heads = || self.items.iter().map(Item::head);
+        let (Some(low), Some(high)) = (heads().min(), heads().max()) else { return &[] };
+        let digits = Digits::new(low, high, self.items.len());
         self.ends.clear();
         self.ends.resize(digits.len(), 0);
-        each(parts, range, |item| self.ends[digits.of(item.head())] += 1);
+        heads().for_each(|head| self.ends[digits.of(head)] += 1);
         begins(&mut self.ends);
-        self.sorted.resize(len.max(self.sorted.len()), Item::default());
-        let sorted = &mut self.sorted[..len];
-        each(parts, range, |item| {
+        self.sorted.resize(self.items.len().max(self.sorted.len()), Item::default());
+        let sorted = &mut self.sorted[..self.items.len()];
+        for item in &self.items {
             let end = &mut self.ends[digits.of(item.head())];
-            sorted[*end] = item;
+            sorted[*end as usize] = *item;
             *end += 1;
-        });
+        }
         let mut start = 0;
         for &end in &self.ends {
+            let end = end as usize;
             let same = &mut sorted[start..end];
             if same.len() > 1 {
                 // Versions of a key mostly came in order, which a stable sort is fast at.
@@ -158,12 +159,6 @@ impl Sorter {
         }
         sorted
     }
-}
-
-/// Shows the items that all parts have of a range.
-#[inline]
-fn each(parts: &[Part], range: usize, mut show: impl FnMut(Item)) {
-    parts.iter().for_each(|part| part.each(range, &mut show));
 }
 
 /// Does each job, on so many threads, each of which has a `T`; what they return, in order.

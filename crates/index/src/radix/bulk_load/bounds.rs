@@ -1,8 +1,7 @@
 //! Bounds that part keys into ranges.
 
 use super::digits::{Digits, begins};
-use super::item::{HEAD, Item, head_of};
-use crate::radix::Records;
+use super::item::{Item, head_of};
 use crate::radix::sought::common_len;
 
 /// Entries of a range, about: they are sorted in the cache.
@@ -19,18 +18,9 @@ struct Bound {
 
 impl Bound {
     #[inline]
-    fn is_at_most(&self, item: &Item, records: &impl Records) -> bool {
+    fn is_at_most(&self, item: &Item, key: &[u8]) -> bool {
         let head = item.head();
-        if self.head != head { self.head < head } else { self.is_at_most_behind(item, records) }
-    }
-
-    /// For keys whose heads are equal.
-    #[cold]
-    fn is_at_most_behind(&self, item: &Item, records: &impl Records) -> bool {
-        if self.key.len() <= HEAD {
-            return self.key.len() <= item.len();
-        }
-        item.is_long() && *self.key <= *records.key(item.entry())
+        if self.head != head { self.head < head } else { *self.key <= *key }
     }
 }
 
@@ -40,7 +30,7 @@ pub(super) struct Bounds {
     bounds: Vec<Bound>,
     digits: Digits,
     /// How many of them are below each digit, and below the end.
-    below: Vec<usize>,
+    below: Vec<u32>,
 }
 
 impl Bounds {
@@ -78,11 +68,12 @@ impl Bounds {
         around.map(|bound| bound.key.len()).max().unwrap_or(0)
     }
 
+    /// Of an item and its whole key.
     #[inline]
-    pub(super) fn range_of(&self, item: &Item, records: &impl Records) -> usize {
+    pub(super) fn range_of(&self, item: &Item, key: &[u8]) -> usize {
         let digit = self.digits.of(item.head());
-        let (first, end) = (self.below[digit], self.below[digit + 1]);
+        let (first, end) = (self.below[digit] as usize, self.below[digit + 1] as usize);
         let same_digit = &self.bounds[first..end];
-        first + same_digit.partition_point(|bound| bound.is_at_most(item, records))
+        first + same_digit.partition_point(|bound| bound.is_at_most(item, key))
     }
 }

@@ -8,7 +8,8 @@ use crate::radix::sought::{Sought, WINDOW, common_len};
 /// Bytes of a key that are kept beside its entry. Only keys that have them in common are read.
 pub(super) const HEAD: usize = WINDOW;
 
-/// An entry and the beginning of its key.
+/// An entry and the beginning of its key: the head, big-endian, with zeros behind the key's end, in halves; then the
+/// entry, with the key's length in the top byte, if that is not above [`HEAD`], else one more.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Item([u64; 3]);
 
@@ -20,18 +21,6 @@ impl Item {
         let head = head_of(key);
         let len = key.len().min(HEAD + 1) as u64;
         Self([(head >> 64) as u64, head as u64, entry | len << 56])
-    }
-
-    #[inline]
-    pub(super) fn from_words(words: [u64; 3]) -> Self {
-        Self(words)
-    }
-
-    /// The head, big-endian, with zeros behind the key's end, in halves; and the entry, with the key's length in the
-    /// top byte, if that is not above [`HEAD`], else one more.
-    #[inline]
-    pub(super) fn words(self) -> [u64; 3] {
-        self.0
     }
 
     #[inline]

@@ -1,95 +1,86 @@
-//! Items that are divided by ranges, as they come.
+//! Items that are divided by ranges, a block at a time: within the cache, so that memory sees each item written once,
+//! in order.
 
+use super::digits::begins;
 use super::item::Item;
-use crate::large_pages::{self, LARGE_PAGE};
+use crate::large_pages;
 
-/// Items of a range that lie together.
-const CHUNK_LEN: usize = 32;
+/// Items that are divided at once. As much memory again is needed for that, and both fit the cache.
+const BLOCK_LEN: usize = 1 << 14;
 
-/// Items that are allocated together, in large pages: 12 MiB.
-const SLAB_LEN: usize = 1 << 19;
+/// Items that are allocated together. Those that did not come take no memory.
+const SLAB_LEN: usize = BLOCK_LEN << 5;
 
-/// Words of an item.
-const WORDS: usize = 3;
+/// Items of the first slab that do not get large pages, which few items would leave mostly empty.
+const SMALL_LEN: usize = BLOCK_LEN << 2;
 
 /// What one thread has divided.
+#[derive(Default)]
 pub(super) struct Part {
-    slabs: Vec<Slab>,
-    /// Chunks that were taken. Their items are numbered through all slabs.
-    taken: usize,
-    /// Of each range, the number of its next item; where its chunk is full, the first behind that.
-    next: Vec<usize>,
-    /// Of each range, the first items' numbers in its chunks.
-    chunks: Vec<Vec<usize>>,
-}
-
-/// Items' words, from a place on at which a large page begins.
-struct Slab {
-    words: Vec<u64>,
-    start: usize,
-}
-
-impl Slab {
-    /// The first page of the first slab is no large one: of few items it would be mostly empty.
-    fn new(is_first: bool) -> Self {
-        const PAGE: usize = LARGE_PAGE / size_of::<u64>();
-        let len = SLAB_LEN * WORDS;
-        // What is not touched takes no memory.
-        let mut words = vec![0; len + PAGE];
-        let start = words.as_ptr().align_offset(LARGE_PAGE).min(PAGE);
-        let large = &mut words[start + usize::from(is_first) * PAGE..start + len];
-        large_pages::advise(large.as_mut_ptr().cast(), size_of_val(large));
-        Self { words, start }
-    }
+    slabs: Vec<Vec<Item>>,
+    /// Of each block that is divided, where ranges begin in it, and where the last one ends.
+    blocks: Vec<Box<[u32]>>,
+    /// Of each item of the last block, which is not divided, its range.
+    ranges: Vec<u16>,
+    /// Of each range, how many items it has in the last block; then 0.
+    counts: Vec<u32>,
+    /// A block that is being divided.
+    divided: Vec<Item>,
 }
 
 impl Part {
     pub(super) fn new(ranges: usize) -> Self {
-        let (slabs, chunks) = (Vec::new(), vec![Vec::new(); ranges]);
-        Self { slabs, taken: 0, next: vec![0; ranges], chunks }
+        Self { counts: vec![0; ranges + 1], ..Self::default() }
     }
 
     /// Adds an item to a range.
     #[inline]
     pub(super) fn push(&mut self, range: usize, item: Item) {
-        if self.next[range].is_multiple_of(CHUNK_LEN) {
-            self.take_chunk(range);
+        if self.ranges.len() == BLOCK_LEN {
+            self.divide();
         }
-        let number = self.next[range];
-        let slab = &mut self.slabs[number / SLAB_LEN];
-        let at = slab.start + number % SLAB_LEN * WORDS;
-        slab.words[at..at + WORDS].copy_from_slice(&item.words());
-        self.next[range] += 1;
+        if self.slabs.last().is_none_or(|slab| slab.len() == SLAB_LEN) {
+            self.slabs.push(slab(self.slabs.is_empty()));
+        }
+        self.slabs.last_mut().expect("there is one with room").push(item);
+        self.ranges.push(range as u16);
+        self.counts[range] += 1;
     }
 
-    #[cold]
-    fn take_chunk(&mut self, range: usize) {
-        let first = self.taken * CHUNK_LEN;
-        if first == self.slabs.len() * SLAB_LEN {
-            self.slabs.push(Slab::new(first == 0));
+    /// Divides the last block.
+    pub(super) fn divide(&mut self) {
+        if self.ranges.is_empty() {
+            return;
         }
-        self.chunks[range].push(first);
-        self.next[range] = first;
-        self.taken += 1;
+        begins(&mut self.counts);
+        self.blocks.push(self.counts.as_slice().into());
+        let slab = self.slabs.last_mut().expect("it has the block");
+        let start = slab.len() - self.ranges.len();
+        let block = &mut slab[start..];
+        self.divided.resize(block.len().max(self.divided.len()), Item::default());
+        for (item, range) in block.iter().zip(&self.ranges) {
+            let place = &mut self.counts[usize::from(*range)];
+            self.divided[*place as usize] = *item;
+            *place += 1;
+        }
+        block.copy_from_slice(&self.divided[..block.len()]);
+        self.ranges.clear();
+        self.counts.fill(0);
     }
 
-    /// How many items a range has.
-    pub(super) fn len(&self, range: usize) -> usize {
-        let chunks = &self.chunks[range];
-        let free = chunks.last().map_or(0, |last| last + CHUNK_LEN - self.next[range]);
-        chunks.len() * CHUNK_LEN - free
+    /// A range's items in the order in which they came, some at once, of all blocks that are divided.
+    pub(super) fn of_range(&self, range: usize) -> impl Iterator<Item = &[Item]> {
+        self.blocks.iter().enumerate().map(move |(block, begins)| {
+            let slab = &self.slabs[block * BLOCK_LEN / SLAB_LEN];
+            let start = block * BLOCK_LEN % SLAB_LEN;
+            &slab[start + begins[range] as usize..start + begins[range + 1] as usize]
+        })
     }
+}
 
-    /// Shows a range's items, in the order in which they came.
-    #[inline]
-    pub(super) fn each(&self, range: usize, show: &mut impl FnMut(Item)) {
-        let mut left = self.len(range);
-        for &first in &self.chunks[range] {
-            let slab = &self.slabs[first / SLAB_LEN];
-            let (at, len) = (slab.start + first % SLAB_LEN * WORDS, left.min(CHUNK_LEN));
-            let (items, _) = slab.words[at..at + len * WORDS].as_chunks();
-            items.iter().for_each(|words| show(Item::from_words(*words)));
-            left -= len;
-        }
-    }
+fn slab(is_first: bool) -> Vec<Item> {
+    let mut slab = Vec::with_capacity(SLAB_LEN);
+    let large = &mut slab.spare_capacity_mut()[if is_first { SMALL_LEN } else { 0 }..];
+    large_pages::advise(large.as_mut_ptr().cast(), size_of_val(large));
+    slab
 }
