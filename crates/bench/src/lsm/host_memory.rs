@@ -4,10 +4,21 @@
 //! it is given back, for a hundred times as long as the kernel takes to clear a page. A store that is opened, and
 //! mostly fills memory, would be measured by that.
 
-/// Makes sure that so many bytes of free memory have just been touched, so that who is given memory next mostly gets
-/// these.
-pub(super) fn touch(bytes: u64) {
+use std::path::Path;
+
+use halite_pmem::{Pool, PoolOptions};
+
+use crate::Result;
+
+/// Makes sure that so many bytes of free memory have just been touched, in small pages and in large ones, so that who
+/// is given memory next mostly gets these. The large ones are those of a pool without a name in a folder that is in
+/// memory.
+pub(super) fn touch(folder: &Path, bytes: u64) -> Result<()> {
     const BLOCK: usize = 64 << 20;
     let blocks: Vec<Vec<u8>> = (0..bytes.div_ceil(BLOCK as u64)).map(|_| vec![1; BLOCK]).collect();
-    std::hint::black_box(&blocks);
+    std::hint::black_box(blocks);
+    let mut options = PoolOptions::default();
+    (options.size_initial, options.size_max) = (bytes, bytes);
+    drop(Pool::create(&folder.join("touched"), &options)?);
+    Ok(())
 }

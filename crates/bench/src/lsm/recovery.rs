@@ -104,7 +104,8 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             if !setting.options.page_cache {
                 drop_pages(place.path());
             }
-            touch(setting.recovery_bytes / 4 + if options.quick { 0 } else { TOUCHED_MIN });
+            let touched = setting.recovery_bytes / 4 + if options.quick { 0 } else { TOUCHED_MIN };
+            touch(&options.folder, touched)?;
             let mut store = store(setting, name, bytes, options)?;
             let outcome = recovered(&mut *store, place.path(), bytes, setting, options.seed);
             let closed = store.close();
