@@ -69,6 +69,12 @@ impl Clock {
         Self { start, deadline, interrupt: Arc::clone(&plan.interrupt) }
     }
 
+    /// For the first part of the time, if that is what ends the campaign, of so many.
+    pub(crate) fn part(&self, parts: u32) -> Self {
+        let deadline = self.deadline.map(|deadline| self.start + (deadline - self.start) / parts);
+        Self { start: self.start, deadline, interrupt: Arc::clone(&self.interrupt) }
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())

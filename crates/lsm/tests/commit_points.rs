@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use halite_disk::{Disk, DiskModel};
-use halite_engine::{Durability, Engine, EngineOptions, LsmOptions, Op};
+use halite_engine::{CommitPoints, Durability, Engine, EngineOptions, LsmOptions, Op};
 use halite_lsm::Lsm;
 use halite_pmem::{Domain, Medium, PoolOptions, Trace, What};
 
@@ -18,14 +18,14 @@ const SEVERAL_ZONES: u64 = 16 << 20;
 
 /// A store with one tree on a modelled medium.
 fn open(medium: &Medium, memtable_bytes: u64) -> halite_engine::Result<Arc<dyn Engine>> {
+    open_with(medium, LsmOptions { memtable_bytes: Some(memtable_bytes), ..LsmOptions::default() })
+}
+
+fn open_with(medium: &Medium, lsm: LsmOptions) -> halite_engine::Result<Arc<dyn Engine>> {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
-    let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(medium))),
-        memtable_bytes: Some(memtable_bytes),
-        ..LsmOptions::default()
-    };
+    let lsm = LsmOptions { disk: Some(Disk::model(&DiskModel::of(medium))), ..lsm };
     let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
     Ok(Arc::new(Lsm::open(&options)?))
 }
@@ -38,11 +38,11 @@ fn value(number: u8) -> Vec<u8> {
     vec![number; VALUE]
 }
 
-/// What a power cut leaves of a medium at the least: what was fenced.
-fn fenced(medium: &Medium) -> Vec<u8> {
+/// What a power cut leaves of a medium at the least: what it had before, and what was fenced.
+fn fenced(medium: &Medium, before: &[u8]) -> Vec<u8> {
     let mut trace = Trace::default();
     medium.take_trace(&mut trace);
-    let mut stored = vec![0; CAPACITY as usize];
+    let mut stored = before.to_vec();
     let mut fenced = stored.clone();
     for event in &trace.events {
         match event.what {
@@ -75,11 +75,16 @@ fn crashed(values: u8, durability: impl Fn(u8) -> Durability) -> (Medium, Vec<u8
     (medium, left)
 }
 
-/// Cuts the power. Returns what is left at the least.
+/// Cuts the power of a store that was made. Returns what is left at the least.
 fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
+    cut_opened(medium, engine, &vec![0; CAPACITY as usize])
+}
+
+/// The same of a store that was opened on these bytes.
+fn cut_opened(medium: &Medium, engine: Arc<dyn Engine>, before: &[u8]) -> Vec<u8> {
     medium.cut_power();
     drop(engine);
-    let left = fenced(medium);
+    let left = fenced(medium, before);
     medium.restore_power();
     left
 }
@@ -111,7 +116,11 @@ fn damage_in_an_older_zone_is_told_after_a_crash() {
         0 => Durability::Immediate,
         _ => Durability::Deferred,
     };
-    for durability in [|_| Durability::Immediate, deferred] {
+    let synced_at_last = |number: u8| match number {
+        VALUES => Durability::Immediate,
+        _ => Durability::Deferred,
+    };
+    for durability in [|_| Durability::Immediate, deferred, synced_at_last] {
         let (medium, left) = crashed(VALUES, durability);
         let whole = found(&medium, &left).unwrap();
         assert!((98..=VALUES).contains(&whole), "{whole} values are there");
@@ -146,12 +155,94 @@ fn damage_in_a_merged_memtable_is_told_after_a_crash() {
         engine.sync().unwrap();
         let left = cut(&medium, engine);
         assert_eq!(found(&medium, &left).unwrap(), VALUES);
-        // It has 41 values or so.
-        for number in [1, 9, 17, 25, 33, 40] {
-            let mut damaged = left.clone();
-            damaged[place(&left, number)] ^= 1;
-            let error = found(&medium, &damaged).expect_err("a value is damaged");
+        // It has 41 values.
+        for number in [1, 9, 17, 25, 33, 40, 41] {
+            for at in [place(&left, number), header_of(&left, number)] {
+                let mut damaged = left.clone();
+                damaged[at] ^= 1;
+                let error = found(&medium, &damaged).expect_err("a value is damaged");
+                assert!(error.damage().is_some(), "{error}");
+            }
+        }
+    }
+}
+
+/// Where the fragment begins that has nothing but a value: its header, and the record's head and key, fill a line.
+fn header_of(bytes: &[u8], number: u8) -> usize {
+    place(bytes, number) - 64
+}
+
+#[test]
+fn damage_in_the_newest_batch_is_told_if_commit_points_are_ordered() {
+    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+    let commit_points = CommitPoints::Ordered;
+    let lsm = LsmOptions { commit_points, ..LsmOptions::default() };
+    let engine = open_with(&medium, lsm).unwrap();
+    let space = engine.key_space("space").unwrap();
+    for number in 1..=5 {
+        let before = engine.stats().traffic.fences;
+        let put = Op::Put { space, key: &key(number), value: &value(number) };
+        engine.write(&[put], Durability::Immediate).unwrap();
+        assert_eq!(engine.stats().traffic.fences - before, 3, "data, gidx, commit_id");
+    }
+    let left = cut(&medium, engine);
+    assert_eq!(found(&medium, &left).unwrap(), 5);
+    for at in [place(&left, 5), header_of(&left, 5)] {
+        let mut damaged = left.clone();
+        damaged[at] ^= 1;
+        let error = found(&medium, &damaged).expect_err("the newest is damaged");
+        assert!(error.damage().is_some(), "{error}");
+    }
+}
+
+#[test]
+fn damage_in_the_newest_batch_is_told_once_older_ones_went_to_the_levels() {
+    const VALUES: u8 = 45;
+    for is_flushed in [false, true] {
+        let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+        let lsm = LsmOptions {
+            memtable_bytes: Some(2 << 20),
+            global_index_bytes: Some(1),
+            ..LsmOptions::default()
+        };
+        let engine = open_with(&medium, lsm).unwrap();
+        let space = engine.key_space("space").unwrap();
+        for number in 1..=VALUES {
+            let put = Op::Put { space, key: &key(number), value: &value(number) };
+            engine.write(&[put], Durability::Immediate).unwrap();
+        }
+        while is_flushed && engine.stats().level_bytes == 0 {
+            assert!(engine.collect_ahead(0).unwrap());
+        }
+        let left = cut(&medium, engine);
+        let mut damaged = left.clone();
+        damaged[header_of(&left, VALUES)] ^= 1;
+        let outcome = found(&medium, &damaged);
+        if is_flushed {
+            let error = outcome.expect_err("the newest is damaged");
             assert!(error.damage().is_some(), "{error}");
+        } else {
+            // It could as well be torn.
+            assert_eq!(outcome.unwrap(), VALUES - 1);
+        }
+    }
+}
+
+#[test]
+fn damage_in_what_an_opening_found_is_told_from_then_on() {
+    const VALUES: u8 = 5;
+    let (medium, left) = crashed(VALUES, |_| Durability::Immediate);
+    medium.restore(medium.file(), [(0, &left[..])]);
+    let engine = open(&medium, SEVERAL_ZONES).unwrap();
+    let opened = cut_opened(&medium, engine, &left);
+    assert_eq!(found(&medium, &opened).unwrap(), VALUES);
+    // Before, the newest could as well have been torn.
+    for (bytes, is_told) in [(left, false), (opened, true)] {
+        for at in [place(&bytes, VALUES), header_of(&bytes, VALUES)] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            let damage = found(&medium, &damaged).map_err(|error| error.damage().is_some());
+            assert_eq!(damage, if is_told { Err(true) } else { Ok(VALUES - 1) });
         }
     }
 }
