@@ -11,8 +11,8 @@ use crate::Damage;
 pub struct Stats {
     /// What a fence guarantees on this store's medium.
     pub domain: Domain,
-    /// Keys in all key spaces. An engine that would have to look for how many there are counts versions: also older
-    /// ones, those that delete, and those of keys of its own.
+    /// Keys in all key spaces. An engine that would have to look for how many there are counts what its indexes lead
+    /// to.
     pub records: u64,
     /// Bytes of the pool now.
     pub pool_bytes: u64,

@@ -104,6 +104,19 @@ fn many_keys_are_bulk_loaded_by_several_threads() {
     }
 }
 
+/// Entries are divided in blocks of so many, on each thread.
+const BLOCK: u64 = 16384;
+
+#[test]
+fn blocks_may_be_full_or_not() {
+    let key = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
+    for len in [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK] {
+        let keys: Vec<Vec<u8>> = (0..len).map(key).collect();
+        let samples: Vec<Vec<u8>> = keys.iter().step_by(1000).cloned().collect();
+        bulk_loaded(&[keys], &samples, 3, 1).unwrap();
+    }
+}
+
 #[test]
 #[should_panic(expected = "is empty")]
 fn a_tree_that_has_keys_is_not_bulk_loaded() {

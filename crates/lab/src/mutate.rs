@@ -149,13 +149,14 @@ fn is_own(site: Site) -> bool {
     own.is_some_and(|own| Path::new(site.file()).starts_with(own))
 }
 
+/// By jobs, the seeds of histories in which a mutant has something to leave out, by the histories.
+type Known = BTreeMap<usize, BTreeMap<u64, u64>>;
+
 /// Finds the mutants, and for each the jobs and the histories in which it has something to leave out. Of a budget of
 /// time that takes a third at the most: the jobs have their first histories before the second ones.
 fn find(plan: &Plan, jobs: &[Box<dyn Job + '_>], clock: &Clock) -> Vec<Account> {
     let clock = clock.part(3);
-    // Of each mutant and job, the seeds by their histories.
-    type Hunts = BTreeMap<usize, BTreeMap<u64, u64>>;
-    let found: Mutex<BTreeMap<Mutant, Hunts>> = Mutex::default();
+    let found: Mutex<BTreeMap<Mutant, Known>> = Mutex::default();
     let tasks: Vec<(u64, usize)> = (0..SEEDS)
         .flat_map(|history| (0..jobs.len()).map(move |number| (history, number)))
         .collect();
@@ -205,8 +206,8 @@ struct Hunt {
 }
 
 impl Account {
-    fn new(mutant: Mutant, hunts: BTreeMap<usize, BTreeMap<u64, u64>>) -> Self {
-        let hunts = hunts.into_iter().map(|(job, known)| Hunt {
+    fn new(mutant: Mutant, known: Known) -> Self {
+        let hunts = known.into_iter().map(|(job, known)| Hunt {
             job,
             known: known.into_values().collect(),
             histories: 0,

@@ -69,7 +69,7 @@ impl Clock {
         Self { start, deadline, interrupt: Arc::clone(&plan.interrupt) }
     }
 
-    /// For the first part of the time, if that is what ends the campaign, of so many.
+    /// The first of so many equal parts of the time, if that is what ends the campaign.
     pub(crate) fn part(&self, parts: u32) -> Self {
         let deadline = self.deadline.map(|deadline| self.start + (deadline - self.start) / parts);
         Self { start: self.start, deadline, interrupt: Arc::clone(&self.interrupt) }

@@ -19,13 +19,18 @@ use halite_lsm::Lsm;
 const MINUTES: u64 = 15;
 
 /// Lines whose requests no power cut alone misses.
-const BESIDE: [&str; 8] = [
+const BESIDE: [&str; 10] = [
     // Commit points tell damage from torn ends, which `crates/lsm/tests/commit_points.rs` judges.
     "self.words().flush(GIDX",
     "fence([memtable.zones.flush_gidx()])",
     "fence([self.flush_commit_id()])",
-    "fence_all(&points)",
+    "self.pool().fence_all(&points)?;",
     "pool.fence_all(&flushed)?;",
+    // The same judges it with a history that ours seldom are: batches that are not synced until one begins a memtable.
+    "let fenced = self.pool().fence_all(&flushed)",
+    // Whoever brings something to the levels makes it durable, too, unless a sync of it failed before. Then any word of
+    // a memtable that is stored on its page makes that dirty again.
+    "fence_found(&[commit_id.flush(",
     // A store that says that it was closed is opened as any other.
     "home.pool().sync_file()",
     // The seed of a memtable already tells what its zones held before.
@@ -47,6 +52,18 @@ fn is_judged_here(place: &str) -> bool {
     let number: usize = number.parse().expect("lines are counted");
     let line = text.lines().nth(number - 1).expect("the line is there");
     !BESIDE.iter().any(|call| line.contains(call))
+}
+
+#[test]
+fn what_is_judged_beside_is_there() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lsm/src");
+    let files =
+        fs::read_dir(folder).expect("the engine").map(|entry| entry.expect("a file").path());
+    let sources = files.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap());
+    let sources: Vec<_> = sources.collect();
+    for call in BESIDE {
+        assert!(sources.iter().any(|source| source.contains(call)), "{call} is gone");
+    }
 }
 
 #[test]
@@ -78,6 +95,8 @@ fn every_call_is_missed_if_it_is_left_out() {
         }
     }
     println!("{} of {} are caught, in {:?}", score.caught(), score.verdicts.len(), score.elapsed);
+    // Of few jobs, and in a short time, some are not met.
+    assert!(!of_jobs.is_empty() || score.verdicts.len() >= 20, "they are met by histories");
     assert!(score.findings.is_empty(), "{:?}", score.findings);
     assert!(survivors.is_empty(), "nobody needs {survivors:?}");
 }

@@ -359,11 +359,11 @@ impl Store {
     pub(crate) fn persist_commit_points(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
-        let mut points = vec![self.flush_commit_id()];
+        let mut flushed = vec![self.flush_commit_id()];
         for tree in &self.trees {
-            points.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
+            flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
         }
-        let fenced = self.pool().fence_all(&points).map_err(Error::from);
+        let fenced = self.pool().fence_all(&flushed).map_err(Error::from);
         fenced.map(drop).inspect_err(|error| self.poison_by(error))
     }
 }

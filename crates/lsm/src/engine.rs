@@ -466,7 +466,6 @@ impl Engine for Lsm {
         };
         let levels = self.store.levels.stats().levels;
         stats.level_bytes = levels.iter().map(|level| level.bytes).sum();
-        stats.records = levels.iter().map(|level| level.entries).sum();
         stats.level_zero_runs = levels[0].runs;
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);

@@ -32,8 +32,11 @@ use crate::record::{Kind, Record};
 use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
-/// Keys that are looked at, to know how all are distributed, about.
-const SAMPLES: usize = 4 << 10;
+/// Of so many records, about, the key of one is looked at, to know how all are distributed; of a zone those of
+/// [`SAMPLES_MIN`] at least.
+const RECORDS_PER_SAMPLE: u64 = 2048;
+
+const SAMPLES_MIN: u64 = 8;
 
 /// What memory shows of a store, by tree.
 pub(crate) struct Recovered {
@@ -213,10 +216,9 @@ type Tasks = [(usize, u32)];
 
 /// What indexes will be made of, empty: two of each tree.
 fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<BulkLoad>> {
-    let count = (SAMPLES / tasks.len().max(1)).clamp(4, 64);
     let samples = in_parallel(threads, tasks, |&(target, zone)| {
         let target = &targets[target];
-        Ok((target.index(), sample(target.zones(), zone, count)?))
+        Ok((target.index(), sample(target.zones(), zone)?))
     })?;
     let mut of_indexes: Vec<_> = (0..2 * trees).map(|_| (Vec::new(), 0)).collect();
     for (index, sample) in samples {
@@ -237,10 +239,10 @@ struct Sample {
     used: u64,
 }
 
-/// Looks at a zone's first records, for about so many keys.
-fn sample(zones: &Zones, zone: u32, count: usize) -> Result<Sample> {
+/// Looks at a zone's first records.
+fn sample(zones: &Zones, zone: u32) -> Result<Sample> {
     // Of large records, or pieces of them.
-    const LOOKED_AT_MAX: usize = 256;
+    const LOOKED_AT_MAX: u64 = 256;
     const KEY_LEN_MAX: usize = 256;
     let fresh = zones.claim_zone(zone)?;
     let bytes = fresh.bytes();
@@ -251,14 +253,16 @@ fn sample(zones: &Zones, zone: u32, count: usize) -> Result<Sample> {
         let (start, end) = (seen as usize + HEADER, seen + header.padded());
         let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
         for (place, record) in fragment::records(payload) {
-            if looked_at == LOOKED_AT_MAX || keys.len() == count {
-                break 'zone;
-            }
             looked_at += 1;
             seen = (start + place + record.len()) as u64;
             if let Some(Kind::Put | Kind::PutPieces | Kind::Delete) = record.kind() {
                 let key = record.key();
                 keys.push(key[..key.len().min(KEY_LEN_MAX)].into());
+            }
+            let records = ZONE * looked_at / seen;
+            let wanted = (records / RECORDS_PER_SAMPLE).max(SAMPLES_MIN);
+            if looked_at == LOOKED_AT_MAX || keys.len() as u64 >= wanted {
+                break 'zone;
             }
         }
         seen = end;

@@ -187,45 +187,68 @@ fn damage_in_the_newest_batch_is_told_if_commit_points_are_ordered() {
     }
     let left = cut(&medium, engine);
     assert_eq!(found(&medium, &left).unwrap(), 5);
-    for at in [place(&left, 5), header_of(&left, 5)] {
+    let mut damaged = left.clone();
+    damaged[header_of(&left, 5)] ^= 1;
+    let error = found(&medium, &damaged).expect_err("by gidx, it is not torn");
+    assert!(error.damage().is_some(), "{error}");
+    // What `commit_id` covers was whole: values are looked at when they are read.
+    let mut damaged = left.clone();
+    damaged[place(&left, 5)] ^= 1;
+    medium.restore(medium.file(), [(0, &damaged[..])]);
+    let engine = open(&medium, SEVERAL_ZONES).unwrap();
+    let space = engine.key_space("space").unwrap();
+    assert_eq!(engine.get(space, &key(4)).unwrap().unwrap(), value(4));
+    let error = engine.get(space, &key(5)).expect_err("its check does not fit");
+    assert!(error.damage().is_some(), "{error}");
+}
+
+/// Writes values to a store whose memtables have one zone, and brings the first memtable to the levels, if it is to.
+/// Then cuts the power.
+fn flushed(durability: impl Fn(u8) -> Durability, to_levels: bool) -> (Medium, Vec<u8>) {
+    let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
+    let lsm = LsmOptions {
+        memtable_bytes: Some(2 << 20),
+        global_index_bytes: Some(1),
+        ..LsmOptions::default()
+    };
+    let engine = open_with(&medium, lsm).unwrap();
+    let space = engine.key_space("space").unwrap();
+    for number in 1..=FLUSHED {
+        let put = Op::Put { space, key: &key(number), value: &value(number) };
+        engine.write(&[put], durability(number)).unwrap();
+    }
+    while to_levels && engine.stats().level_bytes == 0 {
+        assert!(engine.collect_ahead(0).unwrap());
+    }
+    let left = cut(&medium, engine);
+    (medium, left)
+}
+
+/// Values of which the first memtable has 41.
+const FLUSHED: u8 = 45;
+
+#[test]
+fn damage_in_the_newest_batch_is_told_once_older_ones_went_to_the_levels() {
+    for to_levels in [false, true] {
+        let (medium, left) = flushed(|_| Durability::Immediate, to_levels);
         let mut damaged = left.clone();
-        damaged[at] ^= 1;
-        let error = found(&medium, &damaged).expect_err("the newest is damaged");
-        assert!(error.damage().is_some(), "{error}");
+        damaged[header_of(&left, FLUSHED)] ^= 1;
+        let damage = found(&medium, &damaged).map_err(|error| error.damage().is_some());
+        // Else it could as well be torn.
+        assert_eq!(damage, if to_levels { Err(true) } else { Ok(FLUSHED - 1) });
+        assert_eq!(found(&medium, &left).unwrap(), FLUSHED);
     }
 }
 
 #[test]
-fn damage_in_the_newest_batch_is_told_once_older_ones_went_to_the_levels() {
-    const VALUES: u8 = 45;
-    for is_flushed in [false, true] {
-        let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
-        let lsm = LsmOptions {
-            memtable_bytes: Some(2 << 20),
-            global_index_bytes: Some(1),
-            ..LsmOptions::default()
-        };
-        let engine = open_with(&medium, lsm).unwrap();
-        let space = engine.key_space("space").unwrap();
-        for number in 1..=VALUES {
-            let put = Op::Put { space, key: &key(number), value: &value(number) };
-            engine.write(&[put], Durability::Immediate).unwrap();
-        }
-        while is_flushed && engine.stats().level_bytes == 0 {
-            assert!(engine.collect_ahead(0).unwrap());
-        }
-        let left = cut(&medium, engine);
-        let mut damaged = left.clone();
-        damaged[header_of(&left, VALUES)] ^= 1;
-        let outcome = found(&medium, &damaged);
-        if is_flushed {
-            let error = outcome.expect_err("the newest is damaged");
-            assert!(error.damage().is_some(), "{error}");
-        } else {
-            // It could as well be torn.
-            assert_eq!(outcome.unwrap(), VALUES - 1);
-        }
-    }
+fn what_went_to_the_levels_leaves_no_gap_before_what_did_not() {
+    // The first of the second memtable syncs the others: `commit_id` was at the first one when it was written.
+    let durability = |number| match number {
+        1 | 42.. => Durability::Immediate,
+        _ => Durability::Deferred,
+    };
+    let (medium, left) = flushed(durability, true);
+    assert_eq!(found(&medium, &left).unwrap(), FLUSHED);
 }
 
 #[test]

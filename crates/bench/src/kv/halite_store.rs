@@ -89,6 +89,11 @@ impl Store for HaliteStore {
         Ok(Box::new(space))
     }
 
+    fn count(&self) -> StoreResult<Option<u64>> {
+        let (_, space) = self.open.as_ref().ok_or("the store is closed")?;
+        Ok(Some(space.len()?))
+    }
+
     fn counters(&self) -> Option<Counters> {
         let stats = self.open.as_ref().map(|(db, _)| db.stats())?;
         let (traffic, index_bytes, records) = (stats.traffic, stats.index_bytes, stats.records);

@@ -194,11 +194,9 @@ impl Turn<'_> {
         store.open(folder).map_err(Error::of_store(store.name(), "open"))?;
         let duration = start.elapsed();
         self.check(store, Some(0))?;
-        // An engine may count more than keys.
-        if let Some(counters) = store.counters()
-            && counters.records < self.options.records
-        {
-            let (found, records) = (counters.records, self.options.records);
+        let found = store.count().map_err(Error::of_store(store.name(), "count"))?;
+        if let Some(found) = found.filter(|found| *found != self.options.records) {
+            let records = self.options.records;
             let why = format!("{found} of {records} records after opening");
             return Err(Error::WrongAnswer { store: store.name().to_owned(), why });
         }

@@ -45,6 +45,11 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Keys in it, if it can tell.
+    fn count(&self) -> StoreResult<Option<u64>> {
+        Ok(None)
+    }
+
     /// What the store has counted since it was opened, if it counts.
     fn counters(&self) -> Option<Counters> {
         None

@@ -52,7 +52,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             let mut values = records(value_len, options.seed);
             load(&store, &mut values, 0, count, interrupted)?;
             store.close().map_err(failed("close"))?;
-            touch(&options.folder, 2 * bytes)?;
+            touch(&options.folder, 2 * bytes);
             let start = Instant::now();
             store.open(place.path()).map_err(failed("open"))?;
             let opened = start.elapsed();

@@ -105,7 +105,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
                 drop_pages(place.path());
             }
             let touched = setting.recovery_bytes / 4 + if options.quick { 0 } else { TOUCHED_MIN };
-            touch(&options.folder, touched)?;
+            touch(&options.folder, touched);
             let mut store = store(setting, name, bytes, options)?;
             let outcome = recovered(&mut *store, place.path(), bytes, setting, options.seed);
             let closed = store.close();

@@ -123,7 +123,7 @@ struct Sorter {
     items: Vec<Item>,
     sorted: Vec<Item>,
     /// Where what has each digit ends.
-    ends: Vec<u32>,
+    ends: Vec<usize>,
 }
 
 impl Sorter {
@@ -144,12 +144,11 @@ impl Sorter {
         let sorted = &mut self.sorted[..self.items.len()];
         for item in &self.items {
             let end = &mut self.ends[digits.of(item.head())];
-            sorted[*end as usize] = *item;
+            sorted[*end] = *item;
             *end += 1;
         }
         let mut start = 0;
         for &end in &self.ends {
-            let end = end as usize;
             let same = &mut sorted[start..end];
             if same.len() > 1 {
                 // Versions of a key mostly came in order, which a stable sort is fast at.

@@ -10,6 +10,8 @@ const RANGE_LEN: usize = 16384;
 /// Ranges at the most: to so many places items go at once.
 const RANGES_MAX: usize = 1024;
 
+const _: () = assert!(RANGES_MAX <= 1 << 16, "two bytes number a range");
+
 /// Where a range begins: at a key that is no longer than it must be.
 struct Bound {
     head: u128,
@@ -30,7 +32,7 @@ pub(super) struct Bounds {
     bounds: Vec<Bound>,
     digits: Digits,
     /// How many of them are below each digit, and below the end.
-    below: Vec<u32>,
+    below: Vec<usize>,
 }
 
 impl Bounds {
@@ -72,7 +74,7 @@ impl Bounds {
     #[inline]
     pub(super) fn range_of(&self, item: &Item, key: &[u8]) -> usize {
         let digit = self.digits.of(item.head());
-        let (first, end) = (self.below[digit] as usize, self.below[digit + 1] as usize);
+        let (first, end) = (self.below[digit], self.below[digit + 1]);
         let same_digit = &self.bounds[first..end];
         first + same_digit.partition_point(|bound| bound.is_at_most(item, key))
     }

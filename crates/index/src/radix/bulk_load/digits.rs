@@ -28,7 +28,7 @@ impl Digits {
 }
 
 /// Counts made the places at which each number begins.
-pub(super) fn begins(counts: &mut [u32]) {
+pub(super) fn begins(counts: &mut [usize]) {
     let mut begin = 0;
     counts.iter_mut().for_each(|count| begin += std::mem::replace(count, begin));
 }

@@ -19,11 +19,11 @@ const SMALL_LEN: usize = BLOCK_LEN << 2;
 pub(super) struct Part {
     slabs: Vec<Vec<Item>>,
     /// Of each block that is divided, where ranges begin in it, and where the last one ends.
-    blocks: Vec<Box<[u32]>>,
+    blocks: Vec<Box<[usize]>>,
     /// Of each item of the last block, which is not divided, its range.
     ranges: Vec<u16>,
     /// Of each range, how many items it has in the last block; then 0.
-    counts: Vec<u32>,
+    counts: Vec<usize>,
     /// A block that is being divided.
     divided: Vec<Item>,
 }
@@ -60,7 +60,7 @@ impl Part {
         self.divided.resize(block.len().max(self.divided.len()), Item::default());
         for (item, range) in block.iter().zip(&self.ranges) {
             let place = &mut self.counts[usize::from(*range)];
-            self.divided[*place as usize] = *item;
+            self.divided[*place] = *item;
             *place += 1;
         }
         block.copy_from_slice(&self.divided[..block.len()]);
@@ -73,7 +73,7 @@ impl Part {
         self.blocks.iter().enumerate().map(move |(block, begins)| {
             let slab = &self.slabs[block * BLOCK_LEN / SLAB_LEN];
             let start = block * BLOCK_LEN % SLAB_LEN;
-            &slab[start + begins[range] as usize..start + begins[range + 1] as usize]
+            &slab[start + begins[range]..start + begins[range + 1]]
         })
     }
 }
