@@ -96,7 +96,7 @@ fn every_call_is_missed_if_it_is_left_out() {
     }
     println!("{} of {} are caught, in {:?}", score.caught(), score.verdicts.len(), score.elapsed);
     // Of few jobs, and in a short time, some are not met.
-    assert!(!of_jobs.is_empty() || score.verdicts.len() >= 20, "they are met by histories");
+    assert!(!of_jobs.is_empty() || score.verdicts.len() >= 15, "they are met by histories");
     assert!(score.findings.is_empty(), "{:?}", score.findings);
     assert!(survivors.is_empty(), "nobody needs {survivors:?}");
 }
