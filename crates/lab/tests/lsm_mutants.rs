@@ -18,7 +18,7 @@ use halite_lsm::Lsm;
 /// Minutes, if nothing else is asked for.
 const MINUTES: u64 = 15;
 
-/// Lines whose requests no power cut alone misses.
+/// Lines whose requests histories here do not judge, and why.
 const BESIDE: [&str; 10] = [
     // Commit points tell damage from torn ends, which `crates/lsm/tests/commit_points.rs` judges.
     "self.words().flush(GIDX",
