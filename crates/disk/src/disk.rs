@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use halite_pmem::locks::Mutex;
 use halite_pmem::{Medium, Site, planted};
 use rustix::fs::OFlags;
 
@@ -28,6 +29,8 @@ struct Inner {
     counters: Arc<Counters>,
     /// Whether a sync of the names failed.
     has_failed: AtomicBool,
+    /// Held in a sync of the names: the kernel tells a failure to one of those that sync at once.
+    syncing: Mutex<()>,
 }
 
 /// Where the files are.
@@ -54,6 +57,15 @@ impl Disk {
         Self::with_backing(Path::new("memory"), Backing::Memory(Arc::default()))
     }
 
+    /// Files in memory that may have so many bytes together: beyond that there is [`Error::NoSpace`].
+    #[must_use]
+    pub fn in_memory_up_to(bytes: u64) -> Self {
+        Self::with_backing(
+            Path::new("memory"),
+            Backing::Memory(Arc::new(MemoryFiles::up_to(bytes))),
+        )
+    }
+
     /// The files of a model, as they are.
     #[must_use]
     pub fn model(model: &DiskModel) -> Self {
@@ -62,7 +74,13 @@ impl Disk {
 
     fn with_backing(path: &Path, backing: Backing) -> Self {
         let (path, counters) = (path.to_owned(), Arc::default());
-        Self(Arc::new(Inner { path, backing, counters, has_failed: AtomicBool::new(false) }))
+        Self(Arc::new(Inner {
+            path,
+            backing,
+            counters,
+            has_failed: AtomicBool::new(false),
+            syncing: Mutex::default(),
+        }))
     }
 
     /// The folder; in memory and of a model, a name for messages.
@@ -188,6 +206,7 @@ impl Disk {
     /// every later change of one, and sync, is [`Error::Failed`]. [`Error::PowerCut`].
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
+        let _syncing = self.0.syncing.lock();
         self.check()?;
         if planted!(NamesNotSynced) {
             return Ok(());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_pmem::locks::{self, Mutex, RwLock};
 use halite_pmem::{Beside, Medium, Site, planted};
@@ -16,12 +17,44 @@ use crate::{Error, Result};
 pub(crate) struct Inode {
     pub(crate) number: u32,
     pub(crate) bytes: RwLock<Vec<u8>>,
+    room: Arc<Room>,
+}
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        self.room.give_back(self.bytes.read().len());
+    }
+}
+
+/// What all files may take.
+struct Room {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { limit: u64::MAX, used: AtomicU64::new(0) }
+    }
+}
+
+impl Room {
+    /// Takes so many bytes, if there are as many.
+    fn take(&self, bytes: usize) -> bool {
+        let grown = |used: u64| used.checked_add(bytes as u64).filter(|used| *used <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 /// A folder's files.
 #[derive(Default)]
 pub(crate) struct MemoryFiles {
     state: Mutex<State>,
+    room: Arc<Room>,
 }
 
 #[derive(Default)]
@@ -71,6 +104,11 @@ impl State {
 }
 
 impl MemoryFiles {
+    /// Files that may have so many bytes together.
+    pub(crate) fn up_to(limit: u64) -> Self {
+        Self { room: Arc::new(Room { limit, ..Room::default() }), ..Self::default() }
+    }
+
     fn state(&self) -> locks::MutexGuard<'_, State> {
         locks::point();
         self.state.lock()
@@ -89,7 +127,8 @@ impl MemoryFiles {
         }
         let (name, number) = (Arc::<str>::from(name), state.next);
         state.happen(asker, FileEvent::Create { file: number, name: Arc::clone(&name) }, &[])?;
-        let inode = Arc::new(Inode { number, bytes: RwLock::default() });
+        let room = Arc::clone(&self.room);
+        let inode = Arc::new(Inode { number, bytes: RwLock::default(), room });
         state.names.insert(name, Arc::clone(&inode));
         state.next += 1;
         Ok(inode)
@@ -113,6 +152,7 @@ impl MemoryFiles {
             // What was behind the cut reads as zeros if the file grows again.
             let zeros = vec![0; (file_len - len) as usize];
             state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
+            self.room.give_back(bytes.len() - len as usize);
             bytes.truncate(len as usize);
         }
         if len > 0 && !planted!(FoundFileTakenForDirty) {
@@ -134,6 +174,9 @@ impl MemoryFiles {
         let mut all = inode.bytes.write();
         let end = at as usize + bytes.len();
         if all.len() < end {
+            if !self.room.take(end - all.len()) {
+                return Err(Error::NoSpace { path: asker.path.to_owned() });
+            }
             all.resize(end, 0);
         }
         all[at as usize..end].copy_from_slice(bytes);
@@ -180,7 +223,9 @@ impl MemoryFiles {
         let mut state = self.state.lock();
         state.names = files
             .map(|(number, name, bytes)| {
-                (name, Arc::new(Inode { number, bytes: RwLock::new(bytes) }))
+                let room = Arc::clone(&self.room);
+                room.used.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                (name, Arc::new(Inode { number, bytes: RwLock::new(bytes), room }))
             })
             .collect();
         state.next = state.names.values().map(|inode| inode.number + 1).max().unwrap_or(0);

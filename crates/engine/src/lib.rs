@@ -42,7 +42,7 @@ pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
     check_value,
 };
-pub use lsm_options::{CommitPoints, Durable, LsmOptions, WaitStrategy};
+pub use lsm_options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
 pub use made_by::{ENGINE_ROOT, made_by, other_engine};
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};

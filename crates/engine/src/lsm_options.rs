@@ -46,6 +46,18 @@ pub enum Durable {
     Log,
 }
 
+/// How blocks of tables are compressed. Each block says how it is: tables that were written before stay as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4: fast, and about as small as half where there is anything to find.
+    #[default]
+    Lz4,
+    /// Zstandard, level 3: smaller, and several times slower.
+    Zstd,
+}
+
 /// Options of the LSM engine.
 #[derive(Debug, Clone)]
 pub struct LsmOptions {
@@ -55,13 +67,15 @@ pub struct LsmOptions {
     pub disk: Option<Disk>,
     /// Where what was committed last is kept.
     pub durable: Durable,
-    /// Bytes at which a memtable is full. `None`: 64 MiB, or an eighth of a smaller pool.
+    /// Bytes at which a memtable is full: 2 MiB at least, 1 GiB at most. `None`: 64 MiB, or an eighth of a smaller pool.
     pub memtable_bytes: Option<u64>,
     /// Bytes of memtables that the global indexes of all trees may have before the largest goes to the levels.
     /// `None`: three fifths of what a pool has beside memtables.
     pub global_index_bytes: Option<u64>,
     /// Bytes of a table of the levels; the first level has sixteen of them. `None`: 64 MiB.
     pub table_bytes: Option<u64>,
+    /// How tables are compressed that are written from now on.
+    pub compression: Compression,
     /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
     /// them, and rows that were read.
     pub cache_bytes: u64,
@@ -87,6 +101,7 @@ impl Default for LsmOptions {
             memtable_bytes: None,
             global_index_bytes: None,
             table_bytes: None,
+            compression: Compression::default(),
             cache_bytes: 256 << 20,
             level_zero_runs: None,
             batches_max: 1,

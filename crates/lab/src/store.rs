@@ -484,9 +484,11 @@ where
             }
         }
         if kind == Kind::Levels {
+            // Often nobody syncs until something else has to.
+            let deferred = if random.percent(30) { 90 } else { 20 };
             for _ in 0..2 + random.below(4) {
                 let ops = (0..4 + random.below(3)).flat_map(|_| kind.change(0, random)).collect();
-                actions.push(Action::Step(Step::Write { ops, deferred: random.percent(20) }));
+                actions.push(Action::Step(Step::Write { ops, deferred: random.percent(deferred) }));
                 for _ in 0..1 + random.below(3) {
                     let step = Step::Collect(random.below(2) as u8);
                     actions.push(match random.percent(12) {

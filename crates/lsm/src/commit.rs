@@ -21,13 +21,14 @@ use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE, planted};
 use smallvec::SmallVec;
 
+use crate::address::ZONE;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
 use crate::memtable::Memtable;
 use crate::open::COMMIT_ID;
 use crate::read::from_levels;
-use crate::store::Store;
+use crate::store::{BATCH_BYTES_MAX, Store};
 use crate::zones::{Granted, LINES, Zones};
 
 /// Fills a batch in its turn, or refuses.
@@ -61,7 +62,7 @@ pub(crate) struct Unsynced {
 }
 
 /// Whether a pool has no room.
-fn is_full(error: &Error) -> bool {
+pub(crate) fn is_full(error: &Error) -> bool {
     matches!(error, Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))
 }
 
@@ -116,6 +117,9 @@ impl Store {
             } else {
                 Ok(0)
             };
+        }
+        if encoded.padded() > BATCH_BYTES_MAX {
+            return Err(Error::BatchTooLarge { len: encoded.padded(), limit: BATCH_BYTES_MAX });
         }
         let mut memtables = Few::new();
         self.make_room(encoded, turn.bid(), &mut memtables)
@@ -252,8 +256,12 @@ impl Store {
             if used > 0 && used + len > self.limits.memtable_bytes {
                 memtable = self.roll(fragment.tree, bid)?;
             }
+            // Zones that do not suffice are left to others.
+            if memtable.zones.missing(lens()) * ZONE > self.free() {
+                return Err(self.full());
+            }
             if !memtable.zones.reserve(lens())? {
-                return Err(Error::BatchTooLarge { len, limit: self.limits.batch_bytes() });
+                return Err(Error::BatchTooLarge { len, limit: BATCH_BYTES_MAX });
             }
             memtables.push(memtable);
         }
@@ -275,8 +283,11 @@ impl Store {
                 return;
             }
         } else {
-            unsynced.ends.extend(entry.ends);
             unsynced.batches += 1;
+            // Where there is a log, that is what a sync is of: memtables may go before.
+            if !self.is_logged() {
+                unsynced.ends.extend(entry.ends);
+            }
         }
         // One thread at a time: it need not be added in one step.
         let user_bytes = self.user_bytes.load(Ordering::Relaxed) + entry.user_bytes;
@@ -302,6 +313,7 @@ impl Store {
 
     /// Makes everything durable that was committed and is not. One fence; one more if a zone was begun.
     fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
+        unsynced.batches = 0;
         if unsynced.ends.is_empty() {
             return Ok(());
         }
@@ -314,7 +326,6 @@ impl Store {
         }
         self.pool().fence_all(&flushed)?;
         let ends = std::mem::take(&mut unsynced.ends);
-        unsynced.batches = 0;
         self.advance(&ends, self.visible.load(Ordering::Acquire))?;
         if !begun.is_empty() {
             let mut points: Vec<_> = begun.iter().map(|zones| zones.flush_gidx()).collect();

@@ -13,7 +13,7 @@ use halite_engine::{
 use halite_pmem::locks::RwLock;
 
 use crate::encoded::Encoded;
-use crate::layout::set_clean;
+use crate::layout::{self, set_clean};
 use crate::maintenance::Maintenance;
 use crate::open;
 use crate::read::{At, from_levels};
@@ -24,6 +24,9 @@ use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
 use crate::verify::verify;
+
+/// Bytes of a commit up to which its memory is kept for the next one.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys of a range up to which each is removed by itself; more are removed by one record.
 const REMOVED_SINGLY: usize = 256;
@@ -95,7 +98,9 @@ impl Lsm {
         let mut encoded = ENCODED.take().unwrap_or_default();
         encoded.clear();
         let committed = self.commit_encoded(&mut encoded, ops, durability, expected);
-        ENCODED.set(Some(encoded));
+        if encoded.padded() <= KEPT_BYTES_MAX {
+            ENCODED.set(Some(encoded));
+        }
         committed
     }
 
@@ -286,7 +291,11 @@ impl Drop for Lsm {
         if closed.is_ok() && self.store.check_healthy().is_ok() {
             let home = &self.store.home;
             let closed = self.store.levels.close().map_err(from_levels);
-            let synced = closed.and_then(|()| Ok(home.pool().sync_file()?));
+            let noted = closed.and_then(|()| match &self.store.wal {
+                Some(wal) => layout::note_log_end(home, wal.end()),
+                None => Ok(()),
+            });
+            let synced = noted.and_then(|()| Ok(home.pool().sync_file()?));
             // What fails here is no failure of the store: it opens as after a crash.
             let _ = synced.and_then(|()| set_clean(home, true));
         }

@@ -74,6 +74,11 @@ impl GlobalIndex {
         self.merged.lock().clone()
     }
 
+    /// How many memtables were merged.
+    pub(crate) fn memtables(&self) -> usize {
+        self.merged.lock().len()
+    }
+
     /// Bytes of the pool that their zones take.
     pub(crate) fn pool_bytes(&self) -> u64 {
         self.merged.lock().iter().map(|zones| zones.pool_bytes()).sum()

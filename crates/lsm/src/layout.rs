@@ -5,6 +5,9 @@
 //! root lsm:trees        the number of trees; the bit above them: there is a log
 //! root lsm:levels       1 if there are levels
 //! root lsm:clean        1 if the store was closed and not opened since
+//! root lsm:flushes      so often something went from memory to the levels, at least
+//! root lsm:log-first    the first file of the log that is needed
+//! root lsm:log-end      the log's last file when the store was closed, and below 40 bits how long it was
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
 //! device 2              zones of what was read from the levels: never committed, so free when the pool is opened
@@ -14,6 +17,8 @@ use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
 use halite_engine::{EngineOptions, Error, Result, other_engine};
+
+use crate::wal::Known;
 
 /// The root that says which engine a pool belongs to; its value is the version of the formats.
 pub(crate) const ROOT: &str = "engine:lsm";
@@ -26,6 +31,18 @@ const TREES: &str = "lsm:trees";
 const CLEAN: &str = "lsm:clean";
 
 const LEVELS: &str = "lsm:levels";
+
+/// So often something went from memory to the levels, at least. Theirs that know of less are an older copy.
+pub(crate) const FLUSHES: &str = "lsm:flushes";
+
+/// The first file of the log that is needed, where there is a log.
+pub(crate) const LOG_FIRST: &str = "lsm:log-first";
+
+/// Where the log ended when the store was closed.
+const LOG_END: &str = "lsm:log-end";
+
+/// Bits of a log file's length.
+const LEN_BITS: u32 = 40;
 
 const LOGGED: u64 = 1 << 32;
 
@@ -109,10 +126,48 @@ pub(crate) fn is_clean(segments: &Segments) -> bool {
 
 /// Notes, durably, whether the store is closed. Two fences, if it changes.
 pub(crate) fn set_clean(segments: &Segments, clean: bool) -> Result<()> {
-    match segments.root(CLEAN).unwrap_or(0) == u64::from(clean) {
+    match noted(segments, CLEAN) == u64::from(clean) {
         true => Ok(()),
         false => Ok(segments.set_root(CLEAN, u64::from(clean))?),
     }
+}
+
+/// Notes a number, durably, that only grows. Two fences, if it does.
+pub(crate) fn raise(segments: &Segments, root: &str, value: u64) -> Result<()> {
+    match noted(segments, root) < value {
+        true => Ok(segments.set_root(root, value)?),
+        false => Ok(()),
+    }
+}
+
+/// Notes, durably, where the log ends.
+pub(crate) fn note_log_end(segments: &Segments, (number, len): (u64, u64)) -> Result<()> {
+    if number >> (u64::BITS - LEN_BITS) != 0 || len >> LEN_BITS != 0 {
+        return Ok(());
+    }
+    raise(segments, LOG_END, number << LEN_BITS | len)
+}
+
+/// What the pool knows of the log.
+pub(crate) fn known_of_log(segments: &Segments) -> Known {
+    let end = noted(segments, LOG_END);
+    let end = (end >> LEN_BITS, end & ((1 << LEN_BITS) - 1));
+    Known { first: noted(segments, LOG_FIRST), end }
+}
+
+/// Notes, durably, that nothing is known of the levels and the log: they are as a repair has left them.
+pub(crate) fn forget(segments: &Segments) -> Result<()> {
+    for root in [FLUSHES, LOG_FIRST, LOG_END] {
+        if noted(segments, root) > 0 {
+            segments.set_root(root, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The number that was noted, or zero.
+pub(crate) fn noted(segments: &Segments, root: &str) -> u64 {
+    segments.root(root).unwrap_or(0)
 }
 
 /// Whether the store has levels.

@@ -5,7 +5,7 @@
 //! last ([`crate::pace`]), and only wait where there is none.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,26 @@ use halite_engine::{Error, Result};
 use halite_pmem::{locks, planted};
 use parking_lot::{Condvar, Mutex};
 
-use crate::address::ZONE;
+use crate::address::{SLOTS_MAX, ZONE};
+use crate::commit::is_full;
 use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
-use crate::levels::Change;
+use crate::layout;
+use crate::levels::{Change, FLUSHES};
 use crate::memtable::Memtable;
 use crate::read::from_levels;
 use crate::rows::Rows;
 use crate::run::Run;
 use crate::store::Store;
 use crate::tree::{Tree, View};
+use crate::wal::Wal;
 
 /// How long a thread waits before it tries again what failed.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How long a thread waits for batches to be committed in a memtable that is full.
+const SETTLING: Duration = Duration::from_millis(10);
 
 /// What wakes the threads, and those who wait for them.
 #[derive(Default)]
@@ -34,6 +40,7 @@ pub(crate) struct Signals {
     state: Mutex<State>,
     work: Condvar,
     done: Condvar,
+    are_threads_there: AtomicBool,
 }
 
 #[derive(Default)]
@@ -88,13 +95,14 @@ impl Maintenance {
         if store.on_threads {
             let tasks: [(&str, Task); 2] =
                 [("lsm-merge", Store::merge_all), ("lsm-flush", Store::flush_all)];
-            for (name, task) in tasks {
+            for &(name, task) in &tasks {
                 let store = Arc::clone(store);
                 let thread =
                     thread::Builder::new().name(name.into()).spawn(move || run(&store, task));
-                // Without it, writers do the work themselves when there is no room.
                 threads.extend(thread.ok());
             }
+            // Without one of them, writers do the work themselves when there is no room.
+            store.signals.are_threads_there.store(threads.len() == tasks.len(), Ordering::Relaxed);
         }
         Self { store: Arc::clone(store), threads }
     }
@@ -133,6 +141,11 @@ fn run(store: &Store, task: Task) {
         while state.due == seen && !state.stopping {
             if failed {
                 store.signals.work.wait_for(&mut state, RETRY);
+                break;
+            }
+            if store.has_immutables() {
+                // What is still being committed may be settled by then; nobody tells.
+                store.signals.work.wait_for(&mut state, SETTLING);
                 break;
             }
             store.signals.work.wait(&mut state);
@@ -206,7 +219,9 @@ impl Store {
             return Some(frozen);
         }
         let bytes: Vec<u64> = views.iter().map(|view| view.global.pool_bytes()).collect();
-        let is_due = bytes.iter().sum::<u64>() >= self.limits.global_index_bytes;
+        let memtables: usize = views.iter().map(|view| view.global.memtables()).sum();
+        let is_due =
+            bytes.iter().sum::<u64>() >= self.limits.global_index_bytes || memtables >= MERGED_MAX;
         let largest = (0..bytes.len()).max_by_key(|&tree| bytes[tree])?;
         let is_empty = views[largest].global.is_empty();
         drop(views);
@@ -228,13 +243,15 @@ impl Store {
 
     /// Merges a frozen global index with the levels. Its zones go back when their room is wanted.
     fn flush_frozen(&self, tree: usize, frozen: &Arc<GlobalIndex>) -> Result<()> {
+        self.check_healthy()?;
         // Recovery will look for a gap behind `commit_id`: what goes to the levels now must not be one.
         if !planted!(LevelsAheadOfCommitId) {
             self.persist_commit_points()?;
         }
         let merged = frozen.merged();
         let newest = merged.iter().map(|zones| zones.id).max();
-        let change = Change { memtables: newest, words: Vec::new() };
+        let flushes = self.levels.flushes() + 1;
+        let change = Change { memtables: newest, words: vec![(FLUSHES.to_owned(), flushes)] };
         self.flush_paced(&**frozen, |run| {
             self.levels.merge_run(tree as u32, run, &change)?;
             // Before memory lets go of them.
@@ -242,11 +259,12 @@ impl Store {
             Ok(())
         })?;
         // What was flushed before is read no more.
-        let flushed = Flushed::new(frozen).filter(|_| !self.is_all_wanted());
+        let may_stay = merged.len() < MERGED_MAX && !self.is_all_wanted();
+        let flushed = Flushed::new(frozen).filter(|_| may_stay);
         self.trees[tree].change(|view| (view.frozen, view.flushed) = (None, flushed));
         merged.iter().for_each(|zones| zones.release());
         self.rows.iter().for_each(Rows::grow);
-        Ok(())
+        layout::raise(&self.home, layout::FLUSHES, flushes)
     }
 
     /// Brings a layer to the levels, by which writers are paced.
@@ -269,8 +287,12 @@ impl Store {
         if !self.is_settled(oldest) {
             return Ok(false);
         }
+        // What was refused must not be kept.
+        self.check_healthy()?;
         let last = oldest.last.load(Ordering::Acquire);
-        let change = Change { memtables: None, words: vec![(flushed_word(tree), last)] };
+        let flushes = self.levels.flushes() + 1;
+        let words = vec![(flushed_word(tree), last), (FLUSHES.to_owned(), flushes)];
+        let change = Change { memtables: None, words };
         if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
             wal.release(u64::MAX).map_err(from_levels)?;
         }
@@ -279,12 +301,29 @@ impl Store {
             view.immutables.pop();
         });
         oldest.zones.release();
+        layout::raise(&self.home, layout::FLUSHES, flushes)?;
         if let Some(wal) = &self.wal {
-            let views = self.trees.iter().map(|tree| tree.view());
-            let first = views.map(|view| view.memtables().map(|memtable| memtable.first_log).min());
-            wal.release(first.flatten().min().unwrap_or(0)).map_err(from_levels)?;
+            let first = self.first_log_needed(wal);
+            layout::raise(&self.home, layout::LOG_FIRST, first)?;
+            let files = wal.release(first).map_err(from_levels)?;
+            if files > LOG_FILES_MAX * self.trees.len() {
+                // A tree that is seldom written to keeps the log from getting shorter.
+                self.roll_all()?;
+            }
         }
         Ok(true)
+    }
+
+    /// The first file of the log that a memtable needs.
+    fn first_log_needed(&self, wal: &Wal) -> u64 {
+        // First: what is empty after that gets nothing from an earlier file.
+        let current = wal.number();
+        let views = self.trees.iter().map(|tree| tree.view());
+        let first = |view: arc_swap::Guard<Arc<View>>| {
+            let memtables = view.memtables().filter(|memtable| memtable.zones.used_bytes() > 0);
+            memtables.map(|memtable| memtable.first_log).min()
+        };
+        views.filter_map(first).fold(current, u64::min)
     }
 
     /// Whether there are full memtables that were not merged yet.
@@ -311,6 +350,8 @@ impl Store {
         if !self.is_settled(oldest) {
             return Ok(false);
         }
+        // Behind the look at what is settled: batches are then, too, that were refused since something failed.
+        self.check_healthy()?;
         self.finish_gidx(oldest)?;
         let kept = self.snapshots.kept(&self.visible);
         view.global.merge(oldest, &kept);
@@ -321,13 +362,14 @@ impl Store {
     }
 
     /// Whether full memtables go to level 0, as there is a log, and there is no global index.
-    fn is_logged(&self) -> bool {
+    pub(crate) fn is_logged(&self) -> bool {
         self.wal.is_some() || self.is_replaying.load(Ordering::Relaxed)
     }
 
     /// Whether somebody else makes room for a writer.
     fn has_threads(&self) -> bool {
-        self.on_threads && !self.is_replaying.load(Ordering::Relaxed)
+        self.signals.are_threads_there.load(Ordering::Relaxed)
+            && !self.is_replaying.load(Ordering::Relaxed)
     }
 
     /// One step of what threads do for a tree, where there are none: merges a memtable, or brings something to
@@ -413,7 +455,7 @@ impl Store {
     /// That there is no room, and nothing in the pool can go.
     pub(crate) fn full(&self) -> Error {
         let limit = self.pool().len_max();
-        Error::Full { used: limit.saturating_sub(self.free()), limit, held: 0 }
+        Error::Full { used: limit.saturating_sub(self.free()), limit, held: self.held() }
     }
 
     /// Has a writer wait, where room has to last or the levels are behind.
@@ -459,7 +501,11 @@ impl Store {
         if self.take_from_rows(enough) {
             return Ok(());
         }
-        self.roll_all()?;
+        match self.roll_all() {
+            // There is no room for others in place of these, either.
+            Err(error) if is_full(&error) => {}
+            rolled => rolled?,
+        }
         let before = self.free();
         self.signals.state.lock().waiting += 1;
         let waited = if self.has_threads() {
@@ -524,6 +570,7 @@ impl Store {
 
     /// Freezes every active memtable that has something.
     fn roll_all(&self) -> Result<()> {
+        self.check_healthy()?;
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));
         let bid = turn.bid();
         for tree in 0..self.trees.len() {
@@ -546,6 +593,13 @@ const FULL_SPEED: f64 = 1e9;
 
 /// How long room is to last, and ever less of it, while the levels take nothing.
 const FAILING: Duration = Duration::from_secs(2);
+
+/// Memtables of global indexes from which on the largest goes to the levels, however small they are: there may be as
+/// many on their way, as many that were flushed, and others that are full, and no more than all slots.
+const MERGED_MAX: usize = SLOTS_MAX as usize / 4;
+
+/// Files of the log for each tree, one for each of its memtables, before memtables are flushed that keep them.
+const LOG_FILES_MAX: usize = 8;
 
 /// How often a writer tries to make room itself before there is none.
 const TRIES_OF_WRITERS: u32 = 100;

@@ -1,7 +1,8 @@
 //! Opening and creating a store.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -30,10 +31,10 @@ use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::snapshots::Snapshots;
-use crate::sst;
-use crate::store::{Limits, RING_CAPACITY, Store};
+use crate::sst::{self, TableOptions};
+use crate::store::{BATCH_BYTES_MAX, Limits, RING_CAPACITY, Store};
 use crate::tree::{Tree, View};
-use crate::wal::{Logged, Wal};
+use crate::wal::{Found, Logged, Wal};
 use crate::zone_cache::ZoneCache;
 use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
 
@@ -77,6 +78,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     };
     let mut levels_options = LevelsOptions {
         cache_bytes: options.lsm.cache_bytes,
+        flushes: layout::noted(&home, layout::FLUSHES),
         background: on_threads,
         threads,
         ..levels_options(options)
@@ -90,6 +92,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     check_levels(&home, &disk)?;
     let (levels, found_there) =
         Levels::open(&disk, store_id, levels_options, kept).map_err(from_levels)?;
+    link(options)?;
     if !layout::has_levels(&home) {
         layout::note_levels(&home)?;
     }
@@ -246,7 +249,7 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     store.next_sequence.store(last + 1, Ordering::Relaxed);
     store.visible.store(last, Ordering::Release);
     let mut encoded = Encoded::default();
-    let wal = Wal::open(disk, store_id, |_, batch| {
+    let found = Found::read(disk, store_id, layout::known_of_log(&store.home), |batch| {
         encoded.clear();
         last = last.max(batch.sequence + u64::from(batch.records) - 1);
         decode(batch, &mut encoded, &flushed)?;
@@ -257,6 +260,7 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
         store.next_sequence.store(batch.sequence, Ordering::Relaxed);
         store.commit(&mut encoded, Durability::Deferred, None).map(drop)
     })?;
+    let wal = Wal::open(disk, store_id, found).map_err(from_levels)?;
     store.next_sequence.store(last + 1, Ordering::Relaxed);
     store.visible.store(last, Ordering::Release);
     store.is_replaying.store(false, Ordering::Relaxed);
@@ -334,28 +338,58 @@ pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
         return Ok(disk.clone());
     }
     if options.pool_options.in_memory || options.pool_options.medium.is_some() {
-        return Ok(Disk::in_memory());
+        return Ok(Disk::in_memory_up_to(options.pool_options.size_max));
     }
-    let beside = options
-        .pool
-        .parent()
-        .map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"));
+    let beside = beside(options);
     let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
-    let disk = Disk::folder(folder, options.create).map_err(Arc::new)?;
-    if options.create && folder != &beside && !beside.exists() {
-        let linked = std::path::absolute(folder)
-            .and_then(|folder| std::os::unix::fs::symlink(folder, &beside));
-        let action = "link the folder of the levels";
-        linked.map_err(|source| halite_pmem::Error::Io { path: beside, action, source })?;
-    }
-    Ok(disk)
+    Ok(Disk::folder(folder, options.create).map_err(Arc::new)?)
 }
+
+/// The folder of the levels, or the link that leads to it.
+fn beside(options: &EngineOptions) -> PathBuf {
+    options.pool.parent().map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"))
+}
+
+/// Lets a link beside the pool lead to a folder that was named, from now on, if the store's levels are there.
+fn link(options: &EngineOptions) -> Result<()> {
+    let is_folder = options.lsm.disk.is_none() && !options.pool_options.in_memory;
+    let Some(named) = options.lsm.levels.as_ref().filter(|_| is_folder && options.create) else {
+        return Ok(());
+    };
+    let beside = beside(options);
+    let linked = (|| {
+        let folder = std::path::absolute(named)?;
+        if folder == std::path::absolute(&beside)? {
+            return Ok(());
+        }
+        match std::fs::read_link(&beside) {
+            Ok(there) if there == folder => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // A folder gives way if it has nothing in it: an opening without the name has made it.
+            Err(_) if std::fs::remove_dir(&beside).is_err() => return Ok(()),
+            _ => {}
+        }
+        let made = beside.with_extension("link");
+        match std::fs::remove_file(&made) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        std::os::unix::fs::symlink(folder, &made)?;
+        std::fs::rename(&made, &beside)?;
+        std::fs::File::open(beside.parent().unwrap_or(Path::new(".")))?.sync_all()
+    })();
+    let action = "link the folder of the levels";
+    Ok(linked.map_err(|source| halite_pmem::Error::Io { path: beside, action, source })?)
+}
+
+/// What memtables may take of DRAM, where there is a log: 32 of them as they are by default, and a value of any length.
+const VOLATILE_BYTES_MAX: u64 = 2 << 30;
 
 /// A pool in memory for memtables whose records are in the log.
 fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     let mut pool_options = PoolOptions::default();
     pool_options.in_memory = true;
-    pool_options.size_max = options.pool_options.size_max;
+    pool_options.size_max = options.pool_options.size_max.min(VOLATILE_BYTES_MAX);
     Ok(Segments::create(&options.pool, &pool_options)?)
 }
 
@@ -363,11 +397,19 @@ fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
 /// every edit.
 const MANIFEST_BYTES_MIN: u64 = 512;
 
+/// The least that a table has, unless it has all that there is: a table is a file.
+const TABLE_BYTES_MIN: u64 = 4 << 10;
+
 /// How the levels are kept, in proportion to their tables.
 pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
     let default = LevelsOptions::default();
+    let default = LevelsOptions {
+        table: TableOptions { compression: options.lsm.compression, ..default.table },
+        ..default
+    };
     let Some(table_bytes) = options.lsm.table_bytes else { return default };
-    let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes.max(1)).max(1)).max(1);
+    let table_bytes = table_bytes.max(TABLE_BYTES_MIN);
+    let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes).max(1)).max(1);
     LevelsOptions {
         table_bytes,
         base_bytes: scaled(default.base_bytes),
@@ -382,6 +424,7 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
     let trees = layout.trees as u64;
     let memtable =
         options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
+    let memtable = memtable.min(BATCH_BYTES_MAX);
     // It takes a zone, however little of that it fills.
     let memtables = memtable.max(SEGMENT) * trees * 2;
     let global =

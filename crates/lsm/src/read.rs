@@ -40,39 +40,68 @@ enum InMemory<'a> {
     Removed(u64),
 }
 
+impl InMemory<'_> {
+    fn sequence(&self) -> u64 {
+        match self {
+            Self::Version(_, _, record) => record.sequence(),
+            Self::Removed(sequence) => *sequence,
+        }
+    }
+}
+
 impl Store {
     /// The value of a key, which has its key space before it, or `None`.
     pub(crate) fn get(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Bytes>> {
-        let view = self.trees[tree].view();
-        // The value is made where it is returned: moving it about takes longer than making it.
-        match self.in_memory(&view, key, at)? {
-            Some(InMemory::Version(zones, address, record)) => value(zones, address, &record),
-            Some(InMemory::Removed(_)) => Ok(None),
-            None => Ok(self.in_levels(tree, key, at)?.and_then(|version| version.value)),
+        loop {
+            let visible = self.sequence_of(at);
+            let view = self.trees[tree].view();
+            // The value is made where it is returned: moving it about takes longer than making it.
+            return match self.in_memory(&view, key, (at, visible))? {
+                Some(found) if found.sequence() > visible => continue,
+                Some(InMemory::Version(zones, address, record)) => value(zones, address, &record),
+                Some(InMemory::Removed(_)) => Ok(None),
+                None => Ok(self.in_levels(tree, key, at)?.and_then(|version| version.value)),
+            };
         }
     }
 
     /// The newest version of a key that the state has; the sequence of a removed range stands for that of a
     /// version that it removed.
     pub(crate) fn newest(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
-        let view = self.trees[tree].view();
-        Ok(Some(match self.in_memory(&view, key, at)? {
-            Some(InMemory::Version(zones, address, record)) => {
-                Version { sequence: record.sequence(), value: value(zones, address, &record)? }
-            }
-            Some(InMemory::Removed(sequence)) => Version { sequence, value: None },
-            None => return self.in_levels(tree, key, at),
-        }))
+        loop {
+            let visible = self.sequence_of(at);
+            let view = self.trees[tree].view();
+            return Ok(Some(match self.in_memory(&view, key, (at, visible))? {
+                Some(found) if found.sequence() > visible => continue,
+                Some(InMemory::Version(zones, address, record)) => {
+                    Version { sequence: record.sequence(), value: value(zones, address, &record)? }
+                }
+                Some(InMemory::Removed(sequence)) => Version { sequence, value: None },
+                None => return self.in_levels(tree, key, at),
+            }));
+        }
+    }
+
+    /// Up to which sequence memtables are read. A view that is taken afterwards has all up to there.
+    #[inline]
+    fn sequence_of(&self, at: At) -> u64 {
+        match at {
+            At::Latest => self.visible(),
+            At::Sequence(sequence) => sequence,
+        }
     }
 
     /// The newest version of a key in memtables, global indexes and what was flushed last.
+    ///
+    /// A global index may be just taking in what was committed since, one record of a batch after the other: a version
+    /// that is newer than what is visible says that the answer is to be sought again.
     #[inline]
-    fn in_memory<'v>(&self, view: &'v View, key: &[u8], at: At) -> Result<Option<InMemory<'v>>> {
-        // The view was taken before: what is committed by now is in it.
-        let sequence = match at {
-            At::Latest => self.visible(),
-            At::Sequence(sequence) => sequence,
-        };
+    fn in_memory<'v>(
+        &self,
+        view: &'v View,
+        key: &[u8],
+        (at, sequence): (At, u64),
+    ) -> Result<Option<InMemory<'v>>> {
         let mut removed = 0;
         for memtable in view.memtables() {
             if let Some(found) = found(&**memtable, (key, sequence), &mut removed)? {
@@ -179,9 +208,16 @@ pub(crate) fn lost(address: Address) -> Error {
     }
 }
 
+/// The pool, where an error of the levels names a file: what goes to them comes from there.
+pub(crate) const POOL: &str = "the pool";
+
 /// An error of the levels, as the engine tells it.
 pub(crate) fn from_levels(error: sst::Error) -> Error {
     use sst::Error as Levels;
+    let error = match error {
+        Levels::Damaged { file, what, why } if file == POOL => return Error::Damaged { what, why },
+        error => error,
+    };
     let why = match &error {
         Levels::Disk(error) => return Error::Disk(Arc::clone(error)),
         Levels::Closing => return Error::Poisoned { why: error.to_string() },

@@ -92,9 +92,6 @@ impl Rows {
             self.epochs[tree].fetch_add(1, Ordering::AcqRel);
             return;
         }
-        if self.pool_bytes() == 0 {
-            return;
-        }
         let all = Bound::Unbounded;
         let mut cursor = flushed.index.cursor_of_versions(all, all, Direction::Ascending);
         while let Some(entry) = cursor.next(&flushed.index, flushed) {

@@ -8,7 +8,7 @@ use crate::address::Address;
 use crate::layer::Layer;
 use crate::levels::{SortedRun, Source};
 use crate::pace::Pace;
-use crate::read::{join, lost};
+use crate::read::{POOL, join, lost};
 use crate::record::Kind;
 use crate::sst::{DELETE, Entry, Error, PUT, RangeDelete, Result, Span};
 
@@ -114,10 +114,10 @@ impl<L: Layer> Source for Versions<'_, L> {
         let address = Address::from_bits(entry);
         let damaged = |error: halite_engine::Error| match error {
             halite_engine::Error::Damaged { what, why } => {
-                Error::Damaged { file: "the pool".into(), what, why }
+                Error::Damaged { file: POOL.into(), what, why }
             }
             other => Error::Damaged {
-                file: "the pool".into(),
+                file: POOL.into(),
                 what: "a record".into(),
                 why: other.to_string(),
             },

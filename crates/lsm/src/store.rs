@@ -42,12 +42,8 @@ pub(crate) struct Limits {
     pub(crate) reserve: u64,
 }
 
-impl Limits {
-    /// The largest batch: it fits a memtable, however little is left over in each zone.
-    pub(crate) fn batch_bytes(&self) -> u64 {
-        crate::address::ZONE * u64::from(crate::address::ZONES_MAX) / 2
-    }
-}
+/// The largest batch of a tree, and the largest memtable: a batch fits one, however little is left over in each zone.
+pub(crate) const BATCH_BYTES_MAX: u64 = crate::address::ZONE * crate::address::ZONES_MAX as u64 / 2;
 
 /// An open store.
 pub(crate) struct Store {

@@ -23,6 +23,8 @@ use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::encoded::Encoded;
+use crate::levels::aside;
+use crate::read::from_levels;
 use crate::sst::{Error, Result};
 
 /// Bytes before a batch's fragments.
@@ -55,6 +57,24 @@ struct File {
     numbers: Vec<u64>,
 }
 
+/// What a store knows of its log, at the least.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// The first file that is needed; 0: nothing is known.
+    pub(crate) first: u64,
+    /// The file, and how long it was, when the store was closed.
+    pub(crate) end: (u64, u64),
+}
+
+/// A log that was read, and not cut yet.
+pub(crate) struct Found {
+    numbers: Vec<u64>,
+    /// The last file that was read, by its place among them, and how much of it is whole.
+    whole: (usize, u64),
+    /// What is wrong with what is behind it, where that cannot be the torn end of a crash.
+    broken: Option<Error>,
+}
+
 /// A batch that was read.
 pub(crate) struct Logged<'a> {
     pub(crate) sequence: u64,
@@ -77,62 +97,133 @@ impl<'a> Logged<'a> {
     }
 }
 
-impl Wal {
-    /// Reads all that was logged, in order, and goes on behind it. What is torn at the end is cut.
-    pub(crate) fn open(
+impl Found {
+    /// Reads what was logged, in order, up to what is torn or damaged. Changes nothing.
+    pub(crate) fn read(
         disk: &Disk,
         store_id: u128,
-        mut replay: impl FnMut(u64, &Logged<'_>) -> halite_engine::Result<()>,
+        known: Known,
+        mut replay: impl FnMut(&Logged<'_>) -> halite_engine::Result<()>,
     ) -> halite_engine::Result<Self> {
-        let failed = |error: halite_disk::Error| crate::read::from_levels(error.into());
-        let seed = xxh3_64_with_seed(&store_id.to_le_bytes(), 0);
-        let mut numbers = numbers_of(disk).map_err(failed)?;
-        let mut last_len = 0;
+        let failed = |error: halite_disk::Error| from_levels(error.into());
+        let numbers = numbers_of(disk).map_err(failed)?;
+        let mut found = Self { numbers: numbers.clone(), whole: (0, 0), broken: None };
+        if known.first > 0 && numbers.first().is_none_or(|&number| number > known.first) {
+            found.broken = Some(Error::Missing { file: name_of(known.first) });
+        }
         let mut next: Option<u64> = None;
         for (at, &number) in numbers.iter().enumerate() {
             let name = name_of(number);
             let file = disk.open(&name).map_err(failed)?;
             let mut bytes = vec![0; file.len() as usize];
             file.read_at(0, &mut bytes).map_err(failed)?;
-            let mut valid = 0;
-            while let Some(batch) = read(&bytes[valid..], seed ^ number) {
-                if next.is_some_and(|next| next != batch.sequence) {
-                    let why = format!(
-                        "batch {} follows, where {} should",
-                        batch.sequence,
-                        next.unwrap_or(0)
-                    );
-                    let error = Error::damaged(&name, format!("the batch at {valid}"), why);
-                    return Err(crate::read::from_levels(error));
+            let (mut valid, mut why) = (0, None);
+            while let Some(batch) = read(&bytes[valid..], seed_of(store_id) ^ number) {
+                if let Some(next) = next.filter(|next| *next != batch.sequence) {
+                    why = Some(format!("batch {} follows, where {next} should", batch.sequence));
+                    break;
                 }
                 next = Some(batch.sequence + u64::from(batch.records));
-                replay(number, &batch)?;
+                replay(&batch)?;
                 valid += HEADER + batch.fragments.len();
             }
-            if valid < bytes.len() && at + 1 < numbers.len() {
-                let why = "it is not whole, and there are later ones";
-                let error = Error::damaged(&name, format!("the batch at {valid}"), why);
-                return Err(crate::read::from_levels(error));
+            found.whole = (at, valid as u64);
+            let (last, len) = known.end;
+            if number == last && (valid as u64) < len {
+                why.get_or_insert(format!("{len} bytes were whole when the store was closed"));
+            } else if valid < bytes.len() && at + 1 < numbers.len() {
+                why.get_or_insert("it is not whole, and there are later ones".into());
             }
-            last_len = valid as u64;
+            if let Some(why) = why {
+                let error = Error::damaged(&name, format!("the batch at {valid}"), why);
+                found.broken.get_or_insert(error);
+                return Ok(found);
+            }
+        }
+        if numbers.last().copied().unwrap_or(0) < known.end.0 {
+            found.broken.get_or_insert(Error::Missing { file: name_of(known.end.0) });
+        }
+        Ok(found)
+    }
+
+    /// Sets aside what cannot be read, and all that is behind it, or, unless `for_good`, says what that would be.
+    /// Returns what is lost, and the names that files get. Nothing, if it is whole but for the torn end of a crash.
+    pub(crate) fn repair(
+        self,
+        disk: &Disk,
+        for_good: bool,
+    ) -> Result<(Option<Error>, Vec<String>)> {
+        let mut names = Vec::new();
+        let Some(error) = self.broken else { return Ok((None, names)) };
+        let (at, whole) = self.whole;
+        let list = disk.list()?.into_iter().collect();
+        // The last first: what is left of a repair that was interrupted is broken at the same place.
+        for (place, &number) in self.numbers.iter().enumerate().skip(at).rev() {
+            let name = name_of(number);
+            let aside = aside(&list, &name);
+            if place > at {
+                names.push(aside.clone());
+                if for_good {
+                    disk.rename(&name, &aside)?;
+                    disk.sync()?;
+                }
+                continue;
+            }
+            let file = disk.open(&name)?;
+            if file.len() > whole {
+                names.push(aside.clone());
+                if for_good {
+                    let mut bytes = vec![0; file.len() as usize];
+                    file.read_at(0, &mut bytes)?;
+                    let mut copy = disk.create(&aside)?;
+                    copy.write(&bytes)?;
+                    copy.sync()?;
+                    disk.sync()?;
+                    disk.append(&name, whole)?.sync()?;
+                }
+            }
+        }
+        Ok((Some(error), names))
+    }
+}
+
+fn seed_of(store_id: u128) -> u64 {
+    xxh3_64_with_seed(&store_id.to_le_bytes(), 0)
+}
+
+impl Wal {
+    /// Goes on behind what was found. What is torn at the end is cut.
+    ///
+    /// # Errors
+    /// What is broken, or what the disk says.
+    pub(crate) fn open(disk: &Disk, store_id: u128, found: Found) -> Result<Self> {
+        let Found { mut numbers, whole: (_, last_len), broken } = found;
+        if let Some(error) = broken {
+            return Err(error);
         }
         let mut writer = match numbers.last() {
-            Some(&last) => disk.append(&name_of(last), last_len).map_err(failed)?,
+            Some(&last) => disk.append(&name_of(last), last_len)?,
             None => {
                 numbers.push(1);
-                disk.create(&name_of(1)).map_err(failed)?
+                disk.create(&name_of(1))?
             }
         };
-        writer.sync().map_err(failed)?;
-        disk.sync().map_err(failed)?;
+        writer.sync()?;
+        disk.sync()?;
         let number = numbers.last().copied().unwrap_or(1);
         Ok(Self {
             disk: disk.clone(),
-            seed,
+            seed: seed_of(store_id),
             pending: Mutex::new(Pending { number, ..Pending::default() }),
             file: Mutex::new(File { writer, numbers }),
             synced: AtomicU64::new(0),
         })
+    }
+
+    /// The file that is appended to, and how long it is, when everything is durable.
+    pub(crate) fn end(&self) -> (u64, u64) {
+        let file = self.file.lock();
+        (file.numbers.last().copied().unwrap_or(0), file.writer.len())
     }
 
     /// The number of the file that is appended to.
@@ -206,8 +297,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Removes the files before one that is needed.
-    pub(crate) fn release(&self, first: u64) -> Result<()> {
+    /// Removes the files before one that is needed. Returns how many are left.
+    pub(crate) fn release(&self, first: u64) -> Result<usize> {
         let mut file = self.file.lock();
         // The oldest first: what is left of a removal that was interrupted has no gap.
         while file.numbers.len() > 1 && file.numbers[0] < first {
@@ -215,7 +306,7 @@ impl Wal {
             self.disk.sync()?;
             file.numbers.remove(0);
         }
-        Ok(())
+        Ok(file.numbers.len())
     }
 }
 

@@ -206,6 +206,22 @@ impl Zones {
         Ok(true)
     }
 
+    /// Zones that [`Zones::reserve`] would add for fragments of these lengths.
+    pub(crate) fn missing(&self, lens: impl Iterator<Item = u64>) -> u64 {
+        let mut zone = self.current.load(Ordering::Relaxed);
+        let has = |zone: u32| self.zones.get(zone as usize).and_then(OnceLock::get);
+        let (mut free, mut missing) = (has(zone).map_or(0, SharedAppender::remaining), 0);
+        for len in lens {
+            if len > free {
+                zone += u32::from(has(zone).is_some() || missing > 0);
+                missing += u64::from(has(zone).is_none());
+                free = ZONE;
+            }
+            free -= len;
+        }
+        missing
+    }
+
     /// Grants space for a fragment that [`Zones::reserve`] found room for, and, if that is in the next zone, for
     /// the mark of this one's end.
     pub(crate) fn grant(&self, len: u64) -> Granted<'_> {

@@ -39,7 +39,7 @@ use crate::{Error, Result, Sample};
 use distribution::Chooser;
 use inserted::Inserted;
 use killed::load_and_kill;
-use phase::{Measured, Pace, run};
+use phase::{Measured, Pace, WarmUp, run};
 use records::Records;
 use worker::{Source, Worker};
 use workload::Kind::Insert;
@@ -95,7 +95,7 @@ pub(crate) fn load(
     interrupted: &AtomicBool,
 ) -> Result<Measured> {
     let inserted = Inserted::new(options.records, options.threads);
-    let pace = Pace { length: None, rate: None };
+    let pace = Pace { length: None, rate: None, warm_up: WarmUp::Tenth };
     measure(options, workload, seed, store, interrupted, &inserted, pace, &Source::Load)
 }
 
@@ -162,8 +162,9 @@ impl Turn<'_> {
     fn run(&self, store: &mut dyn Store) -> Result<Measured> {
         let options = self.options;
         let inserted = Inserted::new(options.records, options.threads);
+        let pace = |length| Pace { length, rate: options.rate, warm_up: WarmUp::Tenth };
         let (pace, source) = match self.workload.mix(&options.mix) {
-            None => (Pace { length: None, rate: options.rate }, Source::Overwrite),
+            None => (pace(None), Source::Overwrite),
             Some(mix) => {
                 let to_come = match options.length {
                     Length::Operations(operations) => operations as f64 * mix.share(Insert) * 2.0,
@@ -174,8 +175,7 @@ impl Turn<'_> {
                 let chooser =
                     Chooser::new(distribution, skew, options.records, to_come as u64, ycsb);
                 let scans = self.workload.scan_length();
-                let pace = Pace { length: Some(options.length), rate: options.rate };
-                (pace, Source::Mix { mix, chooser, scans })
+                (pace(Some(options.length)), Source::Mix { mix, chooser, scans })
             }
         };
         let (workload, seed, interrupted) = (self.workload, self.seed, self.interrupted);

@@ -28,8 +28,23 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 /// In a closed loop one operation in so many is timed, by chance.
 const TIMED: u64 = 8;
 
-/// Warming up is this part of the measured operations or time.
-const WARM_UP: u32 = 10;
+/// How long threads warm up, as a part of what is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum WarmUp {
+    /// A tenth of the operations or of the time: caches of the processor are warm.
+    Tenth,
+    /// As many, or as long: so are the store's.
+    AsLong,
+}
+
+impl WarmUp {
+    fn divisor(self) -> u32 {
+        match self {
+            Self::Tenth => 10,
+            Self::AsLong => 1,
+        }
+    }
+}
 
 /// How a phase is driven.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +53,7 @@ pub(crate) struct Pace {
     pub(crate) length: Option<Length>,
     /// Operations a second of all threads together, in an open loop.
     pub(crate) rate: Option<u64>,
+    pub(crate) warm_up: WarmUp,
 }
 
 /// What was measured.
@@ -195,9 +211,9 @@ impl Shared<'_> {
         while match self.pace.length {
             None => false,
             Some(Length::Operations(operations)) => {
-                count < self.share(operations) / u64::from(WARM_UP)
+                count < self.share(operations) / u64::from(self.pace.warm_up.divisor())
             }
-            Some(Length::Time(time)) => start.elapsed() < time / WARM_UP,
+            Some(Length::Time(time)) => start.elapsed() < time / self.pace.warm_up.divisor(),
         } && !self.stopped()?
         {
             let Some(operation) = worker.next() else { break };

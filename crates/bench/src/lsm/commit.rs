@@ -14,6 +14,7 @@ use halite_pmem::Fresh;
 use hdrhistogram::Histogram;
 use serde_json::json;
 
+use super::host_memory::touch;
 use super::setting::{Setting, xp};
 use super::stores::LsmStore;
 use super::tenant::Place;
@@ -167,6 +168,11 @@ fn committed(
     let place = Place::new(setting, run)?;
     let pool_bytes = setting.pmem.max(4 * MEMTABLE);
     store.set_pool(pool_bytes, Memory { write_buffer: MEMTABLE, cache: 1 << 20 });
+    // As no page fault is due where the limit writes, none is to wait for the host here.
+    touch(
+        &run.folder,
+        load.records * load.threads / load.batch * commit_len(load.batch, load.value_len),
+    );
     let failed = |action| Error::of_store("xp", action);
     store.open(place.path()).map_err(failed("open"))?;
     // The first commit finds the memtable without a zone.

@@ -9,7 +9,7 @@ use super::page_cache::NoPageCache;
 use super::setting::{Setting, records};
 use crate::kv::distribution::{Chooser, Distribution};
 use crate::kv::inserted::Inserted;
-use crate::kv::phase::{self, Measured, Pace};
+use crate::kv::phase::{self, Measured, Pace, WarmUp};
 use crate::kv::records::Records;
 use crate::kv::worker::{Source, Worker};
 use crate::kv::workload::ScanLength;
@@ -119,7 +119,8 @@ impl<'a> Tenant<'a> {
         records(self.value_len, self.seed)
     }
 
-    /// Opens the store and lets all threads do what the mix says.
+    /// Opens the store and lets all threads do what the mix says, as long before it is measured: it was opened with
+    /// nothing in its caches.
     pub(super) fn measure(
         &mut self,
         mix: &Mix,
@@ -133,7 +134,7 @@ impl<'a> Tenant<'a> {
         let chooser = Chooser::new(distribution, skew, known, to_come, true);
         let source = Source::Mix { mix: mix.clone(), chooser, scans };
         let inserted = Inserted::new(known, self.threads);
-        let pace = Pace { length: Some(length), rate: None };
+        let pace = Pace { length: Some(length), rate: None, warm_up: WarmUp::AsLong };
         let outcome = self.run(&source, &inserted, known, pace);
         self.records = inserted.known();
         outcome
@@ -143,7 +144,8 @@ impl<'a> Tenant<'a> {
     /// so many.
     pub(super) fn measure_load(&mut self, up_to: u64, length: Length) -> Result<Measured> {
         let inserted = Inserted::new(0, self.threads);
-        self.run(&Source::Load, &inserted, up_to, Pace { length: Some(length), rate: None })
+        let pace = Pace { length: Some(length), rate: None, warm_up: WarmUp::Tenth };
+        self.run(&Source::Load, &inserted, up_to, pace)
     }
 
     fn run(

@@ -138,9 +138,12 @@ impl Arena {
     /// # Safety
     /// Nobody uses any slot.
     pub(super) unsafe fn close(&self) {
-        for shard in &self.shards {
+        // A slot may come back through any shard, whichever it was cut from: all are closed before a slab goes.
+        let memories = self.shards.each_ref().map(|shard| {
             let closed = Memory { is_closed: true, ..Memory::default() };
-            let memory = std::mem::replace(&mut *lock(&shard.memory), closed);
+            std::mem::replace(&mut *lock(&shard.memory), closed)
+        });
+        for memory in memories {
             for slab in memory.slabs {
                 if let Slab::Dram(start, layout) = slab {
                     // SAFETY: it was allocated with this layout, and none of its slots is in use.

@@ -12,8 +12,8 @@ use super::edit::Edit;
 use super::inner::{Change, Inner, Locked};
 use super::manifest::{Manifest, Unappended};
 use super::names;
-use super::version::{Files, TableFile};
-use crate::sst::Result;
+use super::version::{Files, TableFile, TreeVersion};
+use crate::sst::{Error, Result};
 
 /// A change as an edit.
 pub(super) fn edit_of(tree: u32, change: &Change) -> Edit {
@@ -32,6 +32,11 @@ impl Inner {
         bytes_added: u64,
     ) -> Result<()> {
         let mut locked = self.locked.lock();
+        let changed = self.changed_by(tree, &edit);
+        if let Some((one, other)) = changed.as_ref().and_then(|(new, _)| new.overlap()) {
+            let why = format!("tables {one} and {other} would overlap");
+            return Err(Error::damaged("a table", "the order of what is merged", why));
+        }
         if !outputs.tables.is_empty() && !planted!(TableNamesNotSynced) {
             // The names of the tables, before something says that they are there.
             self.files.disk.sync()?;
@@ -46,7 +51,11 @@ impl Inner {
         ] {
             counter.fetch_add(bytes, Ordering::Relaxed);
         }
-        self.install(tree, &edit);
+        if let Some((new, removed)) = changed {
+            // Readers see what the edit made of the tree.
+            self.trees.write().insert(tree, new);
+            removed.iter().for_each(|table| table.remove());
+        }
         drop(locked);
         self.measure_pressure();
         Ok(())
@@ -86,10 +95,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Lets readers see what an edit made of a tree.
-    pub(super) fn install(&self, tree: u32, edit: &Edit) {
+    /// What an edit makes of a tree, and the tables that go, if it concerns any.
+    fn changed_by(
+        &self,
+        tree: u32,
+        edit: &Edit,
+    ) -> Option<(Arc<TreeVersion>, Vec<Arc<TableFile>>)> {
         if edit.added.is_empty() && edit.removed.is_empty() {
-            return;
+            return None;
         }
         let old = self.version(tree).unwrap_or_default();
         let tables = old.runs().flat_map(|(_, run)| &run.tables);
@@ -104,14 +117,10 @@ impl Inner {
         let added: Vec<_> = added.collect();
         let from: Vec<_> =
             edit.removed.iter().map(|(_, level, number)| (*level, *number)).collect();
-        let new = Arc::new(old.changed(&from, &added));
-        debug_assert!(new.overlap().is_none(), "tables {:?} overlap", new.overlap());
-        for (number, table) in &removed {
-            if added.iter().all(|(_, table)| table.meta.number != *number) {
-                table.remove();
-            }
-        }
-        self.trees.write().insert(tree, new);
+        let is_moved = |number: &u64| added.iter().any(|(_, table)| table.meta.number == *number);
+        let gone = removed.iter().filter(|(number, _)| !is_moved(number));
+        let gone = gone.map(|(_, table)| Arc::clone(table)).collect();
+        Some((Arc::new(old.changed(&from, &added)), gone))
     }
 
     /// Removes the files of tables that nobody reads any more.

@@ -91,7 +91,8 @@ impl Task<'_> {
         };
         thread::scope(|scope| {
             for _ in 1..self.options.threads.min(jobs.lock().len()) {
-                scope.spawn(work);
+                // Without the thread the others do its part.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
         });
@@ -109,7 +110,7 @@ impl Task<'_> {
                 deletes.extend_from_slice(table.table()?.range_deletes().as_slice());
             }
         }
-        Ok(RangeDeletes::fragments(deletes))
+        Ok(RangeDeletes::fragments_seen(deletes, self.snapshots))
     }
 
     /// The ranges of the jobs.

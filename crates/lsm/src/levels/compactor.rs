@@ -1,11 +1,15 @@
 //! What decides that something is compacted, and the thread that does it.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
 use super::inner::{Inner, Locked};
 use super::pick::{Compaction, Shape, pick};
+
+/// How long the thread waits before it tries again what failed.
+const RETRY: Duration = Duration::from_secs(5);
 
 impl Inner {
     /// The most urgent compaction, whose tables are busy from now on, and whether it goes into the base.
@@ -57,7 +61,13 @@ impl Inner {
                 let next =
                     if locked.failure.is_none() { self.pick_locked(&mut locked) } else { None };
                 if next.is_none() {
-                    self.changed.wait(&mut locked);
+                    let is_to_wake =
+                        locked.failure.is_some() || !self.files.graveyard.lock().is_empty();
+                    if !is_to_wake {
+                        self.changed.wait(&mut locked);
+                    } else if self.changed.wait_for(&mut locked, RETRY).timed_out() {
+                        locked.failure = None;
+                    }
                 }
                 next
             };

@@ -19,6 +19,9 @@ use crate::sst::{Error, Result};
 /// below any sequence number that the levels have.
 pub type Snapshots = Arc<dyn Fn() -> Vec<u64> + Send + Sync>;
 
+/// The word that counts the runs that came from memory.
+pub(crate) const FLUSHES: &str = "flushes";
+
 /// What becomes durable together with new tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {

@@ -44,7 +44,7 @@ impl LevelsIter {
         }
         Ok(Self {
             merge: Merge::new(sources, direction),
-            range_deletes: RangeDeletes::fragments(deletes),
+            range_deletes: RangeDeletes::fragments_seen(deletes, &[]),
             direction,
             from: from.map(Into::into),
             to: to.map(Into::into),

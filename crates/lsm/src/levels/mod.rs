@@ -48,12 +48,14 @@ mod writing;
 
 pub use check::Checked;
 pub use edit::{LEVELS, TableMeta};
+pub(crate) use inner::FLUSHES;
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;
 pub use merge::Merge;
 pub(crate) use names::{CURRENT, is_of_levels};
 pub use open::Report;
 pub use options::LevelsOptions;
+pub(crate) use repair::aside;
 pub use repair::{Repaired, examine, repair};
 pub use source::{Direction, SortedRun, Source};
 pub use stats::{LevelStats, LevelsStats};

@@ -7,7 +7,7 @@ use halite_disk::Disk;
 use parking_lot::Mutex;
 
 use super::edit::{NUMBER_MAX, State};
-use super::inner::{Levels, Snapshots};
+use super::inner::{FLUSHES, Levels, Snapshots};
 use super::manifest::{self, Current, Manifest};
 use super::names::{self, CURRENT, Name, parse};
 use super::options::LevelsOptions;
@@ -31,7 +31,8 @@ impl Levels {
     ///
     /// # Errors
     /// [`Error::NoManifest`], [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`] or
-    /// [`Error::Format`] for `CURRENT` and the manifest; what the disk says.
+    /// [`Error::Format`] for `CURRENT` and the manifest, the second of them too if there are fewer
+    /// [`LevelsOptions::flushes`]; what the disk says.
     pub fn open(
         disk: &Disk,
         store_id: u128,
@@ -43,6 +44,15 @@ impl Levels {
             true => Manifest::open(disk, store_id)?,
             false => create(disk, store_id, &list)?,
         };
+        let flushes = state.words.get(FLUSHES).copied().unwrap_or(0);
+        if flushes < options.flushes {
+            let why = format!(
+                "memory gave {flushes} of its runs to these levels, and {} to the store's: this is an older copy; \
+                 name the folder that has all, or go on with what is here by `halite repair`",
+                options.flushes
+            );
+            return Err(Error::damaged(CURRENT, "flushes", why));
+        }
         let report = tidy_up(disk, store_id, &list, &manifest, &state)?;
         let last = state.tables.keys().last().map_or(0, |number| number + 1);
         state.next_number = state.next_number.max(next_number(&list)?).max(last);

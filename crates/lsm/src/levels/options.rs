@@ -26,6 +26,8 @@ pub struct LevelsOptions {
     pub threads: usize,
     /// Length of a manifest from which on a new one is begun, in bytes.
     pub manifest_bytes_max: u64,
+    /// Runs that the levels took, at the least, as far as somebody else knows: levels with fewer are an older copy.
+    pub flushes: u64,
     /// Whether a thread of its own compacts what has to be; otherwise [`super::Levels::compact`] does.
     pub background: bool,
 }
@@ -43,6 +45,7 @@ impl Default for LevelsOptions {
             cache_bytes: 256 << 20,
             threads: 2,
             manifest_bytes_max: 4 << 20,
+            flushes: 0,
             background: true,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::inner::Levels;
+use super::inner::{FLUSHES, Levels};
 use super::iter::LevelsIter;
 use super::source::Direction;
 use super::stats::LevelsStats;
@@ -85,6 +85,12 @@ impl Levels {
     #[must_use]
     pub fn word(&self, name: &str) -> Option<u64> {
         self.inner.locked.lock().state.words.get(name).copied()
+    }
+
+    /// The runs that came from memory, as far as changes say so.
+    #[must_use]
+    pub(crate) fn flushes(&self) -> u64 {
+        self.word(FLUSHES).unwrap_or(0)
     }
 
     /// The trees that have tables.

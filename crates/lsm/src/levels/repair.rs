@@ -176,7 +176,7 @@ impl Findings {
 }
 
 /// A name that no file has, for one that is set aside.
-fn aside(list: &BTreeMap<String, u64>, name: &str) -> String {
+pub(crate) fn aside(list: &BTreeMap<String, u64>, name: &str) -> String {
     let names = (2_u64..).map(|number| format!("{name}.{number}{ASIDE}"));
     let mut names = std::iter::once(format!("{name}{ASIDE}")).chain(names);
     names.find(|name| !list.contains_key(name)).expect("more names than files")

@@ -19,6 +19,8 @@ impl Levels {
     /// What the disk says, or the run. Then nothing has changed, and it can be done again; if the manifest could
     /// not be appended to, a crash may show it as done.
     pub fn add_run(&self, tree: u32, run: &dyn SortedRun, change: &Change) -> Result<()> {
+        // Their room may be needed.
+        self.inner.bury();
         let version = self.inner.version(tree).unwrap_or_default();
         let compaction = Compaction { tree, version, inputs: Vec::new(), to_level: 0 };
         self.inner.execute(&compaction, Some(run), change)?;
@@ -37,6 +39,7 @@ impl Levels {
     /// As [`Levels::add_run`]; [`Error::Closing`].
     pub fn merge_run(&self, tree: u32, run: &dyn SortedRun, change: &Change) -> Result<()> {
         let inner = &*self.inner;
+        inner.bury();
         let span = run.span();
         let compaction = {
             let mut locked = inner.locked.lock();

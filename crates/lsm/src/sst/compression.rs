@@ -7,36 +7,24 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::Parsed;
 
-/// How blocks are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// LZ4: fast, and about as small as half where there is anything to find.
-    #[default]
-    Lz4,
-    /// Zstandard, level 3: smaller, and several times slower.
-    Zstd,
+pub use halite_engine::Compression;
+
+/// How a block says that it is compressed.
+pub(crate) fn code(compression: Compression) -> u8 {
+    match compression {
+        Compression::None => 0,
+        Compression::Lz4 => 1,
+        Compression::Zstd => 2,
+    }
 }
 
-impl Compression {
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Lz4 => 1,
-            Self::Zstd => 2,
-        }
-    }
-
-    pub(crate) fn of_code(code: u8) -> Parsed<Self> {
-        Ok(match code {
-            0 => Self::None,
-            1 => Self::Lz4,
-            2 => Self::Zstd,
-            _ => return Err("its compression is unknown"),
-        })
-    }
+pub(crate) fn of_code(code: u8) -> Parsed<Compression> {
+    Ok(match code {
+        0 => Compression::None,
+        1 => Compression::Lz4,
+        2 => Compression::Zstd,
+        _ => return Err("its compression is unknown"),
+    })
 }
 
 /// No block shrinks to less than one in so many: what LZ4 cannot exceed. A reader allocates no more than

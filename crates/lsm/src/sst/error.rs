@@ -107,6 +107,18 @@ impl Error {
         }
     }
 
+    /// An error of reading a file. What the device cannot read of it, and what is cut off, is damaged: other files may
+    /// be read.
+    pub(crate) fn of_reading(file: &str, what: &str, error: halite_disk::Error) -> Self {
+        match error {
+            error if error.is_unreadable() => Self::damaged(file, what, error.to_string()),
+            error @ halite_disk::Error::Short { .. } => {
+                Self::damaged(file, what, error.to_string())
+            }
+            error => error.into(),
+        }
+    }
+
     pub(crate) fn damaged(file: &str, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), what: what.into(), why: why.into() }
     }

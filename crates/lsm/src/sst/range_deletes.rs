@@ -4,6 +4,9 @@
 //! They are *fragments*: two of them cover the same keys or none in common. So they are found by one binary
 //! search, and cutting them at a key changes nothing.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use super::Parsed;
 use super::block::{Block, BlockCursor};
 use super::entry::RANGE_DELETE;
@@ -24,33 +27,61 @@ pub struct RangeDelete {
 pub struct RangeDeletes(Vec<RangeDelete>);
 
 impl RangeDeletes {
-    /// Fragments of range deletes that overlap in any way.
+    /// Fragments of range deletes that overlap in any way: of the same keys all that there are, which can be as many as
+    /// the square of their number.
     #[must_use]
-    pub fn fragments(mut deletes: Vec<RangeDelete>) -> Self {
-        deletes.retain(|delete| delete.start < delete.end);
-        deletes.sort_by(|a, b| a.start.cmp(&b.start));
-        let mut bounds: Vec<_> =
-            deletes.iter().flat_map(|delete| [delete.start.clone(), delete.end.clone()]).collect();
-        bounds.sort_unstable();
-        bounds.dedup();
-        // Those that begin at or before the fragment and end behind it.
-        let (mut fragments, mut open, mut next) = (Vec::new(), Vec::<usize>::new(), 0);
-        for bounds in bounds.windows(2) {
-            let [start, end] = bounds else { unreachable!("windows of two") };
-            while deletes.get(next).is_some_and(|delete| delete.start <= *start) {
-                open.push(next);
-                next += 1;
+    pub fn fragments(deletes: Vec<RangeDelete>) -> Self {
+        Self::fragments_with(deletes, |open, sequences| sequences.extend(open.keys().rev()))
+    }
+
+    /// Fragments of range deletes that overlap in any way: of the same keys the newest that each of the snapshots
+    /// sees, and the newest of all. The snapshots ascend.
+    #[must_use]
+    pub fn fragments_seen(deletes: Vec<RangeDelete>, snapshots: &[u64]) -> Self {
+        Self::fragments_with(deletes, |open, sequences| {
+            let mut newest = open.keys().next_back();
+            while let Some(&sequence) = newest {
+                sequences.push(sequence);
+                let older = snapshots.partition_point(|snapshot| *snapshot < sequence);
+                let seen = older.checked_sub(1).map(|older| snapshots[older]);
+                newest = seen.and_then(|seen| open.range(..=seen).next_back().map(|(at, _)| at));
             }
-            open.retain(|&number| deletes[number].end > *start);
-            let mut sequences: Vec<u64> =
-                open.iter().map(|&number| deletes[number].sequence).collect();
-            sequences.sort_unstable_by(|a, b| b.cmp(a));
-            sequences.dedup();
-            fragments.extend(sequences.into_iter().map(|sequence| RangeDelete {
-                start: start.clone(),
-                end: end.clone(),
-                sequence,
-            }));
+        })
+    }
+
+    /// Fragments with those sequences, the newest first, that are chosen of all that cover each.
+    fn fragments_with(
+        mut deletes: Vec<RangeDelete>,
+        choose: impl Fn(&BTreeMap<u64, usize>, &mut Vec<u64>),
+    ) -> Self {
+        deletes.retain(|delete| delete.start < delete.end);
+        let mut bounds: Vec<(&[u8], bool, u64)> = Vec::with_capacity(deletes.len() * 2);
+        for delete in &deletes {
+            bounds.push((&delete.start, true, delete.sequence));
+            bounds.push((&delete.end, false, delete.sequence));
+        }
+        // Where some end and others begin, the ends come first.
+        bounds.sort_unstable();
+        // How many deletes of each sequence cover what begins at a bound.
+        let mut open: BTreeMap<u64, usize> = BTreeMap::new();
+        let (mut fragments, mut sequences) = (Vec::new(), Vec::new());
+        let mut rest = &bounds[..];
+        while let Some(&(start, ..)) = rest.first() {
+            let here = rest.partition_point(|(bound, ..)| *bound == start);
+            for &(_, begins, sequence) in &rest[..here] {
+                match open.entry(sequence) {
+                    Entry::Vacant(vacant) => drop(vacant.insert(1)),
+                    Entry::Occupied(mut count) if begins => *count.get_mut() += 1,
+                    Entry::Occupied(count) if *count.get() == 1 => drop(count.remove()),
+                    Entry::Occupied(mut count) => *count.get_mut() -= 1,
+                }
+            }
+            rest = &rest[here..];
+            let Some(&(end, ..)) = rest.first() else { break };
+            choose(&open, &mut sequences);
+            let fragment =
+                |sequence| RangeDelete { start: start.into(), end: end.into(), sequence };
+            fragments.extend(sequences.drain(..).map(fragment));
         }
         Self(fragments)
     }
@@ -127,16 +158,36 @@ mod tests {
                 start: [start].into(), end: [end].into(), sequence,
             };
             let fragments = RangeDeletes::fragments(deletes.iter().map(delete).collect());
+            let seen = RangeDeletes::fragments_seen(deletes.iter().map(delete).collect(), &[5, 9, 20]);
             let (low, high) = (fragments.cut(None, Some(&[cut])), fragments.cut(Some(&[cut]), None));
             for key in 0..20 {
                 for at in 0..30 {
                     let covers = |d: &&(u8, u8, u64)| d.0 <= key && key < d.1 && d.2 <= at;
                     let newest = deletes.iter().filter(covers).map(|d| d.2).max();
                     prop_assert_eq!(fragments.covering(&[key], at), newest);
+                    if [5, 9, 20].contains(&at) {
+                        prop_assert_eq!(seen.covering(&[key], at), newest);
+                    }
                     let part = if key < cut { &low } else { &high };
                     prop_assert_eq!(part.covering(&[key], at), newest);
                 }
             }
         }
+    }
+
+    #[test]
+    fn nested_range_deletes_are_no_more_fragments_than_bounds() {
+        let delete = |n: u16| RangeDelete {
+            start: [0].into(),
+            end: n.to_be_bytes().into(),
+            sequence: n.into(),
+        };
+        let all = || (1..=10_000_u16).map(|n| delete(n * 3)).collect::<Vec<_>>();
+        let seen = RangeDeletes::fragments_seen(all(), &[]);
+        assert!(seen.as_slice().len() <= 20_000);
+        assert_eq!(seen.covering(&3_000_u16.to_be_bytes(), u64::MAX), Some(30_000));
+        let seen = RangeDeletes::fragments_seen(all(), &[9_000, 12_001]);
+        assert_eq!(seen.covering(&3_000_u16.to_be_bytes(), 9_000), Some(9_000));
+        assert_eq!(seen.covering(&3_000_u16.to_be_bytes(), 12_001), Some(12_000));
     }
 }

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::Parsed;
 use super::cache::Plain;
-use super::compression::{BlockCompressor, Compression, RATIO_MAX, decompress};
+use super::compression::{self, BlockCompressor, Compression, RATIO_MAX, decompress};
 
 /// Bytes behind each block.
 pub(crate) const TRAILER: usize = 16;
@@ -63,7 +63,7 @@ pub(crate) fn seal<'a>(
     assert!(plain.len() <= BLOCK_LEN_MAX, "a block of {} bytes", plain.len());
     let padding = padding(plain.len(), offset);
     let (stored, used) = compressor.compress(plain, compression, padding);
-    let head = u64::from(used.code()) | (plain.len() as u64) << 32;
+    let head = u64::from(compression::code(used)) | (plain.len() as u64) << 32;
     let mut trailer = [0; TRAILER];
     trailer[..8].copy_from_slice(&head.to_le_bytes());
     trailer[8..].copy_from_slice(&checksum(stored, file_seed, offset, head).to_le_bytes());
@@ -118,7 +118,7 @@ enum Opened {
 
 fn open(stored: &[u8], head: u64) -> Parsed<Opened> {
     let plain_len = (head >> 32) as usize;
-    match Compression::of_code(head as u8)? {
+    match compression::of_code(head as u8)? {
         Compression::None if (0..LEFT_OVER).contains(&stored.len().wrapping_sub(plain_len)) => {
             Ok(Opened::Plain(plain_len))
         }

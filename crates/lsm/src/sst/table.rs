@@ -60,7 +60,7 @@ impl Table {
     pub fn open(disk: &Disk, name: &str, id: TableId, cache: &Arc<BlockCache>) -> Result<Self> {
         let file = disk.open(name).map_err(|error| match error {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.to_owned() },
-            error => error.into(),
+            error => Error::of_reading(name, "file", error),
         })?;
         file.expect_random_reads();
         let footer = read_footer(&file, name)?;
@@ -318,7 +318,7 @@ pub(crate) fn read_footer(file: &File, name: &str) -> Result<Footer> {
     let mut footer = [0; FOOTER];
     let at = file.len().checked_sub(FOOTER as u64);
     let at = at.ok_or_else(|| Error::damaged(name, "footer", "the file is too short for one"))?;
-    file.read_at(at, &mut footer)?;
+    file.read_at(at, &mut footer).map_err(|error| Error::of_reading(name, "footer", error))?;
     Footer::of_bytes(&footer, name)
 }
 
@@ -345,7 +345,10 @@ impl BlockReader<'_> {
         let Handle { offset, len } = handle;
         self.fits(handle).map_err(|why| self.damaged(what, handle, why))?;
         let damaged = |why: &'static str| self.damaged(what, handle, why);
-        let fill = |to: &mut [u8]| Ok(self.file.read_at(offset, to)?);
+        let fill = |to: &mut [u8]| {
+            let read = self.file.read_at(offset, to);
+            read.map_err(|error| Error::of_reading(self.name, what, error))
+        };
         unseal(len as usize, self.seed, offset, fill, damaged)
     }
 

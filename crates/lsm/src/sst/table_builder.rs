@@ -3,10 +3,10 @@
 use halite_disk::Writer;
 use halite_pmem::planted;
 
-use super::Result;
 use super::block_builder::BlockBuilder;
 use super::compression::{BlockCompressor, Compression};
 use super::entry::{DELETE, Entry, RANGE_DELETE, SEQUENCE_MAX, order};
+use super::error::{Error, Result};
 use super::filter::{Filter, hash_key};
 use super::footer::Footer;
 use super::index::{Handle, IndexBuilder, Partition, separator};
@@ -99,21 +99,21 @@ impl TableBuilder {
     /// Adds an entry behind those that were added.
     ///
     /// # Errors
-    /// What the disk says: then the table is lost.
+    /// What the disk says: then the table is lost. [`Error::Damaged`], if the entry is not behind them: it came from a
+    /// table that is not in order, though its checks are right.
     ///
     /// # Panics
-    /// If it is not behind them, or its sequence number is above [`SEQUENCE_MAX`].
+    /// If its sequence number is above [`SEQUENCE_MAX`].
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         let Entry { key, sequence, .. } = entry;
         assert!(sequence <= SEQUENCE_MAX, "sequence {sequence}");
         let is_first = self.properties.entries == 0;
         let is_new_key = is_first || self.last_key != key;
-        assert!(
-            is_first || order((&self.last_key, self.last_sequence), (key, sequence)).is_lt(),
-            "{entry:?} is not behind {}@{}",
-            self.last_key.escape_ascii(),
-            self.last_sequence
-        );
+        if !is_first && order((&self.last_key, self.last_sequence), (key, sequence)).is_ge() {
+            let last = format!("{}@{}", self.last_key.escape_ascii(), self.last_sequence);
+            let why = format!("{}@{sequence} is not behind {last}", key.escape_ascii());
+            return Err(Error::damaged("a table", "the order of what is merged", why));
+        }
         if self.block.len_with(entry) + TRAILER > self.options.block_bytes {
             self.cut_block()?;
         }

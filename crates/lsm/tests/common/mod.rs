@@ -207,6 +207,7 @@ pub(crate) fn small_options() -> LevelsOptions {
         cache_bytes: 64 << 10,
         threads: 2,
         manifest_bytes_max: 1000,
+        flushes: 0,
         background: false,
     }
 }
