@@ -18,21 +18,10 @@ pub(crate) fn open(path: &Path) -> Result<Database> {
 /// Checks that there is a database in `path`.
 pub(crate) fn check_exists(path: &Path) -> Result<()> {
     check_folder(path)?;
-    match path.join(Database::POOL_FILE).exists() {
+    match Database::exists(path) {
         true => Ok(()),
         false => Err(Error::NoDatabase { path: path.to_owned() }),
     }
-}
-
-/// Opens the database in `path`, or creates it.
-pub(crate) fn open_or_create(path: &Path) -> Result<Database> {
-    open_or_create_with(Database::builder(), path)
-}
-
-/// Opens the database in `path`, or creates it, as `builder` says.
-pub(crate) fn open_or_create_with(builder: Builder, path: &Path) -> Result<Database> {
-    check_folder(path)?;
-    open_with(builder, path)
 }
 
 /// `builder`, with a change log that retains so many bytes if they are given.

@@ -17,6 +17,11 @@ pub(crate) fn parse(text: &str) -> Result<IndexKind, String> {
     Ok(kind)
 }
 
+/// The name of one of the options that only the engine with indexes has, if one was given.
+pub(crate) fn asked(index: Option<IndexKind>, change_log: Option<u64>) -> Option<&'static str> {
+    index.map(|_| "--index").or(change_log.map(|_| "--change-log"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

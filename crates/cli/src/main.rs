@@ -9,6 +9,7 @@ mod backups;
 mod client;
 mod commands;
 mod duration;
+mod engine;
 mod error;
 mod escape;
 mod folder;

@@ -277,6 +277,10 @@ pub enum Error {
         found: String,
     },
 
+    /// The database in the folder is one that was restored and has not all of its names yet.
+    #[error("another process is putting a restored database in its place; wait for it")]
+    Restoring,
+
     /// There is no engine of this name.
     #[error("there is no engine `{name}`; there is: {known}")]
     UnknownEngine {

@@ -197,12 +197,13 @@ impl Builder {
         self
     }
 
-    /// Opens the database in the folder `path`, and creates both if they do not exist.
+    /// Opens the database in the folder `path`, and creates both if they do not exist. One that was restored, and
+    /// whose naming was interrupted, gets its names first.
     ///
     /// # Errors
     /// What keeps the store from being opened: it is missing ([`Builder::create`]), held by another
     /// process, not a Halite store, of a newer format, of another engine, damaged, or there is no
-    /// room for it.
+    /// room for it; [`crate::Error::Restoring`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
         Database::open_with(self, path.as_ref())
     }

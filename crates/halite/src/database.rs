@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use halite_engine::Engine;
 
+use crate::backup;
 use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::transaction::LockTable;
@@ -73,8 +74,11 @@ impl Database {
     }
 
     pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
-        if options.create && !options.pool.in_memory {
-            create_folder(path)?;
+        if !options.pool.in_memory {
+            backup::finish_before_opening(path)?;
+            if options.create {
+                create_folder(path)?;
+            }
         }
         let engine_options = options.engine_options(path);
         let engine = match &options.engine {
@@ -82,6 +86,23 @@ impl Database {
             None => open_any(&engine_options)?,
         };
         Ok(Self::of(engine, path.to_owned()))
+    }
+
+    /// Whether there is a database in the folder `path`, of whichever engine, open or not.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::Database;
+    /// assert!(!Database::exists(&path));
+    /// drop(Database::open(&path)?);
+    /// assert!(Database::exists(&path));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn exists(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        path.join(Self::POOL_FILE).exists() || backup::is_interrupted(path)
     }
 
     /// The key space called `name`, created durably if there is none.

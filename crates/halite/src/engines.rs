@@ -47,6 +47,14 @@ pub(crate) fn repair_any(
     }
 }
 
+/// Removes what a store that is given up has in a folder that was named, whichever engine made it.
+pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
+    match Lsm::discard_levels(options) {
+        Err(Error::OtherEngine { .. }) => Ok(()),
+        other => other,
+    }
+}
+
 /// Opens a store by the engine that made it, or makes one of the first.
 pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
     match open_engine(ENGINES[0], options) {

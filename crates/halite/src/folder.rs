@@ -51,6 +51,18 @@ pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Whether there is something of this name, be it a link to nowhere.
+///
+/// # Errors
+/// Why that cannot be known.
+pub(crate) fn is_there(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes folders that were made, the innermost first; those with something in them stay.
 pub(crate) fn remove(made: &[PathBuf]) {
     for folder in made.iter().rev() {

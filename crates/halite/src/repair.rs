@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::backup::finish_before_opening;
 use crate::engines::repair_any;
 use crate::{Builder, RepairReport, Result};
 
@@ -12,7 +13,7 @@ impl Builder {
     /// # Errors
     /// As [`Builder::repair`].
     pub fn examine(self, path: impl AsRef<Path>) -> Result<RepairReport> {
-        repair_any(self.engine.as_deref(), &self.engine_options(path.as_ref()), false)
+        self.repair_or_not(path.as_ref(), false)
     }
 
     /// Lets the database in the folder `path` open without the files beside the pool that are missing or cannot be
@@ -43,6 +44,11 @@ impl Builder {
     /// opened: it is held by another process or damaged, for example; what the disk says, such as that there is no
     /// room.
     pub fn repair(self, path: impl AsRef<Path>) -> Result<RepairReport> {
-        repair_any(self.engine.as_deref(), &self.engine_options(path.as_ref()), true)
+        self.repair_or_not(path.as_ref(), true)
+    }
+
+    fn repair_or_not(self, path: &Path, for_good: bool) -> Result<RepairReport> {
+        finish_before_opening(path)?;
+        repair_any(self.engine.as_deref(), &self.engine_options(path), for_good)
     }
 }

@@ -12,6 +12,7 @@ use halite_engine::{
 };
 use halite_pmem::locks::RwLock;
 
+use crate::discard;
 use crate::encoded::Encoded;
 use crate::layout::{self, set_clean};
 use crate::maintenance::Maintenance;
@@ -52,6 +53,9 @@ impl Lsm {
     /// The engine's name.
     pub const NAME: &str = "lsm";
 
+    /// The name of the folder of the levels, beside the pool; of a link to it, where another one was named.
+    pub const LEVELS: &str = "levels";
+
     /// Opens the store in the pool that `options` name, or creates it.
     ///
     /// # Errors
@@ -81,6 +85,15 @@ impl Lsm {
     /// As [`Lsm::repair`].
     pub fn examine(options: &EngineOptions) -> Result<RepairReport> {
         repair::repair(options, false)
+    }
+
+    /// Removes the files of the levels of a store that is given up, which nobody has open. The pool stays, and so do
+    /// files that are not known to be this store's.
+    ///
+    /// # Errors
+    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    pub fn discard_levels(options: &EngineOptions) -> Result<()> {
+        discard::discard_levels(options)
     }
 
     fn tree_of(&self, key: &[u8]) -> usize {

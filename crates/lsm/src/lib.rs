@@ -13,6 +13,7 @@ mod address;
 mod batching;
 mod commit;
 mod crowd;
+mod discard;
 mod encoded;
 mod engine;
 mod flushed;

@@ -13,6 +13,7 @@ use halite_engine::{Durability, Durable, EngineOptions, Error, Partitioning, Rec
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
 
+use crate::Lsm;
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
 use crate::commit::Unsynced;
@@ -63,7 +64,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         .as_ref()
         .is_some_and(|wanted| *wanted != Partitioning::Hash(layout.trees))
     {
-        return Err(Error::FixedPartitions { engine: crate::Lsm::NAME, is: layout.trees });
+        return Err(Error::FixedPartitions { engine: Lsm::NAME, is: layout.trees });
     }
     // The crash lab's medium notes events in their order, so there may be but one.
     let on_threads = options.pool_options.medium.is_none();
@@ -347,7 +348,10 @@ pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
 
 /// The folder of the levels, or the link that leads to it.
 fn beside(options: &EngineOptions) -> PathBuf {
-    options.pool.parent().map_or_else(|| PathBuf::from("levels"), |folder| folder.join("levels"))
+    options
+        .pool
+        .parent()
+        .map_or_else(|| PathBuf::from(Lsm::LEVELS), |folder| folder.join(Lsm::LEVELS))
 }
 
 /// Lets a link beside the pool lead to a folder that was named, from now on, if the store's levels are there.
@@ -443,7 +447,7 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
     if matches!(partitioning, Partitioning::Ranges(_)) {
-        return Err(Error::FixedPartitions { engine: crate::Lsm::NAME, is: partitioning.count() });
+        return Err(Error::FixedPartitions { engine: Lsm::NAME, is: partitioning.count() });
     }
     let segments = Segments::create(&options.pool, &options.pool_options)?;
     let logged = match options.lsm.durable {

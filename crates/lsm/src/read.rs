@@ -248,5 +248,5 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
 
 /// A file of the levels, as seen from the pool's folder.
 pub(crate) fn in_folder(file: &str) -> String {
-    format!("levels/{file}")
+    format!("{}/{file}", crate::Lsm::LEVELS)
 }

@@ -310,6 +310,11 @@ impl Wal {
     }
 }
 
+/// Removes all files of a log.
+pub(crate) fn remove(disk: &Disk) -> halite_disk::Result<()> {
+    numbers_of(disk)?.into_iter().try_for_each(|number| disk.remove(&name_of(number)))
+}
+
 /// The batch at the start of `bytes`, if there is a whole one.
 fn read(bytes: &[u8], seed: u64) -> Option<Logged<'_>> {
     let header = bytes.first_chunk::<HEADER>()?;

@@ -12,7 +12,8 @@ use halite::{Database, IndexKind};
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::folder::{check_folder, open_or_create_with, with_change_log};
+use crate::engine::EngineArgs;
+use crate::folder::{check_folder, with_change_log};
 use crate::formats::{Format, Record};
 use crate::loader::Loader;
 use crate::place::Place;
@@ -26,6 +27,7 @@ Examples:
   halite load ./docs --dir /usr/share/doc      relative path → contents of every file
   zcat backup.tsv.gz | halite load ./data -    what `halite dump` printed
   halite load ./data people.jsonl --key id --space people
+  halite load ./new fruit.tsv --engine lsm --levels /ssd/levels
 
 TSV (--format tsv, the default):
   A line is a key, a tab and a value. \\t \\n \\r \\0 \\\\ stand for tab, line feed, carriage return,
@@ -69,13 +71,17 @@ pub(crate) struct Load {
     key: Option<String>,
 
     /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
-    /// ordered:8; hash is for point operations
-    #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
-    index: IndexKind,
+    /// ordered:8; hash is for point operations. Of the engine indexlog [default: ordered]
+    #[arg(long, value_name = "INDEX", value_parser = index::parse)]
+    index: Option<IndexKind>,
 
-    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
+    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`. Of the engine
+    /// indexlog
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     change_log: Option<u64>,
+
+    #[command(flatten)]
+    engine: EngineArgs,
 
     /// Print the result as a JSON object
     #[arg(long)]
@@ -125,8 +131,10 @@ impl Load {
     ) -> Result<()> {
         let interrupted = Arc::default();
         interrupt::raise(&interrupted)?;
-        let builder = with_change_log(Database::builder().index(self.index), self.change_log);
-        let db = open_or_create_with(builder, &self.place.path)?;
+        let builder = with_change_log(Database::builder(), self.change_log);
+        let builder = builder.index(self.index.unwrap_or_default());
+        let asked = index::asked(self.index, self.change_log);
+        let db = self.engine.open_or_create(builder, &self.place.path, asked)?;
         let started = Instant::now();
         let mut loader = Loader::new(&db, &self.place.space);
         let mut added = Ok(());

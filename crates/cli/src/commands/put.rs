@@ -7,8 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
+use halite::Database;
 
-use crate::folder::{WriteSpace, in_database, open_or_create};
+use crate::engine::EngineArgs;
+use crate::folder::{WriteSpace, in_database};
 use crate::formats::read_value;
 use crate::place::{Escapes, Place};
 use crate::{Error, Result};
@@ -20,6 +22,7 @@ Examples:
   halite put ./data logo --file logo.png      the value from a file
   halite put ./data user:7 Ada --space people
   halite put ./data -- -k- -v-                a key or value that begins with a dash
+  halite put ./new greeting hello --engine lsm --levels /ssd/levels
 
 The write is durable when the command returns; `halite stat` says what that means on this medium.
 As with the server's SET, the key loses its time to live if it had one.";
@@ -45,13 +48,16 @@ pub(crate) struct Put {
 
     #[command(flatten)]
     escapes: Escapes,
+
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 impl Put {
     pub(crate) fn run(&self) -> Result<()> {
         let (key, value) = (self.escapes.key(&self.key)?, self.value()?);
         let path = &self.place.path;
-        let db = open_or_create(path)?;
+        let db = self.engine.open_or_create(Database::builder(), path, None)?;
         let mut batch = db.batch();
         WriteSpace::create(&db, &self.place.space)
             .and_then(|space| space.put(&mut batch, &key, &value))

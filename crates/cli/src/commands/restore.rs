@@ -7,9 +7,10 @@ use halite::{BackupError, Database, Partitioning};
 use serde_json::json;
 
 use crate::backups::{chain_of, in_file, open_backup};
+use crate::engine::EngineArgs;
 use crate::folder::{check_folder, in_database, with_change_log};
 use crate::size::{self, count, human};
-use crate::{Error, Result, output, progress};
+use crate::{Error, Result, index, output, progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,10 +19,15 @@ Examples:
   halite restore ./data ./backups                       the newest full one of a folder, and what follows
   halite restore ./data monday.backup --force           in place of the database that is there
   halite restore ./data monday.backup --partitions 4
+  halite restore ./data monday.backup --engine lsm --levels /ssd/levels
 
 The database appears when it is complete, at once: what is interrupted leaves what was there. It gets the
-partitions and the change log of the database that was backed up, if nothing else is said. Its positions are
-its own: the next backup of it is a full one.";
+partitions and the change log of the database that was backed up, if nothing else is said; the engine is
+indexlog, of whichever the backup is, unless --engine names another, and only indexlog has change logs. Its
+positions are its own: the next backup of it is a full one.
+
+Of a database that is replaced, sorted tables in a folder of their own (--levels) stay there, and nothing
+needs them any more. The new one's have to be in another folder.";
 
 /// Make a database from a backup, and those that follow it
 #[derive(Debug, Args)]
@@ -46,9 +52,12 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
-    /// Retain SIZE of a change log
+    /// Retain SIZE of a change log. Of the engine indexlog
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     change_log: Option<u64>,
+
+    #[command(flatten)]
+    engine: EngineArgs,
 
     /// Print the result as a JSON object
     #[arg(long)]
@@ -58,6 +67,8 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) fn run(&self) -> Result<()> {
         check_folder(&self.path)?;
+        let builder = with_change_log(Database::builder(), self.change_log);
+        let mut builder = self.engine.for_new(builder, index::asked(None, self.change_log))?;
         let files = match &self.backups[..] {
             [folder] if folder.is_dir() => chain_of(folder)?,
             files => files.to_vec(),
@@ -70,7 +81,6 @@ impl Restore {
         let bar = progress::bytes("restoring", Some(bytes));
         let opened = files.iter().map(|file| open_backup(file, &bar));
         let readers = opened.collect::<Result<Vec<_>>>()?;
-        let mut builder = with_change_log(Database::builder(), self.change_log);
         if let Some(partitions) = self.partitions {
             builder = builder.partitioning(Partitioning::Hash(partitions.into()));
         }

@@ -10,14 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use halite::{Database, IndexKind, LsmOptions, Partitioning};
+use halite::{Database, IndexKind, Partitioning};
 use halite_server::{Config, Handle, Server, SyncPolicy};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::stat::{findings, recovery};
-use crate::folder::{check_folder, open_with, with_change_log};
+use crate::engine::EngineArgs;
+use crate::folder::with_change_log;
 use crate::{Error, Result, index, output, size};
 
 pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
@@ -36,6 +36,7 @@ Examples:
   HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
   halite serve ./data --sync interval=1000        a power cut takes a second's writes at most
   halite serve --in-memory 2GiB                   a cache: nothing survives the end of the server
+  halite serve /mnt/pmem/data --engine lsm --levels /ssd/levels
 
 A write is acknowledged when it is durable on the medium that the start banner names. --sync
 weakens that for ordinary files only, where durable means a call of the kernel's sync:
@@ -57,7 +58,7 @@ pub(crate) struct Serve {
 
     /// Keep everything in memory of the server, of up to SIZE bytes, such as 64MiB or 2GiB, and nothing on a
     /// medium: whatever is acknowledged is gone when the server ends. Not with a PATH, --max-size or --sync
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "levels")]
     in_memory: Option<u64>,
 
     /// The addresses to listen on
@@ -68,18 +69,8 @@ pub(crate) struct Serve {
     #[arg(long, default_value_t = 6379)]
     port: u16,
 
-    /// The engine that keeps the data: indexlog, with everything in the pool, or lsm, with the newest there and
-    /// the rest in sorted tables on an SSD. By default the one that the database was made by, and indexlog for a
-    /// new one
-    #[arg(
-        long,
-        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied()),
-    )]
-    engine: Option<String>,
-
-    /// Keep the sorted tables of the engine lsm in DIR, on an SSD; by default in the folder `levels` of PATH
-    #[arg(long, value_name = "DIR", conflicts_with = "in_memory")]
-    levels: Option<PathBuf>,
+    #[command(flatten)]
+    engine: EngineArgs,
 
     /// The size that the database may grow to, such as 64MiB or 2GiB; by default 1 TiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -97,11 +88,13 @@ pub(crate) struct Serve {
     partitions: Option<u32>,
 
     /// The index of the keys in memory: ordered:BYTES keeps 0, 2, 4 or 8 bytes of each key, ordered is
-    /// ordered:8; hash is for point operations and SCAN: KEYS, and SCAN's MATCH, visit all keys
-    #[arg(long, value_name = "INDEX", default_value = "ordered", value_parser = index::parse)]
-    index: IndexKind,
+    /// ordered:8; hash is for point operations and SCAN: KEYS, and SCAN's MATCH, visit all keys. Of the engine
+    /// indexlog [default: ordered]
+    #[arg(long, value_name = "INDEX", value_parser = index::parse)]
+    index: Option<IndexKind>,
 
-    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`
+    /// Make the database, if there is none, with a change log that retains SIZE for `halite tail`. Of the engine
+    /// indexlog
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     change_log: Option<u64>,
 
@@ -170,17 +163,7 @@ impl Serve {
 
     fn open(&self) -> Result<Database> {
         self.check_promises()?;
-        let builder = Database::builder().index(self.index).on_demand(true);
-        let builder = match &self.engine {
-            Some(engine) => builder.engine(engine),
-            None => builder,
-        };
-        let builder = match &self.levels {
-            Some(levels) => {
-                builder.lsm(LsmOptions { levels: Some(levels.clone()), ..LsmOptions::default() })
-            }
-            None => builder,
-        };
+        let builder = Database::builder().index(self.index.unwrap_or_default()).on_demand(true);
         let builder = with_change_log(builder, self.change_log);
         let builder = match self.max_size.or(self.in_memory) {
             Some(bytes) => builder.max_size(bytes),
@@ -190,12 +173,13 @@ impl Serve {
             Some(partitioning) => builder.partitioning(partitioning),
             None => builder,
         };
+        let asked = index::asked(self.index, self.change_log);
         match &self.path {
-            Some(path) => {
-                check_folder(path)?;
-                open_with(builder, path)
+            Some(path) => self.engine.open_or_create(builder, path, asked),
+            None => {
+                let db = self.engine.for_new(builder, asked)?.in_memory();
+                db.map_err(|error| Error::input("--in-memory", error))
             }
-            None => builder.in_memory().map_err(|error| Error::input("--in-memory", error)),
         }
     }
 
@@ -216,8 +200,7 @@ impl Serve {
 
     /// How keys are to be spread over partitions; none: as they are.
     fn partitioning(&self) -> Option<Partitioning> {
-        let exists = |path: &PathBuf| path.join(Database::POOL_FILE).exists();
-        let exists = self.path.as_ref().is_some_and(exists);
+        let exists = self.path.as_ref().is_some_and(Database::exists);
         let partitions = match self.partitions {
             Some(partitions) => partitions as usize,
             None if exists => return None,

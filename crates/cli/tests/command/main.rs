@@ -7,6 +7,7 @@ mod backup;
 mod bench;
 mod bulk;
 mod data;
+mod engines;
 mod inspection;
 mod kill;
 mod lab;

@@ -112,6 +112,26 @@ pub enum BackupError {
         /// Its folder.
         path: PathBuf,
     },
+    /// There are levels where a database is to be restored, of one whose pool is not there.
+    #[error(
+        "there is `{}`, of a database that has lost its pool; restore to another folder, or have it replaced \
+         (--force)",
+        path.display()
+    )]
+    LevelsExist {
+        /// Their folder, or the link to it.
+        path: PathBuf,
+    },
+    /// The new database would have its levels in the folder of those that it replaces.
+    #[error(
+        "the levels of the database that is to be replaced are in `{}`; name another folder for the new ones, \
+         or none",
+        path.display()
+    )]
+    SameLevels {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A process has the database open that is to be replaced.
     #[error("another process has the database in `{}` open; stop it first", path.display())]
     InUse {

@@ -10,13 +10,16 @@
 //! store ◄── restore ◄── read ◄─── content ◄── chunks ◄── file        its way back
 //! ```
 //!
-//! `chunks` is the format's outside, with the checksums, `content` what is in it.
+//! `chunks` is the format's outside, with the checksums, `content` what is in it. A database is restored in a folder
+//! of its own (`workshop`), and gets its names when it is complete (`naming`).
 
 mod chunks;
 mod content;
 mod error;
+mod naming;
 mod read;
 mod restore;
+mod workshop;
 mod write;
 
 use std::fmt;
@@ -27,6 +30,7 @@ use std::time::{Duration, SystemTime};
 use halite_engine::{Partitioning, Positions};
 
 pub use error::BackupError;
+pub(crate) use naming::{finish_before_opening, is_interrupted};
 pub use read::BackupReader;
 pub use restore::RestoreReport;
 

@@ -1,23 +1,23 @@
 //! Making a database from backups.
 //!
-//! It is made in a folder of its own within the one that it is to be in, and gets its name there when it is
-//! complete and durable: at once, and in place of what there was. A crash before that leaves a folder that
-//! the next restoring removes.
+//! It is made in a folder of its own within the one that it is to be in, and gets its names there when it is
+//! complete and durable: as if at once (`naming`), and in place of what there was. A crash before that leaves a
+//! folder that the next restoring removes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use halite_engine::{ChangeOp, Direction, Partitioning};
 
 use super::content::Item;
+use super::naming::{self, Kind, Naming};
+use super::workshop::{Workshop, failed, lock};
 use super::{BackupError, BackupInfo, BackupReader};
 use crate::folder;
 use crate::{Builder, Database, Durability, KeyRange, KeySpace};
-
-/// The folder in which a database is made.
-const WORKSHOP: &str = ".restoring";
 
 /// What was restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +36,18 @@ impl Builder {
     /// Makes the database in the folder `path` from a full backup and those that follow it, in order.
     ///
     /// Where nothing else is said, it gets the partitions and the change log of the database that was
-    /// backed up. It appears when it is complete. If there is one already, it stays in place until then, and
-    /// is lost then if `replace` says so.
+    /// backed up, and the first engine. It appears when it is complete. If there is one already, it stays in place
+    /// until then, and is lost then if `replace` says so; but where its levels are in a folder that was named, only
+    /// the link to that goes.
     ///
     /// # Errors
-    /// [`BackupError::Exists`], unless `replace` is given; [`BackupError::InUse`],
-    /// [`BackupError::Restoring`]; [`BackupError::InBackup`] with what is wrong with one of the backups:
-    /// where the first is not full, or one does not follow the one before it, nothing else happens. What
-    /// [`Builder::open`] and writing report, such as [`crate::Error::Full`]. `path` is as it was then.
+    /// [`BackupError::Exists`] and [`BackupError::LevelsExist`], unless `replace` is given;
+    /// [`BackupError::InUse`], [`BackupError::Restoring`], [`BackupError::SameLevels`];
+    /// [`BackupError::InBackup`] with what is wrong with one of the backups: where the first is not full, or
+    /// one does not follow the one before it, nothing else happens. What [`Builder::open`] and writing
+    /// report, such as [`crate::Error::Full`]. `path` is as it was then; only if not all names could be
+    /// changed that a complete database with levels needs, or that go with the old one's,
+    /// [`BackupError::Folder`] says which, and the next opening changes the rest.
     pub fn restore<R: Read>(
         self,
         path: impl AsRef<Path>,
@@ -52,10 +56,22 @@ impl Builder {
     ) -> Result<RestoreReport, BackupError> {
         check_chain(&backups)?;
         let place = Place::take(path.as_ref(), replace)?;
-        let restored = self.restore_into(&place.workshop(), backups);
+        let restored = self.restore_at(&place, backups);
         let named = restored.and_then(|report| place.name().map(|()| report));
         place.leave();
         named
+    }
+
+    fn restore_at<R: Read>(
+        mut self,
+        place: &Place,
+        backups: Vec<BackupReader<R>>,
+    ) -> Result<RestoreReport, BackupError> {
+        self.lsm.levels = match self.lsm.levels.take() {
+            Some(named) => place.levels(named)?,
+            None => None,
+        };
+        self.restore_into(&place.workshop.path(), backups)
     }
 
     fn restore_into<R: Read>(
@@ -186,17 +202,19 @@ impl Restoring<'_> {
 /// The folder of a database that is being made, held against others.
 struct Place {
     path: PathBuf,
+    /// Whether what is there may go.
+    replace: bool,
     /// The folders that were made for this, the outermost first.
     made: Vec<PathBuf>,
     /// The database that is to be replaced, locked.
     old: Option<File>,
-    /// Locked.
-    _workshop: File,
+    workshop: Workshop,
 }
 
 impl Place {
     fn take(path: &Path, replace: bool) -> Result<Self, BackupError> {
-        let pool = path.join(Database::POOL_FILE);
+        naming::finish(path)?;
+        let pool = naming::pool_in(path);
         let old = match File::open(&pool) {
             Ok(_) if !replace => return Err(BackupError::Exists { path: path.to_owned() }),
             Ok(file) => Some(file),
@@ -206,73 +224,88 @@ impl Place {
         if let Some(old) = &old {
             lock(old, &pool, BackupError::InUse { path: path.to_owned() })?;
         }
+        check_old_levels(path, replace)?;
         let made = folder::make(path).map_err(failed("make", path))?;
-        let held = Self::hold(path);
-        let workshop = held.inspect_err(|_| folder::remove(&made))?;
-        let place = Self { path: path.to_owned(), made, old, _workshop: workshop };
+        let taken = Workshop::take(path).inspect_err(|_| folder::remove(&made));
+        let place = Self { path: path.to_owned(), replace, made, old, workshop: taken? };
+        if naming::is_interrupted(path) {
+            // Somebody restored another meanwhile.
+            return Err(BackupError::Restoring { path: path.to_owned() });
+        }
         // Left by a crash.
-        place.clear()?;
+        place.workshop.clear()?;
         Ok(place)
     }
 
-    /// The workshop in a folder, locked.
-    fn hold(path: &Path) -> Result<File, BackupError> {
-        let workshop = path.join(WORKSHOP);
-        folder::make(&workshop).map_err(failed("make", &workshop))?;
-        let held = File::open(&workshop).map_err(failed("open", &workshop))?;
-        lock(&held, &workshop, BackupError::Restoring { path: path.to_owned() })?;
-        Ok(held)
-    }
-
-    fn workshop(&self) -> PathBuf {
-        self.path.join(WORKSHOP)
-    }
-
-    fn clear(&self) -> Result<(), BackupError> {
-        let pool = self.workshop().join(Database::POOL_FILE);
-        match fs::remove_file(&pool) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(failed("remove", &pool)(error))
+    /// Where the new levels are to be that were to be in `named`; none: beside the pool.
+    fn levels(&self, named: PathBuf) -> Result<Option<PathBuf>, BackupError> {
+        let old = naming::levels_in(&self.path);
+        let absolute = std::path::absolute(&named).map_err(failed("find", &named))?;
+        let beside = absolute.parent().and_then(|folder| folder.canonicalize().ok());
+        if absolute.file_name() == old.file_name() && beside == self.path.canonicalize().ok() {
+            return Ok(None);
+        }
+        let there = absolute.ancestors().find_map(|path| path.canonicalize().ok());
+        match (there, old.canonicalize()) {
+            (Some(new), Ok(old)) if new.starts_with(&old) => {
+                Err(BackupError::SameLevels { path: named })
             }
-            _ => Ok(()),
+            _ => Ok(Some(named)),
         }
     }
 
     /// Lets the database be the one of the folder, durably.
     fn name(&self) -> Result<(), BackupError> {
-        let (made, pool) =
-            (self.workshop().join(Database::POOL_FILE), self.path.join(Database::POOL_FILE));
-        let synced = File::open(&made).and_then(|file| file.sync_all());
-        synced.map_err(failed("sync", &made))?;
-        if self.old.is_some() {
-            fs::rename(&made, &pool).map_err(failed("name", &pool))?;
-        } else {
-            // Unlike renaming, this replaces nothing that came meanwhile.
-            fs::hard_link(&made, &pool).map_err(|source| match source.kind() {
-                ErrorKind::AlreadyExists => BackupError::Exists { path: self.path.clone() },
-                _ => failed("name", &pool)(source),
-            })?;
+        let made = self.workshop.pool();
+        let new = File::open(&made).and_then(|file| file.sync_all().map(|()| file));
+        let new = new.map_err(failed("sync", &made))?;
+        let has_levels = naming::is_there(&self.workshop.levels())?;
+        let has_old_levels = naming::is_there(&naming::levels_in(&self.path))?;
+        if has_old_levels && !self.replace {
+            return Err(BackupError::Exists { path: self.path.clone() });
         }
-        folder::sync(&self.path).map_err(failed("sync", &self.path))?;
+        let kind = Kind { has_levels, replaces: self.old.is_some() };
+        if has_levels || has_old_levels {
+            // Whoever finds the pool before the levels are there has to wait.
+            lock(&new, &made, BackupError::Restoring { path: self.path.clone() })?;
+            let naming = Naming::begin(&self.workshop, kind)?;
+            naming.name_pool().inspect_err(|_| drop(naming.give_up()))?;
+            naming.name_levels()?;
+            naming.end()?;
+        } else {
+            Naming { workshop: &self.workshop, kind }.name_pool()?;
+            folder::sync(&self.path).map_err(failed("sync", &self.path))?;
+        }
         folder::sync_names(&self.made).map_err(failed("sync the names above", &self.path))
     }
 
-    /// Removes what is not needed any more; what cannot be removed, the next restoring removes.
     fn leave(self) {
-        let _ = self.clear();
-        let _ = fs::remove_dir(self.workshop());
-        // They stay if there is a database in them.
-        folder::remove(&self.made);
+        // Whoever opens the database next needs what is in the workshop then.
+        if !naming::is_interrupted(&self.path) {
+            self.workshop.leave();
+            // They stay if there is a database in them.
+            folder::remove(&self.made);
+        }
     }
 }
 
-fn lock(file: &File, path: &Path, held: BackupError) -> Result<(), BackupError> {
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => held,
-        TryLockError::Error(source) => failed("lock", path)(source),
-    })
-}
-
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> BackupError + 'a {
-    move |source| BackupError::Folder { action, path: path.to_owned(), source }
+/// Refuses levels that may not be replaced, or cannot.
+fn check_old_levels(path: &Path, replace: bool) -> Result<(), BackupError> {
+    let levels = naming::levels_in(path);
+    if !naming::is_there(&levels)? {
+        return Ok(());
+    }
+    if !replace {
+        return Err(BackupError::LevelsExist { path: levels });
+    }
+    let device = |metadata: io::Result<Metadata>| metadata.map(|metadata| metadata.dev());
+    let (here, there) = (device(fs::metadata(path)), device(fs::symlink_metadata(&levels)));
+    match here.and_then(|here| Ok(here == there?)) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let why = "a file system is mounted there; restore to another folder";
+            Err(failed("move away", &levels)(io::Error::new(ErrorKind::ResourceBusy, why)))
+        }
+        Err(source) => Err(failed("look at", &levels)(source)),
+    }
 }

@@ -28,6 +28,7 @@ mod check;
 mod commit;
 mod compaction;
 mod compactor;
+mod discard;
 mod edit;
 mod frames;
 mod inner;
@@ -47,6 +48,7 @@ mod version;
 mod writing;
 
 pub use check::Checked;
+pub(crate) use discard::discard;
 pub use edit::{LEVELS, TableMeta};
 pub(crate) use inner::FLUSHES;
 pub use inner::{Change, Levels, Snapshots};

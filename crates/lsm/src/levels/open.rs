@@ -111,6 +111,18 @@ pub(crate) fn remove_unfinished(disk: &Disk, list: &BTreeMap<String, u64>) -> Re
     Ok(())
 }
 
+/// Whether a table or manifest is this store's, as far as its first or last bytes say so.
+pub(crate) fn is_ours(disk: &Disk, store_id: u128, name: &str) -> Result<bool> {
+    Ok(match parse(name) {
+        Some(Name::Table(number)) => {
+            let footer = read_footer(&disk.open(name)?, name);
+            footer.is_ok_and(|footer| (footer.store_id, footer.number) == (store_id, number))
+        }
+        Some(Name::Manifest(number)) => manifest::is_ours(disk, store_id, number),
+        _ => false,
+    })
+}
+
 /// Removes what is the store's and not needed, and tells what is needed and not there.
 fn tidy_up(
     disk: &Disk,
@@ -122,17 +134,15 @@ fn tidy_up(
     let mut report = Report::default();
     remove_unfinished(disk, list)?;
     for name in list.keys() {
-        let is_ours = match parse(name) {
-            Some(Name::Table(number)) if !state.tables.contains_key(&number) => {
-                let footer = read_footer(&disk.open(name)?, name);
-                footer.is_ok_and(|footer| (footer.store_id, footer.number) == (store_id, number))
-            }
-            Some(Name::Manifest(number)) if number != manifest.number() => {
-                manifest::is_ours(disk, store_id, number)
-            }
-            _ => continue,
+        let is_needed = match parse(name) {
+            Some(Name::Table(number)) => state.tables.contains_key(&number),
+            Some(Name::Manifest(number)) => number == manifest.number(),
+            _ => true,
         };
-        match is_ours {
+        if is_needed {
+            continue;
+        }
+        match is_ours(disk, store_id, name)? {
             true => disk.remove(name)?,
             false => report.foreign.push(name.clone()),
         }

@@ -1,0 +1,95 @@
+//! Which engine keeps a database, and the options that only one engine has.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use halite::{Builder, Database, ENGINES, LsmOptions};
+
+use crate::folder::{check_folder, open_with};
+use crate::{Error, Result};
+
+/// The engine that has levels.
+const WITH_LEVELS: &str = "lsm";
+
+/// The engine that has a choice of indexes, and change logs.
+const WITH_INDEXES: &str = "indexlog";
+
+/// The engine of a new database, or the one that an existing database has to have.
+#[derive(Debug, Args)]
+pub(crate) struct EngineArgs {
+    /// The engine that keeps the data: indexlog, with everything in the pool, or lsm, with the newest there and
+    /// the rest in sorted tables on an SSD. By default the one that the database was made by, and indexlog for a
+    /// new one
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = PossibleValuesParser::new(ENGINES.iter().copied()),
+    )]
+    engine: Option<String>,
+
+    /// Keep the sorted tables of the engine lsm in DIR, on an SSD; by default in the folder `levels` of PATH
+    #[arg(long, value_name = "DIR")]
+    levels: Option<PathBuf>,
+}
+
+impl EngineArgs {
+    /// Opens the database in `path`, or creates it, as `builder` says. `asked` is an option that was given and that
+    /// only the engine with indexes has.
+    pub(crate) fn open_or_create(
+        &self,
+        builder: Builder,
+        path: &Path,
+        asked: Option<&str>,
+    ) -> Result<Database> {
+        check_folder(path)?;
+        if self.engine.is_some() || !Database::exists(path) {
+            return open_with(self.for_new(builder, asked)?, path);
+        }
+        let builder = self.with_levels(builder);
+        let (engine, option) = match (&self.levels, asked) {
+            (None, None) => return open_with(builder, path),
+            (Some(_), None) => (WITH_LEVELS, "--levels"),
+            (None, Some(asked)) => (WITH_INDEXES, asked),
+            (Some(_), Some(asked)) => return Err(no_engine_has_both(asked)),
+        };
+        open_with(builder.engine(engine), path).map_err(|error| match error {
+            Error::Database { source: halite::Error::OtherEngine { found, .. }, .. } => {
+                Error::Usage(format!(
+                    "{option}: {} was made by the engine {found}, which has no use for it; leave it out",
+                    path.display()
+                ))
+            }
+            other => other,
+        })
+    }
+
+    /// `builder`, for a new database.
+    pub(crate) fn for_new(&self, builder: Builder, asked: Option<&str>) -> Result<Builder> {
+        let engine = self.engine.as_deref().unwrap_or(ENGINES[0]);
+        let useless = |option: &str, with: &str| {
+            Err(Error::Usage(format!(
+                "{option}: the engine {engine} has no use for it; leave it out, or give --engine {with}"
+            )))
+        };
+        match (&self.levels, asked) {
+            (Some(_), Some(asked)) => Err(no_engine_has_both(asked)),
+            (Some(_), None) if engine != WITH_LEVELS => useless("--levels", WITH_LEVELS),
+            (None, Some(asked)) if engine != WITH_INDEXES => useless(asked, WITH_INDEXES),
+            _ => Ok(self.with_levels(builder.engine(engine))),
+        }
+    }
+
+    fn with_levels(&self, builder: Builder) -> Builder {
+        match &self.levels {
+            Some(levels) => {
+                builder.lsm(LsmOptions { levels: Some(levels.clone()), ..LsmOptions::default() })
+            }
+            None => builder,
+        }
+    }
+}
+
+fn no_engine_has_both(asked: &str) -> Error {
+    Error::Usage(format!("no engine has a use for both --levels and {asked}; leave one out"))
+}

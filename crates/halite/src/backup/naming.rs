@@ -1,0 +1,255 @@
+//! How a restored database gets its names.
+//!
+//! Where neither it nor what it replaces has levels, naming the pool is all. Else there are several names to change,
+//! and a marker in the workshop says that the database is complete and durable:
+//!
+//! ```text
+//! .restoring/pool.halite   becomes   pool.halite             in place of the old one, or if there is none
+//! levels                   becomes   .restoring/replaced     if there are old ones
+//! .restoring/levels        becomes   levels                  if there are new ones
+//! ```
+//!
+//! From the marker on, the database is the one of the folder. Whoever opens it, or restores another, first finishes
+//! what was interrupted: each step is done where it was not, so that all of them may be taken again. Without a
+//! marker, what is in the workshop is nobody's.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use halite_lsm::Lsm;
+
+use super::BackupError;
+use super::workshop::{self, Workshop, failed, lock};
+use crate::{Database, Error, folder};
+
+/// The marker's name.
+const MARKER: &str = "complete";
+
+/// What it is called until it is whole.
+pub(super) const UNFINISHED_MARKER: &str = "complete.tmp";
+
+/// A database that is complete, and about to get its names.
+pub(super) struct Naming<'a> {
+    pub(super) workshop: &'a Workshop,
+    pub(super) kind: Kind,
+}
+
+/// What there is to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// Whether there are new levels.
+    pub(super) has_levels: bool,
+    /// Whether there is an old pool, which goes.
+    pub(super) replaces: bool,
+}
+
+impl Kind {
+    /// What a marker says.
+    fn text(self) -> String {
+        format!("levels {}\nreplaces {}\n", self.has_levels, self.replaces)
+    }
+
+    fn of_text(text: &str) -> Option<Self> {
+        let kinds = [(false, false), (false, true), (true, false), (true, true)];
+        let kinds = kinds.map(|(has_levels, replaces)| Self { has_levels, replaces });
+        kinds.into_iter().find(|kind| kind.text() == text)
+    }
+}
+
+/// Whether the naming of a database in the folder `home` was interrupted, or goes on.
+pub(crate) fn is_interrupted(home: &Path) -> bool {
+    marker_in(home).exists()
+}
+
+/// Finishes the naming of a database in the folder `home` if it was interrupted.
+pub(super) fn finish(home: &Path) -> Result<(), BackupError> {
+    if !is_interrupted(home) {
+        return Ok(());
+    }
+    let Some(workshop) = Workshop::take_existing(home)? else { return Ok(()) };
+    // Somebody else may have been faster.
+    if let Some(naming) = Naming::read(&workshop)? {
+        let held = naming.hold_pools()?;
+        match naming.name_pool() {
+            // Another database came there before, and has the name.
+            Err(BackupError::Exists { .. }) => naming.give_up()?,
+            named => named.and_then(|()| naming.name_levels()).and_then(|()| naming.end())?,
+        }
+        drop(held);
+    }
+    workshop.leave();
+    Ok(())
+}
+
+/// As [`finish`], for who opens the database.
+pub(crate) fn finish_before_opening(home: &Path) -> crate::Result<()> {
+    finish(home).map_err(|error| match error {
+        BackupError::Folder { action, path, source } => {
+            halite_pmem::Error::Io { path, action, source }.into()
+        }
+        BackupError::InUse { path } => {
+            halite_pmem::Error::Locked { path: path.join(Database::POOL_FILE) }.into()
+        }
+        _ => Error::Restoring,
+    })
+}
+
+impl<'a> Naming<'a> {
+    /// Says, durably, that what is in the workshop is the database from now on. Its pool and levels are durable.
+    pub(super) fn begin(workshop: &'a Workshop, kind: Kind) -> Result<Self, BackupError> {
+        let naming = Self { workshop, kind };
+        naming.sync()?;
+        let (marker, unfinished) = (naming.marker(), workshop.path().join(UNFINISHED_MARKER));
+        let write = || {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(kind.text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, &marker)?;
+            folder::sync(&workshop.path())
+        };
+        // Whether it is durable is not known then.
+        write().map_err(failed("write", &marker)).inspect_err(|_| drop(naming.give_up()))?;
+        Ok(naming)
+    }
+
+    /// What a marker in the workshop says, if there is one.
+    fn read(workshop: &'a Workshop) -> Result<Option<Self>, BackupError> {
+        let marker = marker_in(workshop.home());
+        let unknown = || {
+            io::Error::new(
+                ErrorKind::InvalidData,
+                "a newer version wrote it; open the database with that",
+            )
+        };
+        match fs::read_to_string(&marker) {
+            Ok(text) => match Kind::of_text(&text) {
+                Some(kind) => Ok(Some(Self { workshop, kind })),
+                None => Err(failed("understand", &marker)(unknown())),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(failed("read", &marker)(source)),
+        }
+    }
+
+    fn marker(&self) -> PathBuf {
+        marker_in(self.workshop.home())
+    }
+
+    /// Locks the old pool and the new one, so that nobody has one of them open while the other's levels come.
+    fn hold_pools(&self) -> Result<Vec<File>, BackupError> {
+        let mut held: Vec<File> = Vec::new();
+        for path in [self.workshop.pool(), pool_in(self.workshop.home())] {
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(source) => return Err(failed("open", &path)(source)),
+            };
+            // The new one may have both names.
+            let known = held.iter().any(|other| is_same(other, &file).unwrap_or(false));
+            if !known {
+                let home = self.workshop.home().to_owned();
+                lock(&file, &path, BackupError::InUse { path: home })?;
+                held.push(file);
+            }
+        }
+        Ok(held)
+    }
+
+    /// Names the pool. If that fails, nothing is changed.
+    pub(super) fn name_pool(&self) -> Result<(), BackupError> {
+        let (made, pool) = (self.workshop.pool(), pool_in(self.workshop.home()));
+        if !is_there(&made)? {
+            return Ok(());
+        }
+        if self.kind.replaces {
+            return fs::rename(&made, &pool).map_err(failed("name", &pool));
+        }
+        // Unlike renaming, this replaces nothing that came meanwhile.
+        match fs::hard_link(&made, &pool) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let is_named = File::open(&made)
+                    .and_then(|made| is_same(&made, &File::open(&pool)?))
+                    .map_err(failed("open", &pool))?;
+                let home = self.workshop.home();
+                if is_named { Ok(()) } else { Err(BackupError::Exists { path: home.to_owned() }) }
+            }
+            named => named.map_err(failed("name", &pool)),
+        }
+    }
+
+    /// Puts the new levels, if there are any, in the place of the old ones.
+    pub(super) fn name_levels(&self) -> Result<(), BackupError> {
+        let (made, levels) = (self.workshop.levels(), levels_in(self.workshop.home()));
+        let are_to_come = self.kind.has_levels && is_there(&made)?;
+        let are_old = are_to_come || !self.kind.has_levels;
+        if are_old && is_there(&levels)? {
+            let replaced = self.workshop.replaced();
+            fs::rename(&levels, replaced).map_err(failed("move away", &levels))?;
+        }
+        if are_to_come {
+            fs::rename(&made, &levels).map_err(failed("name", &levels))?;
+        }
+        Ok(())
+    }
+
+    /// Notes that all names are as they should be.
+    pub(super) fn end(&self) -> Result<(), BackupError> {
+        self.sync()?;
+        self.give_up()
+    }
+
+    /// Removes the marker: what is still in the workshop is nobody's then.
+    pub(super) fn give_up(&self) -> Result<(), BackupError> {
+        let (marker, path) = (self.marker(), self.workshop.path());
+        match fs::remove_file(&marker) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(failed("remove", &marker)(error))
+            }
+            _ => folder::sync(&path).map_err(failed("sync", &path)),
+        }
+    }
+
+    /// Makes names durable, here and in the workshop.
+    fn sync(&self) -> Result<(), BackupError> {
+        let folders = [self.workshop.path(), self.workshop.home().to_owned()];
+        folders.iter().try_for_each(|path| folder::sync(path).map_err(failed("sync", path)))
+    }
+}
+
+fn marker_in(home: &Path) -> PathBuf {
+    workshop::path_in(home).join(MARKER)
+}
+
+pub(super) fn pool_in(home: &Path) -> PathBuf {
+    home.join(Database::POOL_FILE)
+}
+
+pub(super) fn levels_in(home: &Path) -> PathBuf {
+    home.join(Lsm::LEVELS)
+}
+
+pub(super) fn is_there(path: &Path) -> Result<bool, BackupError> {
+    folder::is_there(path).map_err(failed("look at", path))
+}
+
+fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_read_as_it_was_written() {
+        for (has_levels, replaces) in [(false, false), (false, true), (true, false), (true, true)] {
+            let kind = Kind { has_levels, replaces };
+            assert_eq!(Kind::of_text(&kind.text()), Some(kind));
+        }
+        assert_eq!(Kind::of_text("levels true\n"), None);
+        assert_eq!(Kind::of_text(""), None);
+    }
+}

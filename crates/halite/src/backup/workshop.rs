@@ -1,0 +1,119 @@
+//! The folder in which a database is restored, within the one that it is to be in.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use halite_lsm::Lsm;
+
+use super::BackupError;
+use super::naming::UNFINISHED_MARKER;
+use crate::engines::discard_levels;
+use crate::{Database, folder};
+
+/// Its name.
+const WORKSHOP: &str = ".restoring";
+
+/// What the levels of the database that is replaced are called until they are removed.
+const REPLACED: &str = "replaced";
+
+/// A workshop, locked against others.
+pub(super) struct Workshop {
+    /// The folder that the database is to be in.
+    home: PathBuf,
+    _held: File,
+}
+
+impl Workshop {
+    /// Takes the workshop in the folder `home`, and makes it if there is none.
+    pub(super) fn take(home: &Path) -> Result<Self, BackupError> {
+        let path = path_in(home);
+        folder::make(&path).map_err(failed("make", &path))?;
+        let held = File::open(&path).map_err(failed("open", &path))?;
+        Self::hold(home, held)
+    }
+
+    /// Takes the workshop if there is one.
+    pub(super) fn take_existing(home: &Path) -> Result<Option<Self>, BackupError> {
+        let path = path_in(home);
+        match File::open(&path) {
+            Ok(held) => Self::hold(home, held).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(failed("open", &path)(source)),
+        }
+    }
+
+    fn hold(home: &Path, held: File) -> Result<Self, BackupError> {
+        lock(&held, &path_in(home), BackupError::Restoring { path: home.to_owned() })?;
+        Ok(Self { home: home.to_owned(), _held: held })
+    }
+
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        path_in(&self.home)
+    }
+
+    pub(super) fn pool(&self) -> PathBuf {
+        self.path().join(Database::POOL_FILE)
+    }
+
+    /// The levels that are made here: a folder, or a link to one that was named.
+    pub(super) fn levels(&self) -> PathBuf {
+        self.path().join(Lsm::LEVELS)
+    }
+
+    pub(super) fn replaced(&self) -> PathBuf {
+        self.path().join(REPLACED)
+    }
+
+    /// Removes what a restoring has left. Nothing of it may have a name in `home`, nor be about to get one.
+    pub(super) fn clear(&self) -> Result<(), BackupError> {
+        if self.levels().is_symlink() {
+            // Only the pool knows which files of that folder are its own. If it does not open, they stay.
+            let _ = discard_levels(&Database::builder().create(false).engine_options(&self.path()));
+        }
+        let made =
+            [self.levels(), self.replaced(), self.pool(), self.path().join(UNFINISHED_MARKER)];
+        made.iter().try_for_each(|path| remove(path).map_err(failed("remove", path)))
+    }
+
+    /// Removes the workshop; what cannot be removed, the next restoring removes.
+    pub(super) fn leave(self) {
+        let _ = self.clear();
+        let _ = fs::remove_dir(self.path());
+    }
+}
+
+pub(super) fn path_in(home: &Path) -> PathBuf {
+    home.join(WORKSHOP)
+}
+
+/// Removes a file, a folder with what is in it, or a link, if there is one.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+pub(super) fn lock(file: &File, path: &Path, held: BackupError) -> Result<(), BackupError> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => held,
+        TryLockError::Error(source) => failed("lock", path)(source),
+    })
+}
+
+pub(super) fn failed<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl Fn(io::Error) -> BackupError + 'a {
+    move |source| BackupError::Folder { action, path: path.to_owned(), source }
+}

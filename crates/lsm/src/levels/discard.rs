@@ -1,0 +1,38 @@
+//! Removes the levels of a store that is given up.
+
+use halite_disk::Disk;
+
+use super::manifest;
+use super::names::{CURRENT, Name, parse};
+use super::open::is_ours;
+use crate::sst::Result;
+
+/// Removes a store's files. Those of a log, which `remove_log` removes, and those that are not whole do not say whose
+/// they are: they go if `CURRENT` says that the folder is this store's.
+///
+/// # Errors
+/// What the disk says. What is left then, the next call removes.
+pub(crate) fn discard(
+    disk: &Disk,
+    store_id: u128,
+    remove_log: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let is_its_folder = manifest::current(disk, store_id).is_ok();
+    for (name, _) in disk.list()? {
+        let is_to_go = match parse(&name) {
+            Some(Name::Unfinished) => is_its_folder,
+            // Last: until then it says whose the rest is.
+            Some(Name::Current) | None => false,
+            Some(_) => is_ours(disk, store_id, &name)?,
+        };
+        if is_to_go {
+            disk.remove(&name)?;
+        }
+    }
+    if is_its_folder {
+        remove_log()?;
+        disk.sync()?;
+        disk.remove(CURRENT)?;
+    }
+    Ok(disk.sync()?)
+}
