@@ -14,6 +14,8 @@ on_threads! {
     exec_succeeds_if_nothing_watched_changed
     expiry_of_a_watched_key_is_a_change_unless_it_was_before
     a_transaction_that_cannot_be_written_changes_nothing
+    a_watched_key_that_expired_and_was_flushed_has_changed
+    what_is_watched_is_bounded
     the_queue_is_bounded
     a_client_that_goes_leaves_nothing_behind
 }
@@ -175,6 +177,41 @@ fn a_transaction_that_cannot_be_written_changes_nothing() {
     let reply = client.ask("EXEC");
     assert!(reply.starts_with("-EXECABORT Transaction discarded because of: the key"), "{reply}");
     client.check(&[("EXISTS a", ":0"), ("SET a 2", "+OK"), ("GET a", "\"2\"")]);
+    client.check(&[("MULTI", "+OK"), ("SELECT 1", "+QUEUED")]);
+    assert_eq!(client.call(&["SET", &long, "1"]), "+QUEUED");
+    assert!(client.ask("EXEC").starts_with("-EXECABORT "));
+    client.check(&[("SET b 1", "+OK"), ("SELECT 0", "+OK"), ("GET b", "\"1\"")]);
+}
+
+fn what_is_watched_is_bounded() {
+    let server =
+        Running::start_with(|config: &mut Config| config.limits.transaction_len_max = 10_000);
+    let mut client = server.client();
+    for number in 0..70 {
+        assert_eq!(client.ask(&format!("WATCH key{number}")), "+OK");
+        assert_eq!(client.ask(&format!("WATCH key{number}")), "+OK", "once is enough");
+    }
+    let refused = "-ERR the watched keys take more than 10000 bytes; EXEC or UNWATCH first";
+    let more: Vec<String> = (70..100).map(|number| format!("key{number}")).collect();
+    assert_eq!(client.ask(&format!("WATCH {}", more.join(" "))), refused);
+    client.check(&[("UNWATCH", "+OK"), ("WATCH key70", "+OK"), ("MULTI", "+OK"), ("EXEC", "[]")]);
+}
+
+fn a_watched_key_that_expired_and_was_flushed_has_changed() {
+    let server = Running::start();
+    for (flush, expires) in [("FLUSHDB", 50), ("SWAPDB 0 1", 50)] {
+        let mut client = server.client();
+        client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("FLUSHALL", "+OK")]);
+        assert_eq!(client.ask(&format!("SET k v PX {expires}")), "+OK");
+        client.check(&[
+            ("WATCH k", "+OK"),
+            ("DEBUG SLEEP 0.1", "+OK"),
+            (flush, "+OK"),
+            ("MULTI", "+OK"),
+            ("SET x 1", "+QUEUED"),
+            ("EXEC", "nil"),
+        ]);
+    }
 }
 
 fn the_queue_is_bounded() {

@@ -10,12 +10,17 @@
 //! That holds because nobody writes to the database beside the server: its pool is locked for one process, and the
 //! server takes the database as its own.
 
+use std::collections::HashSet;
+
 use crate::call::Call;
 use crate::client::Client;
 use crate::dispatch;
 use crate::failure::{Failure, Outcome};
 use crate::service::Service;
 use crate::transaction::Queue;
+
+/// Bytes that a watch takes beside its key, about.
+const WATCH: usize = 128;
 
 pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.client.queue.is_some() {
@@ -40,12 +45,22 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
     let db = call.client.db;
+    let of_db = call.client.watches.iter().filter(|watch| watch.db == db);
+    let mut known: HashSet<Vec<u8>> = of_db.map(|watch| watch.key.to_vec()).collect();
+    let mut bytes: usize = call.client.watches.iter().map(|watch| watch.key.len() + WATCH).sum();
+    let limit = call.service.settings.limits.transaction_len_max;
     for key in call.args.from(1) {
-        let known = call.client.watches.iter().any(|watch| watch.db == db && *watch.key == *key);
-        if !known {
-            let watch = call.service.store.watch(db, key)?;
-            call.client.watches.push(watch);
+        if !known.insert(key.to_vec()) {
+            continue;
         }
+        bytes += key.len() + WATCH;
+        if bytes > limit {
+            let why =
+                format!("ERR the watched keys take more than {limit} bytes; EXEC or UNWATCH first");
+            return Err(why.into());
+        }
+        let watch = call.service.store.watch(db, key)?;
+        call.client.watches.push(watch);
     }
     call.reply().ok();
     Ok(())
@@ -72,6 +87,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
         call.reply().null_array();
         return Ok(());
     }
+    let db = call.client.db;
     let done = check_all(call, &queue).and_then(|()| {
         call.service.store.begin();
         let done = run(call, &queue).and_then(|()| Ok(call.service.store.commit()?));
@@ -79,6 +95,8 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
         done
     });
     done.map_err(|failure| {
+        // A SELECT of it did not happen, either.
+        call.client.db = db;
         let text = failure.text();
         let text = text.strip_prefix("ERR ").unwrap_or(&text);
         format!("EXECABORT Transaction discarded because of: {text}").into()
