@@ -49,7 +49,7 @@ pub use op::{Durability, KeySpaceId, Op, WriteBatch};
 pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};
 pub use range::{Direction, KeyRange};
 pub use snapshot::Snapshot;
-pub use stats::{Recovery, Stats};
+pub use stats::{LevelStats, Recovery, Stats};
 pub use verify::{Damage, Progress, RepairReport, VerifyReport};
 
 /// A scan in progress: pairs in the scan's order, each an error if its record is damaged.

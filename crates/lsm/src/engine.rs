@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
-    check_key_space_name,
+    LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats,
+    VerifyReport, check_key_space_name,
 };
 use halite_pmem::locks::RwLock;
 
@@ -24,6 +24,7 @@ use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
 use crate::verify::verify;
+use crate::wal::Wal;
 
 /// Keys of a range up to which each is removed by itself; more are removed by one record.
 const REMOVED_SINGLY: usize = 256;
@@ -465,8 +466,11 @@ impl Engine for Lsm {
             ..Stats::default()
         };
         let levels = self.store.levels.stats().levels;
-        stats.level_bytes = levels.iter().map(|level| level.bytes).sum();
-        stats.level_zero_runs = levels[0].runs;
+        stats.levels = Some(LevelStats {
+            bytes: levels.iter().map(|level| level.bytes).sum(),
+            level_zero_runs: levels[0].runs,
+            log_bytes: self.store.wal.as_ref().map(Wal::bytes),
+        });
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);
         }

@@ -38,6 +38,8 @@ pub(crate) struct Wal {
     file: Mutex<File>,
     /// Bytes of all files up to which everything is durable.
     synced: AtomicU64,
+    /// Bytes of the files that there are.
+    bytes: AtomicU64,
 }
 
 /// What is not written yet.
@@ -51,8 +53,9 @@ struct Pending {
 
 struct File {
     writer: Writer,
-    /// The files that there are, this one the last.
-    numbers: Vec<u64>,
+    number: u64,
+    /// The files before it that there are, and their lengths.
+    ended: Vec<(u64, u64)>,
 }
 
 /// A batch that was read.
@@ -86,8 +89,8 @@ impl Wal {
     ) -> halite_engine::Result<Self> {
         let failed = |error: halite_disk::Error| crate::read::from_levels(error.into());
         let seed = xxh3_64_with_seed(&store_id.to_le_bytes(), 0);
-        let mut numbers = numbers_of(disk).map_err(failed)?;
-        let mut last_len = 0;
+        let numbers = numbers_of(disk).map_err(failed)?;
+        let mut files = Vec::new();
         let mut next: Option<u64> = None;
         for (at, &number) in numbers.iter().enumerate() {
             let name = name_of(number);
@@ -114,25 +117,28 @@ impl Wal {
                 let error = Error::damaged(&name, format!("the batch at {valid}"), why);
                 return Err(crate::read::from_levels(error));
             }
-            last_len = valid as u64;
+            files.push((number, valid as u64));
         }
-        let mut writer = match numbers.last() {
-            Some(&last) => disk.append(&name_of(last), last_len).map_err(failed)?,
-            None => {
-                numbers.push(1);
-                disk.create(&name_of(1)).map_err(failed)?
-            }
+        let bytes = files.iter().map(|(_, len)| len).sum();
+        let (number, mut writer) = match files.pop() {
+            Some((last, len)) => (last, disk.append(&name_of(last), len).map_err(failed)?),
+            None => (1, disk.create(&name_of(1)).map_err(failed)?),
         };
         writer.sync().map_err(failed)?;
         disk.sync().map_err(failed)?;
-        let number = numbers.last().copied().unwrap_or(1);
         Ok(Self {
             disk: disk.clone(),
             seed,
             pending: Mutex::new(Pending { number, ..Pending::default() }),
-            file: Mutex::new(File { writer, numbers }),
+            file: Mutex::new(File { writer, number, ended: files }),
             synced: AtomicU64::new(0),
+            bytes: AtomicU64::new(bytes),
         })
+    }
+
+    /// Bytes of its files, as far as they are written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// The number of the file that is appended to.
@@ -189,6 +195,7 @@ impl Wal {
             (std::mem::take(&mut pending.bytes), pending.appended)
         };
         file.writer.write(&bytes)?;
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         file.writer.sync()?;
         self.synced.store(appended, Ordering::Release);
         Ok(())
@@ -198,10 +205,11 @@ impl Wal {
     pub(crate) fn roll(&self) -> Result<()> {
         let mut file = self.file.lock();
         self.write_out(&mut file)?;
-        let number = file.numbers.last().copied().unwrap_or(0) + 1;
+        let (ended, number) = ((file.number, file.writer.len()), file.number + 1);
         file.writer = self.disk.create(&name_of(number))?;
         self.disk.sync()?;
-        file.numbers.push(number);
+        file.ended.push(ended);
+        file.number = number;
         self.pending.lock().number = number;
         Ok(())
     }
@@ -210,10 +218,11 @@ impl Wal {
     pub(crate) fn release(&self, first: u64) -> Result<()> {
         let mut file = self.file.lock();
         // The oldest first: what is left of a removal that was interrupted has no gap.
-        while file.numbers.len() > 1 && file.numbers[0] < first {
-            self.disk.remove(&name_of(file.numbers[0]))?;
+        while let Some(&(number, len)) = file.ended.first().filter(|(number, _)| *number < first) {
+            self.disk.remove(&name_of(number))?;
             self.disk.sync()?;
-            file.numbers.remove(0);
+            file.ended.remove(0);
+            self.bytes.fetch_sub(len, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the log gives back.
+//! What the log gives back, and takes.
 
 use std::sync::Arc;
 
@@ -53,4 +53,32 @@ fn what_the_levels_of_one_tree_have_is_not_replayed_for_the_other() {
     assert!(engine.stats().recovery.records_replayed > 0);
     assert_eq!(engine.get(space, here.as_bytes()).unwrap().as_deref(), Some(&b"new"[..]));
     assert_eq!(engine.get(space, there.as_bytes()).unwrap().as_deref(), Some(&b"old"[..]));
+}
+
+#[test]
+fn the_bytes_that_are_told_are_those_of_the_files() {
+    let medium = Medium::new(Domain::Memory, 32 << 20).unwrap();
+    let of_files = || {
+        let files = Disk::model(&DiskModel::of(&medium)).list().unwrap();
+        files.iter().filter(|(name, _)| name.starts_with("LOG-")).map(|(_, len)| len).sum::<u64>()
+    };
+    let (mut most, mut removed) = (0, 0);
+    for _ in 0..3 {
+        let engine = open(&medium);
+        let told = || engine.stats().levels.unwrap().log_bytes.unwrap();
+        assert_eq!(told(), of_files());
+        let space = engine.key_space("space").unwrap();
+        for number in 0..60_u64 {
+            let (key, value) = (number.to_be_bytes(), [7; 500]);
+            let op = Op::Put { space, key: &key, value: &value };
+            engine.write(&[op], Durability::Immediate).unwrap();
+            assert_eq!(told(), of_files());
+            most = most.max(told());
+            let before = told();
+            while number % 10 == 9 && (0..2).any(|tree| engine.collect_ahead(tree).unwrap()) {}
+            assert_eq!(told(), of_files());
+            removed += before - told();
+        }
+    }
+    assert!(most > 5_000 && removed > most, "{most} {removed}");
 }
