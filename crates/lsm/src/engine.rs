@@ -264,18 +264,27 @@ fn first(
     first.map(|(number, _)| &mut scans[number])
 }
 
-/// The number of a key space's keys in a state. Reads all of them.
-pub(crate) fn count(at: &Arc<ReadAt>, trees: Range<usize>, space: KeySpaceId) -> Result<u64> {
+/// The number of a key space's keys in a state, and whether these are all: it looks at one after the other, and asks
+/// before each as [`Engine::count_partition`] says.
+pub(crate) fn count(
+    at: &Arc<ReadAt>,
+    trees: Range<usize>,
+    space: KeySpaceId,
+    go_on: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<(u64, bool)> {
     let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
-    let mut len = 0;
+    let (mut len, mut looked_at) = (0, 0);
     for tree in trees {
         let mut scan = TreeScan::new(at, tree, &start, &end, Direction::Forward)?;
-        while let Some(pair) = scan.next_pair(false) {
-            pair?;
-            len += 1;
+        while let Some(is_there) = scan.step()? {
+            if !go_on(len, looked_at) {
+                return Ok((len, false));
+            }
+            len += u64::from(is_there);
+            looked_at += 1;
         }
     }
-    Ok(len)
+    Ok((len, true))
 }
 
 impl Drop for Lsm {
@@ -367,7 +376,9 @@ impl Engine for Lsm {
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         self.spaces.check(space)?;
-        count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space)
+        let (len, _) =
+            count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space, &mut |_, _| true)?;
+        Ok(len)
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
@@ -448,8 +459,17 @@ impl Engine for Lsm {
     }
 
     fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        self.count_partition(partition, space, &mut |_, _| true).map(|(len, _)| len)
+    }
+
+    fn count_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        go_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(u64, bool)> {
         self.spaces.check(space)?;
-        count(&ReadAt::now(&self.store), partition..partition + 1, space)
+        count(&ReadAt::now(&self.store), partition..partition + 1, space, go_on)
     }
 
     fn stats(&self) -> Stats {
