@@ -19,6 +19,7 @@ use crate::open;
 use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
 use crate::repair;
+use crate::sample::sample;
 use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
@@ -382,10 +383,8 @@ impl Engine for Lsm {
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
-        let len = self.len(space)?;
-        let Some(place) = random.checked_rem(len) else { return Ok(None) };
-        let nth = self.scan(space, KeyRange::all(), Direction::Forward)?.nth(place as usize);
-        Ok(nth.transpose()?.map(|(key, _)| key))
+        self.spaces.check(space)?;
+        sample(&ReadAt::now(&self.store), self.store.trees.len(), space, random)
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
