@@ -175,7 +175,9 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "requests_forwarded": report.counters.requests_forwarded,
         "errands": report.counters.errands,
         "parts_lent": report.counters.parts_lent,
-        "records": stats.records,
+    );
+    let _ = write!(text, "{}:{}\r\n", records_name(&stats), stats.records);
+    lines!(text,
         "pool_bytes": stats.pool_bytes,
         "pool_bytes_max": stats.pool_bytes_max,
         "live_bytes": stats.live_bytes,
@@ -185,6 +187,17 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "user_bytes_written": stats.user_bytes_written,
         "collected_bytes_moved": stats.collected_bytes_moved,
         "collected_blocks": stats.collected_blocks,
+    );
+    if let Some(levels) = stats.levels {
+        lines!(text,
+            "level_bytes": levels.bytes,
+            "level_zero_runs": levels.level_zero_runs,
+        );
+        if let Some(bytes) = levels.log_bytes {
+            lines!(text, "log_bytes": bytes,);
+        }
+    }
+    lines!(text,
         "traffic_loads": stats.traffic.loads,
         "traffic_stores": stats.traffic.stores,
         "traffic_flushes": stats.traffic.flushes,
@@ -199,14 +212,20 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
+/// What the number of records is called: an engine with levels knows only what is above them.
+fn records_name(stats: &halite::Stats) -> &'static str {
+    if stats.levels.is_some() { "versions_in_memory" } else { "records" }
+}
+
 /// A line for each partition: what it holds, and what its collector has done.
 fn partitions(service: &Service, _: &Report, text: &mut String) {
     let (threads, loading) = (service.shared.threads(), &service.shared.loading);
+    let records = records_name(&service.store.stats());
     for number in 0..service.store.partitions() {
         let stats = service.store.partition_stats(number);
         let _ = write!(
             text,
-            "partition{number}:thread={},state={},domain={},records={},pool_bytes={},live_bytes={},\
+            "partition{number}:thread={},state={},domain={},{records}={},pool_bytes={},live_bytes={},\
              dead_bytes={},free_bytes={},index_bytes={},unsynced_writes={},collected_blocks={},\
              collected_bytes_moved={}\r\n",
             number % threads,
