@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::failure::Outcome;
+use crate::key_counts::{self, Moment};
 use crate::report::{Details, Report};
 use crate::service::Service;
 
@@ -247,13 +248,21 @@ fn partitions(service: &Service, _: &Report, text: &mut String) {
 fn keyspace(service: &Service, report: &Report, text: &mut String) {
     let loading = &service.shared.loading;
     let readable = loading.ready().without(loading.broken());
-    for db in 0..service.settings.databases {
-        let keys = service.store.len_of(db, readable).unwrap_or(0);
-        if keys > 0 {
+    for (db, keys) in key_counts::count(service, readable).into_iter().enumerate() {
+        if keys.count > 0 {
             let (expires, sum) = report.expiring[db];
             let mean = sum.checked_div(expires as u128).unwrap_or(0) as u64;
             let avg_ttl = mean.saturating_sub(service.store.now_ms);
-            let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={avg_ttl}\r\n");
+            let count = keys.count;
+            let _ = write!(text, "db{db}:keys={count},expires={expires},avg_ttl={avg_ttl}");
+            match keys.of {
+                Moment::Now => {}
+                Moment::Before(age) => {
+                    let _ = write!(text, ",counted_ago={}", age.as_secs());
+                }
+                Moment::Never => text.push_str(",counted_ago=-1"),
+            }
+            text.push_str("\r\n");
         }
     }
 }

@@ -70,11 +70,15 @@ pub(crate) struct Store {
     pub(crate) is_paused: bool,
     /// The time that all of a request sees, in milliseconds since 1970.
     pub(crate) now_ms: u64,
-    /// Keys that this thread changed since the start.
+    /// Keys that this thread changed since the start; of those that are removed together, no more than
+    /// [`FLUSHED_COUNT_MAX`] where the engine has to count them.
     pub(crate) changes: u64,
     /// Keys that expired here since the start.
     pub(crate) expired: u64,
 }
+
+/// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
+const FLUSHED_COUNT_MAX: u64 = 10_000;
 
 /// Keys that are asked for together.
 const PREFETCHED_MAX: usize = 16;
@@ -298,17 +302,25 @@ impl Store {
         for db in dbs.clone() {
             let place = self.place(db);
             self.touch_watched(db, |store, key| store.has_value(store.spot_at(place, key), key))?;
-            self.changes += self.len(db)?;
+            let all = PartitionSet::first(self.partitions());
+            let mut looks = 0..FLUSHED_COUNT_MAX;
+            let go_on = || looks.next().is_some();
+            self.changes +=
+                self.len_by(db, |values| walk::count(values, all, go_on).map(|(len, _)| len))?;
         }
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
         if let Some(overlay) = &mut self.overlay {
             places.iter().for_each(|&place| overlay.clear(place));
             return Ok(());
         }
+        let all = PartitionSet::first(self.partitions());
         let mut full = Vec::new();
         for place in places {
-            let database = &self.databases[place];
-            if !database.values.is_empty()? || !database.expires.is_empty()? {
+            let Database { values, expires } = &self.databases[place];
+            // Where removed keys still lie, it is not looked for others behind them.
+            let is_empty =
+                |space| Ok::<_, halite::Error>(walk::count(space, all, || false)? == (0, true));
+            if !is_empty(values)? || !is_empty(expires)? {
                 full.push(place);
             }
         }
