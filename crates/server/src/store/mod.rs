@@ -225,7 +225,7 @@ impl Store {
     pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Bytes>> {
         let spot = self.spot(db, key);
         if self.is_due(spot, key) {
-            self.expire(db, spot, key)?;
+            self.expire(db, spot, key);
             return Ok(None);
         }
         self.value(spot, key)
@@ -253,7 +253,8 @@ impl Store {
         let spot = self.spot(db, key);
         let old = self.deadline_at(spot, key);
         let new = match deadline {
-            NewDeadline::Keep => old,
+            // One that is due is of a value that is not there any more, though it could not be removed.
+            NewDeadline::Keep => old.filter(|&at| at > self.now_ms),
             NewDeadline::Clear => None,
             NewDeadline::At(at) => Some(at),
         };
@@ -348,7 +349,7 @@ impl Store {
         let mut order = self.order_now().to_vec();
         order.swap(a, b);
         if let Some(overlay) = &mut self.overlay {
-            overlay.order = Some(order);
+            overlay.reorder(order);
         } else {
             let record = order::encode(&order);
             self.opened().settings.put_with(order::KEY, record, Durability::Deferred)?;
@@ -403,7 +404,11 @@ impl Store {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.batch.commit_and_clear(Durability::Deferred)?;
+        match self.batch.commit_and_clear(Durability::Deferred) {
+            // What has expired stays, and stays due, if it cannot be removed.
+            Err(_) if !overlay.is_asked_for => return Ok(()),
+            committed => committed?,
+        }
         for (place, changes) in overlay.databases {
             if changes.cleared {
                 for part in self.parts.iter_mut().flatten() {
@@ -634,21 +639,21 @@ impl Store {
         self.deadline_at(spot, key).is_some_and(|deadline| deadline <= self.now_ms)
     }
 
-    /// Removes a key that is due. If there is no room to say so, it stays, and stays due.
-    fn expire(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
+    /// Removes a key that is due. If it cannot be removed, it stays, and stays due: the next write tells why.
+    fn expire(&mut self, db: usize, spot: Spot, key: &[u8]) {
         if self.is_paused {
-            return Ok(());
+            return;
+        }
+        if let Some(overlay) = &mut self.overlay {
+            overlay.expire(spot.place, key);
+            self.changed(db, spot.partition, key);
+            self.expired += 1;
+            return;
         }
         match self.erase(db, spot, key) {
-            Err(halite::Error::Full { .. }) => {
-                self.part_mut(spot.partition).watches.touch(db, key);
-            }
-            erased => {
-                erased?;
-                self.expired += 1;
-            }
+            Ok(()) => self.expired += 1,
+            Err(_) => self.part_mut(spot.partition).watches.touch(db, key),
         }
-        Ok(())
     }
 
     /// Removes a key and its deadline.
@@ -676,8 +681,9 @@ impl Store {
     #[inline]
     fn changed(&mut self, db: usize, partition: usize, key: &[u8]) {
         self.changes += 1;
+        let is_stored = self.overlay.is_none();
         let part = self.part_mut(partition);
-        part.unsynced = true;
+        part.unsynced |= is_stored;
         part.watches.touch(db, key);
     }
 
