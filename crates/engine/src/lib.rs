@@ -49,7 +49,7 @@ pub use op::{Durability, KeySpaceId, Op, WriteBatch};
 pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};
 pub use range::{Direction, KeyRange};
 pub use snapshot::Snapshot;
-pub use stats::{Recovery, Stats};
+pub use stats::{LevelStats, Recovery, Stats};
 pub use verify::{Damage, Progress, RepairReport, VerifyReport};
 
 /// A scan in progress: pairs in the scan's order, each an error if its record is damaged.
@@ -101,7 +101,7 @@ pub trait Engine: Send + Sync {
     /// who knows several keys ahead. Changes nothing, and never waits for a partition.
     fn prefetch(&self, _partition: usize, _space: KeySpaceId, _keys: &[&[u8]]) {}
 
-    /// The number of keys in a key space.
+    /// The number of keys in a key space. An engine that has to look for it takes as long as there are keys.
     ///
     /// # Errors
     /// [`Error::NoSuchKeySpace`].
@@ -270,6 +270,24 @@ pub trait Engine: Send + Sync {
     /// If there is no such partition.
     fn len_of_partition(&self, _partition: usize, space: KeySpaceId) -> Result<u64> {
         self.len(space)
+    }
+
+    /// Counts the keys of one partition as long as `go_on` says so. Returns how many there are, and whether these are
+    /// all. An engine that knows the number asks nobody. One that has to look for it asks before each key, removed
+    /// ones that still lie there included, and tells how many there are so far, and how many it has looked at.
+    ///
+    /// # Errors
+    /// As [`Engine::len`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    fn count_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        _go_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(u64, bool)> {
+        Ok((self.len_of_partition(partition, space)?, true))
     }
 
     /// Visits at least `count` keys of a partition, if there are so many left, in no order, and returns where

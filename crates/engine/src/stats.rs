@@ -11,8 +11,8 @@ use crate::Damage;
 pub struct Stats {
     /// What a fence guarantees on this store's medium.
     pub domain: Domain,
-    /// Keys in all key spaces. An engine that would have to look for how many there are counts what its indexes lead
-    /// to.
+    /// Keys in all key spaces. An engine with [levels](Stats::levels) would have to look for how many there are: it
+    /// tells how many versions its indexes in memory lead to.
     pub records: u64,
     /// Bytes of the pool now.
     pub pool_bytes: u64,
@@ -30,10 +30,8 @@ pub struct Stats {
     pub index_snapshot_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
-    /// Bytes of tables below the pool, where the engine has levels.
-    pub level_bytes: u64,
-    /// Sorted runs of level zero, where the engine has levels: a read may have to look into each.
-    pub level_zero_runs: u64,
+    /// What lies below the pool, where the engine has levels there; `None` of a single partition.
+    pub levels: Option<LevelStats>,
     /// Bytes of keys and values that writes brought.
     pub user_bytes_written: u64,
     /// Bytes that collection moved to reclaim space.
@@ -46,6 +44,17 @@ pub struct Stats {
     pub traffic: Traffic,
     /// What opening the store found.
     pub recovery: Recovery,
+}
+
+/// What lies in files below the pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    /// Bytes of tables.
+    pub bytes: u64,
+    /// Sorted runs of level zero: a read may have to look into each.
+    pub level_zero_runs: u64,
+    /// Bytes of the write-ahead log; `None` where the pool has what was committed last.
+    pub log_bytes: Option<u64>,
 }
 
 /// What opening a store found.

@@ -176,7 +176,7 @@ impl KeySpace {
         Ok(Iter { scan })
     }
 
-    /// The number of keys.
+    /// The number of keys. The engine `lsm` has to count them, one by one.
     ///
     /// # Errors
     /// As [`KeySpace::iter`].
@@ -193,6 +193,38 @@ impl KeySpace {
     /// If there is no such partition, see [`crate::Database::partitions`].
     pub fn len_of_partition(&self, partition: usize) -> Result<u64> {
         self.engine.len_of_partition(partition, self.id)
+    }
+
+    /// Counts the keys of one partition as long as `go_on` says so. Returns how many there are, and whether these are
+    /// all. An engine that knows the number asks nobody. One that has to look for it, such as `lsm`, asks before each
+    /// key, removed ones that still lie there included, and tells how many there are so far, and how many it has
+    /// looked at.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::Database;
+    /// let db = Database::builder().engine("lsm").open(&path)?;
+    /// let fruit = db.key_space("fruit")?;
+    /// for name in ["apple", "banana", "cherry"] {
+    ///     fruit.put(name, "")?;
+    /// }
+    /// assert_eq!(fruit.count_of_partition(0, |_, looked_at| looked_at < 2)?, (2, false));
+    /// assert_eq!(fruit.count_of_partition(0, |_, looked_at| looked_at < 9)?, (3, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    ///
+    /// # Panics
+    /// If there is no such partition, see [`crate::Database::partitions`].
+    pub fn count_of_partition(
+        &self,
+        partition: usize,
+        mut go_on: impl FnMut(u64, u64) -> bool,
+    ) -> Result<(u64, bool)> {
+        self.engine.count_partition(partition, self.id, &mut go_on)
     }
 
     /// Visits at least `count` keys of a partition from a position on, in no order, and returns the next
@@ -233,10 +265,17 @@ impl KeySpace {
     /// # Errors
     /// As [`KeySpace::iter`].
     pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
+        for partition in 0..self.engine.partitions() {
+            if self.count_of_partition(partition, |keys, _| keys == 0)?.0 > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
-    /// A key chosen by `random`, roughly uniformly if `random` is uniform.
+    /// A key chosen by `random`, roughly uniformly if `random` is uniform. Each key may be. The engine `lsm` chooses
+    /// uniformly among keys of one length that are numbers; of others, those with few beside them, byte by byte, come
+    /// more often.
     ///
     /// # Errors
     /// As [`KeySpace::get`].

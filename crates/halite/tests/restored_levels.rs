@@ -81,7 +81,7 @@ fn fill(db: &Database, tag: u8) {
 fn make(builder: Builder, path: &Path, tag: u8) {
     let db = builder.open(path).unwrap();
     fill(&db, tag);
-    while db.engine_name() == "lsm" && db.stats().level_bytes == 0 {
+    while db.engine_name() == "lsm" && db.stats().levels.is_none_or(|levels| levels.bytes == 0) {
         sleep(Duration::from_millis(1));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use halite_engine::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats, VerifyReport,
-    check_key_space_name,
+    LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats,
+    VerifyReport, check_key_space_name,
 };
 use halite_pmem::locks::RwLock;
 
@@ -20,11 +20,13 @@ use crate::open;
 use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
 use crate::repair;
+use crate::sample::sample;
 use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
 use crate::verify::verify;
+use crate::wal::Wal;
 
 /// Bytes of a commit up to which its memory is kept for the next one.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
@@ -281,18 +283,27 @@ fn first(
     first.map(|(number, _)| &mut scans[number])
 }
 
-/// The number of a key space's keys in a state. Reads all of them.
-pub(crate) fn count(at: &Arc<ReadAt>, trees: Range<usize>, space: KeySpaceId) -> Result<u64> {
+/// The number of a key space's keys in a state, and whether these are all: it looks at one after the other, and asks
+/// before each as [`Engine::count_partition`] says.
+pub(crate) fn count(
+    at: &Arc<ReadAt>,
+    trees: Range<usize>,
+    space: KeySpaceId,
+    go_on: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<(u64, bool)> {
     let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
-    let mut len = 0;
+    let (mut len, mut looked_at) = (0, 0);
     for tree in trees {
         let mut scan = TreeScan::new(at, tree, &start, &end, Direction::Forward)?;
-        while let Some(pair) = scan.next_pair(false) {
-            pair?;
-            len += 1;
+        while let Some(is_there) = scan.step()? {
+            if !go_on(len, looked_at) {
+                return Ok((len, false));
+            }
+            len += u64::from(is_there);
+            looked_at += 1;
         }
     }
-    Ok(len)
+    Ok((len, true))
 }
 
 impl Drop for Lsm {
@@ -388,14 +399,14 @@ impl Engine for Lsm {
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         self.spaces.check(space)?;
-        count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space)
+        let (len, _) =
+            count(&ReadAt::now(&self.store), 0..self.store.trees.len(), space, &mut |_, _| true)?;
+        Ok(len)
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
-        let len = self.len(space)?;
-        let Some(place) = random.checked_rem(len) else { return Ok(None) };
-        let nth = self.scan(space, KeyRange::all(), Direction::Forward)?.nth(place as usize);
-        Ok(nth.transpose()?.map(|(key, _)| key))
+        self.spaces.check(space)?;
+        sample(&ReadAt::now(&self.store), self.store.trees.len(), space, random)
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
@@ -469,8 +480,17 @@ impl Engine for Lsm {
     }
 
     fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        self.count_partition(partition, space, &mut |_, _| true).map(|(len, _)| len)
+    }
+
+    fn count_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        go_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(u64, bool)> {
         self.spaces.check(space)?;
-        count(&ReadAt::now(&self.store), partition..partition + 1, space)
+        count(&ReadAt::now(&self.store), partition..partition + 1, space, go_on)
     }
 
     fn stats(&self) -> Stats {
@@ -487,8 +507,11 @@ impl Engine for Lsm {
             ..Stats::default()
         };
         let levels = self.store.levels.stats().levels;
-        stats.level_bytes = levels.iter().map(|level| level.bytes).sum();
-        stats.level_zero_runs = levels[0].runs;
+        stats.levels = Some(LevelStats {
+            bytes: levels.iter().map(|level| level.bytes).sum(),
+            level_zero_runs: levels[0].runs,
+            log_bytes: self.store.wal.as_ref().map(Wal::bytes),
+        });
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);
         }

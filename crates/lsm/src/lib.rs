@@ -36,6 +36,7 @@ mod ring;
 mod ring_model;
 mod rows;
 mod run;
+mod sample;
 mod scan;
 mod snapshot;
 mod snapshots;

@@ -343,15 +343,27 @@ impl TreeScan {
     }
 
     fn next(&mut self, with_value: bool) -> Result<Option<(Bytes, Bytes)>> {
-        loop {
-            if std::mem::replace(&mut self.is_told, true) {
-                self.pass()?;
-            }
-            let Some(&source) = self.order.first() else { return Ok(None) };
+        while let Some(source) = self.go_on()? {
             if let Some(pair) = self.read(source, with_value)? {
                 return Ok(Some(pair));
             }
         }
+        Ok(None)
+    }
+
+    /// Goes to the next key: whether it is there, or was removed. `None` behind the last.
+    pub(crate) fn step(&mut self) -> Result<Option<bool>> {
+        let Some(source) = self.go_on()? else { return Ok(None) };
+        Ok(Some(self.read(source, false)?.is_some()))
+    }
+
+    /// Goes to the next key, removed or not: the source that has its newest version.
+    #[inline]
+    fn go_on(&mut self) -> Result<Option<usize>> {
+        if std::mem::replace(&mut self.is_told, true) {
+            self.pass()?;
+        }
+        Ok(self.order.first().copied())
     }
 
     /// The pair that a source is at, if it is not removed; its value if that is asked for.

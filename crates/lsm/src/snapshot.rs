@@ -35,7 +35,8 @@ impl Snapshot for StoreSnapshot {
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         self.spaces.check(space)?;
-        count(&self.at, 0..self.partitioning.count(), space)
+        let (len, _) = count(&self.at, 0..self.partitioning.count(), space, &mut |_, _| true)?;
+        Ok(len)
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {

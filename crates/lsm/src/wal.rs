@@ -40,6 +40,8 @@ pub(crate) struct Wal {
     file: Mutex<File>,
     /// Bytes of all files up to which everything is durable.
     synced: AtomicU64,
+    /// Bytes of the files that there are.
+    bytes: AtomicU64,
 }
 
 /// What is not written yet.
@@ -53,8 +55,9 @@ struct Pending {
 
 struct File {
     writer: Writer,
-    /// The files that there are, this one the last.
-    numbers: Vec<u64>,
+    number: u64,
+    /// The files before it that there are, and their lengths.
+    ended: Vec<(u64, u64)>,
 }
 
 /// What a store knows of its log, at the least.
@@ -69,8 +72,8 @@ pub(crate) struct Known {
 /// A log that was read, and not cut yet.
 pub(crate) struct Found {
     numbers: Vec<u64>,
-    /// The last file that was read, by its place among them, and how much of it is whole.
-    whole: (usize, u64),
+    /// How much is whole of those that were read.
+    lens: Vec<u64>,
     /// What is wrong with what is behind it, where that cannot be the torn end of a crash.
     broken: Option<Error>,
 }
@@ -107,7 +110,7 @@ impl Found {
     ) -> halite_engine::Result<Self> {
         let failed = |error: halite_disk::Error| from_levels(error.into());
         let numbers = numbers_of(disk).map_err(failed)?;
-        let mut found = Self { numbers: numbers.clone(), whole: (0, 0), broken: None };
+        let mut found = Self { numbers: numbers.clone(), lens: Vec::new(), broken: None };
         if known.first > 0 && numbers.first().is_none_or(|&number| number > known.first) {
             found.broken = Some(Error::Missing { file: name_of(known.first) });
         }
@@ -127,7 +130,7 @@ impl Found {
                 replay(&batch)?;
                 valid += HEADER + batch.fragments.len();
             }
-            found.whole = (at, valid as u64);
+            found.lens.push(valid as u64);
             let (last, len) = known.end;
             if number == last && (valid as u64) < len {
                 why.get_or_insert(format!("{len} bytes were whole when the store was closed"));
@@ -146,6 +149,14 @@ impl Found {
         Ok(found)
     }
 
+    /// The last file that was read, by its place, and how much of it is whole.
+    fn whole(&self) -> (usize, u64) {
+        match self.lens.last() {
+            Some(&len) => (self.lens.len() - 1, len),
+            None => (0, 0),
+        }
+    }
+
     /// Sets aside what cannot be read, and all that is behind it, or, unless `for_good`, says what that would be.
     /// Returns what is lost, and the names that files get. Nothing, if it is whole but for the torn end of a crash.
     pub(crate) fn repair(
@@ -154,8 +165,8 @@ impl Found {
         for_good: bool,
     ) -> Result<(Option<Error>, Vec<String>)> {
         let mut names = Vec::new();
+        let (at, whole) = self.whole();
         let Some(error) = self.broken else { return Ok((None, names)) };
-        let (at, whole) = self.whole;
         let list = disk.list()?.into_iter().collect();
         // The last first: what is left of a repair that was interrupted is broken at the same place.
         for (place, &number) in self.numbers.iter().enumerate().skip(at).rev() {
@@ -197,33 +208,37 @@ impl Wal {
     /// # Errors
     /// What is broken, or what the disk says.
     pub(crate) fn open(disk: &Disk, store_id: u128, found: Found) -> Result<Self> {
-        let Found { mut numbers, whole: (_, last_len), broken } = found;
+        let Found { numbers, lens, broken } = found;
         if let Some(error) = broken {
             return Err(error);
         }
-        let mut writer = match numbers.last() {
-            Some(&last) => disk.append(&name_of(last), last_len)?,
-            None => {
-                numbers.push(1);
-                disk.create(&name_of(1))?
-            }
+        let bytes = lens.iter().sum();
+        let mut files: Vec<(u64, u64)> = numbers.into_iter().zip(lens).collect();
+        let (number, mut writer) = match files.pop() {
+            Some((last, len)) => (last, disk.append(&name_of(last), len)?),
+            None => (1, disk.create(&name_of(1))?),
         };
         writer.sync()?;
         disk.sync()?;
-        let number = numbers.last().copied().unwrap_or(1);
         Ok(Self {
             disk: disk.clone(),
             seed: seed_of(store_id),
             pending: Mutex::new(Pending { number, ..Pending::default() }),
-            file: Mutex::new(File { writer, numbers }),
+            file: Mutex::new(File { writer, number, ended: files }),
             synced: AtomicU64::new(0),
+            bytes: AtomicU64::new(bytes),
         })
     }
 
     /// The file that is appended to, and how long it is, when everything is durable.
     pub(crate) fn end(&self) -> (u64, u64) {
         let file = self.file.lock();
-        (file.numbers.last().copied().unwrap_or(0), file.writer.len())
+        (file.number, file.writer.len())
+    }
+
+    /// Bytes of its files, as far as they are written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// The number of the file that is appended to.
@@ -280,6 +295,7 @@ impl Wal {
             (std::mem::take(&mut pending.bytes), pending.appended)
         };
         file.writer.write(&bytes)?;
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         file.writer.sync()?;
         self.synced.store(appended, Ordering::Release);
         Ok(())
@@ -289,10 +305,11 @@ impl Wal {
     pub(crate) fn roll(&self) -> Result<()> {
         let mut file = self.file.lock();
         self.write_out(&mut file)?;
-        let number = file.numbers.last().copied().unwrap_or(0) + 1;
+        let (ended, number) = ((file.number, file.writer.len()), file.number + 1);
         file.writer = self.disk.create(&name_of(number))?;
         self.disk.sync()?;
-        file.numbers.push(number);
+        file.ended.push(ended);
+        file.number = number;
         self.pending.lock().number = number;
         Ok(())
     }
@@ -301,12 +318,13 @@ impl Wal {
     pub(crate) fn release(&self, first: u64) -> Result<usize> {
         let mut file = self.file.lock();
         // The oldest first: what is left of a removal that was interrupted has no gap.
-        while file.numbers.len() > 1 && file.numbers[0] < first {
-            self.disk.remove(&name_of(file.numbers[0]))?;
+        while let Some(&(number, len)) = file.ended.first().filter(|(number, _)| *number < first) {
+            self.disk.remove(&name_of(number))?;
             self.disk.sync()?;
-            file.numbers.remove(0);
+            file.ended.remove(0);
+            self.bytes.fetch_sub(len, Ordering::Relaxed);
         }
-        Ok(file.numbers.len())
+        Ok(file.ended.len() + 1)
     }
 }
 

@@ -60,6 +60,10 @@ fn what_the_levels_of_one_tree_have_is_not_replayed_for_the_other() {
     assert_eq!(engine.get(space, there.as_bytes()).unwrap().as_deref(), Some(&b"old"[..]));
 }
 
+fn level_bytes(engine: &Lsm) -> u64 {
+    engine.stats().levels.expect("there are levels").bytes
+}
+
 /// Options of a store in a folder that goes to the levels with little.
 fn in_folder(folder: &Path, durable: Durable) -> EngineOptions {
     let mut pool_options = PoolOptions::default();
@@ -150,12 +154,12 @@ fn older_copies_of_the_levels_are_told() {
         let fill = |seed: u32| {
             let engine = Lsm::open(&options).unwrap();
             let space = engine.key_space("space").unwrap();
-            let before = engine.stats().level_bytes;
+            let before = level_bytes(&engine);
             for number in 0.. {
                 let (key, value) = ((seed + number).to_be_bytes(), vec![number as u8; 100_000]);
                 let put = Op::Put { space, key: &key, value: &value };
                 engine.write(&[put], Durability::Immediate).unwrap();
-                if engine.stats().level_bytes > before {
+                if level_bytes(&engine) > before {
                     break;
                 }
             }
@@ -275,7 +279,7 @@ fn tables_are_compressed_as_it_was_said() {
         }
         engine.sync().unwrap();
         let begun = Instant::now();
-        while engine.stats().level_bytes == 0 && begun.elapsed() < Duration::from_secs(20) {
+        while level_bytes(&engine) == 0 && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(5));
         }
         let files = fs::read_dir(folder.path().join("levels")).unwrap().map(|file| file.unwrap());
@@ -286,4 +290,32 @@ fn tables_are_compressed_as_it_was_said() {
     assert!(written(Compression::None));
     assert!(!written(Compression::Lz4));
     assert!(!written(Compression::Zstd));
+}
+
+#[test]
+fn the_bytes_that_are_told_are_those_of_the_files() {
+    let medium = Medium::new(Domain::Memory, 32 << 20).unwrap();
+    let of_files = || {
+        let files = Disk::model(&DiskModel::of(&medium)).list().unwrap();
+        files.iter().filter(|(name, _)| name.starts_with("LOG-")).map(|(_, len)| len).sum::<u64>()
+    };
+    let (mut most, mut removed) = (0, 0);
+    for _ in 0..3 {
+        let engine = open(&medium);
+        let told = || engine.stats().levels.unwrap().log_bytes.unwrap();
+        assert_eq!(told(), of_files());
+        let space = engine.key_space("space").unwrap();
+        for number in 0..60_u64 {
+            let (key, value) = (number.to_be_bytes(), [7; 500]);
+            let op = Op::Put { space, key: &key, value: &value };
+            engine.write(&[op], Durability::Immediate).unwrap();
+            assert_eq!(told(), of_files());
+            most = most.max(told());
+            let before = told();
+            while number % 10 == 9 && (0..2).any(|tree| engine.collect_ahead(tree).unwrap()) {}
+            assert_eq!(told(), of_files());
+            removed += before - told();
+        }
+    }
+    assert!(most > 5_000 && removed > most, "{most} {removed}");
 }

@@ -29,7 +29,9 @@ impl Failure {
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
-            Self::Store(halite::Error::Full { .. }) => Cow::Borrowed(FULL),
+            Self::Store(halite::Error::Full { .. } | halite::Error::NoRoomBelow { .. }) => {
+                Cow::Borrowed(FULL)
+            }
             Self::Store(error) => Cow::Owned(format!("ERR {error}")),
         }
     }
@@ -55,11 +57,16 @@ impl From<halite::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
     fn a_full_store_is_what_redis_calls_out_of_memory() {
-        let failure = Failure::from(halite::Error::Full { used: 1, limit: 1, held: 0 });
-        assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
+        let full = || halite::Error::Full { used: 1, limit: 1, held: 0 };
+        for error in [full(), halite::Error::NoRoomBelow { reason: Arc::new(full()) }] {
+            let failure = Failure::from(error);
+            assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
+        }
     }
 }

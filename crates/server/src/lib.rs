@@ -38,6 +38,7 @@ mod execution;
 mod failure;
 mod glob;
 mod histogram;
+mod key_counts;
 mod latency;
 mod listener;
 mod loading;

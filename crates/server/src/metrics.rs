@@ -149,7 +149,11 @@ impl Metrics {
             "Partitions of the database.",
             self.db.partitions() as u64,
         );
-        one("halite_records", "gauge", "Keys in all key spaces.", stats.records);
+        let (records, records_help) = match stats.levels {
+            None => ("records", "Keys in all key spaces."),
+            Some(_) => ("versions_in_memory", "Versions of keys above the levels."),
+        };
+        one(&format!("halite_{records}"), "gauge", records_help, stats.records);
         one("halite_pool_bytes", "gauge", "Size of the pool.", stats.pool_bytes);
         one(
             "halite_pool_max_bytes",
@@ -189,6 +193,14 @@ impl Metrics {
             "Blocks that collection reclaimed.",
             stats.collected_blocks,
         );
+        if let Some(levels) = stats.levels {
+            one("halite_level_bytes", "gauge", "Bytes of tables in the levels.", levels.bytes);
+            let help = "Sorted runs of level zero.";
+            one("halite_level_zero_runs", "gauge", help, levels.level_zero_runs);
+            if let Some(bytes) = levels.log_bytes {
+                one("halite_log_bytes", "gauge", "Bytes of the write-ahead log.", bytes);
+            }
+        }
         one("halite_fences_total", "counter", "Fences of the pool.", stats.traffic.fences);
         one(
             "halite_lines_written_total",
@@ -205,7 +217,7 @@ impl Metrics {
         let partitions: Vec<_> =
             (0..self.db.partitions()).map(|number| self.db.partition_stats(number)).collect();
         let by_partition: &[ByPartition] = &[
-            ("records", "gauge", "Keys in all key spaces.", |stats| stats.records),
+            (records, "gauge", records_help, |stats| stats.records),
             ("live_bytes", "gauge", "Pool bytes that live records take.", |stats| stats.live_bytes),
             ("dead_bytes", "gauge", "Pool bytes that collection can reclaim.", |stats| {
                 stats.dead_bytes

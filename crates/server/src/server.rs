@@ -212,6 +212,7 @@ impl Server {
             if let Some(backup) = lock(&shared.backup).take() {
                 backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             }
+            self.handle.shared.key_counts.wait();
             started.and(ended).and(others).and(loaded.map_err(Error::from))
         })
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::board::Board;
+use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
 use crate::loading::Loading;
 use crate::mailbox::Bell;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) backs_up: AtomicBool,
     /// The thread of the last one.
     pub(crate) backup: Mutex<Option<JoinHandle<()>>>,
+    /// How many keys there are, as far as that takes long to find.
+    pub(crate) key_counts: KeyCounts,
     /// Which partitions are served.
     pub(crate) loading: Loading,
     bells: Arc<[Bell]>,
@@ -72,6 +75,7 @@ impl Shared {
             board: Board::new(bells.len()),
             backs_up: AtomicBool::new(false),
             backup: Mutex::default(),
+            key_counts: KeyCounts::default(),
             loading,
             bells,
         }

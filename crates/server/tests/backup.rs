@@ -12,13 +12,14 @@ use halite::{BackupReader, Database, Partitioning};
 
 on_threads! {
     a_backup_is_the_state_of_one_moment_while_clients_write
-    a_backup_of_changes_follows_another
     one_backup_is_taken_at_a_time
     a_backup_ends_with_its_client
     who_does_not_ask_for_more_keeps_nobody_waiting
     the_end_of_the_server_ends_a_backup
     a_backup_needs_the_password
     what_cannot_be_asked_for_is_named
+    ; indexlog:
+    a_backup_of_changes_follows_another
 }
 
 /// The next piece, or none at the end.

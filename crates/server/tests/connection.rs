@@ -335,6 +335,17 @@ fn info_tells_what_is() {
     ] {
         assert!(info.contains(&format!("\\r\\n{line}")), "{line} in {info}");
     }
+    let halite = client.ask("INFO halite");
+    for (line, is_told) in [
+        // A deadline is one, too.
+        ("records:3", !common::is_lsm()),
+        ("versions_in_memory:", common::is_lsm()),
+        ("level_bytes:0", common::is_lsm()),
+        ("level_zero_runs:0", common::is_lsm()),
+        ("log_bytes:", common::has_log()),
+    ] {
+        assert!(halite.contains(&format!("\\r\\n{line}")) == is_told, "{line} in {halite}");
+    }
     let keyspace = client.ask("INFO keyspace");
     assert!(keyspace.starts_with("\"# Keyspace\\r\\ndb0:"), "{keyspace}");
     assert!(client.ask("INFO clients memory").contains("# Memory"));

@@ -3,7 +3,7 @@
 #[macro_use]
 mod common;
 
-use common::Running;
+use common::{Client, Running, eventually};
 
 on_threads! {
     keys_are_counted_and_removed
@@ -13,6 +13,8 @@ on_threads! {
     a_key_moves_to_another_database
     databases_are_apart
     swapped_databases_stay_swapped_after_a_restart
+    everything_is_there_when_the_database_is_opened_again
+    many_keys_are_counted_while_nobody_waits
     objects_are_described_as_redis_would
 }
 
@@ -149,6 +151,98 @@ fn swapped_databases_stay_swapped_after_a_restart() {
     drop(fewer);
     let more = Running::on(server.db.clone(), |config| config.databases = 20);
     more.client().check(&[("SELECT 2", "+OK"), ("GET k", "\"zero\""), ("SELECT 19", "+OK")]);
+}
+
+fn everything_is_there_when_the_database_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    for round in 0..3 {
+        let server = Running::on(common::open(&path), |_| {});
+        let mut client = server.client();
+        if round > 0 {
+            client.check(&[
+                ("MGET a b gone", &format!("[\"{round}\", \"x{round}\", nil]")),
+                ("PEXPIRETIME b", ":33177117420123"),
+                ("PEXPIRETIME a", ":-1"),
+                ("DBSIZE", ":602"),
+                ("GET key:599", "\"599\""),
+                ("SELECT 1", "+OK"),
+                ("DBSIZE", ":0"),
+                ("SELECT 2", "+OK"),
+                ("KEYS *", "[\"swapped\"]"),
+                ("SELECT 0", "+OK"),
+                ("FLUSHDB", "+OK"),
+                ("SWAPDB 1 2", "+OK"),
+            ]);
+        }
+        let next = round + 1;
+        client.check(&[
+            ("SET gone v EX 100", "+OK"),
+            ("MULTI", "+OK"),
+            (&format!("SET a {next}"), "+QUEUED"),
+            (&format!("SET b x{next} PXAT 33177117420123"), "+QUEUED"),
+            ("DEL gone", "+QUEUED"),
+            ("SELECT 1", "+QUEUED"),
+            ("SET swapped 1", "+QUEUED"),
+            ("SWAPDB 1 2", "+QUEUED"),
+            ("EXEC", "[+OK, +OK, :1, +OK, +OK, +OK]"),
+            ("SELECT 0", "+OK"),
+        ]);
+        for number in 0..600 {
+            client.send_words(&["SET", &format!("key:{number}"), &number.to_string()]);
+        }
+        (0..600).for_each(|_| assert_eq!(client.reply(), "+OK"));
+    }
+}
+
+/// What INFO says of the first two databases.
+fn keyspace(client: &mut Client) -> [String; 2] {
+    let info = client.ask("INFO keyspace");
+    ["db0:", "db1:"].map(|db| {
+        let line = info.split("\\r\\n").find_map(|line| line.strip_prefix(db));
+        line.unwrap_or_default().to_owned()
+    })
+}
+
+fn many_keys_are_counted_while_nobody_waits() {
+    const KEYS: usize = 25_000;
+    let server = Running::start();
+    let mut client = server.client();
+    let put = |client: &mut Client, from: usize| {
+        for page in 0..10 {
+            let pairs = (0..KEYS / 10).flat_map(|n| [format!("{from}:{page}:{n}"), "v".to_owned()]);
+            let words: Vec<_> = std::iter::once("MSET".to_owned()).chain(pairs).collect();
+            assert_eq!(client.call(&words), "+OK");
+        }
+    };
+    put(&mut client, 0);
+    client.check(&[("SELECT 1", "+OK"), ("SET k v", "+OK"), ("SELECT 0", "+OK")]);
+    let exactly = |keys: usize| format!("keys={keys},expires=0,avg_ttl=0");
+    let [first, few] = keyspace(&mut client);
+    assert_eq!(few, exactly(1));
+    if !common::is_lsm() {
+        assert_eq!(first, exactly(KEYS));
+        return;
+    }
+    // As far as it went, or what was counted meanwhile by then.
+    assert!(first.ends_with(",counted_ago=-1") && first.starts_with("keys=9"), "{first}");
+    let all = exactly(KEYS);
+    eventually("a count of all keys", || keyspace(&mut client)[0].starts_with(&all));
+    // Later ones are counted some time later.
+    put(&mut client, 1);
+    let then = keyspace(&mut client);
+    let age = then[0].strip_prefix(&format!("{all},counted_ago=")).unwrap();
+    assert!(age.parse::<u64>().is_ok_and(|age| age < 60), "{age}");
+    assert_eq!(then[1], exactly(1));
+    client.check(&[("DBSIZE", &format!(":{}", 2 * KEYS)), ("SWAPDB 0 1", "+OK")]);
+    let swapped = keyspace(&mut client);
+    assert!(swapped[0] == exactly(1) && swapped[1].starts_with("keys="), "{swapped:?}");
+    client.check(&[
+        ("FLUSHALL", "+OK"),
+        ("DBSIZE", ":0"),
+        ("SET k v", "+OK"),
+        ("RANDOMKEY", "\"k\""),
+    ]);
 }
 
 fn objects_are_described_as_redis_would() {

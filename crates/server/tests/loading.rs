@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use common::gated::Gated;
 use common::{Client, Running, eventually, page, request, scan, threads};
-use halite::Database;
+use halite::{Database, Error};
 
 on_threads! {
+    ; indexlog:
     what_needs_no_key_is_answered_at_once
     a_request_waits_for_its_partition_and_those_of_others_do_not
     a_pipeline_keeps_its_order_while_a_partition_is_recovered
@@ -20,6 +21,7 @@ on_threads! {
     a_damaged_partition_refuses_its_requests_and_the_others_go_on
     a_scan_returns_what_lies_before_a_damaged_partition_and_then_the_reason
     keys_that_cannot_be_removed_keep_no_others
+    keys_that_have_expired_are_gone_where_nothing_can_be_written
     keys_are_counted_on_threads_that_have_none_yet
     a_damaged_deadline_refuses_the_requests_of_its_partition
     the_server_ends_if_the_names_of_its_databases_are_damaged
@@ -330,6 +332,44 @@ fn keys_that_cannot_be_removed_keep_no_others() {
     eventually("the end of the other keys", || number_of(&mut client) == others);
     loading.gates.open(0);
     eventually("the end of all keys", || number_of(&mut client) == KEYS);
+}
+
+fn keys_that_have_expired_are_gone_where_nothing_can_be_written() {
+    let loading = Loading::start();
+    (0..partitions()).for_each(|number| loading.gates.open(number));
+    let mut client = loading.server.client();
+    client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
+    let full = || Error::Full { used: 1, limit: 1, held: 0 };
+    let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+    let poisoned =
+        "-ERR the store no longer takes writes after an earlier failure (a test); reopen it";
+    type Refusal = fn() -> Error;
+    let refusals: [(Refusal, &str); 3] = [
+        (full, oom),
+        (|| Error::NoRoomBelow { reason: Arc::new(Error::NoSnapshots) }, oom),
+        (|| Error::Poisoned { why: "a test".into() }, poisoned),
+    ];
+    for (number, (refusal, reply)) in refusals.into_iter().enumerate() {
+        let key = format!("key:{number}");
+        client.check(&[(&format!("SET {key} 7 PX 1"), "+OK"), ("DEBUG SLEEP 0.01", "+OK")]);
+        loading.gates.refuse_writes(Some(refusal));
+        client.check(&[
+            (&format!("GET {key}"), "nil"),
+            (&format!("EXISTS {key} key:9"), ":1"),
+            (&format!("TTL {key}"), ":-2"),
+            (&format!("DEL {key}"), ":0"),
+            (&format!("MGET {key} key:9"), "[nil, \"9\"]"),
+            (&format!("INCR {key}"), reply),
+            ("SET key:9 x", reply),
+            ("MULTI", "+OK"),
+            (&format!("GET {key}"), "+QUEUED"),
+            ("EXEC", "[nil]"),
+            ("GET key:9", "\"9\""),
+        ]);
+        // What could not be removed does not take a later value along.
+        loading.gates.refuse_writes(None);
+        client.check(&[(&format!("INCR {key}"), ":1"), (&format!("TTL {key}"), ":-1")]);
+    }
 }
 
 fn keys_are_counted_on_threads_that_have_none_yet() {

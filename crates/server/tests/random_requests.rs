@@ -1,4 +1,5 @@
-//! Random requests, in random pieces, are answered by any number of threads as by one.
+//! Random requests, in random pieces, are answered by any number of threads as by one, and by any engine as by the
+//! first.
 
 #[allow(unused_macros, reason = "one test for all numbers of threads")]
 mod common;
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::Running;
+use halite::Durable;
 use requests::Choices;
 
 /// splitmix64, from a seed that the test prints.
@@ -64,14 +66,28 @@ fn replies(addr: SocketAddr, bytes: &[u8], ends: &[usize]) -> Vec<u8> {
     replies
 }
 
-fn compare_with_one_thread(threads: usize) {
+/// Puts another command in the place of one that tells what only an engine knows.
+fn leave_out_memory(bytes: &mut [u8]) {
+    const MEMORY: &[u8] = b"MEMORY";
+    for at in 0..bytes.len().saturating_sub(MEMORY.len()) {
+        if bytes[at..].starts_with(MEMORY) {
+            bytes[at..at + MEMORY.len()].copy_from_slice(b"STRLEN");
+        }
+    }
+}
+
+fn compare_with_one_thread(threads: usize, engine: Option<Durable>) {
     let alone = Running::start();
     common::set_threads(threads);
+    engine.into_iter().for_each(common::set_lsm);
     let several = Running::start();
     let mut random = Random::new();
     for case in 0..120 {
         let count = [3, 40, 300][random.below(3) as usize];
-        let bytes = requests::requests(&mut random, count);
+        let mut bytes = requests::requests(&mut random, count);
+        if engine.is_some() {
+            leave_out_memory(&mut bytes);
+        }
         let pieces = random.below(40);
         let mut ends: Vec<_> =
             (0..pieces).map(|_| random.below(bytes.len() as u64 + 1) as usize).collect();
@@ -95,10 +111,20 @@ fn compare_with_one_thread(threads: usize) {
 
 #[test]
 fn two_threads_answer_as_one_does() {
-    compare_with_one_thread(2);
+    compare_with_one_thread(2, None);
 }
 
 #[test]
 fn three_threads_answer_as_one_does() {
-    compare_with_one_thread(3);
+    compare_with_one_thread(3, None);
+}
+
+#[test]
+fn the_engine_lsm_answers_as_the_first_one_does() {
+    compare_with_one_thread(1, Some(Durable::Pool));
+}
+
+#[test]
+fn three_threads_on_the_engine_lsm_answer_as_one_on_the_first_does() {
+    compare_with_one_thread(3, Some(Durable::Log));
 }

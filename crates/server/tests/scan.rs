@@ -19,6 +19,7 @@ on_threads! {
 
 mod with_a_hash_index {
     on_threads! {
+        ; indexlog:
         scans_keep_their_promises
         a_scan_does_not_visit_all_keys_at_each_call
         a_transaction_scans_what_it_has_changed

@@ -7,11 +7,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use common::{Client, Running, eventually, request};
-use halite::{Database, Partitioning};
 
 on_threads! {
     half_a_command_keeps_nobody_from_going_on
     a_client_that_never_reads_is_idle_and_is_disconnected
+    ; indexlog:
     a_full_store_refuses_writes_until_something_is_removed
     a_store_full_of_large_values_refuses_writes_until_something_is_removed
 }
@@ -79,8 +79,7 @@ fn a_store_full_of_large_values_refuses_writes_until_something_is_removed() {
 /// Returns how many blocks were collected: large values are not moved.
 fn fill_and_remove(len: usize) -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let builder = Database::builder().partitioning(Partitioning::Hash(common::threads()));
-    let db = builder.max_size(48 << 20).open(folder.path().join("data")).unwrap();
+    let db = common::builder().max_size(48 << 20).open(folder.path().join("data")).unwrap();
     let server = Running::on(db, |_| {});
     let mut client = server.client();
     let oom = "-OOM command not allowed when used memory > 'maxmemory'.";

@@ -45,7 +45,8 @@ weakens that for ordinary files only, where durable means a call of the kernel's
   never           when the kernel does it, and when the server ends
 
 The folder's database is created if there is none, and grows as needed up to --max-size. At the
-limit, writes get Redis' OOM error; reads and deletes go on. SIGTERM and Ctrl-C answer what has
+limit, writes get Redis' OOM error; reads and deletes go on. The engine lsm hands on to the SSD at the
+limit: there writes get that error when the SSD is full, deletes as well. SIGTERM and Ctrl-C answer what has
 arrived, sync, and end with exit code 0.";
 
 /// Serve a database to Redis clients

@@ -18,6 +18,8 @@ Examples:
   halite stat ./data --json | jq .pool.live_bytes
 
 Sizes are in bytes, times in seconds. The traffic is that of opening the database just now.
+Of the engine lsm, it counts all records, and tells what the tables of its levels and its log take on the SSD, and
+how many versions of keys its index in memory leads to.
 Exit code 4: the records of a key space cannot be counted, since something is damaged.";
 
 /// Show what a database holds and what durable means where it lies
@@ -62,6 +64,14 @@ impl Stat {
 /// A key space, and how many records it has, or what keeps them from being counted.
 type Space = (String, std::result::Result<u64, Damage>);
 
+/// The number of records, unless the engine has to count them and some cannot be counted.
+fn records(stats: &Stats, spaces: &[Space]) -> Option<u64> {
+    match stats.levels {
+        None => Some(stats.records),
+        Some(_) => spaces.iter().map(|(_, len)| len.as_ref().ok()).sum(),
+    }
+}
+
 /// What keeps records from being counted, each part once.
 fn damage(spaces: &[Space]) -> Vec<Damage> {
     let mut found = Vec::new();
@@ -77,6 +87,14 @@ fn damage(spaces: &[Space]) -> Vec<Damage> {
 
 fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
     let damage = damage_as_json(&damage(spaces));
+    let (records, has_levels) = (records(stats, spaces), stats.levels.is_some());
+    let levels = stats.levels.map(|levels| {
+        json!({
+            "bytes": levels.bytes,
+            "level_zero_runs": levels.level_zero_runs,
+            "log_bytes": levels.log_bytes,
+        })
+    });
     let spaces: Map<_, _> =
         spaces.iter().map(|(name, len)| (name.clone(), json!(len.as_ref().ok()))).collect();
     let (recovery, traffic) = (&stats.recovery, &stats.traffic);
@@ -85,7 +103,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
         "engine": db.engine_name(),
         "domain": stats.domain.name(),
         "survives_power_cut": stats.domain.survives_power_cut(),
-        "records": stats.records,
+        "records": records,
         "key_spaces": spaces,
         "damage": damage,
         "pool": {
@@ -96,9 +114,12 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
             "free_bytes": stats.free_bytes,
             "change_log_bytes": stats.change_log_bytes,
         },
+        "levels": levels,
         "index": {
             "dram_bytes": stats.index_bytes,
-            "dram_bytes_per_record": per_record(stats),
+            "dram_bytes_per_record": per_record(stats).filter(|_| !has_levels),
+            "versions_in_memory": has_levels.then_some(stats.records),
+            "dram_bytes_per_version": per_record(stats).filter(|_| has_levels),
         },
         "recovery": {
             "clean": recovery.clean,
@@ -130,7 +151,8 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
     row("database", db.path().display().to_string());
     row("engine", db.engine_name().to_owned());
     row("domain", format!("{}: {}", stats.domain, stats.domain.guarantee()));
-    row("records", grouped(stats.records));
+    let records = records(stats, spaces);
+    row("records", records.map_or_else(|| "not all are counted".to_owned(), grouped));
     for (name, len) in spaces {
         let records = match len {
             Ok(len) => grouped(*len),
@@ -147,7 +169,17 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
     if stats.change_log_bytes > 0 {
         row("", format!("change log {}", human(stats.change_log_bytes)));
     }
-    let per_record = per_record(stats).map_or(String::new(), |b| format!(", {b:.1} B a record"));
+    if let Some(levels) = stats.levels {
+        let runs = count(levels.level_zero_runs, "run");
+        row("levels", format!("{}, {runs} of level zero", human(levels.bytes)));
+        if let Some(bytes) = levels.log_bytes {
+            row("", format!("log {}", human(bytes)));
+        }
+    }
+    let per_record = per_record(stats).map_or(String::new(), |bytes| match stats.levels {
+        None => format!(", {bytes:.1} B a record"),
+        Some(_) => format!(", {bytes:.1} B a version, {} in memory", grouped(stats.records)),
+    });
     row("index", format!("{} of DRAM{per_record}", human(stats.index_bytes)));
     row("recovery", recovery(stats));
     for finding in findings(stats) {

@@ -20,6 +20,47 @@ fn stat_counts_records_by_key_space() {
 }
 
 #[test]
+fn stat_of_levels_tells_what_lies_on_the_disk() {
+    let home = Home::new();
+    let builder = halite::Database::builder().engine("lsm").max_size(64 << 20);
+    let db = builder.open(home.path("data")).unwrap();
+    let space = db.key_space("db0").unwrap();
+    for round in 0..3 {
+        for number in 0..2_000_u64 {
+            let mut word = number + round;
+            let value: Vec<_> = std::iter::repeat_with(|| {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (word >> 56) as u8
+            })
+            .take(5_000)
+            .collect();
+            space.put_with(number.to_be_bytes(), value, halite::Durability::Deferred).unwrap();
+        }
+    }
+    drop((space, db));
+    let stat = home.json(&["stat", "data", "--json"]);
+    assert_eq!(stat["records"], 2_000);
+    assert_eq!(stat["key_spaces"], serde_json::json!({ "db0": 2_000 }));
+    let (levels, index) = (&stat["levels"], &stat["index"]);
+    assert!(levels["bytes"].as_u64().unwrap() > 1 << 20, "{stat}");
+    assert!(levels["level_zero_runs"].is_u64(), "{stat}");
+    // Only where the file system has no persistent memory there is a log.
+    assert!(levels["log_bytes"].is_null() || levels["log_bytes"].as_u64() > Some(0), "{stat}");
+    assert!(index["versions_in_memory"].is_u64() && index["dram_bytes_per_record"].is_null());
+    let table = home.text(&["stat", "data"]);
+    for said in ["records     2,000", "db0: 2,000", "\nlevels      ", "of level zero", " in memory"]
+    {
+        assert!(table.contains(said), "{said}: {table}");
+    }
+
+    let other = Home::new();
+    other.ok(&["put", "data", "key", "value"]);
+    let stat = other.json(&["stat", "data", "--json"]);
+    assert!(stat["levels"].is_null() && stat["index"]["versions_in_memory"].is_null(), "{stat}");
+    assert!(!other.text(&["stat", "data"]).contains("levels"));
+}
+
+#[test]
 fn a_whole_database_is_one_line() {
     let home = Home::new();
     home.run_with(&["load", "data", "-"], b"a\t1\nb\t2\n").ok();

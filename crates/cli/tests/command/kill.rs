@@ -234,7 +234,7 @@ fn rounds(or: u64) -> u64 {
     std::env::var("HALITE_KILL_ROUNDS").map_or(or, |rounds| rounds.parse().unwrap())
 }
 
-fn kill_again_and_again(home: &Home, threads: usize, rounds: u64, wait_ms_max: u64) {
+fn kill_again_and_again(home: &Home, engine: &str, threads: usize, rounds: u64, wait_ms_max: u64) {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed =
         std::env::var("HALITE_KILL_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
@@ -243,7 +243,8 @@ fn kill_again_and_again(home: &Home, threads: usize, rounds: u64, wait_ms_max: u
     let mut writers: Vec<_> =
         (0..WRITERS).map(|number| Writer::new(number, seed, threads > 1)).collect();
     for round in 0..rounds {
-        let args = ["--max-size", "64MiB", "--threads", &threads.to_string()];
+        let threads = threads.to_string();
+        let args = ["--engine", engine, "--max-size", "64MiB", "--threads", &threads];
         let served = Served::start(home, &args);
         let address = served.address;
         writers.iter_mut().for_each(|writer| writer.check(address));
@@ -270,15 +271,30 @@ fn kill_again_and_again(home: &Home, threads: usize, rounds: u64, wait_ms_max: u
 
 #[test]
 fn no_acknowledged_write_is_lost_to_a_kill() {
-    kill_again_and_again(&Home::in_memory(), 1, rounds(20), 80);
+    kill_again_and_again(&Home::in_memory(), "indexlog", 1, rounds(20), 80);
 }
 
 #[test]
 fn no_acknowledged_write_on_several_threads_is_lost_to_a_kill() {
-    kill_again_and_again(&Home::in_memory(), 3, rounds(20), 80);
+    kill_again_and_again(&Home::in_memory(), "indexlog", 3, rounds(20), 80);
 }
 
 #[test]
 fn no_acknowledged_write_to_an_ordinary_file_is_lost_to_a_kill() {
-    kill_again_and_again(&Home::new(), 2, rounds(20).div_ceil(5), 200);
+    kill_again_and_again(&Home::new(), "indexlog", 2, rounds(20).div_ceil(5), 200);
+}
+
+#[test]
+fn no_acknowledged_write_to_memtables_that_persist_is_lost_to_a_kill() {
+    kill_again_and_again(&Home::in_memory(), "lsm", 1, rounds(20), 80);
+}
+
+#[test]
+fn no_acknowledged_write_to_memtables_of_several_threads_is_lost_to_a_kill() {
+    kill_again_and_again(&Home::in_memory(), "lsm", 3, rounds(20), 80);
+}
+
+#[test]
+fn no_acknowledged_write_to_a_log_beside_tables_is_lost_to_a_kill() {
+    kill_again_and_again(&Home::new(), "lsm", 2, rounds(20).div_ceil(5), 200);
 }

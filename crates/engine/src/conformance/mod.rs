@@ -242,6 +242,7 @@ macro_rules! conformance {
             scans::ranges_and_prefixes_hold_exactly_their_keys,
             scans::a_scan_sees_one_state_while_everything_is_rewritten,
             partitions::scans_of_partitions_make_up_that_of_the_store,
+            partitions::counts_of_partitions_make_up_that_of_the_store,
             snapshots::a_snapshot_stays_while_everything_is_overwritten,
             snapshots::a_snapshot_has_the_key_spaces_of_its_time,
             snapshots::snapshots_under_load_are_one_state,

@@ -71,6 +71,45 @@ fn check_scans(
     Ok(())
 }
 
+/// Counts of all partitions make up that of the store, and one that is to end has no more than it looked at.
+///
+/// # Errors
+/// The first count of which that is not so.
+pub fn counts_of_partitions_make_up_that_of_the_store(factory: &dyn Factory) -> Check {
+    const KEYS: u64 = 600;
+    let store = Store::new(factory, AMPLE)?;
+    let engine = store.engine();
+    let space = engine.key_space("counted")?;
+    let removed = |number: &u64| number.is_multiple_of(3);
+    for number in 0..KEYS {
+        let op = Op::Put { space, key: &key(number), value: b"" };
+        engine.write(&[op], Durability::Deferred)?;
+    }
+    for number in (0..KEYS).filter(removed) {
+        engine.write(&[Op::Delete { space, key: &key(number) }], Durability::Deferred)?;
+    }
+    let mut all = 0;
+    for partition in 0..engine.partitions() {
+        let (len, is_all) = engine.count_partition(partition, space, &mut |_, _| true)?;
+        let in_order = engine.len_of_partition(partition, space)?;
+        ensure!(is_all && len == in_order, "{len} keys of {in_order} in partition {partition}");
+        all += len;
+        for limit in [0, 1, 50] {
+            let mut looked = 0;
+            let mut go_on = |keys, looked_at| {
+                looked = looked_at;
+                keys <= looked_at && looked_at < limit
+            };
+            let (some, is_all) = engine.count_partition(partition, space, &mut go_on)?;
+            let is_right = if is_all { some == len } else { some <= looked && looked == limit };
+            ensure!(is_right, "{some} of {len} keys are all: {is_all}, looked at {looked}");
+        }
+    }
+    let kept = KEYS - (0..KEYS).filter(removed).count() as u64;
+    ensure!(all == kept && engine.len(space)? == kept, "{all} keys, should be {kept}");
+    Ok(())
+}
+
 /// A sync of one partition makes what was written to it durable. It may leave the others alone.
 ///
 /// # Errors

@@ -373,7 +373,11 @@ impl Transaction {
     /// What the snapshot says of a key space; `None` if it was made since.
     fn in_snapshot<T>(&self, space: &KeySpace, found: Result<Option<T>>) -> Result<Option<T>> {
         match found {
-            Err(Error::NoSuchKeySpace) => self.engine.len(space.id).map(|_| None),
+            Err(Error::NoSuchKeySpace) => {
+                let spaces = self.engine.key_spaces()?;
+                let exists = spaces.iter().any(|(_, id)| *id == space.id);
+                exists.then_some(None).ok_or(Error::NoSuchKeySpace)
+            }
             found => found,
         }
     }

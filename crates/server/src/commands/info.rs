@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::failure::Outcome;
+use crate::key_counts::{self, Moment};
 use crate::report::{Details, Report};
 use crate::service::Service;
 
@@ -175,7 +176,9 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "requests_forwarded": report.counters.requests_forwarded,
         "errands": report.counters.errands,
         "parts_lent": report.counters.parts_lent,
-        "records": stats.records,
+    );
+    let _ = write!(text, "{}:{}\r\n", records_name(&stats), stats.records);
+    lines!(text,
         "pool_bytes": stats.pool_bytes,
         "pool_bytes_max": stats.pool_bytes_max,
         "live_bytes": stats.live_bytes,
@@ -185,6 +188,17 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "user_bytes_written": stats.user_bytes_written,
         "collected_bytes_moved": stats.collected_bytes_moved,
         "collected_blocks": stats.collected_blocks,
+    );
+    if let Some(levels) = stats.levels {
+        lines!(text,
+            "level_bytes": levels.bytes,
+            "level_zero_runs": levels.level_zero_runs,
+        );
+        if let Some(bytes) = levels.log_bytes {
+            lines!(text, "log_bytes": bytes,);
+        }
+    }
+    lines!(text,
         "traffic_loads": stats.traffic.loads,
         "traffic_stores": stats.traffic.stores,
         "traffic_flushes": stats.traffic.flushes,
@@ -199,14 +213,20 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
+/// What the number of records is called: an engine with levels knows only what is above them.
+fn records_name(stats: &halite::Stats) -> &'static str {
+    if stats.levels.is_some() { "versions_in_memory" } else { "records" }
+}
+
 /// A line for each partition: what it holds, and what its collector has done.
 fn partitions(service: &Service, _: &Report, text: &mut String) {
     let (threads, loading) = (service.shared.threads(), &service.shared.loading);
+    let records = records_name(&service.store.stats());
     for number in 0..service.store.partitions() {
         let stats = service.store.partition_stats(number);
         let _ = write!(
             text,
-            "partition{number}:thread={},state={},domain={},records={},pool_bytes={},live_bytes={},\
+            "partition{number}:thread={},state={},domain={},{records}={},pool_bytes={},live_bytes={},\
              dead_bytes={},free_bytes={},index_bytes={},unsynced_writes={},collected_blocks={},\
              collected_bytes_moved={}\r\n",
             number % threads,
@@ -228,13 +248,21 @@ fn partitions(service: &Service, _: &Report, text: &mut String) {
 fn keyspace(service: &Service, report: &Report, text: &mut String) {
     let loading = &service.shared.loading;
     let readable = loading.ready().without(loading.broken());
-    for db in 0..service.settings.databases {
-        let keys = service.store.len_of(db, readable).unwrap_or(0);
-        if keys > 0 {
+    for (db, keys) in key_counts::count(service, readable).into_iter().enumerate() {
+        if keys.count > 0 {
             let (expires, sum) = report.expiring[db];
             let mean = sum.checked_div(expires as u128).unwrap_or(0) as u64;
             let avg_ttl = mean.saturating_sub(service.store.now_ms);
-            let _ = write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={avg_ttl}\r\n");
+            let count = keys.count;
+            let _ = write!(text, "db{db}:keys={count},expires={expires},avg_ttl={avg_ttl}");
+            match keys.of {
+                Moment::Now => {}
+                Moment::Before(age) => {
+                    let _ = write!(text, ",counted_ago={}", age.as_secs());
+                }
+                Moment::Never => text.push_str(",counted_ago=-1"),
+            }
+            text.push_str("\r\n");
         }
     }
 }

@@ -25,17 +25,26 @@ pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
     let stats = call.service.store.stats();
-    let numbers = [
-        ("total.allocated", stats.live_bytes + stats.index_bytes),
+    let allocated = stats.live_bytes + stats.index_bytes;
+    let mut numbers = vec![
+        ("total.allocated", allocated),
         ("dataset.bytes", stats.live_bytes),
         ("overhead.total", stats.index_bytes),
-        ("keys.count", stats.records),
-        ("keys.bytes-per-key", (stats.live_bytes + stats.index_bytes) / stats.records.max(1)),
         ("pool.bytes", stats.pool_bytes),
         ("pool.bytes-max", stats.pool_bytes_max),
         ("pool.dead-bytes", stats.dead_bytes),
         ("pool.free-bytes", stats.free_bytes),
     ];
+    match stats.levels {
+        None => numbers.extend([
+            ("keys.count", stats.records),
+            ("keys.bytes-per-key", allocated / stats.records.max(1)),
+        ]),
+        // How many keys there are is not known; what is said of memory is said of the newest versions.
+        Some(levels) => {
+            numbers.extend([("versions.in-memory", stats.records), ("levels.bytes", levels.bytes)])
+        }
+    }
     let mut reply = call.reply();
     reply.map(numbers.len());
     for (name, number) in numbers {
@@ -50,7 +59,8 @@ pub(super) fn doctor(call: &mut Call<'_>) -> Outcome {
     let mut text = String::new();
     let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
     let filled = percent(stats.live_bytes, stats.pool_bytes_max);
-    if filled >= 90 {
+    // Where there are levels, a full pool hands on to them.
+    if filled >= 90 && stats.levels.is_none() {
         let _ = writeln!(
             text,
             "Live records take {filled} % of the {} bytes that the pool may grow to: at its limit, \
@@ -59,7 +69,7 @@ pub(super) fn doctor(call: &mut Call<'_>) -> Outcome {
         );
     }
     let dead = percent(stats.dead_bytes, stats.pool_bytes);
-    if dead >= 50 {
+    if dead >= 50 && stats.levels.is_none() {
         let _ = writeln!(text, "Dead records take {dead} % of the pool until they are collected.");
     }
     if text.is_empty() {

@@ -70,11 +70,15 @@ pub(crate) struct Store {
     pub(crate) is_paused: bool,
     /// The time that all of a request sees, in milliseconds since 1970.
     pub(crate) now_ms: u64,
-    /// Keys that this thread changed since the start.
+    /// Keys that this thread changed since the start; of those that are removed together, no more than
+    /// [`FLUSHED_COUNT_MAX`] where the engine has to count them.
     pub(crate) changes: u64,
     /// Keys that expired here since the start.
     pub(crate) expired: u64,
 }
+
+/// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
+const FLUSHED_COUNT_MAX: u64 = 10_000;
 
 /// Keys that are asked for together.
 const PREFETCHED_MAX: usize = 16;
@@ -221,7 +225,7 @@ impl Store {
     pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Bytes>> {
         let spot = self.spot(db, key);
         if self.is_due(spot, key) {
-            self.expire(db, spot, key)?;
+            self.expire(db, spot, key);
             return Ok(None);
         }
         self.value(spot, key)
@@ -249,7 +253,8 @@ impl Store {
         let spot = self.spot(db, key);
         let old = self.deadline_at(spot, key);
         let new = match deadline {
-            NewDeadline::Keep => old,
+            // One that is due is of a value that is not there any more, though it could not be removed.
+            NewDeadline::Keep => old.filter(|&at| at > self.now_ms),
             NewDeadline::Clear => None,
             NewDeadline::At(at) => Some(at),
         };
@@ -297,18 +302,26 @@ impl Store {
     pub(crate) fn flush(&mut self, dbs: std::ops::Range<usize>) -> Result<()> {
         for db in dbs.clone() {
             let place = self.place(db);
-            self.touch_watched(db, |store, key| store.has_value(store.spot_at(place, key), key))?;
-            self.changes += self.len(db)?;
+            self.touch_watched(db, |store, key| store.is_stored(store.spot_at(place, key), key))?;
+            let all = PartitionSet::first(self.partitions());
+            let mut looks = 0..FLUSHED_COUNT_MAX;
+            let go_on = || looks.next().is_some();
+            self.changes +=
+                self.len_by(db, |values| walk::count(values, all, go_on).map(|(len, _)| len))?;
         }
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
         if let Some(overlay) = &mut self.overlay {
             places.iter().for_each(|&place| overlay.clear(place));
             return Ok(());
         }
+        let all = PartitionSet::first(self.partitions());
         let mut full = Vec::new();
         for place in places {
-            let database = &self.databases[place];
-            if !database.values.is_empty()? || !database.expires.is_empty()? {
+            let Database { values, expires } = &self.databases[place];
+            // Where removed keys still lie, it is not looked for others behind them.
+            let is_empty =
+                |space| Ok::<_, halite::Error>(walk::count(space, all, || false)? == (0, true));
+            if !is_empty(values)? || !is_empty(expires)? {
                 full.push(place);
             }
         }
@@ -330,13 +343,13 @@ impl Store {
         for db in [a, b] {
             self.touch_watched(db, |store, key| {
                 let (a, b) = (store.spot_at(place_a, key), store.spot_at(place_b, key));
-                Ok(store.has_value(a, key)? || store.has_value(b, key)?)
+                Ok(store.is_stored(a, key)? || store.is_stored(b, key)?)
             })?;
         }
         let mut order = self.order_now().to_vec();
         order.swap(a, b);
         if let Some(overlay) = &mut self.overlay {
-            overlay.order = Some(order);
+            overlay.reorder(order);
         } else {
             let record = order::encode(&order);
             self.opened().settings.put_with(order::KEY, record, Durability::Deferred)?;
@@ -391,7 +404,11 @@ impl Store {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.batch.commit_and_clear(Durability::Deferred)?;
+        match self.batch.commit_and_clear(Durability::Deferred) {
+            // What has expired stays, and stays due, if it cannot be removed.
+            Err(_) if !overlay.is_asked_for => return Ok(()),
+            committed => committed?,
+        }
         for (place, changes) in overlay.databases {
             if changes.cleared {
                 for part in self.parts.iter_mut().flatten() {
@@ -603,6 +620,11 @@ impl Store {
         Ok(!self.is_due(spot, key) && self.value(spot, key)?.is_some())
     }
 
+    /// Whether a key has a value, expired or not: who watches it began when it had not.
+    fn is_stored(&self, spot: Spot, key: &[u8]) -> Result<bool> {
+        Ok(self.value(spot, key)?.is_some())
+    }
+
     #[inline]
     fn deadline_at(&self, spot: Spot, key: &[u8]) -> Option<u64> {
         let stored = || self.part(spot.partition).deadlines[spot.place].get(key);
@@ -622,21 +644,21 @@ impl Store {
         self.deadline_at(spot, key).is_some_and(|deadline| deadline <= self.now_ms)
     }
 
-    /// Removes a key that is due. If there is no room to say so, it stays, and stays due.
-    fn expire(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
+    /// Removes a key that is due. If it cannot be removed, it stays, and stays due: the next write tells why.
+    fn expire(&mut self, db: usize, spot: Spot, key: &[u8]) {
         if self.is_paused {
-            return Ok(());
+            return;
+        }
+        if let Some(overlay) = &mut self.overlay {
+            overlay.expire(spot.place, key);
+            self.changed(db, spot.partition, key);
+            self.expired += 1;
+            return;
         }
         match self.erase(db, spot, key) {
-            Err(halite::Error::Full { .. }) => {
-                self.part_mut(spot.partition).watches.touch(db, key);
-            }
-            erased => {
-                erased?;
-                self.expired += 1;
-            }
+            Ok(()) => self.expired += 1,
+            Err(_) => self.part_mut(spot.partition).watches.touch(db, key),
         }
-        Ok(())
     }
 
     /// Removes a key and its deadline.
@@ -664,8 +686,9 @@ impl Store {
     #[inline]
     fn changed(&mut self, db: usize, partition: usize, key: &[u8]) {
         self.changes += 1;
+        let is_stored = self.overlay.is_none();
         let part = self.part_mut(partition);
-        part.unsynced = true;
+        part.unsynced |= is_stored;
         part.watches.touch(db, key);
     }
 

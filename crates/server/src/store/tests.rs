@@ -3,12 +3,14 @@ use proptest::prelude::*;
 use super::*;
 
 /// A store on a database that only this test has.
-fn store(partitions: usize) -> (Store, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let builder = halite::Database::builder();
+fn store(partitions: usize, engine: &str) -> Store {
+    let builder = halite::Database::builder().engine(engine).max_size(64 << 20);
     let builder = builder.partitioning(halite::Partitioning::Hash(partitions));
-    let db = builder.open(folder.path().join("data")).unwrap();
-    (Store::open(db, 3).unwrap(), folder)
+    Store::open(builder.in_memory().unwrap(), 3).unwrap()
+}
+
+fn engine() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(halite::ENGINES)
 }
 
 /// Something that a command may do.
@@ -108,9 +110,9 @@ proptest! {
     #[test]
     fn a_transaction_does_what_its_commands_do_one_by_one(
         before in prop::collection::vec(action(), 0..30),
-        inside in prop::collection::vec(action(), 0..30), partitions in 1..4usize,
+        inside in prop::collection::vec(action(), 0..30), partitions in 1..4usize, engine in engine(),
     ) {
-        let ((mut one_by_one, _a), (mut together, _b)) = (store(partitions), store(partitions));
+        let (mut one_by_one, mut together) = (store(partitions, engine), store(partitions, engine));
         for action in &before {
             apply(&mut one_by_one, action);
             apply(&mut together, action);
@@ -134,9 +136,9 @@ proptest! {
     #[test]
     fn a_transaction_that_is_rolled_back_leaves_nothing(
         before in prop::collection::vec(action(), 0..20),
-        inside in prop::collection::vec(action(), 0..20), partitions in 1..4usize,
+        inside in prop::collection::vec(action(), 0..20), partitions in 1..4usize, engine in engine(),
     ) {
-        let (mut store, _folder) = store(partitions);
+        let mut store = store(partitions, engine);
         before.iter().for_each(|action| apply(&mut store, action));
         let (then, now_ms) = (seen(&mut store), store.now_ms);
         store.begin();
@@ -150,9 +152,9 @@ proptest! {
     #[test]
     fn collected_keys_are_those_that_nobody_could_see(
         actions in prop::collection::vec(action(), 0..40), limit in 1..4usize,
-        partitions in 1..4usize,
+        partitions in 1..4usize, engine in engine(),
     ) {
-        let (mut store, _folder) = store(partitions);
+        let mut store = store(partitions, engine);
         actions.iter().for_each(|action| apply(&mut store, action));
         store.now_ms += 10;
         let mut copy = Store::open(store.db.clone(), 3).unwrap();
@@ -172,9 +174,9 @@ proptest! {
         changed in prop::collection::btree_set(prop::collection::vec(0..3u8, 0..4), 0..10),
         prefix in prop::collection::vec(0..3u8, 0..3),
         after in proptest::option::of(prop::collection::vec(0..3u8, 0..4)),
-        partitions in 1..4usize,
+        partitions in 1..4usize, engine in engine(),
     ) {
-        let (mut store, _folder) = store(partitions);
+        let mut store = store(partitions, engine);
         for key in &keys {
             store.put(0, key, b"v", NewDeadline::Clear).unwrap();
         }

@@ -3,10 +3,10 @@
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
 
-use halite::KeyRange;
+use halite::{KeyRange, KeySpace};
 
 use super::overlay::{Change, Value};
-use super::{Result, Store};
+use super::{Opened, Result, Store};
 use crate::partition_set::PartitionSet;
 
 impl Store {
@@ -104,29 +104,56 @@ impl Store {
 
     /// The number of keys, expired ones that have not been removed yet included.
     pub(crate) fn len(&self, db: usize) -> Result<u64> {
+        self.len_by(db, KeySpace::len)
+    }
+
+    /// [`Store::len`], where `count` says how many keys a key space has.
+    pub(super) fn len_by(
+        &self,
+        db: usize,
+        count: impl FnOnce(&KeySpace) -> Result<u64>,
+    ) -> Result<u64> {
         let place = self.place(db);
         let values = &self.databases[place].values;
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&place));
-        let Some(changes) = changes else { return values.len() };
-        let mut len = if changes.cleared { 0 } else { values.len()? };
+        let Some(changes) = changes else { return count(values) };
+        let mut len = if changes.cleared { 0 } else { count(values)? };
         for (key, change) in &changes.keys {
             let was_there = !changes.cleared && values.contains_key(key)?;
             match change.value {
                 Value::Put(_) if !was_there => len += 1,
-                Value::Removed if was_there => len -= 1,
+                Value::Removed if was_there => len = len.saturating_sub(1),
                 _ => {}
             }
         }
         Ok(len)
     }
 
-    /// [`Store::len`] of some partitions, as it is outside of transactions.
-    pub(crate) fn len_of(&self, db: usize, partitions: PartitionSet) -> Result<u64> {
-        let Some(opened) = self.opened.get() else { return Ok(0) };
+    /// [`Store::len`] of some partitions, as it is outside of transactions, and whether these are all: an engine that
+    /// has to count asks before it looks at a key.
+    pub(crate) fn count(
+        &self,
+        db: usize,
+        partitions: PartitionSet,
+        go_on: impl FnMut() -> bool,
+    ) -> Result<(u64, bool)> {
+        let Some(opened) = self.opened.get() else { return Ok((0, true)) };
+        count(&opened.databases[self.place_outside(opened, db)].values, partitions, go_on)
+    }
+
+    /// The key spaces that have the values of the databases, and for each database the index of its own, as it is
+    /// outside of transactions.
+    pub(crate) fn values(&self) -> (Vec<KeySpace>, Vec<usize>) {
+        let Some(opened) = self.opened.get() else { return Default::default() };
+        let values = opened.databases.iter().map(|database| database.values.clone());
+        let order = (0..opened.order.len()).map(|db| self.place_outside(opened, db));
+        (values.collect(), order.collect())
+    }
+
+    /// The index of a database's key spaces, outside of transactions.
+    fn place_outside(&self, opened: &Opened, db: usize) -> usize {
         // While no part has come here, the order is that of the start: to change it takes all parts.
-        let place = if self.here().is_empty() { opened.order[db] } else { self.place(db) };
-        let values = &opened.databases[place].values;
-        partitions.iter().map(|number| values.len_of_partition(number)).sum()
+        if self.here().is_empty() { opened.order[db] } else { self.place(db) }
     }
 
     /// A key chosen by `random`, which gives a new number at each call.
@@ -151,6 +178,23 @@ impl Store {
         })?;
         Ok(first)
     }
+}
+
+/// The number of keys that partitions have, and whether these are all; see [`Store::count`].
+pub(super) fn count(
+    values: &KeySpace,
+    partitions: PartitionSet,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<(u64, bool)> {
+    let mut len = 0;
+    for number in partitions.iter() {
+        let (more, is_all) = values.count_of_partition(number, |_, _| go_on())?;
+        len += more;
+        if !is_all {
+            return Ok((len, false));
+        }
+    }
+    Ok((len, true))
 }
 
 /// How often a random key may turn out to be gone.

@@ -22,6 +22,8 @@ pub(crate) struct Gated {
     inner: Arc<dyn Engine>,
     gates: Mutex<Vec<Gate>>,
     changed: Condvar,
+    /// What writes are refused with, if they are.
+    refusal: Mutex<Option<fn() -> Error>>,
 }
 
 impl Gated {
@@ -39,7 +41,8 @@ impl Gated {
         let inner = halite::open_engine(halite::ENGINES[0], &options).unwrap();
         fill(&Database::with_engine(Arc::clone(&inner), folder.path()));
         let gates = Mutex::new(vec![Gate::Closed; partitions]);
-        let gated = Arc::new(Self { inner, gates, changed: Condvar::new() });
+        let (changed, refusal) = (Condvar::new(), Mutex::default());
+        let gated = Arc::new(Self { inner, gates, changed, refusal });
         (Database::with_engine(Arc::clone(&gated) as Arc<dyn Engine>, folder.path()), gated, folder)
     }
 
@@ -51,6 +54,11 @@ impl Gated {
     /// A partition cannot be recovered.
     pub(crate) fn damage(&self, partition: usize) {
         self.set(partition, Gate::Damaged);
+    }
+
+    /// Writes are refused with an error, or are not.
+    pub(crate) fn refuse_writes(&self, with: Option<fn() -> Error>) {
+        *self.refusal.lock().unwrap() = with;
     }
 
     /// All partitions but one are recovered.
@@ -116,6 +124,9 @@ impl Engine for Gated {
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        if let Some(error) = *self.refusal.lock().unwrap() {
+            return Err(error());
+        }
         let mut partitions: Vec<_> = ops
             .iter()
             .filter_map(|op| match op {

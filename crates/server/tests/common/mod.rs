@@ -9,20 +9,36 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halite::{Database, IndexKind, Partitioning};
+use halite::{Builder, Database, Durable, IndexKind, LsmOptions, Partitioning};
 use halite_server::{Config, Error, Handle, Server};
 
-/// Makes tests of functions: each runs with a server of one thread, of two, and of three.
+/// Makes tests of functions: each runs with a server of one thread, of two, and of three; and on the engine `lsm`, whose
+/// pool persists and with a log, but for those behind `indexlog:`, which are about what only that engine has.
 macro_rules! on_threads {
-    ($($name:ident)*) => {
+    ($($name:ident)* $(; indexlog: $($only:ident)*)?) => {
         mod on_one_thread {
             $(#[test] fn $name() { crate::common::with_threads(1, super::$name) })*
+            $($(#[test] fn $only() { crate::common::with_threads(1, super::$only) })*)?
         }
         mod on_two_threads {
             $(#[test] fn $name() { crate::common::with_threads(2, super::$name) })*
+            $($(#[test] fn $only() { crate::common::with_threads(2, super::$only) })*)?
         }
         mod on_three_threads {
             $(#[test] fn $name() { crate::common::with_threads(3, super::$name) })*
+            $($(#[test] fn $only() { crate::common::with_threads(3, super::$only) })*)?
+        }
+        mod on_lsm {
+            $(#[test] fn $name() {
+                crate::common::set_lsm(halite::Durable::Pool);
+                crate::common::with_threads(1, super::$name);
+            })*
+        }
+        mod on_lsm_with_a_log {
+            $(#[test] fn $name() {
+                crate::common::set_lsm(halite::Durable::Log);
+                crate::common::with_threads(2, super::$name);
+            })*
         }
     };
 }
@@ -34,6 +50,8 @@ thread_local! {
     static THREADS: Cell<usize> = const { Cell::new(1) };
     /// The index of their databases.
     static INDEX: Cell<Option<IndexKind>> = const { Cell::new(None) };
+    /// Where the engine `lsm` keeps what was committed last, if the databases are of that.
+    static LSM: Cell<Option<Durable>> = const { Cell::new(None) };
 }
 
 /// Lets the servers that this test starts have so many threads.
@@ -44,6 +62,21 @@ pub(crate) fn set_threads(threads: usize) {
 /// Lets the databases that this test opens have this index.
 pub(crate) fn set_index(index: IndexKind) {
     INDEX.set(Some(index));
+}
+
+/// Lets the databases that this test opens be of the engine `lsm`.
+pub(crate) fn set_lsm(durable: Durable) {
+    LSM.set(Some(durable));
+}
+
+/// Whether the databases that this test opens are of the engine `lsm`.
+pub(crate) fn is_lsm() -> bool {
+    LSM.get().is_some()
+}
+
+/// Whether they have a write-ahead log.
+pub(crate) fn has_log() -> bool {
+    LSM.get() == Some(Durable::Log)
 }
 
 /// Runs a test with servers of so many threads.
@@ -57,10 +90,19 @@ pub(crate) fn threads() -> usize {
     THREADS.get()
 }
 
+/// Options of a database with a partition for each thread.
+pub(crate) fn builder() -> Builder {
+    let builder = Database::builder().partitioning(Partitioning::Hash(threads()));
+    let builder = builder.index(INDEX.get().unwrap_or_default());
+    match LSM.get() {
+        Some(durable) => builder.engine("lsm").lsm(LsmOptions { durable, ..LsmOptions::default() }),
+        None => builder,
+    }
+}
+
 /// Opens a database with a partition for each thread.
 pub(crate) fn open(path: impl AsRef<Path>) -> Database {
-    let builder = Database::builder().partitioning(Partitioning::Hash(threads()));
-    builder.index(INDEX.get().unwrap_or_default()).open(path).unwrap()
+    builder().open(path).unwrap()
 }
 
 /// How long a test waits for a reply before it fails.

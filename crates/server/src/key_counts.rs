@@ -1,0 +1,138 @@
+//! How many keys each database has, for INFO, which is to answer at once.
+//!
+//! Some engines know the number, others have to count. Then INFO counts up to a limit, and of a database that has more
+//! it tells what was counted last by a thread of its own, which looks at all keys. INFO starts that, if it is some time
+//! ago; so who does not ask does not pay.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use halite::KeySpace;
+
+use crate::partition_set::PartitionSet;
+use crate::service::Service;
+use crate::shared::{Shared, lock};
+
+/// Keys that INFO looks at, of all databases together: a few milliseconds.
+const LOOKS_MAX: u64 = 10_000;
+/// How old a count may become before there is another one.
+const AGE_MAX: Duration = Duration::from_secs(10);
+/// How much longer than a count took the time to the next one is: it takes a small part of a processor.
+const REST: u32 = 10;
+/// Keys after which a count looks whether the server ends.
+const STEP: u64 = 1024;
+
+/// The number of keys of a database.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    pub(crate) count: u64,
+    pub(crate) of: Moment,
+}
+
+/// What a number of keys is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Now,
+    /// A count that began so long ago.
+    Before(Duration),
+    /// There is no count of all keys yet: there are at least so many.
+    Never,
+}
+
+/// What was counted last.
+#[derive(Default)]
+pub(crate) struct KeyCounts(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last: Option<Counted>,
+    /// The thread that counts, or has.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A count of all keys.
+struct Counted {
+    /// By index of the databases' key spaces; none where it failed.
+    counts: Vec<Option<u64>>,
+    began: Instant,
+    took: Duration,
+}
+
+impl KeyCounts {
+    /// Waits until nobody counts any more.
+    pub(crate) fn wait(&self) {
+        let thread = lock(&self.0).thread.take();
+        if let Some(thread) = thread {
+            thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+        }
+    }
+}
+
+/// The keys of each database, in some partitions. If there are too many to be counted now, and the last count is
+/// old, it begins another one.
+pub(crate) fn count(service: &Service, partitions: PartitionSet) -> Vec<Keys> {
+    let databases = service.settings.databases;
+    let mut left = LOOKS_MAX;
+    let mut keys = Vec::new();
+    // The last one first: what it leaves over, those before it get.
+    for db in (0..databases).rev() {
+        let mut share = 0..(left / (db as u64 + 1)).max(1);
+        let counted = service.store.count(db, partitions, || share.next().is_some());
+        let (count, is_all) = counted.unwrap_or((0, true));
+        left = left.saturating_sub(share.start);
+        let of = if is_all { Moment::Now } else { Moment::Never };
+        keys.push(Keys { count, of });
+    }
+    keys.reverse();
+    if keys.iter().any(|keys| keys.of == Moment::Never) {
+        let (spaces, order) = service.store.values();
+        let mut state = lock(&service.shared.key_counts.0);
+        if let Some(last) = &state.last {
+            let unknown = keys.iter_mut().zip(order).filter(|(keys, _)| keys.of == Moment::Never);
+            for (keys, place) in unknown {
+                if let Some(count) = last.counts.get(place).copied().flatten() {
+                    let age = service.now.saturating_duration_since(last.began);
+                    *keys = Keys { count: count.max(keys.count), of: Moment::Before(age) };
+                }
+            }
+        }
+        state.renew(&service.shared, spaces, partitions);
+    }
+    keys
+}
+
+impl State {
+    /// Lets a thread count, if none does, and the last count is old.
+    fn renew(&mut self, shared: &Arc<Shared>, spaces: Vec<KeySpace>, partitions: PartitionSet) {
+        let is_counting = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        let is_new = self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.began.elapsed() < AGE_MAX.max(last.took.saturating_mul(REST)));
+        if is_counting || is_new || shared.stop.load(Ordering::Acquire) {
+            return;
+        }
+        let shared = Arc::clone(shared);
+        let builder = thread::Builder::new().name("halite-counter".to_owned());
+        // Without a thread, the next INFO tries again.
+        self.thread = builder.spawn(move || count_all(&shared, &spaces, partitions)).ok();
+    }
+}
+
+/// Counts all keys, unless the server ends.
+fn count_all(shared: &Shared, spaces: &[KeySpace], partitions: PartitionSet) {
+    let began = Instant::now();
+    let must_end = || shared.stop.load(Ordering::Relaxed);
+    let go_on = |_, looked_at: u64| !looked_at.is_multiple_of(STEP) || !must_end();
+    let count = |space: &KeySpace| {
+        let counts = partitions.iter().map(|number| space.count_of_partition(number, go_on));
+        counts.map(|counted| counted.ok().map(|(count, _)| count)).sum::<Option<u64>>()
+    };
+    let counts = spaces.iter().map(count).collect();
+    if !must_end() {
+        let counted = Counted { counts, began, took: began.elapsed() };
+        lock(&shared.key_counts.0).last = Some(counted);
+    }
+}
