@@ -211,8 +211,8 @@ pub enum Error {
     },
     /// A transaction holds more than it may.
     #[error(
-        "the transaction takes {len} bytes of memory for what it wrote and read; the limit is {limit}; split it, \
-         or raise the limit"
+        "the transaction takes {len} bytes of memory for what it wrote, read and locked; the limit is {limit}; \
+         split it, or raise the limit"
     )]
     TransactionTooLarge {
         /// What it would hold, in bytes.

@@ -1,7 +1,7 @@
 //! Transactions through the public face.
 
 use std::sync::Barrier;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halite::{
     Database, Durability, ENGINES, Error, Isolation, KeyRange, KeySpace, Locking, Partitioning,
@@ -135,6 +135,8 @@ fn savepoints_take_back_what_came_after_them() {
     assert!(matches!(tx.rollback_to(inner), Err(Error::NoSuchSavepoint)));
     let another = db.begin(TransactionOptions::default()).unwrap().savepoint();
     assert!(matches!(tx.rollback_to(another), Err(Error::NoSuchSavepoint)));
+    let elsewhere = database().begin(TransactionOptions::default()).unwrap().savepoint();
+    assert!(matches!(tx.rollback_to(elsewhere), Err(Error::NoSuchSavepoint)));
     // What was taken back is not what the commit relies on.
     space.put("d", "9").unwrap();
     tx.put(&space, "f", "4").unwrap();
@@ -264,6 +266,75 @@ fn a_pessimistic_transaction_reads_the_newest_behind_a_lock_and_still_one_state(
 }
 
 #[test]
+fn what_is_read_for_update_is_the_newest_or_a_conflict_each_time() {
+    for (way, db) in ways() {
+        if format!("{way:?}").contains("Optimistic") {
+            continue;
+        }
+        let space = db.key_space("letters").unwrap();
+        let tx = db.begin(way).unwrap();
+        assert_eq!(get(&tx, &space, "a"), None);
+        space.put("a", "1").unwrap();
+        space.put("k", "2").unwrap();
+        // This locks the key, if it is serializable, and reads the old state.
+        assert_eq!(get(&tx, &space, "k"), None);
+        for _ in 0..2 {
+            assert!(is_conflict(tx.get_for_update(&space, "k").map(drop)));
+        }
+    }
+}
+
+#[test]
+fn a_read_for_update_outlasts_the_own_write_that_it_found() {
+    for (way, db) in ways() {
+        let space = db.key_space("letters").unwrap();
+        let mut tx = db.begin(way.clone()).unwrap();
+        let begun = tx.savepoint();
+        tx.put(&space, "k", "mine").unwrap();
+        let found = tx.get_for_update(&space, "k").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"mine"[..]));
+        tx.rollback_to(begun).unwrap();
+        tx.put(&space, "j", "1").unwrap();
+        space.put("k", "another's").unwrap();
+        assert!(is_conflict(tx.commit(IMMEDIATE)), "{way:?}");
+
+        let mut tx = db.begin(way.clone()).unwrap();
+        tx.delete_prefix(&space, "k").unwrap();
+        assert_eq!(tx.get_for_update(&space, "k").unwrap(), None);
+        let mut other = db.begin(way.clone()).unwrap();
+        let is_locked = matches!(other.put(&space, "k", "2"), Err(Error::LockTimeout { .. }));
+        assert_eq!(is_locked, format!("{way:?}").contains("Pessimistic"));
+    }
+}
+
+#[test]
+fn who_is_too_old_holds_no_lock_and_waits_for_none() {
+    let db = database();
+    let space = db.key_space("letters").unwrap();
+    let way = TransactionOptions::default().locking(Locking::Pessimistic);
+    let patient = way.clone().lock_timeout(Duration::from_secs(5));
+    let brief = patient.clone().max_age(Duration::from_millis(100));
+
+    let mut holder = db.begin(way).unwrap();
+    holder.put(&space, "k", "1").unwrap();
+    let began = Instant::now();
+    let mut waits = db.begin(brief.clone()).unwrap();
+    let waited = waits.put(&space, "k", "2");
+    assert!(matches!(waited, Err(Error::TransactionTooOld { .. })), "{waited:?}");
+    assert!(began.elapsed() < Duration::from_secs(4), "it waited for longer than it may be open");
+    holder.commit(IMMEDIATE).unwrap();
+
+    let mut forgotten = db.begin(brief).unwrap();
+    forgotten.put(&space, "k", "3").unwrap();
+    let mut next = db.begin(patient).unwrap();
+    next.put(&space, "k", "4").unwrap();
+    assert!(matches!(forgotten.get(&space, "k"), Err(Error::TransactionTooOld { .. })));
+    assert!(matches!(forgotten.commit(IMMEDIATE), Err(Error::TransactionTooOld { .. })));
+    next.commit(IMMEDIATE).unwrap();
+    assert_eq!(keys(space.iter().unwrap()), "k=4 ");
+}
+
+#[test]
 fn pessimistic_transactions_wait_for_each_other_and_not_in_a_circle() {
     let db = database();
     let space = db.key_space("letters").unwrap();
@@ -387,6 +458,16 @@ fn limits_are_errors_that_leave_the_transaction_as_it_was() {
     assert_eq!(get(&tx, &space, "a"), Some(b"1".to_vec()));
     tx.commit(IMMEDIATE).unwrap();
     assert_eq!(keys(space.iter().unwrap()), "a=1 there=0 ");
+
+    // What was locked stays locked when the write is taken back, and takes memory.
+    let mut tx = db.begin(waits_briefly().max_bytes(10_000)).unwrap();
+    let refused = (0..1_000).find_map(|number| {
+        let before = tx.savepoint();
+        let put = tx.put(&space, format!("locked {number}"), "1");
+        tx.rollback_to(before).unwrap();
+        put.err()
+    });
+    assert!(matches!(refused, Some(Error::TransactionTooLarge { .. })), "{refused:?}");
 
     let mut tx = db.begin(TransactionOptions::default().max_age(Duration::ZERO)).unwrap();
     std::thread::sleep(Duration::from_millis(1));

@@ -4,7 +4,8 @@
 //! option, then commits what was left with it, and its own, as one entry of the ring, with one fence. A thread that
 //! finds a leader leaves its batch there and waits. While a leader commits, the next one gathers.
 //!
-//! What was put together is atomic together. That is more than was asked for, and nobody can tell.
+//! What was put together is atomic together. That is more than was asked for, and nobody can tell. If there is no
+//! room for it, each commits its own by itself: a small batch is not refused for the large one beside it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use halite_engine::{Durability, Error, Result};
 use parking_lot::{Condvar, Mutex};
 
+use crate::commit::lacks_room;
 use crate::encoded::Encoded;
 use crate::store::Store;
 
@@ -50,8 +52,27 @@ struct Left {
 
 struct LeftState {
     encoded: Encoded,
-    /// The failure as a message: it is told to all who were committed together.
-    outcome: Option<std::result::Result<u64, Arc<str>>>,
+    outcome: Option<Outcome>,
+}
+
+/// What became of batches that were put together.
+#[derive(Clone)]
+enum Outcome {
+    Committed(u64),
+    /// There was no room for all of them, and nothing happened.
+    Refused,
+    /// The failure as a message: it is told to all.
+    Failed(Arc<str>),
+}
+
+impl Outcome {
+    fn of(committed: &Result<u64>) -> Self {
+        match committed {
+            Ok(last) => Self::Committed(*last),
+            Err(error) if lacks_room(error) => Self::Refused,
+            Err(error) => Self::Failed(error.to_string().into()),
+        }
+    }
 }
 
 impl Batching {
@@ -77,42 +98,52 @@ impl Batching {
             if gathering.left.len() + 1 == self.batches_max {
                 bucket.changed.notify_all();
             }
-            return self.wait(bucket, gathering, &left, encoded);
+            return self.wait(store, bucket, gathering, &left, encoded);
         }
         if gathering.has_leader {
             drop(gathering);
             return store.commit(encoded, Durability::Immediate, None);
         }
         gathering.has_leader = true;
-        let until = Instant::now() + self.linger;
+        let until = Instant::now().checked_add(self.linger);
         while !self.linger.is_zero() && gathering.left.len() + 1 < self.batches_max {
-            if bucket.changed.wait_until(&mut gathering, until).timed_out() {
-                break;
+            match until {
+                Some(until) if bucket.changed.wait_until(&mut gathering, until).timed_out() => {
+                    break;
+                }
+                Some(_) => {}
+                None => bucket.changed.wait(&mut gathering),
             }
         }
         let left = mem::take(&mut gathering.left);
         gathering.has_leader = false;
         drop(gathering);
+        if left.is_empty() {
+            return store.commit(encoded, Durability::Immediate, None);
+        }
+        let own = encoded.mark();
         for other in &left {
             encoded.append(&other.state.lock().encoded);
         }
-        let outcome = store.commit(encoded, Durability::Immediate, None);
-        if !left.is_empty() {
-            let told = match &outcome {
-                Ok(last) => Ok(*last),
-                Err(error) => Err(error.to_string().into()),
-            };
-            for other in &left {
-                other.state.lock().outcome = Some(told.clone());
-            }
+        let committed = store.commit(encoded, Durability::Immediate, None);
+        let outcome = Outcome::of(&committed);
+        for other in &left {
+            other.state.lock().outcome = Some(outcome.clone());
+        }
+        {
             let _gathering = bucket.gathering.lock();
             bucket.changed.notify_all();
         }
-        outcome
+        if matches!(outcome, Outcome::Refused) {
+            encoded.cut(&own);
+            return store.commit(encoded, Durability::Immediate, None);
+        }
+        committed
     }
 
     fn wait(
         &self,
+        store: &Store,
         bucket: &Bucket,
         mut gathering: parking_lot::MutexGuard<'_, Gathering>,
         left: &Left,
@@ -121,10 +152,14 @@ impl Batching {
         loop {
             bucket.changed.wait(&mut gathering);
             let mut state = left.state.lock();
-            if let Some(outcome) = state.outcome.take() {
-                *encoded = mem::take(&mut state.encoded);
-                return outcome.map_err(|why| Error::CommittedTogether { why: why.to_string() });
-            }
+            let Some(outcome) = state.outcome.take() else { continue };
+            *encoded = mem::take(&mut state.encoded);
+            drop(gathering);
+            return match outcome {
+                Outcome::Committed(last) => Ok(last),
+                Outcome::Refused => store.commit(encoded, Durability::Immediate, None),
+                Outcome::Failed(why) => Err(Error::CommittedTogether { why: why.to_string() }),
+            };
         }
     }
 }

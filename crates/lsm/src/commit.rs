@@ -66,6 +66,11 @@ pub(crate) fn is_full(error: &Error) -> bool {
     matches!(error, Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))
 }
 
+/// Whether there is no room for a batch: nothing of it happened, and there may be for a smaller one.
+pub(crate) fn lacks_room(error: &Error) -> bool {
+    is_full(error) || matches!(error, Error::NoRoomBelow { .. } | Error::BatchTooLarge { .. })
+}
+
 impl Store {
     /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.
     ///

@@ -23,6 +23,14 @@ pub(crate) struct Fragment {
     pieces: Vec<PieceOf>,
 }
 
+/// How much there is of a batch, before more is appended.
+pub(crate) struct Mark {
+    /// Of each fragment its bytes and pieces.
+    fragments: Vec<(usize, usize)>,
+    records: u32,
+    key_bytes: u64,
+}
+
 /// Where a piece is, and where its address goes.
 struct PieceOf {
     /// Where in this fragment the address goes.
@@ -171,6 +179,27 @@ impl Encoded {
         self.key_bytes += other.key_bytes;
     }
 
+    /// How much there is.
+    pub(crate) fn mark(&self) -> Mark {
+        let fragments = self.fragments().iter();
+        Mark {
+            fragments: fragments.map(|one| (one.bytes.len(), one.pieces.len())).collect(),
+            records: self.records,
+            key_bytes: self.key_bytes,
+        }
+    }
+
+    /// Cuts off what was appended since, if it was not completed.
+    pub(crate) fn cut(&mut self, mark: &Mark) {
+        self.used = mark.fragments.len();
+        self.records = mark.records;
+        self.key_bytes = mark.key_bytes;
+        for (fragment, &(bytes, pieces)) in self.fragments.iter_mut().zip(&mark.fragments) {
+            fragment.bytes.truncate(bytes);
+            fragment.pieces.truncate(pieces);
+        }
+    }
+
     /// Completes all fragments: `base` is the first record's sequence, `places` the address of each fragment's
     /// first byte and the seed of its memtable. Then [`Fragment::bytes`] are what goes there.
     pub(crate) fn complete(&mut self, base: u64, places: &[(u64, Seed)]) {
@@ -291,6 +320,11 @@ mod tests {
         put(&mut first, 0, b"a", b"1");
         put(&mut second, 0, b"b", b"2");
         put(&mut second, 1, b"c", b"3");
+        let alone = first.mark();
+        first.append(&second);
+        assert_eq!(first.records(), 3);
+        first.cut(&alone);
+        assert_eq!((first.fragments().len(), first.records(), first.user_bytes()), (1, 1, 2));
         first.append(&second);
         check(&mut first, &[(0, b"a"), (0, b"b"), (1, b"c")]);
     }

@@ -144,8 +144,8 @@ impl Lsm {
             self.encode(ops, encoded)
         };
         // What spans trees is durable on return; which trees it will be on is not known yet.
-        let durability =
-            if self.store.trees.len() > 1 { Durability::Immediate } else { durability };
+        let may_span = !ops.is_empty() && self.store.trees.len() > 1;
+        let durability = if may_span { Durability::Immediate } else { durability };
         self.store.commit(encoded, durability, Some(&prepare)).map(drop)
     }
 

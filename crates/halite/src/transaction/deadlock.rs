@@ -3,7 +3,8 @@
 //! A transaction waits for one lock at a time: for those that hold it in its way, and for those before it in the
 //! queue that want it in its way. Whoever of them is granted the lock, it goes on waiting for. Nobody comes
 //! before it later but one that holds the lock shared and wants it exclusive, for whom it waits already, be it
-//! through another. So that set changes only when somebody before it gives up.
+//! through another. So that set changes only when somebody before it gives up. Who lost a lock because it is too
+//! old stays in it, and waits for nobody any more.
 //!
 //! **The victim** of a circle is the transaction that would close it. It is found by its own thread, before it
 //! waits, so nobody has to be woken to be told; and the others have waited for longer. If it runs again, it

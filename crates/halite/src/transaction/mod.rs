@@ -17,7 +17,8 @@
 //! they are serializable, those that they read (`locks`, `deadlock`). What they find behind a lock is the newest
 //! that was committed: if the key was changed since the snapshot, the transaction moves on to a new one, once it
 //! is sure that whatever it read before is unchanged; if it is not, that is a conflict (for one that has only read
-//! so far, and goes on reading, there is none: it stays where it is). So it reads one state all the same.
+//! so far, and goes on reading, there is none: it stays where it is). So it reads one state all the same. Who is
+//! open for longer than it may be loses its locks to those that wait for them.
 //!
 //! Ranges are not locked: a scan that is long would keep all writers from what it saw for as long as the
 //! transaction lasts, and a phantom has no key that a table of locked keys could find. They are validated at the
@@ -93,14 +94,15 @@ impl Database {
     /// [`Error::NoTransactions`] from an engine that offers none; as [`Database::take_snapshot`].
     pub fn begin(&self, options: TransactionOptions) -> Result<Transaction> {
         self.engine.write_if(&[], Durability::Deferred, &[])?;
+        let began = Instant::now();
         Ok(Transaction {
             engine: Arc::clone(&self.engine),
-            options,
-            began: Instant::now(),
+            began,
             snapshot: RefCell::new(self.engine.snapshot()?),
             reads: RefCell::default(),
             writes: WriteSet::default(),
-            locks: RefCell::new(self.locks.begin()),
+            locks: RefCell::new(self.locks.begin(began.checked_add(options.age_max))),
+            options,
         })
     }
 }
@@ -120,7 +122,9 @@ impl Transaction {
     /// [`Transaction::get`] of a key that the transaction relies on: it commits only if nobody changed the key
     /// meanwhile, under snapshot isolation too.
     ///
-    /// A pessimistic transaction locks the key for itself and reads the newest value that was committed.
+    /// A pessimistic transaction locks the key for itself and reads the newest value that was committed. What the
+    /// transaction itself wrote is returned as it is; that the key was read for update outlasts that, if the
+    /// write is taken back ([`Transaction::rollback_to`]).
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -298,6 +302,7 @@ impl Transaction {
     /// [`Error::NoSuchKeySpace`], and what else [`halite_engine::Engine::write`] returns. Nothing has happened
     /// then.
     pub fn commit(self, durability: Durability) -> Result<()> {
+        self.locks.borrow().begin_commit();
         self.check_age()?;
         if self.writes.is_empty() {
             return Ok(());
@@ -325,14 +330,20 @@ impl Transaction {
         }
     }
 
+    /// Refuses, and releases what is locked, if the transaction is too old.
     fn check_age(&self) -> Result<()> {
         let (age, limit) = (self.began.elapsed(), self.options.age_max);
-        if age > limit { Err(Error::TransactionTooOld { age, limit }) } else { Ok(()) }
+        if age <= limit {
+            return Ok(());
+        }
+        self.locks.borrow_mut().release();
+        Err(Error::TransactionTooOld { age, limit })
     }
 
     /// Makes sure that so many bytes more may be taken.
     fn make_room(&self, bytes: usize) -> Result<()> {
-        let len = self.writes.bytes() + self.reads.borrow().bytes() + bytes;
+        let (reads, locks) = (self.reads.borrow().bytes(), self.locks.borrow().bytes());
+        let len = self.writes.bytes() + reads + locks + bytes;
         let limit = self.options.bytes_max;
         match len > limit {
             true => Err(Error::TransactionTooLarge { len: len as u64, limit: limit as u64 }),
@@ -346,25 +357,39 @@ impl Transaction {
 
     fn read(&self, space: &KeySpace, key: &[u8], for_update: bool) -> Result<Option<Bytes>> {
         self.check(space)?;
-        if let Some(written) = self.writes.space(space.id).and_then(|writes| writes.get(key)) {
+        let written = self.writes.space(space.id).and_then(|writes| writes.get(key));
+        if let Some(written) = written
+            && !for_update
+        {
             return Ok(written.map(Bytes::from));
         }
-        let is_serializable = self.options.isolation == Isolation::Serializable;
-        let is_relied_on = for_update || is_serializable;
-        if is_relied_on || self.options.tracks_reads() {
-            self.make_room(ReadSet::cost(key))?;
+        let is_relied_on = for_update || self.options.isolation == Isolation::Serializable;
+        let is_noted = is_relied_on || self.options.tracks_reads();
+        let is_locked = is_relied_on && self.is_pessimistic();
+        if is_noted {
+            let lock = if is_locked { Locks::cost(key) } else { 0 };
+            self.make_room(ReadSet::cost(key) + lock)?;
         }
-        if self.is_pessimistic() && is_relied_on {
+        if is_locked {
             let mode = if for_update { Mode::Exclusive } else { Mode::Shared };
-            match self.lock(space.id, key, mode) {
-                // The state that it reads is whole; only if it writes, it will turn out to be old.
-                Err(Error::Conflict { .. }) if !for_update && self.writes.is_empty() => {}
-                locked => locked?,
+            let is_new = self.lock(space.id, key, mode)?;
+            // Behind a lock that it had before it may know an old value: where it was shared, or it could not move on.
+            if is_new || (for_update && written.is_none()) {
+                match self.find_newest(space.id, key) {
+                    // The state that it reads is whole; only if it writes, it will turn out to be old.
+                    Err(Error::Conflict { .. }) if !for_update && self.writes.is_empty() => {}
+                    found => found?,
+                }
             }
         }
-        let found = self.snapshot.borrow().get(space.id, key);
-        let found = self.in_snapshot(space, found.map(Some))?.flatten();
-        if is_relied_on || self.options.tracks_reads() {
+        let found = match written {
+            Some(written) => written.map(Bytes::from),
+            None => {
+                let found = self.snapshot.borrow().get(space.id, key);
+                self.in_snapshot(space, found.map(Some))?.flatten()
+            }
+        };
+        if is_noted {
             self.reads.borrow_mut().add(space.id, key, is_relied_on);
         }
         Ok(found)
@@ -385,46 +410,50 @@ impl Transaction {
     fn write(&mut self, space: &KeySpace, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.check(space)?;
         check_key(key)?;
-        self.make_room(self.writes.cost(key, value))?;
-        if self.is_pessimistic() {
-            self.lock(space.id, key, Mode::Exclusive)?;
+        let is_locked = self.is_pessimistic();
+        let lock = if is_locked { Locks::cost(key) } else { 0 };
+        self.make_room(self.writes.cost(key, value) + lock)?;
+        if is_locked && self.lock(space.id, key, Mode::Exclusive)? {
+            self.find_newest(space.id, key)?;
         }
         self.writes.write(space.id, key, value);
         Ok(())
     }
 
-    /// Locks a key and makes sure that the snapshot has the newest of it.
-    fn lock(&self, space: KeySpaceId, key: &[u8], mode: Mode) -> Result<()> {
-        let wait = self.options.lock_timeout;
-        if !self.locks.borrow_mut().acquire(space, key, mode, wait)? {
-            return Ok(());
-        }
-        match self.validate(&[(space, key)], &[]) {
+    /// Locks a key. Returns whether nothing of the lock was held before.
+    fn lock(&self, space: KeySpaceId, key: &[u8], mode: Mode) -> Result<bool> {
+        let left = self.options.age_max.saturating_sub(self.began.elapsed());
+        let wait = self.options.lock_timeout.min(left);
+        let is_new = self.locks.borrow_mut().acquire(space, key, mode, wait);
+        self.check_age()?;
+        is_new
+    }
+
+    /// Makes sure that the snapshot has the newest of a key.
+    fn find_newest(&self, space: KeySpaceId, key: &[u8]) -> Result<()> {
+        let snapshot = Arc::clone(&self.snapshot.borrow());
+        let expected = Expectation { snapshot: &*snapshot, keys: &[(space, key)], ranges: &[] };
+        match self.engine.write_if(&[], Durability::Deferred, &[expected]) {
             Err(Error::Conflict { .. }) => self.move_on(),
             validated => validated,
         }
     }
 
-    /// Refuses if any of this changed since the snapshot.
-    fn validate(
-        &self,
-        keys: &[(KeySpaceId, &[u8])],
-        ranges: &[(KeySpaceId, KeyRange)],
-    ) -> Result<()> {
-        let snapshot = self.snapshot.borrow();
-        let expected = Expectation { snapshot: &**snapshot, keys, ranges };
-        self.engine.write_if(&[], Durability::Deferred, &[expected])
-    }
-
     /// Moves on to a newer snapshot, in which all that was read is as it was.
     fn move_on(&self) -> Result<()> {
-        // Taken first: what has not changed by the time of the validation is the same in it.
-        let newer = self.engine.snapshot()?;
+        let (older, newer) = (Arc::clone(&self.snapshot.borrow()), self.engine.snapshot()?);
         let reads = self.reads.borrow();
         let keys: Vec<_> = self.writes.keys().chain(reads.keys(false)).collect();
         let ranges = self.writes.ranges().chain(reads.ranges());
         let ranges: Vec<_> = ranges.map(|(space, range)| (space, range.clone())).collect();
-        self.validate(&keys, &ranges)?;
+        // Both are as it is now. That one of them is does not say so of the other: a key may have come to a range
+        // before the newer one was taken, and gone since, which does not show in the range.
+        let expected = [&*older, &*newer].map(|snapshot| Expectation {
+            snapshot,
+            keys: &keys,
+            ranges: &ranges,
+        });
+        self.engine.write_if(&[], Durability::Deferred, &expected)?;
         self.snapshot.replace(newer);
         Ok(())
     }

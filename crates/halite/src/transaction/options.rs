@@ -90,8 +90,8 @@ impl TransactionOptions {
         self
     }
 
-    /// Bytes of memory that it may take for what it wrote, what it has to remember of what it read, and what
-    /// savepoints may bring back; without this, 64 MiB. A call that would take more fails with
+    /// Bytes of memory that it may take for what it wrote, what it has to remember of what it read, what it
+    /// locked, and what savepoints may bring back; without this, 64 MiB. A call that would take more fails with
     /// [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge) and does nothing.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
@@ -100,7 +100,8 @@ impl TransactionOptions {
     }
 
     /// How long it may be open; without this, a minute. Space that it can read is not reused meanwhile. Calls
-    /// after that fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld).
+    /// after that fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld), also one that waits for
+    /// a lock, and others may take the locks that it holds.
     #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.age_max = age;

@@ -3,6 +3,7 @@
 mod broken;
 mod killed;
 mod lists;
+mod meantime;
 mod schedules;
 
 use std::sync::Arc;

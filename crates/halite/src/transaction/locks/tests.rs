@@ -34,7 +34,7 @@ fn in_many_orders(simulation: fn()) {
 #[test]
 fn shared_locks_are_shared_and_exclusive_ones_are_not() {
     let table = Arc::new(LockTable::default());
-    let (mut a, mut b) = (table.begin(), table.begin());
+    let (mut a, mut b) = (table.begin(None), table.begin(None));
     a.acquire(SPACE, b"k", Mode::Shared, SHORT).unwrap();
     b.acquire(SPACE, b"k", Mode::Shared, SHORT).unwrap();
     b.acquire(KeySpaceId(2), b"k", Mode::Exclusive, SHORT).unwrap();
@@ -44,7 +44,7 @@ fn shared_locks_are_shared_and_exclusive_ones_are_not() {
     drop(b);
     a.acquire(SPACE, b"k", Mode::Exclusive, SHORT).unwrap();
     a.acquire(SPACE, b"k", Mode::Shared, SHORT).unwrap();
-    let mut c = table.begin();
+    let mut c = table.begin(None);
     assert!(c.acquire(SPACE, b"k", Mode::Shared, SHORT).is_err());
     drop((a, c));
     assert!(is_empty(&table));
@@ -53,11 +53,11 @@ fn shared_locks_are_shared_and_exclusive_ones_are_not() {
 #[test]
 fn who_waited_in_vain_is_not_waited_for() {
     let table = Arc::new(LockTable::default());
-    let (mut reader, mut writer) = (table.begin(), table.begin());
+    let (mut reader, mut writer) = (table.begin(None), table.begin(None));
     reader.acquire(SPACE, b"k", Mode::Shared, SHORT).unwrap();
     writer.acquire(SPACE, b"other", Mode::Exclusive, SHORT).unwrap();
     std::thread::scope(|scope| {
-        let mut second = table.begin();
+        let mut second = table.begin(None);
         // It comes behind the writer, and is granted the lock when that gives up.
         let waiting = scope.spawn(move || {
             while table_len(&second.table) < 1 {
@@ -77,6 +77,75 @@ fn who_waited_in_vain_is_not_waited_for() {
     assert!(is_empty(&table));
 }
 
+/// A moment that is soon past.
+fn soon() -> Option<Instant> {
+    Instant::now().checked_add(SHORT)
+}
+
+#[test]
+fn an_expired_transaction_loses_its_locks_to_those_that_wait() {
+    let table = Arc::new(LockTable::default());
+    let (mut forgotten, mut other) = (table.begin(soon()), table.begin(None));
+    forgotten.acquire(SPACE, b"waited for", Mode::Exclusive, SHORT).unwrap();
+    forgotten.acquire(SPACE, b"shared", Mode::Shared, SHORT).unwrap();
+    forgotten.acquire(SPACE, b"left alone", Mode::Shared, SHORT).unwrap();
+    other.acquire(SPACE, b"shared", Mode::Shared, SHORT).unwrap();
+    // It waits until then, and no longer.
+    assert!(other.acquire(SPACE, b"waited for", Mode::Shared, LONG).unwrap());
+    assert!(!other.acquire(SPACE, b"shared", Mode::Exclusive, Duration::ZERO).unwrap());
+    let mut third = table.begin(None);
+    assert!(third.acquire(SPACE, b"shared", Mode::Shared, SHORT).is_err());
+    // What it releases is not another's.
+    drop(forgotten);
+    assert!(third.acquire(SPACE, b"waited for", Mode::Exclusive, SHORT).is_err());
+    drop((other, third));
+    assert!(is_empty(&table));
+}
+
+#[test]
+fn whoever_comes_to_hold_a_lock_may_expire_as_well() {
+    let table = Arc::new(LockTable::default());
+    let mut holder = table.begin(None);
+    holder.acquire(SPACE, b"k", Mode::Exclusive, SHORT).unwrap();
+    std::thread::scope(|scope| {
+        let waits = |mut locks: Locks, place: usize| {
+            let waiting = scope.spawn(move || {
+                locks.acquire(SPACE, b"k", Mode::Exclusive, LONG).unwrap();
+                locks
+            });
+            while table_len(&table) <= place {
+                std::thread::yield_now();
+            }
+            waiting
+        };
+        let moment = Instant::now().checked_add(Duration::from_millis(500));
+        let (first, second) = (waits(table.begin(moment), 0), waits(table.begin(None), 1));
+        drop(holder);
+        let _forgotten = first.join().unwrap();
+        second.join().unwrap();
+    });
+    assert!(is_empty(&table));
+}
+
+#[test]
+fn a_commit_that_has_begun_keeps_its_locks() {
+    let table = Arc::new(LockTable::default());
+    let (mut commits, mut late) = (table.begin(soon()), table.begin(soon()));
+    commits.acquire(SPACE, b"k", Mode::Exclusive, SHORT).unwrap();
+    late.acquire(SPACE, b"l", Mode::Exclusive, SHORT).unwrap();
+    commits.begin_commit();
+    std::thread::sleep(2 * SHORT);
+    let mut other = table.begin(None);
+    let waits = other.acquire(SPACE, b"k", Mode::Exclusive, SHORT);
+    assert!(matches!(waits, Err(Error::LockTimeout { .. })));
+    other.acquire(SPACE, b"l", Mode::Exclusive, SHORT).unwrap();
+    // To begin then is no use, which its age tells it.
+    late.begin_commit();
+    assert!(table.begin(None).acquire(SPACE, b"l", Mode::Shared, SHORT).is_err());
+    drop((commits, late, other));
+    assert!(is_empty(&table));
+}
+
 /// Requests that wait.
 fn table_len(table: &LockTable) -> usize {
     let waiting = |shard: &super::Mutex<Shard>| -> usize {
@@ -88,17 +157,17 @@ fn table_len(table: &LockTable) -> usize {
 #[test]
 fn a_writer_does_not_starve_behind_readers() {
     let table = Arc::new(LockTable::default());
-    let mut reader = table.begin();
+    let mut reader = table.begin(None);
     reader.acquire(SPACE, b"k", Mode::Shared, SHORT).unwrap();
     std::thread::scope(|scope| {
-        let mut writer = table.begin();
+        let mut writer = table.begin(None);
         let table = &table;
         let written = scope.spawn(move || writer.acquire(SPACE, b"k", Mode::Exclusive, LONG));
         while table_len(table) == 0 {
             std::thread::yield_now();
         }
         // A reader that comes later waits behind it, though nothing but readers hold the lock.
-        let late = table.begin().acquire(SPACE, b"k", Mode::Shared, SHORT);
+        let late = table.begin(None).acquire(SPACE, b"k", Mode::Shared, SHORT);
         assert!(matches!(late, Err(Error::LockTimeout { .. })));
         drop(reader);
         written.join().unwrap().unwrap();
@@ -114,7 +183,7 @@ fn two_that_go_up_to_exclusive_do_not_wait_for_each_other() {
             .map(|_| {
                 let (table, refused) = (Arc::clone(&table), Arc::clone(&refused));
                 thread::spawn(move || {
-                    let mut locks = table.begin();
+                    let mut locks = table.begin(None);
                     locks.acquire(SPACE, b"k", Mode::Shared, LONG).unwrap();
                     match locks.acquire(SPACE, b"k", Mode::Exclusive, LONG) {
                         Ok(_) => {}
@@ -152,7 +221,7 @@ fn locks_keep_their_promise_in_every_order_and_nobody_waits_forever() {
             let (table, held) = (Arc::clone(&table), Arc::clone(&held));
             thread::spawn(move || {
                 loop {
-                    let mut locks = table.begin();
+                    let mut locks = table.begin(None);
                     let of = locks.of();
                     let done = plan.iter().try_for_each(|&(key, mode)| {
                         locks.acquire(SPACE, &[key], mode, LONG)?;
