@@ -10,14 +10,14 @@ use halite_engine::{
     Durability, Engine, EngineOptions, Error, Expectation, LsmOptions, Op, Partitioning,
 };
 use halite_lsm::Lsm;
-use halite_pmem::{Domain, Medium, PoolOptions};
+use halite_pmem::PoolOptions;
 
 const CAPACITY: u64 = 16 << 20;
 
 fn open(trees: usize, lsm: LsmOptions) -> Lsm {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
-    pool_options.medium = Some(Medium::new(Domain::Memory, CAPACITY).unwrap());
+    pool_options.in_memory = true;
     let lsm = LsmOptions { disk: Some(Disk::in_memory()), ..lsm };
     let partitioning = Some(Partitioning::Hash(trees));
     Lsm::open(&EngineOptions { pool_options, partitioning, lsm, ..EngineOptions::new("pool") })

@@ -12,6 +12,7 @@ use super::*;
 
 const SPACE: KeySpaceId = KeySpaceId(1);
 const LONG: Duration = Duration::from_secs(600);
+const PATIENT: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(20);
 
 fn is_empty(table: &LockTable) -> bool {
@@ -91,7 +92,7 @@ fn an_expired_transaction_loses_its_locks_to_those_that_wait() {
     forgotten.acquire(SPACE, b"left alone", Mode::Shared, SHORT).unwrap();
     other.acquire(SPACE, b"shared", Mode::Shared, SHORT).unwrap();
     // It waits until then, and no longer.
-    assert!(other.acquire(SPACE, b"waited for", Mode::Shared, LONG).unwrap());
+    assert!(other.acquire(SPACE, b"waited for", Mode::Shared, PATIENT).unwrap());
     assert!(!other.acquire(SPACE, b"shared", Mode::Exclusive, Duration::ZERO).unwrap());
     let mut third = table.begin(None);
     assert!(third.acquire(SPACE, b"shared", Mode::Shared, SHORT).is_err());
@@ -110,7 +111,7 @@ fn whoever_comes_to_hold_a_lock_may_expire_as_well() {
     std::thread::scope(|scope| {
         let waits = |mut locks: Locks, place: usize| {
             let waiting = scope.spawn(move || {
-                locks.acquire(SPACE, b"k", Mode::Exclusive, LONG).unwrap();
+                locks.acquire(SPACE, b"k", Mode::Exclusive, PATIENT).unwrap();
                 locks
             });
             while table_len(&table) <= place {
