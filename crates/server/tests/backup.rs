@@ -7,7 +7,7 @@ use std::io::{BufRead, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use common::{Client, Running, eventually, threads};
+use common::{Client, Running, builder, eventually, threads};
 use halite::{BackupReader, Database, Partitioning};
 
 on_threads! {
@@ -48,7 +48,7 @@ fn restore(backups: &[&[u8]]) -> (Database, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("copy");
     let readers = backups.iter().map(|bytes| BackupReader::new(*bytes).unwrap()).collect();
-    Database::builder().restore(&path, readers, false).unwrap();
+    builder().restore(&path, readers, false).unwrap();
     (Database::open(&path).unwrap(), folder)
 }
 

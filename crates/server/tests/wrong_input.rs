@@ -79,7 +79,7 @@ fn a_store_full_of_large_values_refuses_writes_until_something_is_removed() {
 /// Returns how many blocks were collected: large values are not moved.
 fn fill_and_remove(len: usize) -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let db = common::builder().max_size(48 << 20).open(folder.path().join("data")).unwrap();
+    let db = common::builder().max_size(32 << 20).open(folder.path().join("data")).unwrap();
     let server = Running::on(db, |_| {});
     let mut client = server.client();
     let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
