@@ -69,6 +69,13 @@ impl File {
         }
     }
 
+    /// Has the kernel begin to read bytes that will be asked for soon.
+    pub fn expect_read(&self, at: u64, len: u64) {
+        if let Source::File(file) = &self.0.source {
+            folder::expect_read(file, at, len);
+        }
+    }
+
     /// Reads the bytes from `at` on, as many as `to` has.
     ///
     /// # Errors

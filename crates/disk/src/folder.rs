@@ -205,6 +205,13 @@ pub(crate) fn expect_random_reads(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
 }
 
+/// Has the kernel begin to read a range. Where it does not heed that, reading waits longer.
+pub(crate) fn expect_read(file: &File, at: u64, len: u64) {
+    if let Some(len) = NonZeroU64::new(len) {
+        let _ = rustix::fs::fadvise(file, at, Some(len), Advice::WillNeed);
+    }
+}
+
 /// Makes a file's bytes and length durable.
 pub(crate) fn sync(file: &File, path: &Path) -> Result<()> {
     rustix::fs::fdatasync(file).map_err(|errno| Error::of(errno, path, "sync the file"))

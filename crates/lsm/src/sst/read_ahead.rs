@@ -1,10 +1,8 @@
 //! Reading several blocks of a file at once, for those who go from one to the next.
 //!
 //! The kernel is told to read no more of a table than it is asked for (`Table::open`): what it would read ahead is a guess
-//! about all readers of a file at once, and was several times what scans of some dozen pairs want. Long walks are what
-//! it is good at: they get a file of their own that it may read ahead.
-
-use halite_disk::File;
+//! about all readers of a file at once, and was several times what scans of some dozen pairs want, up to megabytes. A long
+//! walk has it begin to read what comes next, while it uses what is there.
 
 use super::Result;
 use super::cache::Plain;
@@ -32,14 +30,12 @@ pub(crate) struct ReadAhead {
     /// How many are read at once at a place that was sought, and now.
     first: usize,
     len: usize,
-    /// The file of a walk that is long.
-    own: Option<File>,
 }
 
 impl ReadAhead {
     /// The more, the further a walk goes on: at first one block alone.
     pub(crate) fn growing() -> Self {
-        Self { bytes: Vec::new(), at: 0, first: 0, len: 0, own: None }
+        Self { bytes: Vec::new(), at: 0, first: 0, len: 0 }
     }
 
     /// As much as makes sense from the beginning.
@@ -82,11 +78,14 @@ impl ReadAhead {
         }
         self.bytes.resize((until - from) as usize, 0);
         self.at = from;
-        let file = match self.len {
-            MOST => self.own.get_or_insert_with(|| table.file_of_its_own()),
-            _ => table.file(),
-        };
-        let read = file.read_at(from, &mut self.bytes);
+        let read = table.file().read_at(from, &mut self.bytes);
+        if self.len == MOST {
+            let (from, until) = match step {
+                Step::Backward => (from.saturating_sub(MOST as u64), from),
+                _ => (until, (until + MOST as u64).min(end).max(until)),
+            };
+            table.file().expect_read(from, until - from);
+        }
         if read.is_err() {
             // What is wrong may be behind what was asked for.
             self.bytes.clear();

@@ -32,7 +32,6 @@ pub struct Table(Arc<Inner>);
 
 struct Inner {
     name: String,
-    disk: Disk,
     file: File,
     number: u64,
     seed: u64,
@@ -84,7 +83,6 @@ impl Table {
         }
         Ok(Self(Arc::new(Inner {
             name: name.to_owned(),
-            disk: disk.clone(),
             number: id.number,
             seed,
             cache: Arc::clone(cache),
@@ -163,12 +161,6 @@ impl Table {
 
     pub(crate) fn file(&self) -> &File {
         &self.0.file
-    }
-
-    /// The file, opened once more, for whoever reads all of it in order; the one that is open, if it has no name any more.
-    pub(crate) fn file_of_its_own(&self) -> File {
-        let Inner { disk, name, file, .. } = &*self.0;
-        disk.open(name).unwrap_or_else(|_| file.clone())
     }
 
     pub(crate) fn root(&self) -> &Block {
