@@ -15,13 +15,14 @@ use halite_pmem::locks::RwLock;
 use crate::discard;
 use crate::encoded::Encoded;
 use crate::layout::{self, set_clean};
+use crate::long_scan::LongScan;
 use crate::maintenance::Maintenance;
 use crate::open;
 use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
 use crate::repair;
 use crate::sample::sample;
-use crate::scan::{Pairs, ReadAt, TreeScan, bounds, end_of_space};
+use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
@@ -43,7 +44,7 @@ thread_local! {
 pub struct Lsm {
     /// Dropped first: its threads use the store.
     maintenance: Option<Maintenance>,
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     partitioning: Partitioning,
     spaces: OpenSpaces,
     /// Whoever writes shares it, so that nothing is written to a key space that is dropped; a snapshot, so that
@@ -244,8 +245,7 @@ pub(crate) fn scan_all(
     range: &KeyRange,
     direction: Direction,
 ) -> Scan {
-    let (start, end) = bounds(space, range);
-    let of = |tree| Pairs(TreeScan::new(at, tree, &start, &end, direction).map_err(Some));
+    let of = |tree| LongScan::new(at, tree, bounds(space, range), direction);
     let mut trees: Vec<usize> = partitioning.partitions_of(range.start(), range.end()).collect();
     if direction == Direction::Reverse {
         trees.reverse();
@@ -265,9 +265,9 @@ pub(crate) fn scan_all(
 
 /// The scan whose next pair is the first of all; one that failed comes before.
 fn first(
-    scans: &mut [std::iter::Peekable<Pairs>],
+    scans: &mut [std::iter::Peekable<LongScan>],
     direction: Direction,
-) -> Option<&mut std::iter::Peekable<Pairs>> {
+) -> Option<&mut std::iter::Peekable<LongScan>> {
     let mut first: Option<(usize, Option<Vec<u8>>)> = None;
     for (number, scan) in scans.iter_mut().enumerate() {
         let Some(pair) = scan.peek() else { continue };
@@ -291,15 +291,15 @@ pub(crate) fn count(
     space: KeySpaceId,
     go_on: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(u64, bool)> {
-    let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
     let (mut len, mut looked_at) = (0, 0);
     for tree in trees {
-        let mut scan = TreeScan::new(at, tree, &start, &end, Direction::Forward)?;
-        while let Some(is_there) = scan.step()? {
+        let all = bounds(space, &KeyRange::all());
+        let mut scan = LongScan::new(at, tree, all, Direction::Forward);
+        while let Some(pair) = scan.step(false).transpose()? {
             if !go_on(len, looked_at) {
                 return Ok((len, false));
             }
-            len += u64::from(is_there);
+            len += u64::from(pair.is_some());
             looked_at += 1;
         }
     }
@@ -474,9 +474,8 @@ impl Engine for Lsm {
         direction: Direction,
     ) -> Result<Scan> {
         self.spaces.check(space)?;
-        let (start, end) = bounds(space, &range);
         let at = ReadAt::now(&self.store);
-        Ok(Box::new(Pairs(TreeScan::new(&at, partition, &start, &end, direction).map_err(Some))))
+        Ok(Box::new(LongScan::new(&at, partition, bounds(space, &range), direction)))
     }
 
     fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {

@@ -70,6 +70,11 @@ impl Flushed {
         self.by_slot.get(address.slot())?.as_deref()
     }
 
+    /// The memtables that are left, the oldest first; at least one.
+    pub(crate) fn memtables(&self) -> &[Arc<Zones>] {
+        &self.memtables
+    }
+
     /// The oldest memtable.
     pub(crate) fn oldest(&self) -> &Arc<Zones> {
         &self.memtables[0]

@@ -21,6 +21,7 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::record::{Record, Seed};
+use crate::sst::SEQUENCE_MAX;
 
 /// Bytes before the records.
 pub(crate) const HEADER: usize = 32;
@@ -76,8 +77,20 @@ impl Header {
             number: short(26),
             keys: half(28),
         };
-        let is_sane = header.number < header.fragments && header.records > 0;
+        let is_sane = header.number < header.fragments
+            && header.records > 0
+            && header.sequence <= SEQUENCE_MAX - u64::from(header.records);
         (is_sane || header == Self::END).then_some(header)
+    }
+
+    /// The sequence of the last record of the whole batch.
+    pub(crate) fn last(&self) -> u64 {
+        self.sequence + u64::from(self.records) - 1
+    }
+
+    /// Whether a record has a sequence of the batch.
+    fn has(&self, record: &Record<'_>) -> bool {
+        (self.sequence..=self.last()).contains(&record.sequence())
     }
 
     /// Bytes that the fragment takes.
@@ -114,21 +127,21 @@ pub(crate) fn has_its_keys<'a>(
     payload: &'a [u8],
     mut show: impl FnMut(usize, Record<'a>),
 ) -> bool {
-    let (mut keys, mut end) = (0, 0);
+    let (mut keys, mut end, mut are_of_batch) = (0, 0, true);
     for (at, record) in records(payload) {
         keys = check_of_keys(keys, &record);
         end = at + record.len();
+        are_of_batch &= header.has(&record);
         show(at, record);
     }
-    keys == header.keys && end == payload.len()
+    are_of_batch && keys == header.keys && end == payload.len()
 }
 
 /// Whether a payload is made of whole records with sequences of the batch, up to its end.
 pub(crate) fn is_whole(header: &Header, payload: &[u8], seed: Seed) -> bool {
-    let of_batch = header.sequence..header.sequence + u64::from(header.records);
     let mut end = 0;
     for (at, record) in records(payload) {
-        if !record.is_whole(seed) || !of_batch.contains(&record.sequence()) {
+        if !record.is_whole(seed) || !header.has(&record) {
             return false;
         }
         end = at + record.len();

@@ -7,6 +7,7 @@
 //! root lsm:clean        1 if the store was closed and not opened since
 //! root lsm:flushes      so often something went from memory to the levels, at least
 //! root lsm:log-first    the first file of the log that is needed
+//! root lsm:log-resumed  the sequence that the log went on at, behind a hole that a repair left
 //! root lsm:log-end      the log's last file when the store was closed, and below 40 bits how long it was
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
@@ -37,6 +38,9 @@ pub(crate) const FLUSHES: &str = "lsm:flushes";
 
 /// The first file of the log that is needed, where there is a log.
 pub(crate) const LOG_FIRST: &str = "lsm:log-first";
+
+/// Where the log went on behind the last hole that a repair left.
+pub(crate) const LOG_RESUMED: &str = "lsm:log-resumed";
 
 /// Where the log ended when the store was closed.
 const LOG_END: &str = "lsm:log-end";
@@ -152,12 +156,13 @@ pub(crate) fn note_log_end(segments: &Segments, (number, len): (u64, u64)) -> Re
 pub(crate) fn known_of_log(segments: &Segments) -> Known {
     let end = noted(segments, LOG_END);
     let end = (end >> LEN_BITS, end & ((1 << LEN_BITS) - 1));
-    Known { first: noted(segments, LOG_FIRST), end }
+    let (first, resumed) = (noted(segments, LOG_FIRST), noted(segments, LOG_RESUMED));
+    Known { first, resumed, end }
 }
 
-/// Notes, durably, that nothing is known of the levels and the log: they are as a repair has left them.
-pub(crate) fn forget(segments: &Segments) -> Result<()> {
-    for root in [FLUSHES, LOG_FIRST, LOG_END] {
+/// Notes, durably, that nothing is known of the log: it is as a repair has left it.
+pub(crate) fn forget_log(segments: &Segments) -> Result<()> {
+    for root in [LOG_FIRST, LOG_END] {
         if noted(segments, root) > 0 {
             segments.set_root(root, 0)?;
         }

@@ -4,8 +4,9 @@
 //! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`,
 //! `commit`) → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable leads to the
 //! records (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into
-//! the levels on the SSD. A read asks them in that order, the newest first (`read`, `scan`); what it found in the
-//! levels is then in free zones (`rows`, `zone_cache`). Opening is `recovery`.
+//! the levels on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in
+//! that order, the newest first (`read`, `scan`); what it found in the levels is then in free zones (`rows`,
+//! `zone_cache`). Opening is `recovery`.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]
 
@@ -16,12 +17,14 @@ mod crowd;
 mod discard;
 mod encoded;
 mod engine;
+mod flush;
 mod flushed;
 mod fragment;
 mod global_index;
 mod layer;
 mod layout;
 pub mod levels;
+mod long_scan;
 mod maintenance;
 mod memtable;
 mod open;
@@ -34,6 +37,7 @@ mod repair;
 mod ring;
 #[cfg(all(test, loom))]
 mod ring_model;
+mod room;
 mod rows;
 mod run;
 mod sample;

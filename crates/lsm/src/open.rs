@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use halite_alloc::{ObjectPool, SEGMENT, Segments};
 use halite_disk::Disk;
-use halite_engine::{Durability, Durable, EngineOptions, Error, Partitioning, Recovery, Result};
+use halite_engine::{
+    Durability, Durable, EngineOptions, Error, KEY_LEN_MAX, Partitioning, Recovery, Result,
+};
 use halite_pmem::locks::Mutex;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
 
@@ -19,11 +21,13 @@ use crate::batching::Batching;
 use crate::commit::Unsynced;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
+use crate::flush::flushed_word;
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, Layout};
 use crate::levels::{CURRENT, Levels, LevelsOptions, is_of_levels};
-use crate::maintenance::{Signals, flushed_word};
+use crate::long_scan::LongScans;
+use crate::maintenance::Signals;
 use crate::memtable::Memtable;
 use crate::pace::Pace;
 use crate::read::{from_levels, in_folder};
@@ -32,7 +36,7 @@ use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::snapshots::Snapshots;
-use crate::sst::{self, TableOptions};
+use crate::sst::{self, SEQUENCE_MAX, TableOptions};
 use crate::store::{BATCH_BYTES_MAX, Limits, RING_CAPACITY, Store};
 use crate::tree::{Tree, View};
 use crate::wal::{Found, Logged, Wal};
@@ -135,7 +139,11 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let reclaimed = device.retain(|logical| slots.contains(&(logical / ZONES_MAX)))?;
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.memtables(tree)).max();
     let next_id = found.iter().map(|zones| zones.id).max().max(in_levels).unwrap_or(0) + 1;
-    let recovered = recover_memory(&segments, layout, &device, found, &commit_id, threads)?;
+    // With a log, what was committed last is found there.
+    let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.sequence_max(tree)).max();
+    let floor = in_levels.filter(|_| !layout.logged).unwrap_or(0);
+    let recovered =
+        recover_memory(&segments, layout, &device, found, (&commit_id, floor), threads)?;
 
     let mut report = recovered.report;
     report.segments_reclaimed = reclaimed;
@@ -202,6 +210,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         flushing: Mutex::new(()),
         pace: Pace::new(),
         spared: Mutex::default(),
+        scans: LongScans::default(),
         recovery: Recovery::default(),
         segments,
         home,
@@ -220,11 +229,17 @@ fn recover_memory(
     layout: Layout,
     device: &halite_alloc::Device,
     found: Vec<Arc<Zones>>,
-    commit_id: &Words,
+    (commit_id, floor): (&Words, u64),
     threads: usize,
 ) -> Result<Recovered> {
     let logical: BTreeSet<u32> = device.logical_segments().into_iter().collect();
     let committed = commit_id.load(COMMIT_ID);
+    if !(floor..=SEQUENCE_MAX).contains(&committed) {
+        return Err(Error::Damaged {
+            what: "the object of the store".into(),
+            why: format!("all up to {committed} is committed, and {floor} is in the levels"),
+        });
+    }
     let has_zone = |zone: u32| logical.contains(&zone);
     let recovered = recover(segments.pool(), layout.trees, found, committed, has_zone, threads)?;
     if recovered.last != committed {
@@ -235,6 +250,9 @@ fn recover_memory(
     Ok(recovered)
 }
 
+/// The longest key, or bound of a range, behind its key space.
+const BOUND_LEN_MAX: usize = 4 + KEY_LEN_MAX + 1;
+
 /// Puts into memtables what is in the log and not in the levels. Returns how many records that were.
 fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     let flushed: Vec<u64> = (0..store.trees.len())
@@ -244,6 +262,12 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     store.is_replaying.store(true, Ordering::Relaxed);
     // Of levels that were repaired without a manifest, only the tables tell.
     let flushed_last = flushed.iter().copied().max().unwrap_or(0);
+    if flushed_last > SEQUENCE_MAX {
+        return Err(Error::Damaged {
+            what: in_folder(CURRENT),
+            why: format!("the sequence {flushed_last} is none that there may be"),
+        });
+    }
     let trees = 0..store.trees.len() as u32;
     let in_tables = trees.filter_map(|tree| store.levels.sequence_max(tree)).max();
     let mut last = flushed_last.max(in_tables.unwrap_or(0));
@@ -261,6 +285,10 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
         store.next_sequence.store(batch.sequence, Ordering::Relaxed);
         store.commit(&mut encoded, Durability::Deferred, None).map(drop)
     })?;
+    if found.next > 0 && found.next <= last {
+        // A repair cut the log, and the levels have what was behind that, of a tree or of all.
+        layout::raise(&store.home, layout::LOG_RESUMED, last + 1)?;
+    }
     let wal = Wal::open(disk, store_id, found).map_err(from_levels)?;
     store.next_sequence.store(last + 1, Ordering::Relaxed);
     store.visible.store(last, Ordering::Release);
@@ -290,6 +318,11 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
         }
         let value = &mut values[tree];
         for (_, record) in fragment::records(records) {
+            let is_bounds = record.kind() == Some(Kind::RangeDelete);
+            let too_long = |bound: &[u8]| bound.len() > BOUND_LEN_MAX;
+            if too_long(record.key()) || is_bounds && too_long(record.value()) {
+                return Err(damaged("a key is too long"));
+            }
             let key = || {
                 record.key().split_first_chunk::<4>().ok_or_else(|| damaged("a key is too short"))
             };
@@ -302,7 +335,8 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
                 }
                 Some(kind @ (Kind::Put | Kind::Delete)) => {
                     let (space, key) = key()?;
-                    to.push(tree, kind, *space, key, record.value());
+                    let value = if kind == Kind::Put { record.value() } else { &[] };
+                    to.push(tree, kind, *space, key, value);
                 }
                 Some(Kind::RangeDelete) => {
                     to.push_range(tree, [record.key(), &[]], [record.value(), &[]])

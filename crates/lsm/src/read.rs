@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use halite_engine::{Bytes, Error, Result};
+use halite_engine::{Bytes, Error, Result, VALUE_LEN_MAX};
 
 use crate::address::Address;
 use crate::encoded::PIECES_HEAD;
@@ -182,7 +182,8 @@ pub(crate) fn join(zones: &Zones, address: Address, record: &Record<'_>) -> Resu
     let (len, pieces) = record.value().split_first_chunk::<PIECES_HEAD>().ok_or_else(damaged)?;
     let len = u64::from_le_bytes(*len);
     let (pieces, rest) = pieces.as_chunks::<8>();
-    if !rest.is_empty() || len > pieces.len() as u64 * crate::record::PIECE as u64 {
+    let most = (pieces.len() as u64 * crate::record::PIECE as u64).min(VALUE_LEN_MAX as u64);
+    if !rest.is_empty() || len > most {
         return Err(damaged());
     }
     let mut value = Vec::with_capacity(len as usize);

@@ -309,7 +309,7 @@ fn read_zone(
                     has_its_ranges = false;
                 }
             });
-            if !has_its_keys || !has_its_ranges {
+            if !has_its_keys || !has_its_ranges || header.last() > commit_id {
                 let address = Address::new(zones.slot, zone, at);
                 return Err(zones.damaged(address, "a batch that was committed is not whole"));
             }
@@ -377,15 +377,7 @@ fn decide(
     let last = last_whole(read.iter().flat_map(|read| &read.tail), commit_id);
     // Of each memtable, the zone in which it ends.
     let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
-    let mut found: Vec<Flushed> = Vec::new();
-    for read in &mut read {
-        let Some(fresh) = &mut read.fresh else {
-            if let Some(at) = read.mark {
-                let line = (u64::from(read.zone) * LINES + at / LINE) as u32;
-                targets[read.target].zones().flush(line..line + 1, &mut found);
-            }
-            continue;
-        };
+    for read in read.iter_mut().filter(|read| read.fresh.is_some()) {
         let is_behind = ends.contains_key(&read.target);
         let kept = read.tail.partition_point(|tail| tail.header.sequence <= last);
         report.records_cut += (read.tail.len() - kept) as u64;
@@ -396,10 +388,29 @@ fn decide(
         if is_behind {
             (read.end, read.ended) = (0, false);
         }
+        if !read.ended && !is_behind {
+            ends.insert(read.target, read.zone);
+            // Nothing is zeroed of a memtable that the medium lost something of.
+            let zones = targets[read.target].zones();
+            if line_of(read.zone, read.end) < zones.gidx().0 {
+                let address = Address::new(zones.slot, 0, 0);
+                let why = "a batch that was committed is missing at its end";
+                return Err(zones.damaged(address, why));
+            }
+        }
+    }
+    let mut found: Vec<Flushed> = Vec::new();
+    for read in &mut read {
+        let Some(fresh) = &mut read.fresh else {
+            if let Some(at) = read.mark {
+                let line = line_of(read.zone, at);
+                targets[read.target].zones().flush(line..line + 1, &mut found);
+            }
+            continue;
+        };
         if !read.ended {
             let zeroed = fresh.zero(planted!(TailNotZeroed, ZONE, read.end)..ZONE);
             pool.fence([zeroed])?;
-            ends.entry(read.target).or_insert(read.zone);
         }
         let end = if read.ended { ZONE } else { read.end };
         if end > 0 {
@@ -442,6 +453,11 @@ fn decide(
     }
     pool.fence_all(&flushed)?;
     Ok(last)
+}
+
+/// The line of a memtable at a place of a zone.
+fn line_of(zone: u32, at: u64) -> u32 {
+    (u64::from(zone) * LINES + at / LINE) as u32
 }
 
 /// Makes the indexes of what was read: each by one of the targets that it leads to.

@@ -1,11 +1,12 @@
 //! Repairs what lies beside the pool of a store that nobody has open: its levels, of which `levels/repair.rs` says
-//! what a repair can and cannot do, and its log. Of what the pool holds, only what it knows of these is changed.
+//! what a repair can and cannot do, and its log. Of what the pool holds, only what it knows of these is changed: levels
+//! that were repaired are newer than what they may be a copy of, and of a log that was damaged it knows nothing.
 
 use halite_alloc::Segments;
 use halite_engine::{EngineOptions, RepairReport, Result};
 
 use crate::layout::{self, Layout};
-use crate::levels::{self, Repaired};
+use crate::levels::{Findings, LevelsOptions, Repaired};
 use crate::open::{disk, levels_options};
 use crate::read::{from_levels, in_folder};
 use crate::wal::Found;
@@ -20,17 +21,26 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
         return Ok(RepairReport::default());
     }
     let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
-    let run = if for_good { levels::repair } else { levels::examine };
-    let repaired = run(&disk, store_id, &levels_options(options)).map_err(from_levels)?;
-    let mut log = None;
+    let flushes = layout::noted(&home, layout::FLUSHES);
+    let levels_options = LevelsOptions { flushes, ..levels_options(options) };
+    // Nothing is touched where the files are not the store's.
+    let levels = Findings::of(&disk, store_id, &levels_options).map_err(from_levels)?;
+    // The log first: the levels are told to be whole as soon as they are.
+    let (mut lost_of_log, mut log_aside) = (None, Vec::new());
     if Layout::read(&home)?.logged {
         let found = Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?;
-        log = Some(found.repair(&disk, for_good).map_err(from_levels)?);
+        (lost_of_log, log_aside) = found.repair(&disk, for_good).map_err(from_levels)?;
     }
-    let (lost_of_log, log_aside) = log.unwrap_or_default();
-    if for_good {
-        // Last: until then a repair that was interrupted finds the same.
-        layout::forget(&home)?;
+    let repaired = match for_good {
+        true => levels.repair(&levels_options).map_err(from_levels)?,
+        false => levels.into_repaired(),
+    };
+    // Last: until then a repair that was interrupted finds the same.
+    if for_good && !repaired.lost.is_empty() {
+        layout::raise(&home, layout::FLUSHES, flushes + 1)?;
+    }
+    if for_good && lost_of_log.is_some() {
+        layout::forget_log(&home)?;
     }
     let Repaired { tables, entries, lost, set_aside, is_rebuilt } = repaired;
     let lost = lost.into_iter().chain(lost_of_log);

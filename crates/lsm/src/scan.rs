@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use halite_engine::{Bytes, Direction, Error, KeyRange, KeySpaceId, Result};
+use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Result};
 use halite_index::{Direction as Way, RadixCursor};
 use smallvec::SmallVec;
 
@@ -279,6 +279,23 @@ impl TreeScan {
         Ok(scan)
     }
 
+    /// The key that it told last, or passed, as it was removed, with its key space; `None` behind the last.
+    ///
+    /// # Errors
+    /// [`halite_engine::Error::Damaged`] of a record that it is to come to: its key may be another one than where the index
+    /// has it, and who begins anew would not come to it.
+    pub(crate) fn told(&mut self) -> Result<Option<Vec<u8>>> {
+        let Some(&first) = self.order.first() else { return Ok(None) };
+        for layer in &mut self.layers {
+            if let Some(address) = layer.current {
+                layer.record(address)?;
+                // A source that is alone does not note its keys.
+                layer.note_key();
+            }
+        }
+        Ok(self.key_of(first).map(<[u8]>::to_vec))
+    }
+
     /// The key that a source is at.
     fn key_of(&self, source: usize) -> Option<&[u8]> {
         match self.layers.get(source) {
@@ -351,10 +368,10 @@ impl TreeScan {
         Ok(None)
     }
 
-    /// Goes to the next key: whether it is there, or was removed. `None` behind the last.
-    pub(crate) fn step(&mut self) -> Result<Option<bool>> {
+    /// Goes to the next key: its pair, or none, as it was removed. `None` behind the last.
+    pub(crate) fn step(&mut self, with_value: bool) -> Result<Option<Option<(Bytes, Bytes)>>> {
         let Some(source) = self.go_on()? else { return Ok(None) };
-        Ok(Some(self.read(source, false)?.is_some()))
+        self.read(source, with_value).map(Some)
     }
 
     /// Goes to the next key, removed or not: the source that has its newest version.
@@ -397,20 +414,6 @@ impl TreeScan {
 /// A key without the key space before it.
 fn without_space(key: &[u8]) -> Bytes {
     Bytes::from(key.get(4..).unwrap_or_default())
-}
-
-/// A scan of pairs without their key space.
-pub(crate) struct Pairs(pub(crate) std::result::Result<TreeScan, Option<Error>>);
-
-impl Iterator for Pairs {
-    type Item = Result<(Bytes, Bytes)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Ok(scan) => scan.next_pair(true),
-            Err(error) => error.take().map(Err),
-        }
-    }
 }
 
 impl Store {

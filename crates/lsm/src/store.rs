@@ -12,6 +12,7 @@ use crate::batching::Batching;
 use crate::commit::{Entry, Unsynced};
 use crate::crowd::Crowd;
 use crate::levels::Levels;
+use crate::long_scan::LongScans;
 use crate::maintenance::Signals;
 use crate::memtable::Memtable;
 use crate::pace::Pace;
@@ -89,6 +90,8 @@ pub(crate) struct Store {
     pub(crate) pace: Pace,
     /// Memtables that were given back, and may still be read.
     pub(crate) spared: Mutex<Vec<Weak<Zones>>>,
+    /// Scans, which let go of memtables that are given back.
+    pub(crate) scans: LongScans,
     pub(crate) recovery: Recovery,
 }
 
@@ -137,5 +140,19 @@ impl Store {
         self.set_pace();
         self.signals.wake();
         Ok(next)
+    }
+
+    /// Freezes every active memtable that has something.
+    pub(crate) fn roll_all(&self) -> Result<()> {
+        self.check_healthy()?;
+        let turn = self.ring.enter(|_, entry| self.do_commit(entry));
+        let bid = turn.bid();
+        for tree in 0..self.trees.len() {
+            if self.trees[tree].view().active.zones.used_bytes() > 0 {
+                self.roll(tree, bid).inspect_err(|error| self.poison_by(error))?;
+            }
+        }
+        turn.pass();
+        Ok(())
     }
 }

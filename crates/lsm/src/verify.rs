@@ -36,6 +36,8 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
         }
     }
     let Walk { mut report, progress, .. } = walk;
+    // What is read now does not keep memory from going.
+    drop(views);
     let above = (report.records, report.bytes);
     let mut is_complete = true;
     let found = store.levels.check(&mut |checked| {

@@ -25,12 +25,15 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::encoded::Encoded;
 use crate::levels::aside;
 use crate::read::from_levels;
-use crate::sst::{Error, Result};
+use crate::sst::{Error, Result, SEQUENCE_MAX};
 
 /// Bytes before a batch's fragments.
 const HEADER: usize = 24;
 
 const PREFIX: &str = "LOG-";
+
+/// The largest number that is taken for a file's: there is always another one behind it.
+const NUMBER_MAX: u64 = 1 << 40;
 
 /// The log of an open store.
 pub(crate) struct Wal {
@@ -65,6 +68,8 @@ struct File {
 pub(crate) struct Known {
     /// The first file that is needed; 0: nothing is known.
     pub(crate) first: u64,
+    /// The sequence up to which batches may be missing, as a repair left a hole before it.
+    pub(crate) resumed: u64,
     /// The file, and how long it was, when the store was closed.
     pub(crate) end: (u64, u64),
 }
@@ -74,6 +79,8 @@ pub(crate) struct Found {
     numbers: Vec<u64>,
     /// How much is whole of those that were read.
     lens: Vec<u64>,
+    /// The sequence behind the last batch; 0, if there is none.
+    pub(crate) next: u64,
     /// What is wrong with what is behind it, where that cannot be the torn end of a crash.
     broken: Option<Error>,
 }
@@ -110,31 +117,41 @@ impl Found {
     ) -> halite_engine::Result<Self> {
         let failed = |error: halite_disk::Error| from_levels(error.into());
         let numbers = numbers_of(disk).map_err(failed)?;
-        let mut found = Self { numbers: numbers.clone(), lens: Vec::new(), broken: None };
-        if known.first > 0 && numbers.first().is_none_or(|&number| number > known.first) {
+        if let Some(&last) = numbers.last().filter(|&&last| last > NUMBER_MAX) {
+            let why = "its number is too large; move it away";
+            return Err(from_levels(Error::damaged(&name_of(last), "name", why)));
+        }
+        let mut found = Self { numbers: numbers.clone(), lens: Vec::new(), next: 0, broken: None };
+        if known.first > 0 && !numbers.contains(&known.first) {
             found.broken = Some(Error::Missing { file: name_of(known.first) });
         }
-        let mut next: Option<u64> = None;
         for (at, &number) in numbers.iter().enumerate() {
+            if at > 0 && numbers[at - 1] + 1 != number {
+                let file = name_of(numbers[at - 1] + 1);
+                found.broken.get_or_insert(Error::Missing { file });
+                return Ok(found);
+            }
             let name = name_of(number);
-            let file = disk.open(&name).map_err(failed)?;
-            let mut bytes = vec![0; file.len() as usize];
-            file.read_at(0, &mut bytes).map_err(failed)?;
-            let (mut valid, mut why) = (0, None);
-            while let Some(batch) = read(&bytes[valid..], seed_of(store_id) ^ number) {
-                if let Some(next) = next.filter(|next| *next != batch.sequence) {
+            let mut batches = Batches::of(disk.open(&name).map_err(failed)?);
+            let mut why = None;
+            while let Some(batch) = batches.first(seed_of(store_id) ^ number).map_err(failed)? {
+                let next = found.next;
+                let is_resumed = next < batch.sequence && batch.sequence <= known.resumed;
+                if next > 0 && next != batch.sequence && !is_resumed {
                     why = Some(format!("batch {} follows, where {next} should", batch.sequence));
                     break;
                 }
-                next = Some(batch.sequence + u64::from(batch.records));
+                found.next = batch.sequence + u64::from(batch.records);
                 replay(&batch)?;
-                valid += HEADER + batch.fragments.len();
+                let len = HEADER + batch.fragments.len();
+                batches.at += len as u64;
             }
-            found.lens.push(valid as u64);
+            let valid = batches.at;
+            found.lens.push(valid);
             let (last, len) = known.end;
-            if number == last && (valid as u64) < len {
+            if number == last && valid < len {
                 why.get_or_insert(format!("{len} bytes were whole when the store was closed"));
-            } else if valid < bytes.len() && at + 1 < numbers.len() {
+            } else if valid < batches.file.len() && at + 1 < numbers.len() {
                 why.get_or_insert("it is not whole, and there are later ones".into());
             }
             if let Some(why) = why {
@@ -184,10 +201,13 @@ impl Found {
             if file.len() > whole {
                 names.push(aside.clone());
                 if for_good {
-                    let mut bytes = vec![0; file.len() as usize];
-                    file.read_at(0, &mut bytes)?;
                     let mut copy = disk.create(&aside)?;
-                    copy.write(&bytes)?;
+                    let mut bytes = Vec::new();
+                    for from in (0..file.len()).step_by(WINDOW) {
+                        bytes.resize((file.len() - from).min(WINDOW as u64) as usize, 0);
+                        file.read_at(from, &mut bytes)?;
+                        copy.write(&bytes)?;
+                    }
                     copy.sync()?;
                     disk.sync()?;
                     disk.append(&name, whole)?.sync()?;
@@ -208,7 +228,7 @@ impl Wal {
     /// # Errors
     /// What is broken, or what the disk says.
     pub(crate) fn open(disk: &Disk, store_id: u128, found: Found) -> Result<Self> {
-        let Found { numbers, lens, broken } = found;
+        let Found { numbers, lens, broken, .. } = found;
         if let Some(error) = broken {
             return Err(error);
         }
@@ -333,6 +353,49 @@ pub(crate) fn remove(disk: &Disk) -> halite_disk::Result<()> {
     numbers_of(disk)?.into_iter().try_for_each(|number| disk.remove(&name_of(number)))
 }
 
+/// Bytes of a file that are read at once, if a batch is not longer.
+const WINDOW: usize = 1 << 20;
+
+/// A file, of which batches are read one after the other.
+struct Batches {
+    file: halite_disk::File,
+    /// Where the first one is that was not read.
+    at: u64,
+    /// Bytes of the file from `start` on.
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+impl Batches {
+    fn of(file: halite_disk::File) -> Self {
+        Self { file, at: 0, bytes: Vec::new(), start: 0 }
+    }
+
+    /// The next so many bytes, if the file has them.
+    fn next_bytes(&mut self, len: usize) -> halite_disk::Result<Option<&[u8]>> {
+        let left = self.file.len() - self.at;
+        if len as u64 > left {
+            return Ok(None);
+        }
+        let end = self.start + self.bytes.len() as u64;
+        if self.at + len as u64 > end {
+            self.bytes.resize((len.max(WINDOW) as u64).min(left) as usize, 0);
+            self.start = self.at;
+            self.file.read_at(self.at, &mut self.bytes)?;
+        }
+        let from = (self.at - self.start) as usize;
+        Ok(Some(&self.bytes[from..from + len]))
+    }
+
+    /// The first batch that was not read, if there is a whole one.
+    fn first(&mut self, seed: u64) -> halite_disk::Result<Option<Logged<'_>>> {
+        let Some(header) = self.next_bytes(HEADER)? else { return Ok(None) };
+        let len = u32::from_le_bytes(header[20..].try_into().expect("4 bytes"));
+        let bytes = self.next_bytes(HEADER + len as usize)?;
+        Ok(bytes.and_then(|bytes| read(bytes, seed)))
+    }
+}
+
 /// The batch at the start of `bytes`, if there is a whole one.
 fn read(bytes: &[u8], seed: u64) -> Option<Logged<'_>> {
     let header = bytes.first_chunk::<HEADER>()?;
@@ -340,8 +403,13 @@ fn read(bytes: &[u8], seed: u64) -> Option<Logged<'_>> {
     let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
     let batch = bytes.get(..HEADER.checked_add(half(20) as usize)?)?;
     let is_checked = word(0) == xxh3_64_with_seed(&batch[8..], seed) || planted!(TornLogTaken);
-    let is_whole = is_checked && half(16) > 0;
-    is_whole.then_some(Logged { sequence: word(8), records: half(16), fragments: &batch[HEADER..] })
+    let last = word(8).checked_add(half(16).into());
+    let is_sane = half(16) > 0 && last.is_some_and(|last| last <= SEQUENCE_MAX);
+    (is_checked && is_sane).then_some(Logged {
+        sequence: word(8),
+        records: half(16),
+        fragments: &batch[HEADER..],
+    })
 }
 
 fn name_of(number: u64) -> String {

@@ -146,6 +146,72 @@ fn damage_to_the_log_of_a_store_that_was_closed_is_told_and_repaired() {
 }
 
 #[test]
+fn a_log_goes_on_behind_a_hole_that_a_repair_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let partitioning = Some(Partitioning::Hash(2));
+    let options = EngineOptions { partitioning, ..in_folder(folder.path(), Durable::Log) };
+    let put = |engine: &Lsm, key: &[u8], value: &[u8]| {
+        let space = engine.key_space("space").unwrap();
+        engine.write(&[Op::Put { space, key, value }], Durability::Immediate).unwrap();
+    };
+    let engine = Lsm::open(&options).unwrap();
+    let of_tree = |tree: usize| {
+        let key = |number: u32| format!("key {number}").into_bytes();
+        (0..).map(key).find(|key| engine.partition_of(key) == tree).expect("there are more")
+    };
+    let (often, seldom) = (of_tree(0), of_tree(1));
+    // One tree goes to the levels, and the other keeps the log.
+    put(&engine, &seldom, b"seldom");
+    let log = |number: u32| folder.path().join(format!("levels/LOG-{number:06}"));
+    while level_bytes(&engine) == 0 || !log(4).exists() {
+        put(&engine, &often, &[7; 100_000]);
+    }
+    drop(engine);
+    assert!(log(1).exists());
+    let mut bytes = fs::read(log(2)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(log(2), bytes).unwrap();
+    assert!(Lsm::open(&options).is_err());
+    assert!(!Lsm::repair(&options).unwrap().is_whole());
+    for round in [&b"first"[..], b"second", b"third"] {
+        let engine = Lsm::open(&options).unwrap();
+        put(&engine, b"behind", round);
+        drop(engine);
+        assert!(Lsm::repair(&options).unwrap().is_whole());
+        let engine = Lsm::open(&options).unwrap();
+        let space = engine.key_space("space").unwrap();
+        assert_eq!(engine.get(space, b"behind").unwrap().as_deref(), Some(round));
+        assert_eq!(engine.get(space, &seldom).unwrap().as_deref(), Some(&b"seldom"[..]));
+    }
+}
+
+#[test]
+fn a_repair_touches_nothing_of_another_store() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in [&one, &other] {
+        let engine = Lsm::open(&in_folder(folder.path(), Durable::Log)).unwrap();
+        let space = engine.key_space("space").unwrap();
+        let put = Op::Put { space, key: b"key", value: b"value" };
+        engine.write(&[put], Durability::Immediate).unwrap();
+    }
+    let levels = other.path().join("levels");
+    let files = || {
+        let files = fs::read_dir(&levels).unwrap().map(|file| file.unwrap().path());
+        let mut files: Vec<_> = files.map(|file| (fs::read(&file).unwrap(), file)).collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let mut options = in_folder(one.path(), Durable::Log);
+    options.lsm.levels = Some(levels.clone());
+    for _ in 0..2 {
+        assert!(Lsm::repair(&options).is_err(), "they are another's");
+        assert!(files() == before);
+    }
+}
+
+#[test]
 fn older_copies_of_the_levels_are_told() {
     for durable in [Durable::Pool, Durable::Log] {
         let folder = tempfile::tempdir().unwrap();
@@ -180,9 +246,19 @@ fn older_copies_of_the_levels_are_told() {
         assert!(error.to_string().contains("older copy"), "{error}");
         // The store's own are there still, and in force.
         drop(Lsm::open(&options).unwrap());
-        // To go on with the older ones is possible, if it is said.
-        Lsm::repair(&older).unwrap();
+        // A repair of these finds nothing to do, and the older ones are refused as before.
+        assert!(Lsm::repair(&options).unwrap().is_whole());
+        assert!(Lsm::open(&older).is_err());
+        // To go on with them is possible, if it is said, and they are told.
+        let found = Lsm::examine(&older).unwrap();
+        // The log lies there, too.
+        assert_eq!(found.lost.len(), if durable == Durable::Log { 2 } else { 1 });
+        assert_eq!(found.lost[0].what, "levels/CURRENT");
+        assert!(found.lost[0].why.contains("older copy"), "{found:?}");
+        assert!(Lsm::open(&older).is_err());
+        assert_eq!(Lsm::repair(&older).unwrap(), found);
         drop(Lsm::open(&older).unwrap());
+        assert!(Lsm::repair(&older).unwrap().is_whole());
     }
 }
 

@@ -57,7 +57,7 @@ pub use merge::Merge;
 pub(crate) use names::{CURRENT, is_of_levels};
 pub use open::Report;
 pub use options::LevelsOptions;
-pub(crate) use repair::aside;
+pub(crate) use repair::{Findings, aside};
 pub use repair::{Repaired, examine, repair};
 pub use source::{Direction, SortedRun, Source};
 pub use stats::{LevelStats, LevelsStats};

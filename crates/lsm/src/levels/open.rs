@@ -44,14 +44,8 @@ impl Levels {
             true => Manifest::open(disk, store_id)?,
             false => create(disk, store_id, &list)?,
         };
-        let flushes = state.words.get(FLUSHES).copied().unwrap_or(0);
-        if flushes < options.flushes {
-            let why = format!(
-                "memory gave {flushes} of its runs to these levels, and {} to the store's: this is an older copy; \
-                 name the folder that has all, or go on with what is here by `halite repair`",
-                options.flushes
-            );
-            return Err(Error::damaged(CURRENT, "flushes", why));
+        if let Some(error) = older_copy(&state, options.flushes) {
+            return Err(error);
         }
         let report = tidy_up(disk, store_id, &list, &manifest, &state)?;
         let last = state.tables.keys().last().map_or(0, |number| number + 1);
@@ -61,6 +55,16 @@ impl Levels {
         let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
         Ok((Self::new(files, options, snapshots, manifest, state)?, report))
     }
+}
+
+/// The error of levels that took fewer runs from memory than the store's.
+pub(crate) fn older_copy(state: &State, wanted: u64) -> Option<Error> {
+    let flushes = state.words.get(FLUSHES).copied().unwrap_or(0);
+    let why = format!(
+        "memory gave {flushes} of its runs to these levels, and {wanted} to the store's: this is an older copy; \
+         name the folder that has all, or go on with what is here by `halite repair`"
+    );
+    (flushes < wanted).then(|| Error::damaged(CURRENT, "flushes", why))
 }
 
 /// A number above that of every file.

@@ -69,6 +69,11 @@ impl Levels {
         self.inner.files.cache.set_second(second);
     }
 
+    /// Removes the files of tables that nobody reads any more.
+    pub(crate) fn bury(&self) {
+        self.inner.bury();
+    }
+
     /// How far behind compaction is: 0 if it keeps up, 1 if writers should wait for it.
     #[must_use]
     pub fn pressure(&self) -> f64 {

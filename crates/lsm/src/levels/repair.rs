@@ -24,9 +24,10 @@ use halite_disk::Disk;
 use super::check::read;
 use super::compaction::Task;
 use super::edit::{LEVELS, Place, State, TableMeta};
+use super::inner::FLUSHES;
 use super::manifest::{self, Current, Manifest};
 use super::names::{self, CURRENT, Name, parse};
-use super::open::{next_number, remove_unfinished};
+use super::open::{next_number, older_copy, remove_unfinished};
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
@@ -52,7 +53,7 @@ pub struct Repaired {
 const ASIDE: &str = ".damaged";
 
 /// What there is of a store.
-struct Findings {
+pub(crate) struct Findings {
     files: Arc<Files>,
     list: BTreeMap<String, u64>,
     /// What can be read of the manifest.
@@ -84,45 +85,11 @@ pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<R
 /// What the disk says, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
 /// [`Error::Format`] if a file is of another version, [`Error::Nothing`] if nothing is the store's.
 pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
-    let found = Findings::of(disk, store_id, options)?;
-    if found.lost.is_empty() {
-        return Ok(found.into_repaired());
-    }
-    let Findings { files, list, state, readable, .. } = &found;
-    remove_unfinished(disk, list)?;
-    let numbers = AtomicU64::new(next_number(list)?.max(state.next_number));
-    let mut repaired = State { tables: BTreeMap::new(), ..state.clone() };
-    if found.is_whole {
-        let tables = state.tables.iter().filter(|(number, _)| readable.contains_key(number));
-        repaired.tables = tables.map(|(number, table)| (*number, table.clone())).collect();
-    } else {
-        repaired.tables = merged(files, options, &numbers, readable)?;
-    }
-    // The next opening removes tables that the new manifest does not have, and `CURRENT` is written anew. A damaged
-    // manifest would be needed if this had to be done again.
-    let is_manifest =
-        |(name, _): &&(String, String)| matches!(parse(name), Some(Name::Manifest(_)));
-    let (manifests, others): (Vec<_>, Vec<_>) = found.set_aside.iter().partition(is_manifest);
-    for (name, aside) in others {
-        disk.rename(name, aside)?;
-    }
-    disk.sync()?;
-    let number = numbers.fetch_add(1, Ordering::Relaxed);
-    repaired.next_number = number + 1;
-    Manifest::create(disk, store_id, number, &repaired)?.close()?;
-    for (name, aside) in manifests {
-        disk.rename(name, aside)?;
-    }
-    // As the next opening would.
-    for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
-        disk.remove(&names::table(*number))?;
-    }
-    disk.sync()?;
-    Ok(found.into_repaired())
+    Findings::of(disk, store_id, options)?.repair(options)
 }
 
 impl Findings {
-    fn of(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Self> {
+    pub(crate) fn of(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Self> {
         let list: BTreeMap<_, _> = disk.list()?.into_iter().collect();
         let (mut lost, mut set_aside) = (Vec::new(), Vec::new());
         let (state, is_whole) = known(disk, store_id, &list, &mut lost)?;
@@ -159,6 +126,7 @@ impl Findings {
         let missing = |number: &&u64| is_whole && !list.contains_key(&names::table(**number));
         let missing = state.tables.keys().filter(missing);
         lost.extend(missing.map(|number| Error::Missing { file: names::table(*number) }));
+        lost.extend(older_copy(&state, options.flushes).filter(|_| is_whole));
         let has_manifest = !state.is_empty() || newest_manifest(disk, store_id, &list).is_some();
         let names_ours = manifest::current(disk, store_id).is_ok();
         if !is_whole && readable.is_empty() && !has_manifest && !names_ours {
@@ -167,7 +135,49 @@ impl Findings {
         Ok(Self { files, list, state, is_whole, readable, lost, set_aside })
     }
 
-    fn into_repaired(self) -> Repaired {
+    /// See [`repair`].
+    pub(crate) fn repair(self, options: &LevelsOptions) -> Result<Repaired> {
+        if self.lost.is_empty() {
+            return Ok(self.into_repaired());
+        }
+        let Self { files, list, state, readable, .. } = &self;
+        let (disk, store_id) = (&files.disk, files.store_id);
+        remove_unfinished(disk, list)?;
+        let numbers = AtomicU64::new(next_number(list)?.max(state.next_number));
+        let mut repaired = State { tables: BTreeMap::new(), ..state.clone() };
+        // So these levels are not taken for an older copy again; those that they may be a copy of are one from now on.
+        let flushes = repaired.words.entry(FLUSHES.to_owned()).or_default();
+        *flushes = options.flushes.max(*flushes) + 1;
+        if self.is_whole {
+            let tables = state.tables.iter().filter(|(number, _)| readable.contains_key(number));
+            repaired.tables = tables.map(|(number, table)| (*number, table.clone())).collect();
+        } else {
+            repaired.tables = merged(files, options, &numbers, readable)?;
+        }
+        // The next opening removes tables that the new manifest does not have, and `CURRENT` is written anew. A damaged
+        // manifest would be needed if this had to be done again.
+        let is_manifest =
+            |(name, _): &&(String, String)| matches!(parse(name), Some(Name::Manifest(_)));
+        let (manifests, others): (Vec<_>, Vec<_>) = self.set_aside.iter().partition(is_manifest);
+        for (name, aside) in others {
+            disk.rename(name, aside)?;
+        }
+        disk.sync()?;
+        let number = numbers.fetch_add(1, Ordering::Relaxed);
+        repaired.next_number = number + 1;
+        Manifest::create(disk, store_id, number, &repaired)?.close()?;
+        for (name, aside) in manifests {
+            disk.rename(name, aside)?;
+        }
+        // As the next opening would.
+        for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
+            disk.remove(&names::table(*number))?;
+        }
+        disk.sync()?;
+        Ok(self.into_repaired())
+    }
+
+    pub(crate) fn into_repaired(self) -> Repaired {
         let Self { readable, lost, set_aside, is_whole, .. } = self;
         let entries = readable.values().map(|(_, meta)| meta.entries).sum();
         let set_aside = set_aside.into_iter().map(|(_, aside)| aside).collect();
