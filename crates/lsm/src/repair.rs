@@ -23,13 +23,17 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
     let flushes = layout::noted(&home, layout::FLUSHES);
     let levels_options = LevelsOptions { flushes, ..levels_options(options) };
-    // Nothing is touched where the files are not the store's.
-    let levels = Findings::of(&disk, store_id, &levels_options).map_err(from_levels)?;
+    let mut log = None;
+    if Layout::read(&home)?.logged {
+        log = Some(Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?);
+    }
+    // Nothing is touched where the files are not the store's; a batch in its log says that they are.
+    let is_ours = log.as_ref().is_some_and(|log| log.next > 0);
+    let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
     // The log first: the levels are told to be whole as soon as they are.
     let (mut lost_of_log, mut log_aside) = (None, Vec::new());
-    if Layout::read(&home)?.logged {
-        let found = Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?;
-        (lost_of_log, log_aside) = found.repair(&disk, for_good).map_err(from_levels)?;
+    if let Some(log) = log {
+        (lost_of_log, log_aside) = log.repair(&disk, for_good).map_err(from_levels)?;
     }
     let repaired = match for_good {
         true => levels.repair(&levels_options).map_err(from_levels)?,

@@ -71,7 +71,7 @@ pub(crate) struct Findings {
 /// # Errors
 /// As [`repair`].
 pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
-    Ok(Findings::of(disk, store_id, options)?.into_repaired())
+    Ok(Findings::of(disk, store_id, options, false)?.into_repaired())
 }
 
 /// Makes the levels of a store whole again, without what cannot be read. Nobody else may have them open. Where
@@ -85,11 +85,17 @@ pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<R
 /// What the disk says, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
 /// [`Error::Format`] if a file is of another version, [`Error::Nothing`] if nothing is the store's.
 pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
-    Findings::of(disk, store_id, options)?.repair(options)
+    Findings::of(disk, store_id, options, false)?.repair(options)
 }
 
 impl Findings {
-    pub(crate) fn of(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Self> {
+    /// Looks at the levels. Where nothing is the store's, it is another's folder, unless it is known to be ours.
+    pub(crate) fn of(
+        disk: &Disk,
+        store_id: u128,
+        options: &LevelsOptions,
+        is_ours: bool,
+    ) -> Result<Self> {
         let list: BTreeMap<_, _> = disk.list()?.into_iter().collect();
         let (mut lost, mut set_aside) = (Vec::new(), Vec::new());
         let (state, is_whole) = known(disk, store_id, &list, &mut lost)?;
@@ -129,7 +135,8 @@ impl Findings {
         lost.extend(older_copy(&state, options.flushes).filter(|_| is_whole));
         let has_manifest = !state.is_empty() || newest_manifest(disk, store_id, &list).is_some();
         let names_ours = manifest::current(disk, store_id).is_ok();
-        if !is_whole && readable.is_empty() && !has_manifest && !names_ours {
+        let is_ours = is_ours || has_manifest || names_ours || !readable.is_empty();
+        if !is_whole && !is_ours {
             return Err(Error::Nothing);
         }
         Ok(Self { files, list, state, is_whole, readable, lost, set_aside })
