@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{Advice, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::traffic::Counters;
@@ -191,6 +191,20 @@ pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u
         }
     }
     Ok(())
+}
+
+/// Sets space aside behind a file's end, up to `len` bytes. Its length stays.
+pub(crate) fn reserve(file: &File, path: &Path, at: u64, len: u64) -> Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, len - at) {
+        // Then writing finds out.
+        Err(Errno::OPNOTSUPP) => Ok(()),
+        answer => answer.map_err(|errno| Error::of(errno, path, "set space aside for the file")),
+    }
+}
+
+/// Gives space behind a file's end back: cut at its length, it stays as it is but for that.
+pub(crate) fn give_back(file: &File, len: u64) {
+    let _ = rustix::fs::ftruncate(file, len);
 }
 
 /// Has the kernel begin to write back a range that was just written, so that the sync at the end is short.

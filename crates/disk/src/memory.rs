@@ -17,12 +17,37 @@ use crate::{Error, Result};
 pub(crate) struct Inode {
     pub(crate) number: u32,
     pub(crate) bytes: RwLock<Vec<u8>>,
+    /// Bytes that were set aside for it, and are not there yet.
+    reserved: AtomicU64,
     room: Arc<Room>,
+}
+
+impl Inode {
+    fn new(number: u32, bytes: Vec<u8>, room: &Arc<Room>) -> Arc<Self> {
+        let (bytes, reserved) = (RwLock::new(bytes), AtomicU64::new(0));
+        Arc::new(Self { number, bytes, reserved, room: Arc::clone(room) })
+    }
+
+    /// Takes room to grow by so many bytes: first what was set aside.
+    fn take(&self, bytes: u64) -> bool {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        let of_reserved = bytes.min(reserved);
+        let taken = self.room.take(bytes - of_reserved);
+        if taken {
+            self.reserved.store(reserved - of_reserved, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    pub(crate) fn give_back(&self) {
+        self.room.give_back(self.reserved.swap(0, Ordering::Relaxed));
+    }
 }
 
 impl Drop for Inode {
     fn drop(&mut self) {
-        self.room.give_back(self.bytes.read().len());
+        self.room.give_back(self.bytes.read().len() as u64);
+        self.give_back();
     }
 }
 
@@ -40,13 +65,13 @@ impl Default for Room {
 
 impl Room {
     /// Takes so many bytes, if there are as many.
-    fn take(&self, bytes: usize) -> bool {
-        let grown = |used: u64| used.checked_add(bytes as u64).filter(|used| *used <= self.limit);
+    fn take(&self, bytes: u64) -> bool {
+        let grown = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
     }
 
-    fn give_back(&self, bytes: usize) {
-        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -127,8 +152,7 @@ impl MemoryFiles {
         }
         let (name, number) = (Arc::<str>::from(name), state.next);
         state.happen(asker, FileEvent::Create { file: number, name: Arc::clone(&name) }, &[])?;
-        let room = Arc::clone(&self.room);
-        let inode = Arc::new(Inode { number, bytes: RwLock::default(), room });
+        let inode = Inode::new(number, Vec::new(), &self.room);
         state.names.insert(name, Arc::clone(&inode));
         state.next += 1;
         Ok(inode)
@@ -152,7 +176,7 @@ impl MemoryFiles {
             // What was behind the cut reads as zeros if the file grows again.
             let zeros = vec![0; (file_len - len) as usize];
             state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
-            self.room.give_back(bytes.len() - len as usize);
+            self.room.give_back(file_len - len);
             bytes.truncate(len as usize);
         }
         if len > 0 && !planted!(FoundFileTakenForDirty) {
@@ -160,6 +184,18 @@ impl MemoryFiles {
         }
         drop(bytes);
         Ok(inode)
+    }
+
+    /// Sets room aside, so that a file can grow up to `len` bytes.
+    pub(crate) fn reserve(&self, inode: &Inode, len: u64, path: &Path) -> Result<()> {
+        let _state = self.state();
+        let there = inode.bytes.read().len() as u64 + inode.reserved.load(Ordering::Relaxed);
+        let missing = len.saturating_sub(there);
+        if !self.room.take(missing) {
+            return Err(Error::NoSpace { path: path.to_owned() });
+        }
+        inode.reserved.fetch_add(missing, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(crate) fn write(
@@ -174,7 +210,7 @@ impl MemoryFiles {
         let mut all = inode.bytes.write();
         let end = at as usize + bytes.len();
         if all.len() < end {
-            if !self.room.take(end - all.len()) {
+            if !inode.take((end - all.len()) as u64) {
                 return Err(Error::NoSpace { path: asker.path.to_owned() });
             }
             all.resize(end, 0);
@@ -223,9 +259,8 @@ impl MemoryFiles {
         let mut state = self.state.lock();
         state.names = files
             .map(|(number, name, bytes)| {
-                let room = Arc::clone(&self.room);
-                room.used.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                (name, Arc::new(Inode { number, bytes: RwLock::new(bytes), room }))
+                self.room.used.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                (name, Inode::new(number, bytes, &self.room))
             })
             .collect();
         state.next = state.names.values().map(|inode| inode.number + 1).max().unwrap_or(0);

@@ -78,6 +78,37 @@ impl Writer {
         self.len() == 0
     }
 
+    /// Has the file system set space aside, so that the file can grow up to `len` bytes: what is written up to
+    /// there finds room. Where the file system knows no such thing, writing finds out.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], [`Error::Io`]: the file is as it was, and can be written to.
+    pub fn reserve(&mut self, len: u64) -> Result<()> {
+        self.check()?;
+        if len <= self.len() {
+            return Ok(());
+        }
+        match &self.target {
+            Target::File(file) => folder::reserve(file, &self.path, self.handed, len),
+            Target::Memory(files, inode) => files.reserve(inode, len, &self.path),
+        }
+    }
+
+    /// Gives back what was set aside, and is not used yet.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    #[track_caller]
+    pub fn give_back(&mut self) -> Result<()> {
+        self.check()?;
+        self.hand_over(Location::caller())?;
+        match &self.target {
+            Target::File(file) => folder::give_back(file, self.handed),
+            Target::Memory(_, inode) => inode.give_back(),
+        }
+        Ok(())
+    }
+
     /// Appends bytes.
     ///
     /// # Errors

@@ -67,6 +67,36 @@ fn a_file_that_is_opened_again_is_cut_and_goes_on_there() {
 }
 
 #[test]
+fn space_that_is_set_aside_is_the_files_and_no_bytes_of_it() {
+    with_disks(|disk| {
+        let mut writer = disk.create("log").unwrap();
+        for round in 1..4 {
+            writer.reserve(round * 100_000).unwrap();
+            writer.write(&bytes(70_000, 1)).unwrap();
+            assert_eq!(writer.len(), round * 70_000);
+        }
+        writer.give_back().unwrap();
+        writer.write(b"more").unwrap();
+        writer.sync().unwrap();
+        assert_eq!(read(&disk, "log").len(), 210_004);
+    });
+    let disk = Disk::in_memory_up_to(1_000);
+    let mut log = disk.create("log").unwrap();
+    log.reserve(800).unwrap();
+    let mut other = disk.create("other").unwrap();
+    other.write(&[1; 300]).unwrap();
+    assert!(matches!(other.flush(), Err(Error::NoSpace { .. })));
+    assert!(matches!(log.reserve(1_001), Err(Error::NoSpace { .. })));
+    log.write(&[2; 700]).unwrap();
+    log.flush().unwrap();
+    log.give_back().unwrap();
+    let mut third = disk.create("third").unwrap();
+    third.write(&[3; 300]).unwrap();
+    third.flush().unwrap();
+    assert!(matches!(log.reserve(701), Err(Error::NoSpace { .. })));
+}
+
+#[test]
 fn what_only_the_buffer_has_is_not_in_the_file() {
     with_disks(|disk| {
         let mut writer = disk.create("log").unwrap();

@@ -32,6 +32,14 @@ pub enum Error {
         /// What keeps them from it.
         reason: Arc<Error>,
     },
+
+    /// The log cannot grow. Nothing of the batch was written, and the store can be written to when there is room.
+    #[error("the log cannot take the batch: {reason}")]
+    LogFull {
+        /// What keeps it from growing.
+        reason: Arc<halite_disk::Error>,
+    },
+
     /// A batch that was committed together with those of other threads failed with them.
     #[error("a commit for several threads failed: {why}")]
     CommittedTogether {

@@ -68,7 +68,8 @@ pub(crate) fn is_full(error: &Error) -> bool {
 
 /// Whether there is no room for a batch: nothing of it happened, and there may be for a smaller one.
 pub(crate) fn lacks_room(error: &Error) -> bool {
-    is_full(error) || matches!(error, Error::NoRoomBelow { .. } | Error::BatchTooLarge { .. })
+    use Error::{BatchTooLarge, LogFull, NoRoomBelow};
+    is_full(error) || matches!(error, NoRoomBelow { .. } | LogFull { .. } | BatchTooLarge { .. })
 }
 
 impl Store {
@@ -128,6 +129,7 @@ impl Store {
         }
         let mut memtables = Few::new();
         self.make_room(encoded, turn.bid(), &mut memtables)
+            .and_then(|()| self.wal.as_ref().map_or(Ok(()), |wal| wal.reserve(encoded)))
             .inspect_err(|error| self.poison_by(error))?;
         let mut grants: Few<Granted<'_>> = Few::new();
         for (fragment, memtable) in encoded.fragments().iter().zip(&memtables) {
@@ -143,8 +145,7 @@ impl Store {
         for memtable in &memtables {
             memtable.last.store(last, Ordering::Release);
         }
-        let logged = self.wal.as_ref().filter(|_| !self.is_replaying.load(Ordering::Relaxed));
-        let logged = logged.map(|wal| (wal, wal.append(base, encoded)));
+        let logged = self.wal.as_ref().map(|wal| (wal, wal.append(base, encoded)));
         let durable = durability == Durability::Immediate;
         let user_bytes = encoded.user_bytes();
         let granted = turn.grant(Entry { ends: ends.collect(), last, user_bytes, durable });
@@ -185,12 +186,7 @@ impl Store {
     /// Lets nothing be written after an error that leaves open what is durable: a sync that failed is the last.
     /// What comes later would be refused, and be there when the store is opened again.
     pub(crate) fn poison_by(&self, error: &Error) {
-        use halite_alloc::Error::Full as NoSegment;
-        let is_refusal = matches!(
-            error,
-            Error::Full { .. } | Error::Alloc(NoSegment { .. }) | Error::BatchTooLarge { .. }
-        );
-        if !is_refusal && !planted!(RollFailureForgiven) {
+        if !lacks_room(error) && !planted!(RollFailureForgiven) {
             self.poison(&error.to_string());
         }
     }

@@ -316,7 +316,10 @@ impl Drop for Lsm {
             let home = &self.store.home;
             let closed = self.store.levels.close().map_err(from_levels);
             let noted = closed.and_then(|()| match &self.store.wal {
-                Some(wal) => layout::note_log_end(home, wal.end()),
+                Some(wal) => {
+                    wal.give_back().map_err(from_levels)?;
+                    layout::note_log_end(home, wal.end())
+                }
                 None => Ok(()),
             });
             let synced = noted.and_then(|()| Ok(home.pool().sync_file()?));

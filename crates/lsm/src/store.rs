@@ -129,7 +129,8 @@ impl Store {
     /// Lets a new memtable take the active one's place, in the turn of `bid`.
     pub(crate) fn roll(&self, tree: usize, bid: u64) -> Result<Arc<Memtable>> {
         if let Some(wal) = &self.wal {
-            wal.roll().map_err(from_levels)?;
+            wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            wal.roll()?;
         }
         let next = self.new_memtable(tree)?;
         self.trees[tree].change(|view| {

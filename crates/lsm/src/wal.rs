@@ -15,6 +15,7 @@
 //!
 //! A new file is begun with each memtable, when everything before is synced. Files go when no memtable needs them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_disk::{Disk, Writer};
@@ -22,13 +23,19 @@ use halite_pmem::locks::Mutex;
 use halite_pmem::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::encoded::Encoded;
+use crate::encoded::{Encoded, Fragment};
 use crate::levels::aside;
 use crate::read::from_levels;
 use crate::sst::{Error, Result, SEQUENCE_MAX};
 
 /// Bytes before a batch's fragments.
 const HEADER: usize = 24;
+
+/// Bytes before a fragment's records.
+const HEADER_OF_FRAGMENT: usize = 8;
+
+/// Space for a file is set aside in steps of so many bytes.
+const RESERVE: u64 = 4 << 20;
 
 const PREFIX: &str = "LOG-";
 
@@ -54,6 +61,10 @@ struct Pending {
     /// Bytes of all files, with these.
     appended: u64,
     number: u64,
+    /// Bytes of the file, with these.
+    len: u64,
+    /// Up to where the file can grow, as space is set aside for it.
+    reserved: u64,
 }
 
 struct File {
@@ -243,7 +254,7 @@ impl Wal {
         Ok(Self {
             disk: disk.clone(),
             seed: seed_of(store_id),
-            pending: Mutex::new(Pending { number, ..Pending::default() }),
+            pending: Mutex::new(Pending { number, len: writer.len(), ..Pending::default() }),
             file: Mutex::new(File { writer, number, ended: files }),
             synced: AtomicU64::new(0),
             bytes: AtomicU64::new(bytes),
@@ -264,6 +275,31 @@ impl Wal {
     /// The number of the file that is appended to.
     pub(crate) fn number(&self) -> u64 {
         self.pending.lock().number
+    }
+
+    /// Sets space aside for a batch, in its turn: it will not fail for want of it.
+    ///
+    /// # Errors
+    /// [`halite_engine::Error::LogFull`]: nothing is changed.
+    pub(crate) fn reserve(&self, encoded: &Encoded) -> halite_engine::Result<()> {
+        let records = |fragment: &Fragment| HEADER_OF_FRAGMENT + fragment.unnumbered().len();
+        let len = HEADER + encoded.fragments().iter().map(records).sum::<usize>();
+        let (end, reserved) = {
+            let pending = self.pending.lock();
+            (pending.len + len as u64, pending.reserved)
+        };
+        if end <= reserved {
+            return Ok(());
+        }
+        let mut file = self.file.lock();
+        let ahead = end.next_multiple_of(RESERVE);
+        // What is left may suffice for this batch.
+        let reserved = match file.writer.reserve(ahead) {
+            Err(halite_disk::Error::NoSpace { .. }) => file.writer.reserve(end).map(|()| end),
+            answer => answer.map(|()| ahead),
+        };
+        self.pending.lock().reserved = reserved.map_err(no_room)?;
+        Ok(())
     }
 
     /// Appends a batch, in its turn. Returns up to where the log has to be durable for it.
@@ -288,6 +324,7 @@ impl Wal {
         bytes[start..start + 8].copy_from_slice(&check.to_le_bytes());
         let added = (bytes.len() - start) as u64;
         pending.appended += added;
+        pending.len += added;
         pending.appended
     }
 
@@ -321,17 +358,28 @@ impl Wal {
         Ok(())
     }
 
-    /// Goes on in a new file, in a turn. Everything before is durable then.
-    pub(crate) fn roll(&self) -> Result<()> {
+    /// Goes on in a new file, in a turn, when everything before is durable ([`Wal::sync`]).
+    ///
+    /// # Errors
+    /// [`halite_engine::Error::LogFull`]: nothing is changed. What the disk says else.
+    pub(crate) fn roll(&self) -> halite_engine::Result<()> {
         let mut file = self.file.lock();
-        self.write_out(&mut file)?;
         let (ended, number) = ((file.number, file.writer.len()), file.number + 1);
-        file.writer = self.disk.create(&name_of(number))?;
-        self.disk.sync()?;
+        let next = self.disk.create(&name_of(number)).map_err(no_room)?;
+        let failed = |error: halite_disk::Error| from_levels(error.into());
+        self.disk.sync().map_err(failed)?;
+        file.writer.give_back().map_err(failed)?;
+        file.writer = next;
         file.ended.push(ended);
         file.number = number;
-        self.pending.lock().number = number;
+        let mut pending = self.pending.lock();
+        (pending.number, pending.len, pending.reserved) = (number, 0, 0);
         Ok(())
+    }
+
+    /// Gives back the space that is set aside, as nothing more will be appended.
+    pub(crate) fn give_back(&self) -> Result<()> {
+        Ok(self.file.lock().writer.give_back()?)
     }
 
     /// Removes the files before one that is needed. Returns how many are left.
@@ -351,6 +399,16 @@ impl Wal {
 /// Removes all files of a log.
 pub(crate) fn remove(disk: &Disk) -> halite_disk::Result<()> {
     numbers_of(disk)?.into_iter().try_for_each(|number| disk.remove(&name_of(number)))
+}
+
+/// The error of a log that cannot grow.
+fn no_room(error: halite_disk::Error) -> halite_engine::Error {
+    match error {
+        error @ halite_disk::Error::NoSpace { .. } => {
+            halite_engine::Error::LogFull { reason: Arc::new(error) }
+        }
+        error => from_levels(error.into()),
+    }
 }
 
 /// Bytes of a file that are read at once, if a batch is not longer.

@@ -29,9 +29,11 @@ impl Failure {
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
-            Self::Store(halite::Error::Full { .. } | halite::Error::NoRoomBelow { .. }) => {
-                Cow::Borrowed(FULL)
-            }
+            Self::Store(
+                halite::Error::Full { .. }
+                | halite::Error::NoRoomBelow { .. }
+                | halite::Error::LogFull { .. },
+            ) => Cow::Borrowed(FULL),
             Self::Store(error) => Cow::Owned(format!("ERR {error}")),
         }
     }
