@@ -18,6 +18,9 @@ use crate::random::{Random, mix};
 use crate::scratch::Home;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
 
+/// Measurements from this on are warmed up for a tenth of it.
+const LONG: Duration = Duration::from_secs(120);
+
 /// A folder on the SSD, and one of the same name in persistent memory, which a store makes if it needs it.
 pub(super) struct Place {
     disk: Home,
@@ -134,7 +137,11 @@ impl<'a> Tenant<'a> {
         let chooser = Chooser::new(distribution, skew, known, to_come, true);
         let source = Source::Mix { mix: mix.clone(), chooser, scans };
         let inserted = Inserted::new(known, self.threads);
-        let pace = Pace { length: Some(length), rate: None, warm_up: WarmUp::AsLong };
+        let warm_up = match length {
+            Length::Time(time) if time >= LONG => WarmUp::Tenth,
+            _ => WarmUp::AsLong,
+        };
+        let pace = Pace { length: Some(length), rate: None, warm_up };
         let outcome = self.run(&source, &inserted, known, pace);
         self.records = inserted.known();
         outcome
