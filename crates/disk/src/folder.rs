@@ -195,10 +195,13 @@ pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u
 
 /// Sets space aside behind a file's end, up to `len` bytes. Its length stays.
 pub(crate) fn reserve(file: &File, path: &Path, at: u64, len: u64) -> Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, len - at) {
-        // Then writing finds out.
-        Err(Errno::OPNOTSUPP) => Ok(()),
-        answer => answer.map_err(|errno| Error::of(errno, path, "set space aside for the file")),
+    let ask = || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, len - at);
+    match rustix::io::retry_on_intr(ask) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
+            Err(Error::of(errno, path, "set space aside for the file"))
+        }
+        // Not every file system can; and what else is wrong, writing finds out.
+        _ => Ok(()),
     }
 }
 

@@ -82,7 +82,7 @@ impl Writer {
     /// there finds room. Where the file system knows no such thing, writing finds out.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], [`Error::Io`]: the file is as it was, and can be written to.
+    /// [`Error::NoSpace`]: the file is as it was, and can be written to. [`Error::Failed`].
     pub fn reserve(&mut self, len: u64) -> Result<()> {
         self.check()?;
         if len <= self.len() {
