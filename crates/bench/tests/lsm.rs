@@ -47,7 +47,7 @@ fn small(disk: &Path) -> LsmBenchOptions {
         disk: disk.to_owned(),
         fill: 0.2,
         seconds: Some(Duration::from_millis(100)),
-        stability: Some(Duration::from_millis(500)),
+        stability: Some(Duration::from_millis(1500)),
         threads: 3,
         recovery_bytes: Some(2 << 20),
         ..LsmBenchOptions::default()

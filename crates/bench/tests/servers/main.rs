@@ -188,7 +188,7 @@ fn options(halite_bin: PathBuf) -> RstoreOptions {
     RstoreOptions {
         subjects: vec!["halite".to_owned()],
         records: Some(400),
-        seconds: Some(Duration::from_millis(30)),
+        seconds: Some(Duration::from_millis(200)),
         connections: 4,
         rate: 2_000,
         pool_bytes: Some(16 << 20),

@@ -101,15 +101,15 @@ impl Ended {
     }
 }
 
-/// Sends the process a SIGINT, once its handler is in place: before, the signal would end it without
-/// a word.
+/// Sends the process a SIGINT, once what handles it is in place: before, the signal would end it without a word, or be
+/// forgotten. SIGTERM is the last that the process asks for.
 pub(crate) fn interrupt(child: &Child) {
     let pid = Pid::from_child(child);
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
         let status = status.unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        u64::from_str_radix(line.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+        u64::from_str_radix(line.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
     };
     while !caught() {
         std::thread::yield_now();

@@ -173,6 +173,13 @@ impl Drop for Running {
     }
 }
 
+/// Whether a number of seconds is one of those that it becomes while a busy machine stands still.
+fn is_a_little_less(reply: &str, expected: &str) -> bool {
+    let number = |text: &str| text.strip_prefix(':').and_then(|text| text.parse::<i64>().ok());
+    let both = number(reply).zip(number(expected));
+    both.is_some_and(|(reply, expected)| reply >= 0 && (expected - 10..=expected).contains(&reply))
+}
+
 /// A client that shows replies as text.
 pub(crate) struct Client {
     pub(crate) socket: BufReader<TcpStream>,
@@ -210,7 +217,10 @@ impl Client {
     #[track_caller]
     pub(crate) fn check(&mut self, dialogue: &[(&str, &str)]) {
         for (request, expected) in dialogue {
-            assert_eq!(self.ask(request), *expected, "reply to `{request}`");
+            let reply = self.ask(request);
+            if !request.starts_with("TTL ") || !is_a_little_less(&reply, expected) {
+                assert_eq!(reply, *expected, "reply to `{request}`");
+            }
         }
     }
 

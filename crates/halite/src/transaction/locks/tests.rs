@@ -66,7 +66,7 @@ fn who_waited_in_vain_is_not_waited_for() {
             }
             second.acquire(SPACE, b"k", Mode::Shared, LONG).map(|_| second)
         });
-        let given_up = writer.acquire(SPACE, b"k", Mode::Exclusive, Duration::from_millis(200));
+        let given_up = writer.acquire(SPACE, b"k", Mode::Exclusive, Duration::from_secs(2));
         assert!(matches!(given_up, Err(Error::LockTimeout { .. })));
         let mut second = waiting.join().unwrap().unwrap();
         // That it once waited for the writer is no reason for it not to be waited for.
