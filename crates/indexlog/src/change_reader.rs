@@ -98,8 +98,11 @@ impl Reader {
                     let (partition, position) = (self.number, self.position);
                     return Err(Error::ChangesReleased { partition, position, oldest });
                 };
-                let (bytes, place) =
-                    (all[found].published.bytes(), at.map_or(0, |(_, place)| place));
+                let place = at.map_or(0, |(_, place)| place);
+                if place == 0 {
+                    all[found].published.read_ahead(0);
+                }
+                let bytes = all[found].published.bytes();
                 let copy = change_entry::bytes_at(bytes, place).to_vec();
                 (all[found].number, place, place >= bytes.len() as u64, copy)
             };

@@ -128,6 +128,9 @@ impl FoundLog {
         let mut firsts = vec![None; self.segments.len()];
         let (mut segment, mut at) = (0, 0);
         while segment < self.segments.len() {
+            if at == 0 {
+                self.segments[segment].fresh.read_ahead();
+            }
             let entry = self.entry(segment, at).filter(|entry| {
                 next.is_none_or(|next| next == (entry.first(), entry.head.before.get()))
             });

@@ -177,6 +177,7 @@ impl Writer {
                 why: "its records are not there".into(),
             });
         };
+        records.read_ahead(0);
         let gain = gain.max(1);
         self.collection = Some(Collection { victim, records, seed, at: 0, gain, credit: 0 });
         Ok(())

@@ -331,6 +331,7 @@ impl FoundAll {
         if from >= bytes.len() as u64 {
             return Ok(0);
         }
+        published.read_ahead(from);
         // Nearly all records of a block are of one key space.
         let (mut number, mut space) = (None, FoundSpace::default());
         let read = each_record(bytes, *seed, block, from, |at, record, footprint| {

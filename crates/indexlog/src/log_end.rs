@@ -57,6 +57,7 @@ struct Followed {
 
 impl OpenBlock {
     fn read(block: u32, number: u32, fresh: Fresh, seed: u64) -> Self {
+        fresh.read_ahead();
         let bytes = fresh.bytes();
         let (mut seqs, mut records, mut durable) = (None, Vec::new(), 0);
         let mut at = 0;
@@ -225,6 +226,7 @@ impl Sealed {
             return Ok(());
         };
         let mut run: Option<(u64, u64)> = None;
+        published.read_ahead(0);
         each_record(published.bytes(), *seed, block, 0, |_, record, _| {
             let newest = self.batch.map_or(0, |(seq, _)| seq);
             let batch = Batch::of(&record).filter(|_| record.seq() > newest);

@@ -45,6 +45,7 @@ pub(crate) fn claim_piece(device: &Device, place: u32, len: u64) -> Result<Fresh
 pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Option<Vec<Fresh>> {
     let read = |piece: &Piece| {
         let fresh = claim_piece(device, piece.place.get(), piece.len.get().into()).ok()?;
+        fresh.read_ahead();
         piece.matches(fresh.bytes(), salt, record.seq()).then_some(fresh)
     };
     record.pieces().iter().map(read).collect()

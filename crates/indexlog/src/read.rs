@@ -121,6 +121,9 @@ impl View {
             let record = pinned.read()?;
             let pieces = record.pieces().iter().map(|piece| {
                 let published = self.pieces.get(piece.place.get())?;
+                if piece.len.get() >= READ_AHEAD_FROM {
+                    published.read_ahead(0);
+                }
                 published.pin(0..u64::from(piece.len.get()))
             });
             pinned.pieces = pieces.collect();
@@ -145,6 +148,9 @@ fn missing(entry: Entry) -> Error {
         why: "the index leads to it, but it is not there".into(),
     }
 }
+
+/// Pieces from so many bytes on are read ahead: asking for one takes as long as copying a page or two.
+const READ_AHEAD_FROM: u32 = 16 << 10;
 
 /// Bytes of a record that are asked for ahead.
 const PREFETCHED_MAX: u64 = 256;

@@ -46,6 +46,7 @@ impl Partition {
             // A block that was freed meanwhile has nothing to check; one that is held stays as it is.
             let Some(readable) = self.view.read().block(block).cloned() else { continue };
             let Some(seed) = readable.seed else { continue };
+            readable.published.read_ahead(0);
             let bytes = readable.published.bytes();
             self.verify_block(block, bytes, seed, report);
             if advance(bytes.len() as u64) == ControlFlow::Break(()) {

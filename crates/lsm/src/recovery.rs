@@ -245,6 +245,7 @@ fn sample(zones: &Zones, zone: u32) -> Result<Sample> {
     const LOOKED_AT_MAX: u64 = 256;
     const KEY_LEN_MAX: usize = 256;
     let fresh = zones.claim_zone(zone)?;
+    fresh.read_ahead();
     let bytes = fresh.bytes();
     let (mut keys, mut seen, mut looked_at) = (Vec::new(), 0, 0);
     'zone: while seen < ZONE {
@@ -282,6 +283,7 @@ fn read_zone(
 ) -> Result<Read> {
     let zones = target.zones();
     let fresh = zones.claim_zone(zone)?;
+    fresh.read_ahead();
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
     let (mut has_committed, mut tail) = (false, Vec::new());

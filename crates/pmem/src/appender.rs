@@ -223,6 +223,14 @@ impl Published {
         }
     }
 
+    /// Has the kernel read the bytes that may be read now, from `from` on ([`Fresh::read_ahead`]).
+    pub fn read_ahead(&self, from: u64) {
+        let end = self.len();
+        if from < end {
+            self.region.read_ahead(from, end - from);
+        }
+    }
+
     /// Pins `range` for reading, or `None` if not all of it may be read. Counts as one load.
     #[must_use]
     pub fn pin(self: &Arc<Self>, range: Range<u64>) -> Option<Pinned> {

@@ -16,7 +16,8 @@ pub enum Domain {
     /// Persistent memory mapped with `MAP_SYNC`: write-back and fence survive a power cut.
     Memory,
     /// An ordinary file: what is stored survives the process; a fence calls the kernel's sync, and
-    /// what it covered survives a power cut.
+    /// what it covered survives a power cut. The kernel writes whole pages, so the pool keeps them small, and has
+    /// it read ahead only what it is asked for ([`crate::Fresh::read_ahead`]).
     PageCache,
     /// tmpfs: everything survives the process and nothing survives a power cut. Write-backs and
     /// fences run as for [`Domain::Memory`], so that what is measured here is what memory costs.

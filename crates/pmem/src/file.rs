@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::fence::Range;
-use crate::map::{Base, Mapping};
+use crate::map::{Base, Mapping, page_size};
 use crate::syncs::Syncs;
 use crate::{Domain, Error, PoolOptions, Result, UNIT, planted};
 
@@ -97,6 +97,9 @@ impl PoolFile {
 
     fn map(file: File, path: &Path, len: u64, mut mapping: Mapping) -> Result<Self> {
         mapping.try_sync(&file);
+        if Domain::detect(&file, mapping.maps_sync()) == Domain::PageCache {
+            mapping.keep_pages_small(&file);
+        }
         mapping.map(&file, 0, len).map_err(io_error_of(path, "map the pool"))?;
         Ok(Self { path: path.to_owned(), file, mapping })
     }
@@ -141,6 +144,11 @@ impl PoolFile {
             self.mapping.populate(old, new);
         }
         Ok(())
+    }
+
+    /// Has the kernel read a range, and does not wait for it.
+    pub(crate) fn read_ahead(&self, start: u64, end: u64) {
+        self.mapping.read_ahead(start, end);
     }
 
     pub(crate) fn sync_all(&self) -> Result<()> {
@@ -249,11 +257,12 @@ fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
     }
 }
 
+/// Page by page: of a longer write the kernel would make a large folio.
 fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
-    let zeros = vec![0; UNIT as usize];
+    let zeros = vec![0; page_size() as usize];
     (start..end)
         .step_by(zeros.len())
-        .try_for_each(|at| file.write_all_at(&zeros[..(end - at).min(UNIT) as usize], at))
+        .try_for_each(|at| file.write_all_at(&zeros[..(end - at).min(page_size()) as usize], at))
 }
 
 /// Gives `file` the bytes `start..end` on the device; if it cannot, the file is as long as before.

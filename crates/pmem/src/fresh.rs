@@ -102,6 +102,12 @@ impl Fresh {
         self.region.prefetch(at);
     }
 
+    /// Has the kernel read all bytes if they are those of an ordinary file, and does not wait: for ranges of many
+    /// pages that are about to be read in order, which the kernel does not guess ([`crate::Domain::PageCache`]).
+    pub fn read_ahead(&self) {
+        self.region.read_ahead(0, self.len());
+    }
+
     /// Stores words, which do not tear; in a line, they persist in this order. One store.
     ///
     /// # Panics

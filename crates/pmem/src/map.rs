@@ -6,11 +6,22 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::{self, fadvise};
 use rustix::mm::{
     Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
 };
 
 use crate::UNIT;
+
+/// Which pages are wanted for what is mapped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    /// As large as there are: memory needs fewer translations and faults then.
+    Large,
+    /// The smallest. Of an ordinary file the kernel writes a page as a whole once a byte of it has changed, and where
+    /// a file system has large folios, such a page is up to 2 MiB long.
+    Small,
+}
 
 /// A reserved address range, aligned to [`UNIT`], whose beginning maps a file or memory.
 pub(crate) struct Mapping {
@@ -18,6 +29,7 @@ pub(crate) struct Mapping {
     reserved_len: usize,
     base: NonNull<u8>,
     sync: bool,
+    pages: Pages,
     /// A mapping failed after the kernel had removed what was reserved there, so that somebody
     /// else's memory may be in the range by now.
     holed: AtomicBool,
@@ -49,7 +61,8 @@ impl Mapping {
         let skip = reserved.as_ptr().align_offset(UNIT as usize);
         // SAFETY: `skip < UNIT`, and the reservation is longer than `UNIT`.
         let base = unsafe { reserved.add(skip) };
-        Ok(Self { reserved, reserved_len, base, sync: false, holed: AtomicBool::new(false) })
+        let (sync, pages, holed) = (false, Pages::Large, AtomicBool::new(false));
+        Ok(Self { reserved, reserved_len, base, sync, pages, holed })
     }
 
     /// Finds out whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is
@@ -69,6 +82,18 @@ impl Mapping {
         self.sync
     }
 
+    /// From now on, wants the kernel to have what is mapped of `file`, an ordinary one, in the smallest pages, whoever
+    /// reads it.
+    ///
+    /// Two things make them large: a request for large pages, and readahead, whose folios grow as long as it guesses
+    /// right. So the kernel is told not to guess: what is going to be read in order is asked for
+    /// ([`Mapping::read_ahead`]), which brings small pages.
+    pub(crate) fn keep_pages_small(&mut self, file: &File) {
+        self.pages = Pages::Small;
+        // A file system without such advice has no large folios either.
+        let _ = fadvise(file, 0, None, fs::Advice::Random);
+    }
+
     /// Maps memory without a file, all zero, to `start..end` of the reserved range.
     pub(crate) fn map_memory(&self, start: u64, end: u64) -> io::Result<()> {
         self.check_whole()?;
@@ -80,7 +105,7 @@ impl Mapping {
         let mapped = unsafe { mmap_anonymous(address.cast(), len, access, flags) };
         self.holed.store(mapped.is_err(), Ordering::Release);
         mapped?;
-        self.advise_large_pages(start, end);
+        self.advise_pages(start, end);
         Ok(())
     }
 
@@ -99,7 +124,7 @@ impl Mapping {
             self.holed.store(true, Ordering::Release);
             return Err(errno.into());
         }
-        self.advise_large_pages(start, end);
+        self.advise_pages(start, end);
         Ok(())
     }
 
@@ -110,12 +135,26 @@ impl Mapping {
         Ok(())
     }
 
-    /// Asks for large pages in `start..end`, which is mapped.
-    fn advise_large_pages(&self, start: u64, end: u64) {
+    /// Asks for the wanted pages in `start..end`, which is mapped.
+    fn advise_pages(&self, start: u64, end: u64) {
         let (address, len) = (self.address(start), (end - start) as usize);
-        // SAFETY: the range is mapped. Where there are no large pages, this changes nothing.
+        let advice = match self.pages {
+            Pages::Large => Advice::LinuxHugepage,
+            Pages::Small => Advice::Random,
+        };
+        // SAFETY: the range is mapped, and the advice does not change its bytes. Where the kernel does not know it,
+        // pages are as they are.
         unsafe {
-            let _ = madvise(address.cast(), len, Advice::LinuxHugepage);
+            let _ = madvise(address.cast(), len, advice);
+        }
+    }
+
+    /// Has the kernel read the pages of `start..end`, which is mapped, and does not wait for them.
+    pub(crate) fn read_ahead(&self, start: u64, end: u64) {
+        let start = start / page_size() * page_size();
+        // SAFETY: as in `advise_pages`.
+        unsafe {
+            let _ = madvise(self.address(start).cast(), (end - start) as usize, Advice::WillNeed);
         }
     }
 
@@ -144,8 +183,7 @@ impl Mapping {
 
     /// Waits until the kernel has made the pages of `start..end` durable.
     pub(crate) fn sync_range(&self, start: u64, end: u64) -> io::Result<()> {
-        let page = rustix::param::page_size() as u64;
-        let start = start / page * page;
+        let start = start / page_size() * page_size();
         let address = self.address(start);
         // SAFETY: the pages are mapped, and a sync does not change their bytes.
         unsafe { msync(address.cast(), (end - start) as usize, MsyncFlags::SYNC) }?;
@@ -159,6 +197,11 @@ impl Mapping {
     fn address(&self, offset: u64) -> *mut u8 {
         self.base().address(offset)
     }
+}
+
+/// The length of the smallest page in bytes.
+pub(crate) fn page_size() -> u64 {
+    rustix::param::page_size() as u64
 }
 
 /// Where a mapping begins; good as long as it lives.

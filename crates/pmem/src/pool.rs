@@ -551,6 +551,15 @@ impl Pool {
         }
     }
 
+    /// Has the kernel read bytes of an ordinary file, and does not wait for them; else, does nothing.
+    pub(crate) fn read_ahead(&self, offset: u64, len: u64) {
+        if let Backing::File(file) = &self.0.backing
+            && self.0.domain == Domain::PageCache
+        {
+            file.read_ahead(offset, offset + len);
+        }
+    }
+
     /// Has the line of the byte at `offset` fetched.
     #[inline]
     pub(crate) fn prefetch(&self, offset: u64) {

@@ -101,6 +101,15 @@ impl Region {
         self.pool.prefetch(self.offset + at);
     }
 
+    /// Has the kernel read a part ([`Pool::read_ahead`]).
+    ///
+    /// # Panics
+    /// If it is not inside the region.
+    pub(crate) fn read_ahead(&self, at: u64, len: u64) {
+        self.address(at, len);
+        self.pool.read_ahead(self.offset + at, len);
+    }
+
     /// Stores bytes through the cache. One store.
     ///
     /// # Safety

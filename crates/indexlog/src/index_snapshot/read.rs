@@ -137,6 +137,7 @@ impl Area {
     /// Calls `read` with the payload of the frame of a segment.
     fn with_frame<R>(&self, place: u32, read: impl FnOnce(&[u8]) -> R) -> Fit<R> {
         let fresh = self.device.claim(place, 0, SEGMENT).map_err(|_| Unfit)?;
+        fresh.read_ahead();
         let payload = frame::read(fresh.bytes(), self.seed(place)).map_err(|_| Unfit)?;
         Ok(read(payload))
     }

@@ -1,0 +1,268 @@
+//! How many bytes go to the device for those that a user writes: bounds of counts, on each medium and for each
+//! engine.
+//!
+//! On an ordinary file, the kernel counts the bytes that it takes for dirty (`write_bytes` of `/proc/self/io`): whole
+//! folios, whatever of them was stored. On persistent memory, the pool counts the lines and the blocks of the medium
+//! that are written back. Both counts are of the whole process, or of one pool; so all cases are one test, one after
+//! the other, in a program of its own.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::Sub;
+use std::path::Path;
+
+use halite::{Database, Domain, Durable, LsmOptions, Partitioning};
+use rustix::fs::Advice;
+
+/// The page of the kernel, the line of the processor and the block of persistent memory, in bytes.
+const PAGE: u64 = 4096;
+const LINE: u64 = 64;
+const MEDIA_BLOCK: u64 = 256;
+
+/// Bytes that this process had the kernel write to a device, or will.
+fn device_bytes() -> Option<u64> {
+    let io = fs::read_to_string("/proc/self/io").ok()?;
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "))?;
+    line.parse().ok()
+}
+
+/// Whether what is written in `folder` is counted: there is a device below it.
+fn is_counted(folder: &Path) -> bool {
+    const LEN: u64 = 1 << 20;
+    let write = || {
+        let before = device_bytes()?;
+        let mut file = tempfile::tempfile_in(folder).ok()?;
+        file.write_all(&[1; LEN as usize]).ok()?;
+        file.sync_all().ok()?;
+        Some(device_bytes()? - before >= LEN)
+    };
+    write().unwrap_or(false)
+}
+
+/// Has the kernel forget what it keeps of the files below `folder`, so that they are read from the device again.
+fn forget_pages(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            forget_pages(&path);
+            continue;
+        }
+        let file = File::open(path).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    IndexLog,
+    IndexLogWithChanges,
+    LsmInPool,
+    LsmWithLog,
+}
+
+impl Kind {
+    const ALL: [Self; 4] =
+        [Self::IndexLog, Self::IndexLogWithChanges, Self::LsmInPool, Self::LsmWithLog];
+}
+
+/// What is written, and into what.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    kind: Kind,
+    threads: u64,
+    value_len: usize,
+    /// Puts of each thread.
+    puts: u64,
+    /// Puts that are made durable together.
+    batch: u64,
+    /// Different keys of each thread: the fewer, the more is overwritten.
+    keys: u64,
+    pool_mib: u64,
+    /// Whether the database is closed, read from the device and opened again, after as many puts, before anything is
+    /// counted.
+    reopened: bool,
+}
+
+impl Case {
+    fn open(self, path: &Path, domain: Option<Domain>) -> Database {
+        // Of what is overwritten, snapshots of the index are taken too.
+        let builder =
+            Database::builder().max_size(self.pool_mib << 20).index_snapshot(Some(4 << 20));
+        let builder = match domain {
+            Some(domain) => builder.assume_domain(domain),
+            None => builder,
+        };
+        let lsm = |durable| LsmOptions { durable, ..LsmOptions::default() };
+        let builder = match self.kind {
+            Kind::IndexLog => builder.engine("indexlog"),
+            Kind::IndexLogWithChanges => builder.engine("indexlog").change_log(4 << 20),
+            Kind::LsmInPool => builder.engine("lsm").lsm(lsm(Durable::Pool)),
+            Kind::LsmWithLog => builder.engine("lsm").lsm(lsm(Durable::Log)),
+        };
+        builder.partitioning(Partitioning::Hash(self.threads as usize)).open(path).unwrap()
+    }
+
+    /// Durable puts of all threads.
+    fn put_all(self, db: &Database) {
+        let space = db.key_space("space").unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..self.threads {
+                let space = &space;
+                scope.spawn(move || {
+                    for first in (0..self.puts).step_by(self.batch as usize) {
+                        let mut batch = db.batch();
+                        for put in first..(first + self.batch).min(self.puts) {
+                            // A step that is prime to the number of keys: all are visited, none in order.
+                            let key = (thread << 32) | (put * 7_919 % self.keys);
+                            batch.put(space, key.to_be_bytes(), value(put, self.value_len));
+                        }
+                        batch.commit().unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    /// What `count` counts of the puts.
+    fn count<T: Sub<Output = T>>(
+        self,
+        folder: &Path,
+        domain: Option<Domain>,
+        count: impl Fn(&Database) -> T,
+    ) -> T {
+        let mut db = self.open(folder, domain);
+        if self.reopened {
+            self.put_all(&db);
+            drop(db);
+            forget_pages(folder);
+            db = self.open(folder, domain);
+        }
+        let before = count(&db);
+        self.put_all(&db);
+        count(&db) - before
+    }
+
+    fn puts_all(self) -> u64 {
+        self.threads * self.puts
+    }
+
+    /// Bytes of keys and values.
+    fn user_bytes(self) -> u64 {
+        self.puts_all() * (8 + self.value_len as u64)
+    }
+
+    /// How many bytes the device may be written for the puts.
+    ///
+    /// A put that is durable by itself has the pages written that it touches: one of records, one more for a large
+    /// value, one of the change log if it does not have the value. Some more are for what is written now and then: words
+    /// of the map, files that grow, and what a store writes of each partition when it begins. Batches have their bytes written, and what
+    /// collection, a change log, or flushes and compactions write again.
+    fn device_bytes_max(self) -> u64 {
+        if self.batch > 1 {
+            let times = match self.kind {
+                Kind::IndexLog => 2,
+                Kind::IndexLogWithChanges | Kind::LsmInPool => 4,
+                Kind::LsmWithLog => 5,
+            };
+            return times * self.user_bytes();
+        }
+        let is_large = self.value_len > 2048;
+        let has_changes = self.kind == Kind::IndexLogWithChanges;
+        let pages = 1 + u64::from(is_large) + u64::from(is_large && has_changes);
+        self.puts_all() * pages * PAGE * 5 / 4 + (self.threads + 1) * 16 * PAGE
+    }
+
+    /// How many bytes of the pool may be written back for the puts: the user's, twice if they are in a change log
+    /// too, a header, and what of the first and the last block of the medium others have; and what is written now and
+    /// then.
+    fn memory_bytes_max(self) -> u64 {
+        let copies = if self.kind == Kind::IndexLogWithChanges { 2 } else { 1 };
+        let of_puts = self.user_bytes() * 11 / 10 + self.puts_all() * 2 * MEDIA_BLOCK;
+        copies * of_puts + (self.threads + 1) * 2 * PAGE
+    }
+}
+
+/// A value that cannot be compressed.
+fn value(number: u64, len: usize) -> Vec<u8> {
+    let mut word = number + 1;
+    let mut next = || {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word.to_le_bytes()
+    };
+    let mut value: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| next()).collect();
+    value.truncate(len);
+    value
+}
+
+/// Puts that are each durable by themselves.
+fn single_puts() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for kind in Kind::ALL {
+        for (threads, puts) in [(1, 96), (8, 12)] {
+            for value_len in [100, 4096] {
+                for reopened in [false, true] {
+                    let (batch, keys, pool_mib) = (1, puts, 256);
+                    cases.push(Case {
+                        kind,
+                        threads,
+                        value_len,
+                        puts,
+                        batch,
+                        keys,
+                        pool_mib,
+                        reopened,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Batches that overwrite a sixth of a small pool again and again, so that space has to be reclaimed.
+fn overwrites() -> Vec<Case> {
+    let case = |kind| Case {
+        kind,
+        threads: 1,
+        value_len: 1000,
+        puts: 25_000,
+        batch: 100,
+        keys: 4_000,
+        pool_mib: 24,
+        reopened: false,
+    };
+    Kind::ALL.into_iter().map(case).collect()
+}
+
+#[test]
+fn bytes_on_the_device_are_within_bounds_of_those_that_users_write() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let is_counted = is_counted(folder);
+    if !is_counted {
+        let folder = folder.display();
+        eprintln!("skipped for ordinary files: no device counts what is written to {folder}");
+    }
+    for case in single_puts().into_iter().chain(overwrites()) {
+        let (puts, user_bytes) = (case.puts_all(), case.user_bytes());
+        if is_counted {
+            let folder = tempfile::tempdir_in(folder).unwrap();
+            let bytes = case.count(folder.path(), None, |_| device_bytes().unwrap());
+            println!("{case:?}: {} bytes a put on the device", bytes / puts);
+            assert!(bytes <= case.device_bytes_max(), "{bytes} for {user_bytes}: {case:?}");
+        }
+        let folder = tempfile::tempdir_in(folder).unwrap();
+        let domain = Some(Domain::Memory);
+        let traffic = case.count(folder.path(), domain, |db| db.stats().traffic);
+        let (lines, blocks) = (traffic.lines * LINE, traffic.media_blocks * MEDIA_BLOCK);
+        println!(
+            "{case:?}: {} bytes a put in lines, {} in blocks of memory",
+            lines / puts,
+            blocks / puts
+        );
+        let bytes = lines.max(blocks);
+        assert!(bytes <= case.memory_bytes_max(), "{bytes} for {user_bytes}: {case:?}");
+    }
+}
