@@ -1,12 +1,13 @@
 //! A campaign: explorations of many jobs, on several threads, until the budget is spent.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::job::{Finding, Job, Seen};
 use crate::plan::{Budget, Clock, Plan, Progress};
+use crate::watch::{At, STUCK, Shift, Watch, supervise};
 use crate::{Effort, Lints, Tally};
 
 /// What a campaign saw.
@@ -18,6 +19,8 @@ pub struct Report {
     pub lints: Lints,
     /// What is wrong.
     pub findings: Vec<Finding>,
+    /// Cases that were left behind when the time was over: a call of the store did not return soon then.
+    pub unfinished: Vec<String>,
     /// Whether it was interrupted before its budget was spent.
     pub is_interrupted: bool,
     /// How long it took.
@@ -29,33 +32,33 @@ pub struct Report {
 ///
 /// # Panics
 /// If a thread cannot be started.
-pub fn explore(
-    plan: &Plan,
-    jobs: &[Box<dyn Job + '_>],
-    progress: &(dyn Fn(Progress) + Sync),
-) -> Report {
+pub fn explore(plan: &Plan, jobs: &[Arc<dyn Job>], progress: &dyn Fn(Progress)) -> Report {
     let clock = Clock::new(plan);
-    let campaign = Campaign {
-        plan,
-        jobs,
+    let campaign = Arc::new(Campaign {
+        plan: plan.clone(),
+        jobs: jobs.to_vec(),
         slice: slice(plan, jobs.len()),
         state: Mutex::new(State {
             accounts: vec![Account::default(); jobs.len()],
+            busy: BTreeMap::new(),
             tally: Tally::default(),
             lints: Lints::default(),
             findings: Vec::new(),
+            unfinished: Vec::new(),
         }),
-        clock,
-    };
-    thread::scope(|scope| {
-        for _ in 0..plan.threads.max(1) {
-            scope.spawn(|| campaign.work(progress));
-        }
+        clock: clock.clone(),
     });
-    let Campaign { state, clock, .. } = campaign;
-    let State { tally, lints, findings, .. } = state.into_inner().expect("no thread panicked");
-    let is_interrupted = plan.interrupt.load(Ordering::Relaxed);
-    Report { tally, lints, findings, is_interrupted, elapsed: clock.start.elapsed() }
+    supervise(&campaign, plan.threads, plan.patience, &clock, progress);
+    let mut state = campaign.state();
+    let State { tally, lints, findings, unfinished, .. } = &mut *state;
+    Report {
+        tally: std::mem::take(tally),
+        lints: std::mem::take(lints),
+        findings: std::mem::take(findings),
+        unfinished: std::mem::take(unfinished),
+        is_interrupted: plan.interrupt.load(Ordering::Relaxed),
+        elapsed: clock.start.elapsed(),
+    }
 }
 
 /// How long a thread stays with a job: long enough for histories to share what is known of their
@@ -69,9 +72,9 @@ fn slice(plan: &Plan, jobs: usize) -> Duration {
     }
 }
 
-struct Campaign<'a> {
-    plan: &'a Plan,
-    jobs: &'a [Box<dyn Job + 'a>],
+struct Campaign {
+    plan: Plan,
+    jobs: Vec<Arc<dyn Job>>,
     slice: Duration,
     clock: Clock,
     state: Mutex<State>,
@@ -79,9 +82,12 @@ struct Campaign<'a> {
 
 struct State {
     accounts: Vec<Account>,
+    /// The jobs that workers look at now.
+    busy: BTreeMap<u64, usize>,
     tally: Tally,
     lints: Lints,
     findings: Vec<Finding>,
+    unfinished: Vec<String>,
 }
 
 /// What a job has had.
@@ -95,10 +101,10 @@ struct Account {
     threads: u32,
 }
 
-impl Campaign<'_> {
-    fn work(&self, progress: &(dyn Fn(Progress) + Sync)) {
+impl Shift for Campaign {
+    fn work(&self, worker: u64, watch: &Watch) {
         while !self.clock.is_over()
-            && let Some(number) = self.begin()
+            && let Some(number) = self.begin(worker)
         {
             let job = &*self.jobs[number];
             let start = Instant::now();
@@ -108,13 +114,37 @@ impl Campaign<'_> {
                 is_first = false;
                 (goes_on && !self.clock.is_over()).then(|| self.next_seed(number)).flatten()
             });
-            let effort = self.clock.bound(Effort::default());
+            let effort = self.clock.bound(Effort::default(), watch);
             let seen = job.look(&mut seeds, &effort, None);
-            self.end(number, start.elapsed(), seen, progress);
+            self.end(worker, start.elapsed(), seen);
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn leave(&self, worker: u64, at: At, is_stuck: bool) {
+        let mut state = self.state();
+        let Some(number) = state.busy.remove(&worker) else { return };
+        let case = format!("{}:{}", self.jobs[number].name(), at.case);
+        state.accounts[number].threads -= 1;
+        match is_stuck {
+            true => self.find(&mut state, number, Finding { case, what: STUCK.to_owned() }),
+            false => state.unfinished.push(case),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let state = self.state();
+        let share = self.clock.share().unwrap_or_else(|| {
+            let all = self.histories_max().saturating_mul(self.jobs.len() as u64);
+            let done: u64 = state.accounts.iter().map(|account| account.histories).sum();
+            done as f64 / all.max(1) as f64
+        });
+        let elapsed = self.clock.start.elapsed();
+        Progress { share, images: state.tally.images, elapsed }
+    }
+}
+
+impl Campaign {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panicked")
     }
 
@@ -126,7 +156,7 @@ impl Campaign<'_> {
     }
 
     /// Chooses the job that is furthest behind.
-    fn begin(&self) -> Option<usize> {
+    fn begin(&self, worker: u64) -> Option<usize> {
         let mut state = self.state();
         let behind = |(number, account): &(usize, &Account)| {
             let time = account.time + self.slice * account.threads;
@@ -140,6 +170,7 @@ impl Campaign<'_> {
         });
         let (number, _) = open.min_by_key(behind)?;
         state.accounts[number].threads += 1;
+        state.busy.insert(worker, number);
         Some(number)
     }
 
@@ -152,22 +183,25 @@ impl Campaign<'_> {
         })
     }
 
-    fn end(&self, number: usize, time: Duration, seen: Seen, progress: &(dyn Fn(Progress) + Sync)) {
+    fn end(&self, worker: u64, time: Duration, seen: Seen) {
         let mut state = self.state();
+        // Nothing that comes from a worker which was left behind.
+        let Some(number) = state.busy.remove(&worker) else { return };
         state.tally += seen.tally;
         state.lints += seen.lints;
         let account = &mut state.accounts[number];
         account.time += time;
         account.threads -= 1;
-        account.findings += usize::from(seen.finding.is_some());
-        let is_wanted = account.findings <= self.plan.violations_max.max(1);
-        state.findings.extend(seen.finding.filter(|_| is_wanted));
-        let share = self.clock.share().unwrap_or_else(|| {
-            let all = self.histories_max().saturating_mul(self.jobs.len() as u64);
-            let done: u64 = state.accounts.iter().map(|account| account.histories).sum();
-            done as f64 / all.max(1) as f64
-        });
-        let elapsed = self.clock.start.elapsed();
-        progress(Progress { share, images: state.tally.images, elapsed });
+        if let Some(finding) = seen.finding {
+            self.find(&mut state, number, finding);
+        }
+    }
+
+    fn find(&self, state: &mut State, number: usize, finding: Finding) {
+        let account = &mut state.accounts[number];
+        account.findings += 1;
+        if account.findings <= self.plan.violations_max.max(1) {
+            state.findings.push(finding);
+        }
     }
 }

@@ -25,7 +25,9 @@ use crate::media::MediaTally;
 use crate::pending::Pending;
 use crate::run::{Oracle, run};
 use crate::story;
-use crate::subject::{Action, Subject, World};
+use crate::subject::{Action, Subject};
+use crate::watch::Watch;
+use crate::world::World;
 use crate::{Random, Rules};
 
 /// How deep and how wide to look.
@@ -43,6 +45,8 @@ pub struct Effort {
     pub deadline: Option<Instant>,
     /// Stops it at once when it becomes true.
     pub interrupt: Arc<AtomicBool>,
+    /// What is shown to those who see to it that no store is stuck.
+    pub watch: Watch,
 }
 
 impl Effort {
@@ -61,6 +65,7 @@ impl Default for Effort {
             nested_percent: [12, 6],
             deadline: None,
             interrupt: Arc::default(),
+            watch: Watch::default(),
         }
     }
 }
@@ -309,11 +314,16 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let has_failed = self.rules == Rules::FailedPlatform && !self.crashes.is_empty();
         self.disk.show();
         let medium = &self.disk.medium;
-        let run = run(self.subject, medium, allowed, actions, has_failed, &mut trace);
+        let case = self.case();
+        self.effort.watch.begin(&case, &self.story);
+        let recorded = (&self.effort, &mut trace);
+        let run = run(self.subject, medium, allowed, actions, has_failed, recorded);
         self.disk.was_used(&trace);
         self.tally.detected += u64::from(run.detected);
         let result = match run.failure {
             Some(what) => Err(self.violation(what)),
+            // It may have ended before its time.
+            None if self.effort.is_spent() => Ok(()),
             None => {
                 if !self.crashes.is_empty() {
                     self.known.insert(identity, run.found);
@@ -332,9 +342,23 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 
     fn violation(&self, what: String) -> Violation {
+        Violation { case: self.case(), what }
+    }
+
+    /// What is looked at now.
+    fn case(&self) -> Case {
         let (seed, schedule) = self.history;
-        let case = Case { rules: self.rules, seed, schedule, crashes: self.crashes.clone() };
-        Violation { case, what }
+        Case { rules: self.rules, seed, schedule, crashes: self.crashes.clone() }
+    }
+
+    pub(crate) fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
+    /// Shows what schedule of a history is about to be carried out.
+    pub(crate) fn begin_schedule(&mut self, seed: u64, schedule: u32) {
+        self.history = (seed, Some(schedule));
+        self.effort.watch.begin(&self.case(), &self.story);
     }
 
     /// Walks through a trace, and from the event `from` on looks at what may be left before each event
@@ -353,6 +377,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         let images_max = images_max.clamp(4.min(self.effort.images_max), self.effort.images_max);
         let (mut certain_since, mut grew) = (0, true);
         for (number, event) in (0..).zip(&trace.events) {
+            self.effort.watch.sign();
             pending.begin(number, event.what, &self.disk);
             grew |= !matches!(event.what, What::Mark(_) | What::Publish { .. });
             let shrinks = pending.shrinks(event.what);
@@ -405,6 +430,9 @@ impl<'a, S: Subject> Explorer<'a, S> {
         };
         self.tally.complete_points += u64::from(is_complete);
         for number in numbers {
+            if self.effort.is_spent() {
+                return Ok(());
+            }
             let image = images.get(number);
             if only.is_some() {
                 self.replayed = depth + 1;
@@ -432,6 +460,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
         let depth = self.crashes.len();
         self.tally.images += 1;
+        self.effort.watch.sign();
         let identity = self.disk.identity();
         if self.replay.is_none()
             && let Some(known) = self.known.get(&identity)

@@ -13,7 +13,7 @@ use crate::media::{Media, Unseen};
 use crate::{Case, Effort, Explorer, Lints, Rules, Store, Subject, Tally, Violation};
 
 /// Something that looks for violations, one seed at a time. A campaign calls it from several threads.
-pub trait Job: Sync {
+pub trait Job: Send + Sync + 'static {
     /// The name that its cases begin with.
     fn name(&self) -> &str;
 
@@ -32,14 +32,20 @@ pub trait Job: Sync {
         without: Option<(Site, Request)>,
     ) -> Seen;
 
-    /// Looks at one case of its own again, and tells how it comes about. `case` is without the name.
+    /// Looks at one case of its own again, and tells how it comes about. `case` is without the name. Of the effort,
+    /// only what ends it matters, and what it is shown to.
     ///
     /// # Errors
-    /// Why it is no case of this job's.
-    fn replay(&self, case: &str, without: Option<(Site, Request)>) -> Result<Replay, String>;
+    /// Why it is no case of this job's; or, if the effort is spent, anything.
+    fn replay(
+        &self,
+        case: &str,
+        effort: &Effort,
+        without: Option<(Site, Request)>,
+    ) -> Result<Replay, String>;
 }
 
-impl dyn Job + '_ {
+impl dyn Job {
     /// The name and the rules.
     #[must_use]
     pub fn label(&self) -> String {
@@ -151,9 +157,14 @@ where
         seen(explorer, violation, self.name())
     }
 
-    fn replay(&self, case: &str, without: Option<(Site, Request)>) -> Result<Replay, String> {
+    fn replay(
+        &self,
+        case: &str,
+        effort: &Effort,
+        without: Option<(Site, Request)>,
+    ) -> Result<Replay, String> {
         let case: Case = case.parse()?;
-        let mut explorer = Explorer::new(&self.subject, case.rules, Effort::default());
+        let mut explorer = Explorer::new(&self.subject, case.rules, of_replay(effort));
         explorer.disregard(without);
         let (story, what) = explorer.replay_schedule(&case, SCHEDULES);
         replayed(&explorer, &case, story, what)
@@ -173,12 +184,12 @@ impl<S: Subject> Striking<S> {
         Self { subject, unseen, share }
     }
 
-    fn media(&self) -> Media<'_, S> {
-        Media::new(&self.subject).without(self.unseen)
+    fn media(&self, effort: &Effort) -> Media<'_, S> {
+        Media::new(&self.subject).without(self.unseen).with_effort(effort.clone())
     }
 }
 
-impl<S: Subject> Job for Striking<S> {
+impl<S: Subject + Send + 'static> Job for Striking<S> {
     fn name(&self) -> &str {
         self.subject.name()
     }
@@ -198,7 +209,7 @@ impl<S: Subject> Job for Striking<S> {
         effort: &Effort,
         _: Option<(Site, Request)>,
     ) -> Seen {
-        let mut media = self.media();
+        let mut media = self.media(effort);
         let mut seeds = Iterator::take_while(&mut seeds, |_| !effort.is_spent());
         let violation = seeds.find_map(|seed| media.strike(seed));
         let finding = violation.map(|violation| Finding {
@@ -210,10 +221,21 @@ impl<S: Subject> Job for Striking<S> {
         Seen { tally, finding, ..Seen::default() }
     }
 
-    fn replay(&self, case: &str, _: Option<(Site, Request)>) -> Result<Replay, String> {
-        let (story, what) = self.media().replay(&case.parse()?);
+    fn replay(
+        &self,
+        case: &str,
+        effort: &Effort,
+        _: Option<(Site, Request)>,
+    ) -> Result<Replay, String> {
+        let (story, what) = self.media(effort).replay(&case.parse()?);
         Ok(Replay { story, what })
     }
+}
+
+/// The effort of a replay: whole, whatever the effort was with which the case was found.
+fn of_replay(effort: &Effort) -> Effort {
+    let Effort { deadline, interrupt, watch, .. } = effort.clone();
+    Effort { deadline, interrupt, watch, ..Effort::default() }
 }
 
 fn seen<S: Subject>(explorer: Explorer<'_, S>, violation: Option<Violation>, name: &str) -> Seen {
@@ -243,7 +265,7 @@ fn replayed<S: Subject>(
     Ok(Replay { story, what })
 }
 
-impl<S: Subject> Job for Exploration<S> {
+impl<S: Subject + Send + 'static> Job for Exploration<S> {
     fn name(&self) -> &str {
         self.subject.name()
     }
@@ -268,9 +290,14 @@ impl<S: Subject> Job for Exploration<S> {
         seen(explorer, violation, self.name())
     }
 
-    fn replay(&self, case: &str, without: Option<(Site, Request)>) -> Result<Replay, String> {
+    fn replay(
+        &self,
+        case: &str,
+        effort: &Effort,
+        without: Option<(Site, Request)>,
+    ) -> Result<Replay, String> {
         let case: Case = case.parse()?;
-        let mut explorer = Explorer::new(&self.subject, case.rules, Effort::default());
+        let mut explorer = Explorer::new(&self.subject, case.rules, of_replay(effort));
         explorer.disregard(without);
         let (story, what) = explorer.replay(&case);
         replayed(&explorer, &case, story, what)

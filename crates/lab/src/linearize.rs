@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::run::Oracle;
-use crate::subject::{Digest, World};
+use crate::world::{Digest, World};
 
 /// What a call does.
 #[derive(Debug, Clone)]

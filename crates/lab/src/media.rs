@@ -42,8 +42,9 @@ use crate::past::{self, Past};
 use crate::quiet;
 use crate::run::{Run, Worlds, run};
 use crate::story;
-use crate::subject::{Action, Digest, Refusal, Subject, World, differences};
-use crate::{Random, Rules};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World, differences};
+use crate::{Effort, Random, Rules};
 
 /// How a history ends before the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,6 +267,7 @@ pub struct Media<'a, S: Subject> {
     disk: Disk,
     strikes: u64,
     unseen: &'a [Unseen],
+    effort: Effort,
     story: Vec<String>,
     /// What was looked at so far.
     pub tally: MediaTally,
@@ -284,6 +286,7 @@ impl<'a, S: Subject> Media<'a, S> {
             disk: Disk::new(medium),
             strikes: STRIKES,
             unseen: &[],
+            effort: Effort::default(),
             story: Vec::new(),
             tally: MediaTally::default(),
         }
@@ -300,6 +303,13 @@ impl<'a, S: Subject> Media<'a, S> {
     #[must_use]
     pub fn without(mut self, unseen: &'a [Unseen]) -> Self {
         self.unseen = unseen;
+        self
+    }
+
+    /// Until an effort is spent. How wide it looks does not matter here.
+    #[must_use]
+    pub fn with_effort(mut self, effort: Effort) -> Self {
+        self.effort = effort;
         self
     }
 
@@ -337,12 +347,15 @@ impl<'a, S: Subject> Media<'a, S> {
             };
             let mut trace = Trace::default();
             self.disk.show();
-            let run =
-                run(self.subject, &self.disk.medium, &[Arc::default()], actions, false, &mut trace);
+            self.effort.watch.begin(&MediaCase { seed, fault: first }, &self.story);
+            let (medium, recorded) = (&self.disk.medium, (&self.effort, &mut trace));
+            let run = run(self.subject, medium, &[Arc::default()], actions, false, recorded);
             self.disk.was_used(&trace);
             let start = self.disk.now();
             let struck = match &run.failure {
                 Some(what) => Err((first, format!("before any fault, {what}"))),
+                // It may have ended before its time.
+                None if self.effort.is_spent() => Ok(()),
                 None => {
                     let image = Image::new(self.subject, ending, actions, &run, &trace);
                     self.strike_image(seed, numbers, &image)
@@ -372,6 +385,9 @@ impl<'a, S: Subject> Media<'a, S> {
             self.story.push(format!("The store is {}.", image.ending.name()));
         }
         for number in numbers {
+            if self.effort.is_spent() {
+                return Ok(());
+            }
             let mut random = Random::of(&[seed, number]);
             let faults = if number < 2 { Vec::new() } else { self.draw(image, &past, &mut random) };
             let before = self.disk.now();
@@ -381,6 +397,7 @@ impl<'a, S: Subject> Media<'a, S> {
                 }
                 fault.strike(&mut self.disk);
             }
+            self.effort.watch.begin(&MediaCase { seed, fault: number }, &self.story);
             let answer = self.look(image.allowed(&faults), &mut random);
             self.disk.go_back(before);
             let answer = answer.map_err(|what| (number, what))?;

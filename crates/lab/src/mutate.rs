@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use halite_pmem::{Request, Site};
 
-use crate::job::{Finding, Job};
+use crate::job::{Finding, Job, Seen};
 use crate::plan::{Budget, Clock, Plan, Progress};
 use crate::story::place;
+use crate::watch::{At, STUCK, Shift, Watch, supervise};
 use crate::{Effort, Tally};
 
 /// A request that is left out.
@@ -34,7 +34,7 @@ pub struct Mutant {
 }
 
 impl fmt::Display for Mutant {
-    /// The text that [`find_request`] takes: `fence@crates/alloc/src/table.rs:12`.
+    /// The text that [`replay`](crate::replay()) takes: `fence@crates/alloc/src/table.rs:12`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&text(self.site, self.request))
     }
@@ -64,6 +64,8 @@ pub struct Score {
     pub verdicts: Vec<Verdict>,
     /// What is wrong although nothing is left out: it hides what a mutant would show.
     pub findings: Vec<Finding>,
+    /// Cases that were left behind when the time was over: a call of the store did not return soon then.
+    pub unfinished: Vec<String>,
     /// What was looked at.
     pub tally: Tally,
     /// Whether it was interrupted before its budget was spent.
@@ -100,44 +102,61 @@ fn short() -> Effort {
 /// If a thread cannot be started.
 pub fn mutate(
     plan: &Plan,
-    jobs: &[Box<dyn Job + '_>],
-    is_asked_for: &(dyn Fn(Site) -> bool + Sync),
-    progress: &(dyn Fn(Progress) + Sync),
+    jobs: &[Arc<dyn Job>],
+    is_asked_for: &dyn Fn(Site) -> bool,
+    progress: &dyn Fn(Progress),
 ) -> Score {
     let clock = Clock::new(plan);
-    let mut mutants = find(plan, jobs, &clock);
-    mutants.retain(|account| is_asked_for(account.mutant.site));
-    let search = Search {
-        plan,
-        jobs,
-        clock,
-        state: Mutex::new(State { mutants, findings: Vec::new(), tally: Tally::default() }),
-    };
-    thread::scope(|scope| {
-        for _ in 0..plan.threads.max(1) {
-            scope.spawn(|| search.work(progress));
-        }
+    let meeting = find(plan, jobs, &clock, progress);
+    let mut met = meeting.met();
+    let mutants = std::mem::take(&mut met.requests).into_iter();
+    let mutants = mutants.filter(|(mutant, _)| is_asked_for(mutant.site));
+    let search = Arc::new(Search {
+        plan: plan.clone(),
+        jobs: jobs.to_vec(),
+        clock: clock.clone(),
+        state: Mutex::new(State {
+            mutants: mutants.map(|(mutant, known)| Account::new(mutant, known)).collect(),
+            busy: BTreeMap::new(),
+            suspects: Vec::new(),
+            findings: std::mem::take(&mut met.findings),
+            unfinished: std::mem::take(&mut met.unfinished),
+            tally: Tally::default(),
+        }),
     });
-    let Search { state, clock, .. } = search;
-    let State { mutants, findings, tally } = state.into_inner().expect("no thread panicked");
-    let verdicts = mutants.into_iter().map(|account| Verdict {
+    supervise(&search, plan.threads, plan.patience, &clock, progress);
+    let mut state = search.state();
+    // What the time left no look for with nothing left out.
+    while let Some(task) = state.suspects.pop() {
+        state.judge(task, None);
+    }
+    let verdicts = state.mutants.drain(..).map(|account| Verdict {
         mutant: account.mutant,
-        caught: account.caught,
         histories: account.histories,
-        time: account.hunts.iter().map(|hunt| hunt.time).sum(),
+        time: account.time(),
+        caught: account.caught,
     });
     Score {
         verdicts: verdicts.collect(),
-        findings,
-        tally,
+        findings: std::mem::take(&mut state.findings),
+        unfinished: std::mem::take(&mut state.unfinished),
+        tally: std::mem::take(&mut state.tally),
         is_interrupted: plan.interrupt.load(Ordering::Relaxed),
         elapsed: clock.start.elapsed(),
     }
 }
 
-/// The request that a text names, as a job's history of `seed` meets it.
-pub fn find_request(job: &dyn Job, seed: u64, text_of_it: &str) -> Option<(Site, Request)> {
+/// The request that a text names, as a job's history of `seed` meets it. Of `until`, only what ends the effort
+/// matters, and what it is shown to.
+pub(crate) fn find_request(
+    job: &dyn Job,
+    seed: u64,
+    text_of_it: &str,
+    until: &Effort,
+) -> Option<(Site, Request)> {
     [short(), Effort::default()].into_iter().find_map(|effort| {
+        let Effort { deadline, interrupt, watch, .. } = until.clone();
+        let effort = Effort { deadline, interrupt, watch, ..effort };
         let seen = job.look(&mut std::iter::once(seed), &effort, None);
         seen.requests.into_iter().find(|&(site, request)| text(site, request) == text_of_it)
     })
@@ -154,35 +173,90 @@ type Known = BTreeMap<usize, BTreeMap<u64, u64>>;
 
 /// Finds the mutants, and for each the jobs and the histories in which it has something to leave out. Of a budget of
 /// time that takes a third at the most: the jobs have their first histories before the second ones.
-fn find(plan: &Plan, jobs: &[Box<dyn Job + '_>], clock: &Clock) -> Vec<Account> {
-    let clock = clock.part(3);
-    let found: Mutex<BTreeMap<Mutant, Known>> = Mutex::default();
-    let tasks: Vec<(u64, usize)> = (0..SEEDS)
-        .flat_map(|history| (0..jobs.len()).map(move |number| (history, number)))
-        .collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while !clock.is_over()
-            && let Some(&(history, number)) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
+fn find(
+    plan: &Plan,
+    jobs: &[Arc<dyn Job>],
+    clock: &Clock,
+    progress: &dyn Fn(Progress),
+) -> Arc<Meeting> {
+    let meeting = Arc::new(Meeting {
+        plan: plan.clone(),
+        jobs: jobs.to_vec(),
+        clock: clock.part(3),
+        tasks: (0..SEEDS)
+            .flat_map(|history| (0..jobs.len()).map(move |number| (history, number)))
+            .collect(),
+        next: AtomicUsize::new(0),
+        met: Mutex::default(),
+    });
+    supervise(&meeting, plan.threads, plan.patience, &meeting.clock.clone(), progress);
+    meeting
+}
+
+/// The first histories of all jobs, which meet the requests.
+struct Meeting {
+    plan: Plan,
+    jobs: Vec<Arc<dyn Job>>,
+    clock: Clock,
+    /// Histories, by their numbers and those of the jobs.
+    tasks: Vec<(u64, usize)>,
+    next: AtomicUsize,
+    met: Mutex<Met>,
+}
+
+/// What the first histories met.
+#[derive(Default)]
+struct Met {
+    requests: BTreeMap<Mutant, Known>,
+    /// The jobs that workers look at now.
+    busy: BTreeMap<u64, usize>,
+    findings: Vec<Finding>,
+    unfinished: Vec<String>,
+}
+
+impl Meeting {
+    fn met(&self) -> MutexGuard<'_, Met> {
+        self.met.lock().expect("no thread panicked")
+    }
+}
+
+impl Shift for Meeting {
+    fn work(&self, worker: u64, watch: &Watch) {
+        while !self.clock.is_over()
+            && let Some(&(history, number)) =
+                self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed))
         {
-            let job = &jobs[number];
-            let seed = plan.seed_of(job.number(), history);
-            let seen = job.look(&mut std::iter::once(seed), &clock.bound(short()), None);
-            let mut found = found.lock().expect("no thread panicked");
+            self.met().busy.insert(worker, number);
+            let job = &self.jobs[number];
+            let seed = self.plan.seed_of(job.number(), history);
+            let effort = self.clock.bound(short(), watch);
+            let seen = job.look(&mut std::iter::once(seed), &effort, None);
+            let mut met = self.met();
+            // Nothing that comes from a worker which was left behind.
+            if met.busy.remove(&worker).is_none() {
+                return;
+            }
             let requests = seen.requests.into_iter();
             for (site, request) in requests.filter(|&(site, _)| !is_own(site)) {
-                let mutant = Mutant { site, request };
-                found.entry(mutant).or_default().entry(number).or_default().insert(history, seed);
+                let known = met.requests.entry(Mutant { site, request }).or_default();
+                known.entry(number).or_default().insert(history, seed);
             }
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..plan.threads.max(1) {
-            scope.spawn(work);
+    }
+
+    fn leave(&self, worker: u64, at: At, is_stuck: bool) {
+        let mut met = self.met();
+        let Some(number) = met.busy.remove(&worker) else { return };
+        let case = format!("{}:{}", self.jobs[number].name(), at.case);
+        match is_stuck {
+            true => met.findings.push(Finding { case, what: STUCK.to_owned() }),
+            false => met.unfinished.push(case),
         }
-    });
-    let found = found.into_inner().expect("no thread panicked").into_iter();
-    found.map(|(mutant, hunts)| Account::new(mutant, hunts)).collect()
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { share: 0.0, images: 0, elapsed: self.clock.start.elapsed() }
+    }
 }
 
 /// The search for a violation that a mutant causes.
@@ -221,20 +295,27 @@ impl Account {
     }
 }
 
-struct Search<'a> {
-    plan: &'a Plan,
-    jobs: &'a [Box<dyn Job + 'a>],
+struct Search {
+    plan: Plan,
+    jobs: Vec<Arc<dyn Job>>,
     clock: Clock,
     state: Mutex<State>,
 }
 
 struct State {
     mutants: Vec<Account>,
+    /// What workers look at now.
+    busy: BTreeMap<u64, Task>,
+    /// What shows a violation, or a store that is stuck, if something is left out, and is to be looked at with nothing
+    /// left out.
+    suspects: Vec<Task>,
     findings: Vec<Finding>,
+    unfinished: Vec<String>,
     tally: Tally,
 }
 
 /// One history to look at for a mutant.
+#[derive(Clone)]
 struct Task {
     mutant: usize,
     hunt: usize,
@@ -242,44 +323,93 @@ struct Task {
     seed: u64,
     without: (Site, Request),
     effort: Effort,
+    /// What it showed with the request left out. Then it is looked at with nothing left out: what shows then, too,
+    /// is not the mutant's.
+    shown: Option<Finding>,
 }
 
-impl Search<'_> {
-    fn work(&self, progress: &(dyn Fn(Progress) + Sync)) {
+impl Shift for Search {
+    fn work(&self, worker: u64, watch: &Watch) {
         while !self.clock.is_over()
-            && let Some(task) = self.begin()
+            && let Some(task) = self.begin(worker)
         {
-            let job = &*self.jobs[task.job];
             let start = Instant::now();
-            let look = |effort, without| {
-                job.look(&mut std::iter::once(task.seed), &self.clock.bound(effort), without)
+            let (effort, without) = match task.shown {
+                None => (task.effort, Some(task.without)),
+                Some(_) => (Effort::default(), None),
             };
-            let seen = look(task.effort, Some(task.without));
-            // What the history shows without the mutant, too, is not the mutant's.
-            let control = seen.finding.is_some().then(|| look(Effort::default(), None));
-            let mut state = self.state();
-            let State { mutants, findings, tally } = &mut *state;
-            *tally += seen.tally;
-            let mutant = &mut mutants[task.mutant];
-            mutant.threads -= 1;
-            mutant.hunts[task.hunt].time += start.elapsed();
-            match control.and_then(|control| control.finding) {
-                Some(finding) if findings.iter().all(|other| other.case != finding.case) => {
-                    findings.push(finding);
-                }
-                None if mutant.caught.is_none() => mutant.caught = seen.finding,
-                _ => {}
-            }
-            progress(self.progress(&state));
+            let effort = self.clock.bound(effort, watch);
+            let seen = self.jobs[task.job].look(&mut std::iter::once(task.seed), &effort, without);
+            self.end(worker, start.elapsed(), seen);
         }
     }
 
+    fn leave(&self, worker: u64, at: At, is_stuck: bool) {
+        let mut state = self.state();
+        let Some(task) = state.busy.remove(&worker) else { return };
+        let case = format!("{}:{}", self.jobs[task.job].name(), at.case);
+        match is_stuck {
+            true => state.judge(task, Some(Finding { case, what: STUCK.to_owned() })),
+            false => {
+                state.mutants[task.mutant].threads -= 1;
+                state.unfinished.push(case);
+            }
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let state = self.state();
+        let caught = state.mutants.iter().filter(|account| account.caught.is_some()).count();
+        let share = caught as f64 / state.mutants.len().max(1) as f64;
+        Progress { share, images: state.tally.images, elapsed: self.clock.start.elapsed() }
+    }
+}
+
+impl State {
+    /// Draws the conclusion from what a look brought.
+    fn judge(&mut self, task: Task, finding: Option<Finding>) {
+        let mutant = &mut self.mutants[task.mutant];
+        match (task.shown, finding) {
+            (None, Some(finding)) => {
+                self.suspects.push(Task { shown: Some(finding), ..task });
+                return;
+            }
+            (None, None) => {}
+            (Some(_), Some(own)) => {
+                if self.findings.iter().all(|other| other.case != own.case) {
+                    self.findings.push(own);
+                }
+            }
+            (shown @ Some(_), None) if mutant.caught.is_none() => mutant.caught = shown,
+            (Some(_), None) => {}
+        }
+        mutant.threads -= 1;
+    }
+}
+
+impl Search {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panicked")
     }
 
-    fn begin(&self) -> Option<Task> {
+    fn end(&self, worker: u64, time: Duration, seen: Seen) {
         let mut state = self.state();
+        // Nothing that comes from a worker which was left behind.
+        let Some(task) = state.busy.remove(&worker) else { return };
+        state.tally += seen.tally;
+        let mutant = &mut state.mutants[task.mutant];
+        mutant.hunts[task.hunt].time += time;
+        state.judge(task, seen.finding);
+    }
+
+    fn begin(&self, worker: u64) -> Option<Task> {
+        let mut state = self.state();
+        let task = state.suspects.pop().or_else(|| self.choose(&mut state.mutants))?;
+        state.busy.insert(worker, task.clone());
+        Some(task)
+    }
+
+    fn choose(&self, mutants: &mut [Account]) -> Option<Task> {
         let is_open = |account: &Account| {
             account.caught.is_none()
                 && match self.plan.budget {
@@ -287,7 +417,7 @@ impl Search<'_> {
                     Budget::Histories(count) => account.histories < count,
                 }
         };
-        let open = state.mutants.iter_mut().enumerate().filter(|(_, account)| is_open(account));
+        let open = mutants.iter_mut().enumerate().filter(|(_, account)| is_open(account));
         let (number, account) =
             open.min_by_key(|(_, account)| (account.threads, account.time()))?;
         let least = account.hunts.iter_mut().enumerate().min_by_key(|(_, hunt)| hunt.time);
@@ -302,12 +432,6 @@ impl Search<'_> {
         let (job, without) = (hunt.job, (site, request));
         // Some mutants show in every history and some in rare ones only: most looks are short.
         let effort = if hunt.histories % 4 == 0 { Effort::default() } else { Effort::quick() };
-        Some(Task { mutant: number, hunt: hunt_number, job, seed, without, effort })
-    }
-
-    fn progress(&self, state: &State) -> Progress {
-        let caught = state.mutants.iter().filter(|account| account.caught.is_some()).count();
-        let share = caught as f64 / state.mutants.len().max(1) as f64;
-        Progress { share, images: state.tally.images, elapsed: self.clock.start.elapsed() }
+        Some(Task { mutant: number, hunt: hunt_number, job, seed, without, effort, shown: None })
     }
 }

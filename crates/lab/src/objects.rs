@@ -9,7 +9,8 @@ use halite_pmem::{Fresh, LINE, Medium, Pool, PoolOptions, Scratch};
 
 use crate::Random;
 use crate::store::refusal;
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 
 /// Two object pools, whose objects have a key and a stamp each, zones with entries, and volatile memory. Every
 /// object is committed or free, none is there twice, and none is lost; so it is with segments.
@@ -157,14 +158,14 @@ impl Subject for Objects {
     fn model(&self, world: &mut World, step: &ObjectsStep) -> bool {
         match *step {
             ObjectsStep::Allocate { pool, key, stamp } => {
-                world.entry(object_name(pool, key)).or_insert(digest(stamp));
+                world.insert_new(object_name(pool, key), digest(stamp));
             }
             ObjectsStep::Forget { .. } | ObjectsStep::Volatile { .. } => {}
             ObjectsStep::Release { pool, key } => {
                 world.remove(&object_name(pool, key));
             }
             ObjectsStep::CreateZone(zone) => {
-                world.entry(zone_name(zone)).or_insert(Digest::of(&[]));
+                world.insert_new(zone_name(zone), Digest::of(&[]));
             }
             ObjectsStep::Append { zone, stamp, .. } => {
                 if world.contains_key(&zone_name(zone)) {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::watch::Watch;
 use crate::{Effort, Random};
 
 /// When a campaign ends.
@@ -32,7 +33,12 @@ pub struct Plan {
     pub violations_max: usize,
     /// Ends the campaign when it becomes true.
     pub interrupt: Arc<AtomicBool>,
+    /// After how long a call of a store is stuck, which is a violation.
+    pub patience: Duration,
 }
+
+/// As long as calls take on a machine that does much else, many times over.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Plan {
     /// A plan with a seed drawn at random, on all processors, which ends a job at its first violation.
@@ -44,6 +50,7 @@ impl Plan {
             budget,
             violations_max: 1,
             interrupt: Arc::default(),
+            patience: PATIENCE,
         }
     }
 
@@ -53,6 +60,7 @@ impl Plan {
 }
 
 /// A campaign's time, from its beginning.
+#[derive(Clone)]
 pub(crate) struct Clock {
     pub(crate) start: Instant,
     deadline: Option<Instant>,
@@ -80,9 +88,14 @@ impl Clock {
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// The effort, unless the time ends before.
-    pub(crate) fn bound(&self, effort: Effort) -> Effort {
-        Effort { deadline: self.deadline, interrupt: Arc::clone(&self.interrupt), ..effort }
+    /// The effort, unless the time ends before; what is done is shown to `watch`.
+    pub(crate) fn bound(&self, effort: Effort, watch: &Watch) -> Effort {
+        Effort {
+            deadline: self.deadline,
+            interrupt: Arc::clone(&self.interrupt),
+            watch: watch.clone(),
+            ..effort
+        }
     }
 
     /// The part of the time that has passed, if that is what ends the campaign.

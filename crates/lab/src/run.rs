@@ -1,13 +1,15 @@
 //! One life of a store on a medium: open it, let it act, and note what it may hold when.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use halite_pmem::{Medium, Trace, What};
 
+use crate::Effort;
 use crate::quiet;
-use crate::subject::{Action, Refusal, Subject, World, differences};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{World, differences};
 
 /// The worlds that a store may be in, by the time of the power cut.
 #[derive(Clone)]
@@ -82,6 +84,8 @@ pub(crate) struct Run {
 /// Why a life ends before its time.
 enum End {
     Detected,
+    /// The effort is.
+    Spent,
     Failure(String),
 }
 
@@ -111,21 +115,33 @@ struct Life<'a, S: Subject> {
     has_failed: bool,
     /// Whether a sync failed since the store was opened.
     has_failed_to_sync: bool,
+    effort: &'a Effort,
+}
+
+/// Worlds that may be possible at once after a sync failed. Each step that the store takes then, and may lose, can
+/// double them, so a store that still takes steps is started again before there are more.
+const POSSIBLE_MAX: usize = 64;
+
+/// The worlds that differ, in their order.
+fn distinct(worlds: &[Arc<World>]) -> Vec<Arc<World>> {
+    let mut seen = HashSet::with_capacity(worlds.len());
+    worlds.iter().filter(|world| seen.insert(&***world)).map(Arc::clone).collect()
 }
 
 /// Opens the store, lets it act, and ends it by a kill. What it did is in `trace`.
 ///
-/// If the platform failed before (`has_failed`), the store may say so instead.
+/// If the platform failed before (`has_failed`), the store may say so instead. If the effort is spent meanwhile, it ends
+/// before its time, and nothing is wrong with that.
 pub(crate) fn run<S: Subject>(
     subject: &S,
     medium: &Medium,
     allowed: &[Arc<World>],
     actions: &[Action<S::Step>],
     has_failed: bool,
-    trace: &mut Trace,
+    (effort, trace): (&Effort, &mut Trace),
 ) -> Run {
     medium.take_trace(trace);
-    let worlds = Worlds::any_of(allowed);
+    let worlds = Worlds::any_of(&distinct(allowed));
     let mut life = Life {
         subject,
         medium,
@@ -134,6 +150,7 @@ pub(crate) fn run<S: Subject>(
         found: None,
         has_failed,
         has_failed_to_sync: false,
+        effort,
     };
     let lived = catch_unwind(AssertUnwindSafe(|| life.live(actions)));
     medium.fail_sync_after(None);
@@ -149,7 +166,7 @@ pub(crate) fn run<S: Subject>(
         }
     }
     let (detected, failure) = match lived {
-        Ok(Ok(())) => (false, None),
+        Ok(Ok(()) | Err(End::Spent)) => (false, None),
         Ok(Err(End::Detected)) => (true, None),
         Ok(Err(End::Failure(failure))) => (false, Some(failure)),
         Err(panic) => (false, Some(format!("it panics: {}", quiet::message(&*panic)))),
@@ -161,11 +178,12 @@ impl<S: Subject> Life<'_, S> {
     fn live(&mut self, actions: &[Action<S::Step>]) -> Result<(), End> {
         let mut open = self.come_up()?;
         for action in actions {
+            self.go_on()?;
             match action {
                 Action::Step(step) | Action::FailWithin(Some(step), _)
                     if self.has_failed_to_sync =>
                 {
-                    self.step_without_syncs(&mut open, step)?;
+                    open = self.step_without_syncs(open, step)?;
                 }
                 Action::KillWithin(..) | Action::FailWithin(..) if self.has_failed_to_sync => {
                     open = self.kill(open)?;
@@ -205,17 +223,25 @@ impl<S: Subject> Life<'_, S> {
         if self.has_failed_to_sync {
             open = self.kill(open)?;
         }
+        self.go_on()?;
         let found = self.subject.world(&mut open)?;
         let expected = Arc::clone(self.worlds.last());
         if found != *expected {
             let differences = differences(&expected, &found).join("; ");
             return Err(format!("after it went on, {differences}").into());
         }
+        self.effort.watch.sign();
         self.subject.verify(&mut open)?;
         self.medium.cut_power();
         drop(open);
         self.medium.restore_power();
         Ok(())
+    }
+
+    /// Shows that the store is not stuck, and ends it if the effort is spent.
+    fn go_on(&self) -> Result<(), End> {
+        self.effort.watch.sign();
+        if self.effort.is_spent() { Err(End::Spent) } else { Ok(()) }
     }
 
     /// Kills the process, and starts it again.
@@ -247,20 +273,28 @@ impl<S: Subject> Life<'_, S> {
     }
 
     /// Takes a step after a sync failed: the step is refused and changes nothing, or it is right.
-    fn step_without_syncs(&mut self, open: &mut S::Open, step: &S::Step) -> Result<(), End> {
-        let possible = self.worlds.all[self.oldest..].to_vec();
+    fn step_without_syncs(&mut self, mut open: S::Open, step: &S::Step) -> Result<S::Open, End> {
+        let possible = distinct(&self.worlds.all[self.oldest..]);
+        if possible.len() > POSSIBLE_MAX {
+            let mut open = self.kill(open)?;
+            self.step(&mut open, step)?;
+            return Ok(open);
+        }
         let first = self.worlds.all.len();
+        let mut known: HashSet<Arc<World>> = possible.iter().map(Arc::clone).collect();
         for world in &possible {
             let mut after = World::clone(world);
             self.subject.model(&mut after, step);
-            if possible.iter().all(|world| **world != after) {
-                self.begin(Arc::new(after));
+            let after = Arc::new(after);
+            if known.insert(Arc::clone(&after)) {
+                self.begin(after);
             }
         }
-        if self.subject.apply(open, step).is_err() {
+        if self.subject.apply(&mut open, step).is_err() {
             self.worlds.all[first..].fill(Arc::clone(&possible[0]));
         }
-        self.check_without_syncs(open)
+        self.check_without_syncs(&mut open)?;
+        Ok(open)
     }
 
     /// What a store shows after a sync failed, if it shows anything, is what it may come back with.
@@ -325,6 +359,7 @@ impl<S: Subject> Life<'_, S> {
     /// Opens the store. It has to be in one of the worlds that are possible, and in no other from then
     /// on.
     fn come_up(&mut self) -> Result<S::Open, End> {
+        self.effort.watch.sign();
         let mut open = self.subject.open(self.medium).map_err(|refusal| match refusal {
             Refusal::UnsafeShutdown | Refusal::Named(_)
                 if self.has_failed && self.found.is_none() =>
@@ -336,6 +371,7 @@ impl<S: Subject> Life<'_, S> {
                 format!("it does not open: {what}").into()
             }
         })?;
+        self.effort.watch.sign();
         let found = self.subject.world(&mut open)?;
         let world = self.possible(&found)?;
         self.has_failed_to_sync = false;
@@ -374,7 +410,7 @@ impl<S: Subject> Life<'_, S> {
     fn begin_step(&mut self, step: &S::Step) -> Option<usize> {
         let before = Arc::clone(self.worlds.last());
         let parts = self.subject.parts_of(&before, step);
-        let possible: BTreeSet<_> = self.worlds.all[self.oldest..].iter().map(Arc::clone).collect();
+        let possible = distinct(&self.worlds.all[self.oldest..]);
         for within in self.subject.worlds_within(&before, step) {
             self.begin(Arc::new(within));
         }

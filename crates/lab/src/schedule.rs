@@ -20,7 +20,7 @@ use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
 use crate::store::{LsmPlan, Store, named, options_on};
-use crate::subject::{Digest, World};
+use crate::world::{Digest, World};
 use crate::{Random, Rules};
 
 /// What a thread asks for.
@@ -387,9 +387,15 @@ where
             disregarded: self.disregarded(),
             lsm: self.subject().lsm(),
         };
+        let effort = self.effort().clone();
+        self.begin_schedule(seed, 0);
         let run = {
             let (executions, plan) = (Arc::clone(&executions), plan.clone());
             move || {
+                effort.watch.sign();
+                if effort.is_spent() {
+                    return;
+                }
                 let execution = execute(&open, &plan, medium);
                 executions.lock().unwrap_or_else(|held| held.into_inner()).push(execution);
             }

@@ -8,7 +8,8 @@ use halite_pmem::{Medium, Pool, PoolOptions};
 
 use crate::Random;
 use crate::store::refusal;
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 
 /// Segments of logical devices, each with a stamp in it, and named roots.
 pub struct Space;
@@ -154,7 +155,7 @@ impl Subject for Space {
         match *step {
             SpaceStep::Allocate { device, logical, stamp } => {
                 let digest = Digest::of(&stamp.to_le_bytes());
-                world.entry(segment_name(device, logical)).or_insert(digest);
+                world.insert_new(segment_name(device, logical), digest);
             }
             SpaceStep::Forget { .. } => {}
             SpaceStep::Release { device, logical } => {

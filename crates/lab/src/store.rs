@@ -12,7 +12,8 @@ use halite_engine::{
 use halite_pmem::{Error as PoolError, Medium, Pool, PoolOptions};
 
 use crate::Random;
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 
 /// Any engine, through its contract.
 #[derive(Clone)]
@@ -756,7 +757,8 @@ fn change(world: &mut World, marker: &[u8], change: &Change) {
         }
         Change::Delete { key, .. } => drop(world.remove(&name(key))),
         Change::DeleteRange { from, to, .. } => {
-            world.retain(|found, _| found == marker || !(name(from)..name(to)).contains(found));
+            let (from, to) = (name(from), name(to));
+            world.retain(|found, _| found == marker || found < &from[..] || found >= &to[..]);
         }
     }
 }

@@ -1,31 +1,11 @@
 //! What the lab tests.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 
 use halite_pmem::Medium;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Random;
-
-/// What a store holds: names and digests of what they stand for.
-pub type World = BTreeMap<Vec<u8>, Digest>;
-
-/// The length and a hash of some bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest {
-    /// In bytes.
-    pub len: u64,
-    hash: u64,
-}
-
-impl Digest {
-    /// The digest of bytes.
-    #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
-        Self { len: bytes.len() as u64, hash: xxh3_64(bytes) }
-    }
-}
+use crate::world::{Digest, World};
 
 /// Why a store does not open, or does not tell what it holds.
 #[derive(Debug, Clone)]
@@ -142,21 +122,4 @@ pub trait Subject: Sync {
     fn ends_unproven(&self) -> bool {
         true
     }
-}
-
-/// The differences between two worlds, for people.
-pub(crate) fn differences(expected: &World, found: &World) -> Vec<String> {
-    let name = |name: &[u8]| format!("`{}`", name[..name.len().min(60)].escape_ascii());
-    let lost = expected.iter().filter_map(|(key, digest)| match found.get(key) {
-        None => Some(format!("{} is missing", name(key))),
-        Some(other) if other != digest => Some(format!(
-            "{} has another value ({} bytes, expected {})",
-            name(key),
-            other.len,
-            digest.len
-        )),
-        Some(_) => None,
-    });
-    let gained = found.keys().filter(|key| !expected.contains_key(*key));
-    lost.chain(gained.map(|key| format!("{} should not be there", name(key)))).collect()
 }

@@ -39,18 +39,18 @@ const SPACE_SHARE: u64 = 2;
 /// The jobs for what every engine has its space from: the manager of segments, and the pools of objects and
 /// the zones in them. They are called `alloc` and `objects`.
 #[must_use]
-pub fn space_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+pub fn space_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     for &rules in rules {
-        jobs.push(Box::new(Exploration::new(Space, rules, SPACE_SHARE * weight(rules))));
-        jobs.push(Box::new(Exploration::new(Objects, rules, SPACE_SHARE * weight(rules))));
+        jobs.push(Arc::new(Exploration::new(Space, rules, SPACE_SHARE * weight(rules))));
+        jobs.push(Arc::new(Exploration::new(Objects, rules, SPACE_SHARE * weight(rules))));
     }
     jobs
 }
 
 /// The jobs for the engine that `open` opens, the cheap ones first. An engine's are called by its name
 /// and the kind: `indexlog-few`.
-pub fn suite<F>(engine: &str, open: F, rules: &[Rules]) -> Vec<Box<dyn Job>>
+pub fn suite<F>(engine: &str, open: F, rules: &[Rules]) -> Vec<Arc<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
 {
@@ -59,18 +59,18 @@ where
         for &rules in rules {
             let name = format!("{engine}-{kind}");
             let subject = Store::new(&name, open.clone()).with_kinds(kinds);
-            jobs.push(Box::new(Exploration::new(subject, rules, share * weight(rules))));
+            jobs.push(Arc::new(Exploration::new(subject, rules, share * weight(rules))));
         }
     }
     for &rules in rules {
         let subject = partitioned(engine, &open).with_kinds(&[Kind::Few, Kind::Mixed]);
-        jobs.push(Box::new(Exploration::new(subject, rules, PARTITIONS_SHARE * weight(rules))));
+        jobs.push(Arc::new(Exploration::new(subject, rules, PARTITIONS_SHARE * weight(rules))));
     }
     for &rules in rules {
         // They take segments from each other, and give them back.
         let subject = partitioned(&format!("{engine}-space"), &open);
         let subject = subject.with_kinds(&[Kind::Large, Kind::Collecting]);
-        jobs.push(Box::new(Exploration::new(subject, rules, weight(rules))));
+        jobs.push(Arc::new(Exploration::new(subject, rules, weight(rules))));
     }
     for &rules in rules {
         // It retains nothing, so that segments are released as soon as they may be.
@@ -80,7 +80,7 @@ where
         ];
         for subject in subjects {
             let (subject, share) = (subject.with_change_log(0), CHANGES_SHARE * weight(rules));
-            jobs.push(Box::new(Exploration::new(subject, rules, share)));
+            jobs.push(Arc::new(Exploration::new(subject, rules, share)));
         }
     }
     for &rules in rules {
@@ -88,11 +88,11 @@ where
         let subject = subject
             .with_kinds(&[Kind::Mixed, Kind::Blocks, Kind::Collecting])
             .with_index_snapshots(SNAPSHOT_EVERY);
-        jobs.push(Box::new(Exploration::new(subject, rules, SNAPSHOTS_SHARE * weight(rules))));
+        jobs.push(Arc::new(Exploration::new(subject, rules, SNAPSHOTS_SHARE * weight(rules))));
     }
     for rules in rules.iter().copied().filter(|rules| *rules == Rules::Memory) {
         let subject = Store::new(&format!("{engine}-threads"), open.clone());
-        jobs.push(Box::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
+        jobs.push(Arc::new(Concurrency::new(subject, rules, THREADS_SHARE * weight(rules))));
     }
     jobs
 }
@@ -120,14 +120,14 @@ const LSM_PLANS: [(&str, Durable, usize, CommitPoints); 5] = [
 const SEVERAL_ZONES: u64 = 16 << 20;
 
 /// The jobs for the LSM engine, which `open` opens, the cheap ones first: `lsm-trees-few`, for example.
-pub fn lsm_suite<F>(open: F, rules: &[Rules]) -> Vec<Box<dyn Job>>
+pub fn lsm_suite<F>(open: F, rules: &[Rules]) -> Vec<Arc<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
 {
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     let mut add = |subject: Store<F>, share: u64| {
         for &rules in rules {
-            jobs.push(Box::new(Exploration::new(subject.clone(), rules, share * weight(rules))));
+            jobs.push(Arc::new(Exploration::new(subject.clone(), rules, share * weight(rules))));
         }
     };
     for (kind, kinds, share) in LSM_KINDS {
@@ -147,7 +147,7 @@ where
             let subject = Store::new(name, open.clone())
                 .with_partitioning(Partitioning::Hash(trees))
                 .with_lsm(plan);
-            jobs.push(Box::new(Concurrency::new(
+            jobs.push(Arc::new(Concurrency::new(
                 subject,
                 Rules::Memory,
                 THREADS_SHARE * weight(Rules::Memory),
@@ -168,23 +168,23 @@ where
 
 /// The jobs of striking the stores of the engine that `open` opens, and of what they have their space from,
 /// with faults of the medium. Names are as in [`suite`].
-pub fn media_suite<F>(engine: &str, open: F) -> Vec<Box<dyn Job>>
+pub fn media_suite<F>(engine: &str, open: F) -> Vec<Arc<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_engine::Result<Arc<dyn Engine>> + Send + Sync + Clone + 'static,
 {
-    let mut jobs: Vec<Box<dyn Job>> = vec![
-        Box::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE)),
-        Box::new(Striking::new(Objects, Unseen::BY_OBJECTS, SPACE_SHARE)),
+    let mut jobs: Vec<Arc<dyn Job>> = vec![
+        Arc::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE)),
+        Arc::new(Striking::new(Objects, Unseen::BY_OBJECTS, SPACE_SHARE)),
     ];
     for (kind, kinds, share) in KINDS {
         let subject = Store::new(&format!("{engine}-{kind}"), open.clone()).with_kinds(kinds);
-        jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, share)));
+        jobs.push(Arc::new(Striking::new(subject, Unseen::BY_ENGINES, share)));
     }
     let subject = Store::new(&format!("{engine}-changes"), open.clone()).with_change_log(0);
-    jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, CHANGES_SHARE)));
+    jobs.push(Arc::new(Striking::new(subject, Unseen::BY_ENGINES, CHANGES_SHARE)));
     let subject =
         Store::new(&format!("{engine}-snapshots"), open).with_index_snapshots(SNAPSHOT_EVERY);
-    jobs.push(Box::new(Striking::new(subject, Unseen::BY_ENGINES, SNAPSHOTS_SHARE)));
+    jobs.push(Arc::new(Striking::new(subject, Unseen::BY_ENGINES, SNAPSHOTS_SHARE)));
     jobs
 }
 

@@ -1,6 +1,8 @@
 //! Page stores come back from every power cut that the lab looks at, and each of their flushes, fences
 //! and streamed ranges is missed if it is left out.
 
+use std::sync::Arc;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -79,7 +81,7 @@ fn a_store_that_tears_pages_is_found_out() {
 
 #[test]
 fn every_call_is_missed_if_it_is_left_out() {
-    let jobs: Vec<Box<dyn Job>> =
+    let jobs: Vec<Arc<dyn Job>> =
         blocks_suite(&RULES).into_iter().filter(|job| job.name().starts_with("page-")).collect();
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
     let score = mutate(&plan, &jobs, &|_| true, &|_| ());

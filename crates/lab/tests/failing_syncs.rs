@@ -6,13 +6,13 @@ use std::sync::Arc;
 use halite_engine::{Durability, Engine, EngineOptions, Error, Op, Partitioning};
 use halite_indexlog::IndexLog;
 use halite_lab::blocks::blocks_suite;
-use halite_lab::{Budget, Job, Kind, Plan, Rules, Store, check, explore};
+use halite_lab::{Budget, Effort, Job, Kind, Plan, Rules, Store, check, explore};
 use halite_pmem::{Domain, Error as PoolError, Medium};
 
 const RULES: Rules = Rules::FailingSyncs;
 
 fn blocks_survive(prefix: &str, histories: u64) {
-    let jobs: Vec<Box<dyn Job>> =
+    let jobs: Vec<Arc<dyn Job>> =
         blocks_suite(&[RULES]).into_iter().filter(|job| job.name().contains(prefix)).collect();
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(histories)) };
     let report = explore(&plan, &jobs, &|_| ());
@@ -26,7 +26,8 @@ fn blocks_survive(prefix: &str, histories: u64) {
     if let Some(finding) = report.findings.first() {
         let (name, case) = finding.case.split_once(':').expect("a job's name and its case");
         let job = jobs.iter().find(|job| job.name() == name).expect("the job of the case");
-        let story = job.replay(case, None).map(|replay| replay.story.join("\n"));
+        let story =
+            job.replay(case, &Effort::default(), None).map(|replay| replay.story.join("\n"));
         panic!("{}: {}\n{}", finding.case, finding.what, story.unwrap_or_default());
     }
     assert!(report.tally.nested > 100);

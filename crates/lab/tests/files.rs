@@ -4,6 +4,7 @@ mod small_stores;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::sync::Arc;
 
 use halite_lab::{
     Budget, Effort, Exploration, Explorer, Job, Media, Plan, Rules, Subject, mutate, place,
@@ -56,10 +57,10 @@ fn files_and_the_pool_beside_them_come_back_from_every_power_cut() {
 
 #[test]
 fn every_sync_of_files_and_of_names_is_missed_if_it_is_left_out() {
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     for store in SmallStore::ALL {
         for rules in [Rules::Memory, Rules::PageCache] {
-            jobs.push(Box::new(Exploration::new(store, rules, 1)));
+            jobs.push(Arc::new(Exploration::new(store, rules, 1)));
         }
     }
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
@@ -99,9 +100,9 @@ fn a_medium_without_faults_gives_back_files_and_pool() {
 #[test]
 fn a_case_of_files_is_replayed_and_told_with_their_names() {
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(20)) };
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     for store in [SmallStore::Renamed, SmallStore::Logged] {
-        jobs.push(Box::new(Exploration::new(store, Rules::Memory, 1)));
+        jobs.push(Arc::new(Exploration::new(store, Rules::Memory, 1)));
     }
     let score = mutate(&plan, &jobs, &|site| place(site).starts_with(SOURCE), &|_| ());
     let mut told = String::new();
@@ -110,7 +111,7 @@ fn a_case_of_files_is_replayed_and_told_with_their_names() {
         let (name, case) = finding.case.split_once(':').expect("a case has the name of its job");
         let job = jobs.iter().find(|job| job.name() == name).expect("the job is there");
         let without = Some((verdict.mutant.site, verdict.mutant.request));
-        let replay = job.replay(case, without).expect("it is the job's own");
+        let replay = job.replay(case, &Effort::default(), without).expect("it is the job's own");
         assert!(replay.what.is_some(), "{case}");
         told += &replay.story.join("\n");
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_lab::{
-    Action, Budget, Digest, Exploration, Job, Plan, Random, Refusal, Rules, Space, SpaceStep,
-    Subject, World, check, explore, mutate,
+    Action, Budget, Digest, Effort, Exploration, Job, Plan, Random, Refusal, Rules, Space,
+    SpaceStep, Subject, World, check, explore, mutate,
 };
 use halite_pmem::Medium;
 
@@ -64,10 +64,10 @@ impl Subject for Promising {
     }
 }
 
-fn jobs() -> Vec<Box<dyn Job>> {
+fn jobs() -> Vec<Arc<dyn Job>> {
     vec![
-        Box::new(Exploration::new(Promising, Rules::Memory, 1)),
-        Box::new(Exploration::new(Space, Rules::Memory, 1)),
+        Arc::new(Exploration::new(Promising, Rules::Memory, 1)),
+        Arc::new(Exploration::new(Space, Rules::Memory, 1)),
     ]
 }
 
@@ -94,7 +94,10 @@ fn a_job_ends_at_its_last_wanted_violation_and_the_others_go_on() {
         assert!(report.tally.histories > 20, "{}", report.tally.histories);
         for finding in &report.findings {
             let case = finding.case.strip_prefix("promising:").unwrap();
-            assert!(jobs[0].replay(case, None).unwrap().what.is_some(), "{case}");
+            assert!(
+                jobs[0].replay(case, &Effort::default(), None).unwrap().what.is_some(),
+                "{case}"
+            );
         }
     }
 }

@@ -44,7 +44,8 @@ fn survive(kind: &str, fixed: u64, images: u64) -> Tally {
         let seen = job.look(&mut seeds(fixed), &effort, None);
         if let Some(finding) = seen.finding {
             let (_, case) = finding.case.split_once(':').expect("a name comes before");
-            let story = job.replay(case, None).map(|replay| replay.story.join("\n"));
+            let story =
+                job.replay(case, &Effort::default(), None).map(|replay| replay.story.join("\n"));
             found.push(format!(
                 "{}: {}\n{}",
                 finding.case,

@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::env;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use common::{MemRun, Taken, scan, small_options, visible};
 use halite_disk::{Disk, DiskModel};
@@ -227,8 +228,8 @@ fn levels_come_back_from_every_power_cut() {
 
 #[test]
 fn every_sync_of_the_levels_is_missed_if_it_is_left_out() {
-    let jobs: Vec<Box<dyn Job>> =
-        vec![Box::new(Exploration::new(LevelsStore, Rules::PageCache, 1))];
+    let jobs: Vec<Arc<dyn Job>> =
+        vec![Arc::new(Exploration::new(LevelsStore, Rules::PageCache, 1))];
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
     let is_ours = |site| SOURCES.iter().any(|source| place(site).starts_with(source));
     let score = mutate(&plan, &jobs, &is_ours, &|_| ());

@@ -2,13 +2,15 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Arc;
 
 use halite_blocks::Error;
 use halite_blocks::cell::{Cells, Cow, Fam, Logged, Packing, Shape};
 use halite_pmem::{Medium, Pool, PoolOptions, UNIT};
 
 use crate::job::Exploration;
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 use crate::{Job, Random, Rules};
 
 /// Bytes of the values that are looked at.
@@ -25,8 +27,8 @@ const POOL: &str = "cells";
 /// The jobs of all techniques and lengths. The platform's failures are for whoever owns the pool to
 /// notice, not for cells.
 #[must_use]
-pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+pub fn jobs(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     for &rules in rules.iter().filter(|rules| **rules != Rules::FailedPlatform) {
         for cell_len in LENGTHS {
             for packing in [Packing::Lines, Packing::Dense] {
@@ -40,8 +42,8 @@ pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
     jobs
 }
 
-fn job<C: Cells + 'static>(technique: &str, shape: Shape, rules: Rules) -> Box<dyn Job> {
-    Box::new(Exploration::new(CellArray::<C>::new(technique, shape), rules, 1))
+fn job<C: Cells + 'static>(technique: &str, shape: Shape, rules: Rules) -> Arc<dyn Job> {
+    Arc::new(Exploration::new(CellArray::<C>::new(technique, shape), rules, 1))
 }
 
 /// A few cells of one technique.

@@ -4,6 +4,7 @@
 //! Of a group that is interrupted, each insert is there whole or not at all, in any subset.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use halite_blocks::interleave::{
     Group, LEAF_LEN, Leaves, Overlap, insert_all, interleave, look_up_all,
@@ -11,14 +12,15 @@ use halite_blocks::interleave::{
 use halite_blocks::{Error, Result};
 use halite_pmem::{LINE, Medium, Pool, PoolOptions, UNIT};
 
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 use crate::{Exploration, Job, Random, Rules};
 
 /// The jobs of the leaves.
 #[must_use]
-pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+pub fn jobs(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let known = rules.iter().filter(|rules| **rules != Rules::FailedPlatform);
-    known.map(|rules| Box::new(Exploration::new(InterleavedLeaves, *rules, 2)) as _).collect()
+    known.map(|rules| Arc::new(Exploration::new(InterleavedLeaves, *rules, 2)) as _).collect()
 }
 
 /// A few leaves in a pool of their own.
@@ -245,7 +247,7 @@ impl Subject for InterleavedLeaves {
             LeavesStep::Insert { pairs, .. } => {
                 for &(leaf, key, value) in pairs {
                     let digest = Digest::of(&value.to_le_bytes());
-                    world.entry(name(leaf, key)).or_insert(digest);
+                    world.insert_new(name(leaf, key), digest);
                 }
             }
             LeavesStep::Clear => world.clear(),

@@ -2,22 +2,24 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Arc;
 
 use halite_blocks::Error;
 use halite_blocks::log::{Algorithm, Classic, Header, Layout, Life, Log, PopLog, Rawl, Salted};
 use halite_pmem::{Fresh, LINE, Medium, Pool, PoolOptions, UNIT};
 
 use crate::job::Exploration;
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 use crate::{Job, Random, Rules};
 
 /// The jobs for all algorithms under each set of rules, each with a log that is soon full, packed and
 /// aligned, and with one whose entries are composed in several parts.
-pub fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+pub fn jobs(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     rules.iter().flat_map(|rules| of_rules(*rules)).collect()
 }
 
-fn of_rules(rules: Rules) -> Vec<Box<dyn Job>> {
+fn of_rules(rules: Rules) -> Vec<Arc<dyn Job>> {
     let all = [
         of::<Classic>(rules),
         of::<Header<1>>(rules),
@@ -29,11 +31,11 @@ fn of_rules(rules: Rules) -> Vec<Box<dyn Job>> {
     all.into_iter().flatten().collect()
 }
 
-fn of<A: Algorithm + 'static>(rules: Rules) -> [Box<dyn Job>; 3] {
-    let job = |what, layout, lines, len_max| -> Box<dyn Job> {
+fn of<A: Algorithm + 'static>(rules: Rules) -> [Arc<dyn Job>; 3] {
+    let job = |what, layout, lines, len_max| -> Arc<dyn Job> {
         let name = format!("log-{}{what}", A::NAME);
         let subject = Logs::<A> { name, layout, lines, len_max, algorithm: PhantomData };
-        Box::new(Exploration::new(subject, rules, 1))
+        Arc::new(Exploration::new(subject, rules, 1))
     };
     [
         job("", Layout::Lines, 20, 300),

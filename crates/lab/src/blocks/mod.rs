@@ -9,14 +9,15 @@ pub mod pages;
 
 use crate::Rules;
 use crate::job::Job;
+use std::sync::Arc;
 
 /// The jobs for the building blocks. Blocks leave it to the manager of their space to notice that a
 /// platform failed, so there are none under [`Rules::FailedPlatform`].
 #[must_use]
-pub fn blocks_suite(rules: &[Rules]) -> Vec<Box<dyn Job>> {
+pub fn blocks_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let rules: Vec<_> =
         rules.iter().copied().filter(|rules| *rules != Rules::FailedPlatform).collect();
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     jobs.extend(cells::jobs(&rules));
     jobs.extend(leaves::jobs(&rules));
     jobs.extend(logs::jobs(&rules));

@@ -9,6 +9,7 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
+use std::sync::Arc;
 
 use halite_blocks::Error;
 use halite_blocks::page::{
@@ -18,7 +19,8 @@ use halite_blocks::page::{
 use halite_pmem::{Fresh, Medium, Pool, PoolOptions, UNIT};
 
 use crate::job::{Exploration, Job};
-use crate::subject::{Action, Digest, Refusal, Subject, World};
+use crate::subject::{Action, Refusal, Subject};
+use crate::world::{Digest, World};
 use crate::{Random, Rules};
 
 /// A page store.
@@ -288,8 +290,8 @@ impl<S: PageStore + 'static> Subject for Pages<S> {
 const SHARE: u64 = 1;
 
 /// The jobs for the page stores.
-pub(super) fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
-    let mut jobs: Vec<Box<dyn Job>> = Vec::new();
+pub(super) fn jobs(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
+    let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     for &rules in rules {
         add(&mut jobs, Pages::<CopyOnWrite>::new("page-cow"), rules);
         add(&mut jobs, Pages::<MicroLog>::new("page-micro-log"), rules);
@@ -300,6 +302,6 @@ pub(super) fn jobs(rules: &[Rules]) -> Vec<Box<dyn Job>> {
     jobs
 }
 
-fn add<S: PageStore + 'static>(jobs: &mut Vec<Box<dyn Job>>, subject: Pages<S>, rules: Rules) {
-    jobs.push(Box::new(Exploration::new(subject, rules, SHARE)));
+fn add<S: PageStore + 'static>(jobs: &mut Vec<Arc<dyn Job>>, subject: Pages<S>, rules: Rules) {
+    jobs.push(Arc::new(Exploration::new(subject, rules, SHARE)));
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use halite_lab::{Report, explore};
+use serde_json::json;
 
 use super::report::{Table, findings_json, lints_json, numbers};
 use super::{Bench, show};
@@ -60,12 +61,14 @@ impl Crash {
             let mut object = numbers(bench, &plan, tally, *elapsed);
             object["interrupted"] = report.is_interrupted.into();
             object["violations"] = findings_json(findings);
+            object["unfinished"] = json!(report.unfinished);
             object["lints"] = lints_json(lints);
             output::json(&object)?;
         } else {
             let mut table = Table::new(&plan, bench, *elapsed);
             table.tally(&plan, tally, *elapsed);
             table.findings(bench, findings)?;
+            table.unfinished(&report.unfinished);
             table.lints(lints);
             output::text(&table.into_text())?;
         }

@@ -70,6 +70,7 @@ impl Media {
                 "faults": faults,
                 "interrupted": report.is_interrupted,
                 "violations": findings_json(findings),
+                "unfinished": report.unfinished,
             }))?;
         } else {
             let mut table = Table::new(&plan, bench, *elapsed);
@@ -77,6 +78,7 @@ impl Media {
             let total = grouped(strikes.total());
             table.row("strikes", format!("{total}, {} a second", grouped(rate as u64)));
             table.findings(bench, findings)?;
+            table.unfinished(&report.unfinished);
             table.line(format!(
                 "\n{:<24}{:>10}{:>10}{:>10}{:>10}{:>10}",
                 "fault", "refused", "named", "verified", "right", "cut"

@@ -6,14 +6,14 @@ mod mutate;
 mod report;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use halite_lab::blocks::blocks_suite;
 use halite_lab::{
-    Budget, Case, Job, Plan, Progress, Rules, find_request, lsm_suite, media_suite, space_suite,
-    suite,
+    Budget, Job, NotReplayed, Plan, Progress, Rules, lsm_suite, media_suite, space_suite, suite,
 };
 use indicatif::ProgressBar;
 
@@ -130,7 +130,7 @@ fn parse_seed(text: &str) -> std::result::Result<u64, String> {
 
 impl Bench {
     /// The jobs under the rules that were asked for.
-    fn jobs(&self) -> Vec<Box<dyn Job>> {
+    fn jobs(&self) -> Vec<Arc<dyn Job>> {
         jobs(&self.engine, &self.rules.0)
     }
 
@@ -138,7 +138,7 @@ impl Bench {
     ///
     /// # Errors
     /// Blocks, and space by itself, have no such jobs.
-    fn media_jobs(&self) -> Result<Vec<Box<dyn Job>>> {
+    fn media_jobs(&self) -> Result<Vec<Arc<dyn Job>>> {
         if [BLOCKS, SPACE].contains(&self.engine.as_str()) {
             let known = halite::ENGINES.join(", ");
             return Err(Error::Usage(format!(
@@ -153,18 +153,14 @@ impl Bench {
     /// Looks at one case again, with a request left out if there is one, and tells how it comes about.
     fn replay(&self, case: &str, without: Option<&str>) -> Result<()> {
         let (job, rest) = self.job_of(case)?;
-        let wrong = |why| Error::input(format!("--replay {case}"), why);
-        let without = match without {
-            None => None,
-            Some(text) => {
-                let seed = rest.parse::<Case>().map_err(wrong)?.seed;
-                Some(find_request(&*job, seed, text).ok_or_else(|| {
-                    let why = "the history of this case makes no such request";
-                    Error::input(format!("--without {text}"), why)
-                })?)
+        let replayed = halite_lab::replay(&job, rest, without, None);
+        let replay = replayed.map_err(|why| match (why, without) {
+            (NotReplayed::NoRequest, Some(text)) => {
+                let why = "the history of this case makes no such request";
+                Error::input(format!("--without {text}"), why)
             }
-        };
-        let replay = job.replay(rest, without).map_err(wrong)?;
+            (why, _) => Error::input(format!("--replay {case}"), not_replayed(why)),
+        })?;
         if self.json {
             let story = replay.story;
             output::json(&json!({ "case": case, "story": story, "what": replay.what }))?;
@@ -187,7 +183,7 @@ impl Bench {
     }
 
     /// The job that a case belongs to, and the case without its name.
-    fn job_of<'a>(&self, case: &'a str) -> Result<(Box<dyn Job>, &'a str)> {
+    fn job_of<'a>(&self, case: &'a str) -> Result<(Arc<dyn Job>, &'a str)> {
         let of_media = case.contains(":media:");
         // A case names its job, so that it is found without the engine that it was found with.
         let jobs = if of_media {
@@ -212,8 +208,16 @@ impl Bench {
     }
 }
 
+fn not_replayed(why: NotReplayed) -> String {
+    match why {
+        NotReplayed::NoCase(why) => why,
+        NotReplayed::NoRequest => "its history makes no such request".to_owned(),
+        NotReplayed::OutOfTime => "it takes longer to tell than is left; replay it".to_owned(),
+    }
+}
+
 /// Everything that the lab looks at for an engine, for the blocks, or for space.
-fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
+fn jobs(engine: &str, rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     if engine == BLOCKS {
         return blocks_suite(rules);
     }
@@ -228,7 +232,7 @@ fn jobs(engine: &str, rules: &[Rules]) -> Vec<Box<dyn Job>> {
 }
 
 /// Shows people at a terminal how far an experiment is.
-fn show<'a>(bar: &'a ProgressBar, verb: &'a str) -> impl Fn(Progress) + Sync + 'a {
+fn show<'a>(bar: &'a ProgressBar, verb: &'a str) -> impl Fn(Progress) + 'a {
     move |progress| {
         bar.set_position((progress.share * 1000.0) as u64);
         let rate = progress.images as f64 / progress.elapsed.as_secs_f64().max(1e-3);

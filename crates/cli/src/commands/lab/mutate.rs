@@ -47,6 +47,7 @@ impl Mutate {
             object["caught"] = caught.into();
             object["score"] = percent(caught, all).into();
             object["violations"] = findings_json(findings);
+            object["unfinished"] = json!(score.unfinished);
             output::json(&object)?;
         } else {
             let mut table = Table::new(&plan, bench, *elapsed);
@@ -59,6 +60,7 @@ impl Mutate {
                 },
             );
             table.findings(bench, findings)?;
+            table.unfinished(&score.unfinished);
             if all > 0 {
                 table.line("\nmutants; a caught one is replayed by");
                 table.line("  halite lab crash --replay CASE --without REQUEST@PLACE");

@@ -1,17 +1,20 @@
 //! What experiments print.
 
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halite_lab::{Finding, Lints, Plan, Tally, place};
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::{Bench, not_replayed};
 use crate::Result;
 use crate::size::{count, grouped};
 
 /// Lines of a story that a summary shows.
 const STORY_MAX: usize = 30;
+
+/// For how long stories are told: the budget is spent by then.
+const STORIES_MAX: Duration = Duration::from_secs(1);
 
 /// The summary of an experiment, as text.
 pub(super) struct Table(String);
@@ -54,11 +57,15 @@ impl Table {
     /// Violations, with the beginning of how each comes about.
     pub(super) fn findings(&mut self, bench: &Bench, findings: &[Finding]) -> Result<()> {
         self.row("violations", grouped(findings.len() as u64));
+        let until = Instant::now() + STORIES_MAX;
         for finding in findings {
             self.line(format!("\nviolation: {}", finding.what));
             self.line(format!("replay it:  halite lab crash --replay {}", finding.case));
             let (job, case) = bench.job_of(&finding.case)?;
-            let story = job.replay(case, None).map_or_else(|why| vec![why], |told| told.story);
+            let story = match halite_lab::replay(&job, case, None, Some(until)) {
+                Ok(told) => told.story,
+                Err(why) => vec![not_replayed(why)],
+            };
             for line in story.iter().take(STORY_MAX) {
                 self.line(format!("  {line}"));
             }
@@ -70,6 +77,16 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// What was left behind when the time was over.
+    pub(super) fn unfinished(&mut self, unfinished: &[String]) {
+        for case in unfinished {
+            self.line(format!(
+                "\nnot finished: a call did not return when the time was over: {case}"
+            ));
+            self.line(format!("look at it:  halite lab crash --replay {case}"));
+        }
     }
 
     pub(super) fn lints(&mut self, lints: &Lints) {
