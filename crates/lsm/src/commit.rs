@@ -27,6 +27,7 @@ use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
 use crate::memtable::Memtable;
 use crate::open::COMMIT_ID;
+use crate::range_deletes::DELETES_MAX;
 use crate::read::from_levels;
 use crate::store::{BATCH_BYTES_MAX, Store};
 use crate::zones::{Granted, LINES, Zones};
@@ -254,7 +255,9 @@ impl Store {
             let len = lens().sum();
             let mut memtable = Arc::clone(&self.trees[fragment.tree].view().active);
             let used = memtable.zones.used_bytes();
-            if used > 0 && used + len > self.limits.memtable_bytes {
+            let is_full =
+                used + len > self.limits.memtable_bytes || memtable.deletes.len() >= DELETES_MAX;
+            if used > 0 && is_full {
                 memtable = self.roll(fragment.tree, bid)?;
             }
             // Zones that do not suffice are left to others.

@@ -12,6 +12,7 @@ use halite_engine::{
 };
 use halite_pmem::locks::RwLock;
 
+use crate::cost;
 use crate::discard;
 use crate::encoded::Encoded;
 use crate::layout::{self, set_clean};
@@ -34,6 +35,10 @@ const KEPT_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys of a range up to which each is removed by itself; more are removed by one record.
 const REMOVED_SINGLY: usize = 256;
+
+/// Keys of a range, removed before or not, that are looked at: no other batch has its turn meanwhile. Where there are
+/// more, they are removed by one record, whether there is anything to remove or not.
+const PASSED_MAX: usize = 4 * REMOVED_SINGLY;
 
 thread_local! {
     /// Memory that one commit after the other uses.
@@ -191,8 +196,12 @@ impl Lsm {
         for tree in self.partitioning.partitions_of(range.start(), range.end()) {
             let mut keys = Vec::new();
             let mut scan = TreeScan::new(&at, tree, &start, &end, Direction::Forward)?;
-            while let Some(pair) = scan.next_pair(false).filter(|_| keys.len() <= REMOVED_SINGLY) {
-                keys.push(pair?.0);
+            let mut passed = 0;
+            while keys.len() <= REMOVED_SINGLY && passed < PASSED_MAX {
+                let Some(pair) = scan.step(false)? else { break };
+                keys.extend(pair.map(|(key, _)| key));
+                passed += 1;
+                cost::step();
             }
             keys.extend(before.iter().filter_map(|op| match *op {
                 Op::Put { space: of, key, .. }
@@ -202,7 +211,7 @@ impl Lsm {
                 }
                 _ => None,
             }));
-            if keys.len() <= REMOVED_SINGLY {
+            if keys.len() <= REMOVED_SINGLY && passed < PASSED_MAX {
                 for key in &keys {
                     encoded.push(tree, Kind::Delete, space.0.to_be_bytes(), key, &[]);
                 }
@@ -355,8 +364,7 @@ impl Engine for Lsm {
             }
         }
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
-        spaces.names.insert(id, name.into());
-        spaces.next = next;
+        spaces.add(id, name);
         self.spaces.store(spaces);
         Ok(KeySpaceId(id))
     }
@@ -368,8 +376,7 @@ impl Engine for Lsm {
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
         let _alone = self.writing.write();
         let mut spaces = Spaces::clone(&self.spaces.load());
-        spaces.check(space)?;
-        let name = Arc::clone(&spaces.names[&space.0]);
+        let name = Arc::clone(spaces.name(space)?);
         let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
         let mut encoded = Encoded::default();
         for tree in 0..self.store.trees.len() {
@@ -377,7 +384,7 @@ impl Engine for Lsm {
         }
         encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
-        spaces.names.remove(&space.0);
+        spaces.remove(space);
         self.spaces.store(spaces);
         Ok(())
     }

@@ -47,9 +47,8 @@ impl GlobalIndex {
     /// many versions were left out.
     pub(crate) fn merge(&self, memtable: &Memtable, kept: &Kept) -> u64 {
         self.adopt(&memtable.zones);
-        for delete in memtable.deletes.all() {
-            self.deletes.add(delete);
-        }
+        let needed = |older, newer| kept.is_needed(older, newer);
+        self.deletes.add_all(memtable.deletes.all(), needed);
         let mut cursor = memtable.index.cursor_of_versions(
             Bound::Unbounded,
             Bound::Unbounded,
@@ -58,7 +57,6 @@ impl GlobalIndex {
         let mut purged = 0;
         while let Some(entry) = cursor.next(&memtable.index, memtable) {
             let key = memtable.zones.key(Address::from_bits(entry));
-            let needed = |older, newer| kept.is_needed(older, newer);
             purged += self.index.insert_purging(self, key, entry, needed) as u64;
         }
         purged

@@ -13,6 +13,7 @@
 mod address;
 mod batching;
 mod commit;
+mod cost;
 mod crowd;
 mod discard;
 mod encoded;
@@ -29,6 +30,7 @@ mod maintenance;
 mod memtable;
 mod open;
 mod pace;
+mod persistent_map;
 mod range_deletes;
 mod read;
 mod record;

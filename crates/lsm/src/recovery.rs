@@ -70,10 +70,10 @@ impl Target {
     }
 
     /// Adds a record to what the index will lead to.
-    fn add(&self, address: u64, record: Record<'_>, loader: &mut Loader<'_>) {
+    fn add(&self, address: u64, record: Record<'_>, loader: &mut Loader<'_>, load: &Load) {
         match record.kind() {
             Some(Kind::Put | Kind::PutPieces | Kind::Delete) => loader.push(record.key(), address),
-            Some(Kind::RangeDelete) => self.deletes().add(RangeDelete {
+            Some(Kind::RangeDelete) => load.deletes.lock().push(RangeDelete {
                 start: record.key().into(),
                 end: record.value().into(),
                 sequence: record.sequence(),
@@ -94,13 +94,23 @@ impl Target {
         2 * self.zones().tree + usize::from(matches!(self, Self::Global(..)))
     }
 
-    /// Makes the index.
-    fn load(&self, load: BulkLoad, threads: usize) {
+    /// Makes the index, and what says which ranges were removed.
+    fn load(&self, mut load: Load, threads: usize) {
+        let deletes = load.deletes.get_mut();
+        deletes.sort_unstable_by_key(|delete| delete.sequence);
+        // Of the past, nobody reads anything yet.
+        self.deletes().add_all(deletes.drain(..), |_, _| false);
         match self {
-            Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, load, threads),
-            Self::Global(global, _) => global.index.bulk_load(&**global, load, threads),
+            Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, load.index, threads),
+            Self::Global(global, _) => global.index.bulk_load(&**global, load.index, threads),
         }
     }
+}
+
+/// What an index will be made of, and the range removals beside it.
+struct Load {
+    index: BulkLoad,
+    deletes: Mutex<Vec<RangeDelete>>,
 }
 
 /// A fragment that may not be committed.
@@ -215,7 +225,7 @@ fn in_parallel<T: Sync, R: Send>(
 type Tasks = [(usize, u32)];
 
 /// What indexes will be made of, empty: two of each tree.
-fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<BulkLoad>> {
+fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<Load>> {
     let samples = in_parallel(threads, tasks, |&(target, zone)| {
         let target = &targets[target];
         Ok((target.index(), sample(target.zones(), zone)?))
@@ -226,7 +236,10 @@ fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Res
         *len += sample.keys.len() as u64 * sample.used / sample.seen.max(1);
         keys.extend(sample.keys);
     }
-    let load = |(keys, len)| BulkLoad::new(keys, len as usize);
+    let load = |(keys, len)| {
+        let index = BulkLoad::new(keys, len as usize);
+        Load { index, deletes: Mutex::default() }
+    };
     Ok(of_indexes.into_iter().map(load).collect())
 }
 
@@ -279,7 +292,7 @@ fn read_zone(
     number: usize,
     zone: u32,
     commit_id: u64,
-    loads: &[BulkLoad],
+    loads: &[Load],
 ) -> Result<Read> {
     let zones = target.zones();
     let fresh = zones.claim_zone(zone)?;
@@ -287,7 +300,8 @@ fn read_zone(
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
     let (mut has_committed, mut tail) = (false, Vec::new());
-    let mut loader = loads[target.index()].loader();
+    let load = &loads[target.index()];
+    let mut loader = load.index.loader();
     while at < ZONE {
         let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
         if header == Header::END {
@@ -306,7 +320,7 @@ fn read_zone(
                 prefetch(&fresh, start + place, len, record.head_and_key().len());
                 // Of a range that is removed, the value is the end.
                 if record.kind() != Some(Kind::RangeDelete) || record.is_whole(zones.seed) {
-                    target.add(first + place as u64, record, &mut loader);
+                    target.add(first + place as u64, record, &mut loader, load);
                 } else {
                     has_its_ranges = false;
                 }
@@ -370,7 +384,7 @@ fn decide(
     targets: &[Target],
     mut read: Vec<Read>,
     commit_id: u64,
-    loads: &[BulkLoad],
+    loads: &[Load],
     pool: &Pool,
     report: &mut Recovery,
 ) -> Result<u64> {
@@ -425,13 +439,14 @@ fn decide(
         let target = &targets[read.target];
         let zones = target.zones();
         zones.open_zone(read.zone, fresh, if read.ended { ZONE } else { read.end });
-        let mut loader = loads[target.index()].loader();
+        let load = &loads[target.index()];
+        let mut loader = load.index.loader();
         for tail in &read.tail {
             let address = Address::new(zones.slot, read.zone, tail.at);
             if let Some(payload) = zones.payload(address, tail.header.len as usize) {
                 let first = address.to_bits() + HEADER as u64;
                 for (at, record) in fragment::records(payload) {
-                    target.add(first + at as u64, record, &mut loader);
+                    target.add(first + at as u64, record, &mut loader, load);
                 }
             }
         }
@@ -463,7 +478,7 @@ fn line_of(zone: u32, at: u64) -> u32 {
 }
 
 /// Makes the indexes of what was read: each by one of the targets that it leads to.
-fn make_indexes(targets: &[Target], loads: Vec<BulkLoad>, threads: usize) {
+fn make_indexes(targets: &[Target], loads: Vec<Load>, threads: usize) {
     for (index, load) in loads.into_iter().enumerate() {
         if let Some(target) = targets.iter().find(|target| target.index() == index) {
             target.load(load, threads);

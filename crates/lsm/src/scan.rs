@@ -12,10 +12,10 @@ use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
 use crate::levels::{self, LevelsIter};
 use crate::memtable::Memtable;
-use crate::range_deletes::covering;
+use crate::range_deletes::Coverage;
 use crate::read::{from_levels, lost, value};
 use crate::record::{Kind, Record};
-use crate::sst::{PUT, RangeDelete, RangeDeletes};
+use crate::sst::PUT;
 use crate::store::Store;
 use crate::zones::Zones;
 
@@ -60,13 +60,14 @@ pub(crate) fn end_of_space(space: KeySpaceId) -> [u8; 4] {
 /// Its sources are the layers, the newest first, and behind them the levels. A key's newest version is that of
 /// the first source that has one.
 pub(crate) struct TreeScan {
-    at: Arc<ReadAt>,
+    /// Keeps the state readable.
+    _at: Arc<ReadAt>,
     layers: Vec<LayerScan>,
     levels: LevelsScan,
     /// The sources that are at a key, in the order of their keys; where they are equal, the first source first.
     order: SmallVec<[usize; 8]>,
-    /// Range removals in memory.
-    deletes: Vec<RangeDelete>,
+    /// What range removals in memory cover, of each layer that has any.
+    coverages: SmallVec<[Coverage; 2]>,
     direction: Direction,
     /// Whether the first key was told of, and is to be passed: only who asks for another pair pays for the way to it.
     is_told: bool,
@@ -135,7 +136,6 @@ impl LayerScan {
 /// A walk over the levels: at most one version a key, the newest.
 struct LevelsScan {
     iter: LevelsIter,
-    deletes: RangeDeletes,
     direction: Direction,
     is_at_key: bool,
     /// The version that it is at, if it is. Forward, its value is left where the walk has it.
@@ -170,9 +170,8 @@ impl LevelsScan {
             .levels
             .iter(tree as u32, (Some(start), Some(end)), way, at)
             .map_err(from_levels)?;
-        let deletes = iter.range_deletes().clone();
         let (is_at_key, current, ahead) = (false, Copied::default(), None);
-        let mut scan = Self { iter, deletes, direction, is_at_key, current, ahead };
+        let mut scan = Self { iter, direction, is_at_key, current, ahead };
         if direction == Direction::Reverse {
             scan.ahead = scan.next()?;
         }
@@ -257,24 +256,32 @@ impl TreeScan {
             Direction::Reverse => Way::Descending,
         };
         let (low, high) = (Bound::Included(start), Bound::Excluded(end));
-        let mut deletes = Vec::new();
+        let mut coverages = SmallVec::new();
         let mut layers = Vec::new();
         for memtable in view.memtables() {
-            deletes.extend(memtable.deletes.all());
+            coverages.extend(memtable.deletes.at(at.sequence));
             let cursor = memtable.index.cursor(low, high, way, at.sequence);
             layers.push(LayerScan::new(Of::Memtable(Arc::clone(memtable)), cursor));
         }
         for global in view.global_indexes() {
-            deletes.extend(global.deletes.all());
+            coverages.extend(global.deletes.at(at.sequence));
             let cursor = global.index.cursor(low, high, way, at.sequence);
             layers.push(LayerScan::new(Of::Global(Arc::clone(global)), cursor));
         }
         layers.retain(|layer| layer.current.is_some());
         // The view first: what left it since is in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
-        let (at, order) = (Arc::clone(at), SmallVec::new());
-        let mut scan =
-            Self { at, layers, levels, order, deletes, direction, is_told: false, failed: false };
+        let (_at, order) = (Arc::clone(at), SmallVec::new());
+        let mut scan = Self {
+            _at,
+            layers,
+            levels,
+            order,
+            coverages,
+            direction,
+            is_told: false,
+            failed: false,
+        };
         (0..=scan.layers.len()).for_each(|source| scan.arrange(source));
         Ok(scan)
     }
@@ -383,14 +390,18 @@ impl TreeScan {
         Ok(self.order.first().copied())
     }
 
+    /// The newest range removal in memory of a key; 0 if there is none.
+    fn covering(&self, key: &[u8]) -> u64 {
+        self.coverages.iter().map(|coverage| coverage.of(key)).max().unwrap_or(0)
+    }
+
     /// The pair that a source is at, if it is not removed; its value if that is asked for.
     fn read(&self, source: usize, with_value: bool) -> Result<Option<(Bytes, Bytes)>> {
-        let at = self.at.sequence;
         let Some(layer) = self.layers.get(source) else {
             let levels = &self.levels;
             let Some(version) = levels.current() else { return Ok(None) };
-            let below = levels.deletes.covering(&version.key, at).unwrap_or(0);
-            let removed = covering(&self.deletes, &version.key, at).max(below);
+            let below = levels.iter.covering(&version.key).map_err(from_levels)?;
+            let removed = self.covering(&version.key).max(below.unwrap_or(0));
             if version.sequence <= removed || version.kind != PUT {
                 return Ok(None);
             }
@@ -399,7 +410,7 @@ impl TreeScan {
         };
         let Some(address) = layer.current else { return Ok(None) };
         let (zones, record) = layer.record(address)?;
-        let removed = covering(&self.deletes, record.key(), at);
+        let removed = self.covering(record.key());
         if removed > record.sequence() || record.kind() == Some(Kind::Delete) {
             return Ok(None);
         }
@@ -427,11 +438,8 @@ impl Store {
     ) -> Result<bool> {
         let at = ReadAt::now(self);
         let mut scan = TreeScan::new(&at, tree, start, end, Direction::Forward)?;
-        let overlaps = |delete: &RangeDelete| {
-            delete.sequence > then && *delete.start < *end && *start < *delete.end
-        };
-        let below = scan.levels.deletes.as_slice();
-        if scan.deletes.iter().chain(below).any(overlaps) {
+        let in_memory = scan.coverages.iter().any(|coverage| coverage.has_since(start, end, then));
+        if in_memory || scan.levels.iter.has_deletes_since(then).map_err(from_levels)? {
             return Ok(true);
         }
         // Removals count: they are versions, too.

@@ -3,13 +3,13 @@
 //! The catalogue is a key space of the first tree: its keys are names, its values numbers, 4 bytes little-endian.
 //! The key `` has the number that the next one gets.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use halite_engine::{Error, KeySpaceId, Result};
 
+use crate::persistent_map::PersistentMap;
 use crate::scan::{ReadAt, TreeScan, end_of_space};
 use crate::store::Store;
 
@@ -20,10 +20,12 @@ pub(crate) const CATALOGUE: KeySpaceId = KeySpaceId(0);
 const LAST: u32 = u32::MAX - 1;
 
 /// The key spaces that there are.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Spaces {
-    pub(crate) names: BTreeMap<u32, Arc<str>>,
-    pub(crate) next: u32,
+    names: PersistentMap<u32, Arc<str>>,
+    by_name: PersistentMap<Arc<str>, u32>,
+    /// The number that the next one gets.
+    next: u32,
 }
 
 /// The key spaces of a store that is open.
@@ -61,7 +63,8 @@ impl OpenSpaces {
 impl Spaces {
     /// Which of the first 64 are there.
     fn first(&self) -> u64 {
-        self.names.range(..64).fold(0, |first, (space, _)| first | 1 << space)
+        let first = self.names.iter().take_while(|(space, _)| **space < 64);
+        first.fold(0, |first, (space, _)| first | 1 << space)
     }
 
     /// What the catalogue says.
@@ -73,7 +76,7 @@ impl Spaces {
         let at = ReadAt::now(store);
         let (start, end) = (CATALOGUE.0.to_be_bytes(), end_of_space(CATALOGUE));
         let mut scan = TreeScan::new(&at, 0, &start, &end, halite_engine::Direction::Forward)?;
-        let mut spaces = Self { names: BTreeMap::new(), next: 1 };
+        let mut spaces = Self { next: 1, ..Self::default() };
         while let Some(pair) = scan.next_pair(true) {
             let (key, value) = pair?;
             let number = <[u8; 4]>::try_from(&value[..]).ok();
@@ -84,22 +87,45 @@ impl Spaces {
                 name => {
                     let name =
                         std::str::from_utf8(name).map_err(|_| damaged("a name is no text"))?;
-                    spaces.names.insert(number, name.into());
+                    spaces.insert(number, name);
                 }
             }
         }
-        if spaces.names.last_key_value().is_some_and(|(&last, _)| last >= spaces.next) {
+        if spaces.names.iter_from(&spaces.next).next().is_some() {
             return Err(damaged("it does not know the number of the next key space"));
         }
         Ok(spaces)
     }
 
     pub(crate) fn check(&self, space: KeySpaceId) -> Result<()> {
-        if self.names.contains_key(&space.0) { Ok(()) } else { Err(Error::NoSuchKeySpace) }
+        self.name(space).map(drop)
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<KeySpaceId> {
-        self.names.iter().find(|(_, known)| &***known == name).map(|(&id, _)| KeySpaceId(id))
+        self.by_name.get(name).copied().map(KeySpaceId)
+    }
+
+    pub(crate) fn name(&self, space: KeySpaceId) -> Result<&Arc<str>> {
+        self.names.get(&space.0).ok_or(Error::NoSuchKeySpace)
+    }
+
+    /// Adds one that is behind all others.
+    pub(crate) fn add(&mut self, id: u32, name: &str) {
+        self.insert(id, name);
+        self.next = id + 1;
+    }
+
+    fn insert(&mut self, id: u32, name: &str) {
+        let name: Arc<str> = name.into();
+        self.names.insert(id, Arc::clone(&name));
+        self.by_name.insert(name, id);
+    }
+
+    pub(crate) fn remove(&mut self, space: KeySpaceId) {
+        if let Some(name) = self.names.get(&space.0).cloned() {
+            self.by_name.remove(&*name);
+            self.names.remove(&space.0);
+        }
     }
 
     /// The number of the next key space.

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use super::merge::Merge;
 use super::source::{Direction, RunCursor, RunTables, Source};
-use super::version::TreeVersion;
-use crate::sst::{Entry, RangeDelete, RangeDeletes, Reads, Result};
+use super::version::{Run, TreeVersion};
+use crate::sst::{Entry, Reads, Result};
 
 /// All versions of the keys of a range, as they were when the scan began: a snapshot's number says which of
 /// them count. Tombstones come like other versions; what range deletes say is for the reader to ask
-/// [`LevelsIter::range_deletes`].
+/// [`LevelsIter::covering`].
 ///
 /// Files that it reads stay until it is dropped.
 pub struct LevelsIter {
     merge: Merge<RunCursor>,
-    range_deletes: RangeDeletes,
+    /// The runs that have range deletes.
+    with_deletes: Vec<Arc<Run>>,
     direction: Direction,
     from: Option<Box<[u8]>>,
     to: Option<Box<[u8]>>,
@@ -29,22 +30,17 @@ impl LevelsIter {
         direction: Direction,
         at: u64,
     ) -> Result<Self> {
-        let (mut sources, mut deletes) = (Vec::new(), Vec::new());
+        let (mut sources, mut with_deletes) = (Vec::new(), Vec::new());
         for (_, run) in version.runs() {
-            for table in run.overlapping(from, to) {
-                if table.meta.range_deletes > 0 {
-                    let all = table.table()?.range_deletes().cut(from, to);
-                    deletes.extend(
-                        all.into_vec().into_iter().filter(|d: &RangeDelete| d.sequence <= at),
-                    );
-                }
+            if run.has_range_deletes {
+                with_deletes.push(Arc::clone(run));
             }
             let run = RunTables::Run(Arc::clone(run));
             sources.push(RunCursor::new(run, Reads::Cached, direction, from, to)?);
         }
         Ok(Self {
             merge: Merge::new(sources, direction),
-            range_deletes: RangeDeletes::fragments_seen(deletes, &[]),
+            with_deletes,
             direction,
             from: from.map(Into::into),
             to: to.map(Into::into),
@@ -53,10 +49,38 @@ impl LevelsIter {
         })
     }
 
-    /// The range deletes that concern the range.
-    #[must_use]
-    pub fn range_deletes(&self) -> &RangeDeletes {
-        &self.range_deletes
+    /// The newest range delete of a key that the scan sees.
+    ///
+    /// # Errors
+    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] of a table that may have one, or what the disk says.
+    pub fn covering(&self, key: &[u8]) -> Result<Option<u64>> {
+        let mut newest = None;
+        for run in &self.with_deletes {
+            if let Some(table) = run.find(key).filter(|table| table.meta.range_deletes > 0) {
+                newest = newest.max(table.table()?.range_deletes().covering(key, self.at));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Whether the scan sees a range delete that concerns its range and is newer than `then`.
+    ///
+    /// # Errors
+    /// As [`LevelsIter::covering`].
+    pub(crate) fn has_deletes_since(&self, then: u64) -> Result<bool> {
+        let (from, to) = (self.from.as_deref(), self.to.as_deref());
+        for run in &self.with_deletes {
+            for table in run.overlapping(from, to) {
+                if table.meta.range_deletes == 0 || table.meta.sequence_max <= then {
+                    continue;
+                }
+                let deletes = table.table()?.range_deletes().overlapping(from, to);
+                if deletes.iter().any(|delete| (then + 1..=self.at).contains(&delete.sequence)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The next version that is not above the sequence number of the scan.

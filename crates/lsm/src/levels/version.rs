@@ -84,6 +84,8 @@ pub(crate) struct Run {
     /// In level 0, its number.
     pub(crate) number: u64,
     pub(crate) tables: Vec<Arc<TableFile>>,
+    /// Whether any of them has.
+    pub(crate) has_range_deletes: bool,
 }
 
 impl Run {
@@ -142,12 +144,12 @@ impl TreeVersion {
                 let stays =
                     |table: &&Arc<TableFile>| !removed.contains(&(level, table.meta.number));
                 let tables = run.tables.iter().filter(stays).cloned().collect();
-                changed.push(Run { number: run.number, tables });
+                changed.push(Run { number: run.number, tables, ..Run::default() });
             }
             for (place, table) in added.iter().filter(|(place, _)| place.level == level) {
                 let at =
                     changed.iter().position(|run| run.number == place.run).unwrap_or_else(|| {
-                        changed.push(Run { number: place.run, tables: Vec::new() });
+                        changed.push(Run { number: place.run, ..Run::default() });
                         changed.len() - 1
                     });
                 changed[at].tables.push(Arc::clone(table));
@@ -156,6 +158,7 @@ impl TreeVersion {
             changed.sort_by_key(|run| std::cmp::Reverse(run.number));
             for run in &mut changed {
                 run.tables.sort_by(|a, b| a.meta.span.first.cmp(&b.meta.span.first));
+                run.has_range_deletes = run.tables.iter().any(|table| table.meta.range_deletes > 0);
             }
             *runs = changed.into_iter().map(Arc::new).collect();
         }

@@ -109,9 +109,10 @@ impl RangeDeletes {
     /// The newest that covers a key and is not above a sequence number.
     #[must_use]
     pub fn covering(&self, key: &[u8], at: u64) -> Option<u64> {
-        let first = self.0.partition_point(|delete| *delete.end <= *key);
-        let same = self.0[first..].iter().take_while(|delete| *delete.start <= *key);
-        same.map(|delete| delete.sequence).find(|&sequence| sequence <= at)
+        let rest = &self.0[self.0.partition_point(|delete| *delete.end <= *key)..];
+        let same = &rest[..rest.partition_point(|delete| *delete.start <= *key)];
+        let newest = same.get(same.partition_point(|delete| delete.sequence > at))?;
+        Some(newest.sequence)
     }
 
     /// All of them.
@@ -126,6 +127,14 @@ impl RangeDeletes {
         self.0
     }
 
+    /// Those that concern keys from `from` on, below `to`.
+    pub(crate) fn overlapping(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> &[RangeDelete] {
+        let is_before = |from: &[u8]| self.0.partition_point(|delete| *delete.end <= *from);
+        let rest = &self.0[from.map_or(0, is_before)..];
+        let is_within = |to: &[u8]| rest.partition_point(|delete| *delete.start < *to);
+        &rest[..to.map_or(rest.len(), is_within)]
+    }
+
     /// Those parts that lie between two keys.
     pub(crate) fn cut(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         let cut = |delete: &RangeDelete| {
@@ -133,7 +142,7 @@ impl RangeDeletes {
             let end = to.map_or(&*delete.end, |to| to.min(&delete.end));
             (start < end).then(|| RangeDelete { start: start.into(), end: end.into(), ..*delete })
         };
-        Self(self.0.iter().filter_map(cut).collect())
+        Self(self.overlapping(from, to).iter().filter_map(cut).collect())
     }
 
     /// Keeps those for which `keep` says so.

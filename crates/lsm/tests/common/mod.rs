@@ -140,7 +140,6 @@ pub(crate) fn scan(
     at: u64,
 ) -> Result<Vec<(Vec<u8>, Seen)>> {
     let mut iter = levels.iter(tree, range, direction, at)?;
-    let deletes = iter.range_deletes().clone();
     let mut versions: Vec<Version> = Vec::new();
     while let Some(e) = iter.next_entry()? {
         versions.push((e.key.to_vec(), e.sequence, e.kind, e.value.to_vec()));
@@ -157,7 +156,7 @@ pub(crate) fn scan(
             continue;
         }
         last = Some(key.clone());
-        if kind == PUT && deletes.covering(&key, at).is_none_or(|delete| delete < sequence) {
+        if kind == PUT && iter.covering(&key)?.is_none_or(|delete| delete < sequence) {
             pairs.push((key, (sequence, value)));
         }
     }
