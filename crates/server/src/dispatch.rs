@@ -109,7 +109,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if gathers {
         call.service.store.begin();
     }
-    let start = call.out.len();
+    let (start, began) = (call.out.len(), call.service.lap);
     if call.args.len() > 2 {
         prefetch(call, command);
     }
@@ -125,7 +125,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if result.is_err() {
         call.out.truncate(start);
     }
-    call.service.end_lap(call.client, command, call.args);
+    call.service.end_lap(began, call.client, command, call.args);
     result
 }
 

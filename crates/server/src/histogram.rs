@@ -1,7 +1,6 @@
 //! How long commands took: what LATENCY HISTOGRAM tells.
 //!
-//! Each thread counts the commands that it executes. They are timed while SLOWLOG or LATENCY want to
-//! know of slow ones.
+//! Each thread counts the commands that it executes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

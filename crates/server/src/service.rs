@@ -34,7 +34,10 @@ pub(crate) struct Service {
     pub(crate) reports: Vec<Report>,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
+    /// The time that all of a command sees, or of a transaction: when it began.
     pub(crate) now: Instant,
+    /// When the millisecond ends in which `now` and the store's time were read.
+    now_until: Instant,
     pub(crate) started: Instant,
     /// When everything was durable, in milliseconds since 1970.
     pub(crate) synced_ms: u64,
@@ -49,7 +52,7 @@ pub(crate) struct Service {
     /// Clients that other threads disconnect, and these threads.
     pub(crate) to_kill: Vec<(usize, u64)>,
     /// When the last command ended, or the first one of a connection's turn began.
-    lap: Instant,
+    pub(crate) lap: Instant,
     /// How long a command takes that is noted.
     slow: Option<Duration>,
     /// The last command was a slow one, of another thread's client.
@@ -147,6 +150,7 @@ impl Service {
             random: Random::new(),
             counters: Counters::default(),
             now: Instant::now(),
+            now_until: Instant::now(),
             started: Instant::now(),
             synced_ms: 0,
             sync_asked: false,
@@ -171,7 +175,10 @@ impl Service {
     /// Reads the clocks.
     pub(crate) fn tick(&mut self) {
         self.now = Instant::now();
-        self.store.now_ms = unix_time().as_millis() as u64;
+        let unix = unix_time();
+        self.store.now_ms = unix.as_millis() as u64;
+        let left_ns = 1_000_000 - unix.subsec_nanos() % 1_000_000;
+        self.now_until = self.now + Duration::from_nanos(left_ns.into());
     }
 
     /// Sees what other threads have changed for all.
@@ -231,20 +238,37 @@ impl Service {
     /// Begins to measure how long commands take.
     #[inline]
     pub(crate) fn begin_lap(&mut self) {
-        if self.slow.is_some() {
-            self.lap = Instant::now();
+        self.lap = Instant::now();
+        self.keep_time();
+    }
+
+    /// Notes how long a command took that `began` with a lap. The end of a command is the beginning of the next
+    /// one: one look at the clock a command tells both, and the time that the next one sees.
+    #[inline]
+    pub(crate) fn end_lap(
+        &mut self,
+        began: Instant,
+        client: &Client,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
+        self.lap = Instant::now();
+        let took = self.lap.saturating_duration_since(began);
+        // The commands of a transaction see the time of its EXEC.
+        if !self.store.in_transaction() {
+            self.keep_time();
+        }
+        self.histograms.note(command, took);
+        if self.slow.is_some_and(|slow| took >= slow) {
+            self.note_slow(client, command, args, took);
         }
     }
 
-    /// Notes a command that took long: one more look at the clock a command.
+    /// Reads the clocks again once the millisecond is over in which they were read.
     #[inline]
-    pub(crate) fn end_lap(&mut self, client: &Client, command: &'static Command, args: Args<'_>) {
-        let Some(slow) = self.slow else { return };
-        let began = std::mem::replace(&mut self.lap, Instant::now());
-        let took = self.lap.saturating_duration_since(began);
-        self.histograms.note(command, took);
-        if took >= slow {
-            self.note_slow(client, command, args, took);
+    fn keep_time(&mut self) {
+        if self.lap >= self.now_until {
+            self.tick();
         }
     }
 

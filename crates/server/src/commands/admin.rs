@@ -116,7 +116,6 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
         let seconds = std::str::from_utf8(call.arg(2)).ok().and_then(|text| text.parse().ok());
         let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         thread::sleep(time.unwrap_or_default());
-        call.service.tick();
     } else if is(word, "SET-ACTIVE-EXPIRE") && call.args.len() == 3 {
         let actively = call.integer(2)? != 0;
         call.service.change(|common| common.expires_actively = actively);

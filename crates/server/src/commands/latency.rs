@@ -170,7 +170,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "GRAPH <event>",
         "    Draws the spikes of an event.",
         "HISTOGRAM [<command> ...]",
-        "    Tells how many commands took how long, while SLOWLOG or LATENCY time them.",
+        "    Tells how many commands took how long.",
         "HISTORY <event>",
         "    Returns the spikes of an event: seconds since 1970, milliseconds.",
         "LATEST",

@@ -68,7 +68,7 @@ pub(crate) struct Store {
     overlay: Option<Overlay>,
     /// Nothing is to change: keys that have expired are not there for anybody, and stay.
     pub(crate) is_paused: bool,
-    /// The time that all of a request sees, in milliseconds since 1970.
+    /// The time that all of a command sees, or of a transaction, in milliseconds since 1970.
     pub(crate) now_ms: u64,
     /// Keys that this thread changed since the start; of those that are removed together, no more than
     /// [`FLUSHED_COUNT_MAX`] where the engine has to count them.
