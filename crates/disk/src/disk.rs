@@ -227,6 +227,15 @@ impl Disk {
         self.0.counters.total()
     }
 
+    /// Bytes of DRAM that the files take: of those in memory, and of a model.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.0.backing {
+            Backing::Folder(_) => 0,
+            Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => files.used_bytes(),
+        }
+    }
+
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.0.counters
     }

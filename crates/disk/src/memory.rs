@@ -134,6 +134,11 @@ impl MemoryFiles {
         Self { room: Arc::new(Room { limit, ..Room::default() }), ..Self::default() }
     }
 
+    /// Bytes that all files have, those without a name too while they are open.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.room.used.load(Ordering::Relaxed)
+    }
+
     fn state(&self) -> locks::MutexGuard<'_, State> {
         locks::point();
         self.state.lock()

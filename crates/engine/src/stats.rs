@@ -30,6 +30,11 @@ pub struct Stats {
     pub index_snapshot_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
+    /// Bytes of DRAM that caches take of what lies below the pool.
+    pub cache_bytes: u64,
+    /// Bytes of DRAM that hold records: memtables that a log makes durable, what is on its way to the log, and files
+    /// of levels that lie in memory.
+    pub volatile_bytes: u64,
     /// What lies below the pool, where the engine has levels there; `None` of a single partition.
     pub levels: Option<LevelStats>,
     /// Bytes of keys and values that writes brought.
@@ -44,6 +49,15 @@ pub struct Stats {
     pub traffic: Traffic,
     /// What opening the store found.
     pub recovery: Recovery,
+}
+
+impl Stats {
+    /// Bytes of memory that the store has: all of the pool, whether records lie there or not, and what it takes of DRAM
+    /// beside it.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.pool_bytes + self.index_bytes + self.cache_bytes + self.volatile_bytes
+    }
 }
 
 /// What lies in files below the pool.

@@ -515,7 +515,10 @@ impl Engine for Lsm {
             free_bytes: self.store.free(),
             ..Stats::default()
         };
-        let levels = self.store.levels.stats().levels;
+        let below = self.store.levels.stats();
+        stats.cache_bytes = below.cache_bytes;
+        stats.volatile_bytes = below.memory_bytes + self.store.volatile_bytes();
+        let levels = below.levels;
         stats.levels = Some(LevelStats {
             bytes: levels.iter().map(|level| level.bytes).sum(),
             level_zero_runs: levels[0].runs,

@@ -14,6 +14,7 @@ use crate::commit::is_full;
 use crate::rows::Rows;
 use crate::store::Store;
 use crate::tree::Tree;
+use crate::wal::Wal;
 use crate::zones::Zones;
 
 impl Store {
@@ -38,6 +39,13 @@ impl Store {
     pub(crate) fn free(&self) -> u64 {
         let rows = self.rows.as_ref().map_or(0, Rows::pool_bytes);
         self.segments.available() * ZONE + rows
+    }
+
+    /// Bytes of DRAM that memtables take whose records are in the log, and what is on its way there.
+    pub(crate) fn volatile_bytes(&self) -> u64 {
+        let is_beside = !Arc::ptr_eq(&self.segments, &self.home);
+        let memtables = if is_beside { self.pool().len() } else { 0 };
+        memtables + self.wal.as_ref().map_or(0, Wal::buffer_bytes)
     }
 
     /// Lets what was read from the levels go until so many bytes are free without growth. Returns whether they are, and

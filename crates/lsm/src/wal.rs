@@ -272,6 +272,11 @@ impl Wal {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes of DRAM that hold what is not written yet.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.pending.lock().bytes.capacity() as u64
+    }
+
     /// The number of the file that is appended to.
     pub(crate) fn number(&self) -> u64 {
         self.pending.lock().number

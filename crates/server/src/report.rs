@@ -22,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) input_len_max: usize,
     /// The most that waits for a client to read it, in bytes.
     pub(crate) output_len_max: usize,
+    /// Memory that the clients' requests and replies take, in bytes, and what is computed for them.
+    pub(crate) buffer_bytes: usize,
     /// By database: keys that expire, and the sum of their deadlines.
     pub(crate) expiring: Vec<(usize, u128)>,
     pub(crate) expired: u64,
@@ -62,6 +64,8 @@ impl Report {
             clients: lines.map(|client| Line::of(client, service)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
+            buffer_bytes: service.clients.iter().map(Client::memory_bytes).sum::<usize>()
+                + service.scratch.capacity(),
             expiring: (0..service.settings.databases)
                 .map(|db| service.store.expiring(db, own))
                 .collect(),
@@ -79,6 +83,7 @@ impl Report {
         }
         self.input_len_max = self.input_len_max.max(other.input_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
+        self.buffer_bytes += other.buffer_bytes;
         for (mine, others) in self.expiring.iter_mut().zip(&other.expiring) {
             *mine = (mine.0 + others.0, mine.1 + others.1);
         }

@@ -137,6 +137,7 @@ impl Levels {
         stats.tables_asked = count(&counters.tables_asked);
         stats.block_reads = inner.files.cache.reads();
         stats.cache_bytes = inner.files.cache.used_bytes();
+        stats.memory_bytes = inner.files.disk.memory_bytes();
         stats
     }
 }

@@ -11,6 +11,7 @@ use crate::report::{Details, Report};
 use crate::service::Service;
 
 use super::connection::REDIS_VERSION;
+use super::memory::Used;
 
 /// Writes the lines of a section.
 type Section = fn(&Service, &Report, &mut String);
@@ -88,16 +89,24 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
-/// Memory that clients' data takes is memory of the pool: its bytes are the used memory, and its
-/// limit is the most memory, at which writes get the error that Redis has for it.
-fn memory(service: &Service, _: &Report, text: &mut String) {
+/// What is used is all of the pool, and what the store and the clients take of DRAM beside it: so it adds up to what
+/// the process has, where the pool lies in memory. The pool's limit is the most memory, at which writes get the error
+/// that Redis has for it.
+fn memory(service: &Service, report: &Report, text: &mut String) {
     let stats = service.store.stats();
+    let used = Used::of(&stats, report);
     lines!(text,
-        "used_memory": stats.live_bytes,
-        "used_memory_human": human(stats.live_bytes),
+        "used_memory": used.total,
+        "used_memory_human": human(used.total),
         "used_memory_rss": resident_bytes(),
         "used_memory_rss_human": human(resident_bytes()),
+        "used_memory_dataset": used.dataset,
+        "used_memory_overhead": used.overhead(),
+        "used_memory_pool": stats.pool_bytes,
         "used_memory_index": stats.index_bytes,
+        "used_memory_cache": stats.cache_bytes,
+        "used_memory_volatile": stats.volatile_bytes,
+        "used_memory_buffers": used.buffers,
         "maxmemory": stats.pool_bytes_max,
         "maxmemory_human": human(stats.pool_bytes_max),
         "maxmemory_policy": "noeviction",

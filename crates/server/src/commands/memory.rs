@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::call::{Call, is};
 use crate::failure::{Outcome, SYNTAX};
+use crate::report::{Details, Report};
 
 /// Tells the bytes of the pool that a key's record takes; nothing is sampled, a value being one string.
 pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
@@ -23,13 +24,42 @@ pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Memory that the server accounts for, in bytes: what the process has of it beside is its code, stacks, and what the
+/// allocator keeps.
+pub(super) struct Used {
+    /// All of it.
+    pub(super) total: u64,
+    /// Live records, wherever in memory they lie.
+    pub(super) dataset: u64,
+    /// Requests and replies of clients.
+    pub(super) buffers: u64,
+}
+
+impl Used {
+    pub(super) fn of(stats: &halite::Stats, report: &Report) -> Self {
+        let buffers = report.buffer_bytes as u64;
+        let total = stats.memory_bytes() + buffers;
+        Self { total, dataset: stats.live_bytes.min(total), buffers }
+    }
+
+    /// What does not hold live records.
+    pub(super) fn overhead(&self) -> u64 {
+        self.total - self.dataset
+    }
+}
+
 pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
     let stats = call.service.store.stats();
+    let used = Used::of(&stats, &call.service.report(Details::default()));
     let allocated = stats.live_bytes + stats.index_bytes;
     let mut numbers = vec![
-        ("total.allocated", allocated),
-        ("dataset.bytes", stats.live_bytes),
-        ("overhead.total", stats.index_bytes),
+        ("total.allocated", used.total),
+        ("dataset.bytes", used.dataset),
+        ("overhead.total", used.overhead()),
+        ("index.bytes", stats.index_bytes),
+        ("cache.bytes", stats.cache_bytes),
+        ("volatile.bytes", stats.volatile_bytes),
+        ("clients.buffers", used.buffers),
         ("pool.bytes", stats.pool_bytes),
         ("pool.bytes-max", stats.pool_bytes_max),
         ("pool.dead-bytes", stats.dead_bytes),

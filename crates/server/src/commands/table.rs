@@ -333,7 +333,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
         part("memory|doctor", 2, 0, Server, "4.0.0", "Tells what is wrong with memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
-        part("memory|stats", 2, 0, Server, "4.0.0", "Tells what takes memory", memory::stats),
+        part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Tells what takes memory", memory::stats),
         part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
