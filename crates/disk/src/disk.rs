@@ -1,15 +1,17 @@
 //! The disk: a folder's files, and the door to them.
 
+use std::fs;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use halite_pmem::locks::Mutex;
-use halite_pmem::{Medium, Site, planted};
+use halite_pmem::{Failures, Kernel, Medium, Site, planted};
 use rustix::fs::OFlags;
 
 use crate::folder::Folder;
+use crate::handles::Handles;
 use crate::memory::{Asker, MemoryFiles};
 use crate::model::DiskModel;
 use crate::traffic::Counters;
@@ -26,6 +28,8 @@ pub struct Disk(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     backing: Backing,
+    kernel: Kernel,
+    handles: Handles,
     counters: Arc<Counters>,
     /// Whether a sync of the names failed.
     has_failed: AtomicBool,
@@ -46,9 +50,17 @@ impl Disk {
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotAFolder`], [`Error::ReadOnly`], [`Error::Locked`],
-    /// [`Error::NoSpace`], [`Error::Io`].
+    /// [`Error::NoSpace`], [`Error::TooManyFiles`], [`Error::Io`].
     pub fn folder(path: &Path, create: bool) -> Result<Self> {
-        Ok(Self::with_backing(path, Backing::Folder(Folder::open(path, create)?)))
+        Self::failing_folder(path, create, None)
+    }
+
+    /// [`Disk::folder`], some of whose calls of the kernel fail, where a test wants that.
+    ///
+    /// # Errors
+    /// As [`Disk::folder`].
+    pub fn failing_folder(path: &Path, create: bool, failures: Option<Failures>) -> Result<Self> {
+        Ok(Self::with_backing(path, Backing::Folder(Folder::open(path, create, failures)?)))
     }
 
     /// Files in memory, none to begin with. Nothing survives the last handle.
@@ -74,9 +86,15 @@ impl Disk {
 
     fn with_backing(path: &Path, backing: Backing) -> Self {
         let (path, counters) = (path.to_owned(), Arc::default());
+        let kernel = match &backing {
+            Backing::Folder(folder) => folder.kernel().clone(),
+            Backing::Memory(_) | Backing::Model(_) => Kernel::default(),
+        };
         Self(Arc::new(Inner {
             path,
             backing,
+            kernel,
+            handles: Handles::new(),
             counters,
             has_failed: AtomicBool::new(false),
             syncing: Mutex::default(),
@@ -103,13 +121,16 @@ impl Disk {
     /// Makes an empty file, to be written.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::Exists`], [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::Failed`],
-    /// [`Error::PowerCut`], [`Error::Io`].
+    /// [`Error::Name`], [`Error::Exists`], [`Error::ReadOnly`], [`Error::NoSpace`], [`Error::TooManyFiles`],
+    /// [`Error::Failed`], [`Error::PowerCut`], [`Error::Io`]. Then there is none.
     #[track_caller]
     pub fn create(&self, name: &str) -> Result<Writer> {
         let path = self.path_to_change(name)?;
         Ok(match &self.0.backing {
-            Backing::Folder(folder) => Writer::of_file(self, path, folder.create(name)?, 0),
+            Backing::Folder(folder) => {
+                let file = self.0.handles.give_way(|| folder.create(name))?;
+                Writer::of_file(self, path, file, 0)
+            }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
                 let inode = files.create(name, self.asker(&path, Location::caller()))?;
                 Writer::of_memory(self, path, files, inode, 0)
@@ -132,7 +153,8 @@ impl Disk {
         let path = self.path_to_change(name)?;
         Ok(match &self.0.backing {
             Backing::Folder(folder) => {
-                let file = folder.append(name, len, self.counters())?;
+                let append = || folder.append(name, len, self.counters());
+                let file = self.0.handles.give_way(append)?;
                 Writer::of_file(self, path, file, len)
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
@@ -145,21 +167,45 @@ impl Disk {
     /// Opens a file to be read, as long as it is now.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::Missing`], [`Error::NotAFile`], [`Error::Io`].
+    /// [`Error::Name`], [`Error::Missing`], [`Error::NotAFile`], [`Error::TooManyFiles`], [`Error::Io`].
     pub fn open(&self, name: &str) -> Result<File> {
         let path = self.path_of(name)?;
-        let counters = Arc::clone(&self.0.counters);
         Ok(match &self.0.backing {
-            Backing::Folder(folder) => {
-                let (file, len) = folder.open_file(name, OFlags::RDONLY)?;
-                File::of_file(path, counters, file, len)
+            Backing::Folder(_) => {
+                let (file, _, len) = self.0.handles.give_way(|| self.open_in_folder(name))?;
+                File::of_file(path, self, file, len)
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
                 let inode = files.open(name, &path)?;
                 let len = inode.bytes.read().len() as u64;
-                File::of_memory(path, counters, inode, len)
+                File::of_memory(path, Arc::clone(&self.0.counters), inode, len)
             }
         })
+    }
+
+    /// Opens one of many files to be read, as long as it is now: its descriptor may be closed between reads, and is
+    /// opened again by the name, which it keeps until it is dropped. No more of these are open at once than
+    /// [`Disk::keep_open`] says.
+    ///
+    /// # Errors
+    /// As [`Disk::open`].
+    pub fn open_shared(&self, name: &str) -> Result<File> {
+        match &self.0.backing {
+            Backing::Folder(_) => File::shared(self, self.path_of(name)?, name),
+            Backing::Memory(_) | Backing::Model(_) => self.open(name),
+        }
+    }
+
+    /// Keeps no more of the files of [`Disk::open_shared`] open at once, beside those that are being read, from now on.
+    /// A disk begins with a quarter of the descriptors that the process may have, 16 at least and 4,096 at most.
+    pub fn keep_open(&self, files_max: usize) {
+        self.0.handles.set_limit(files_max);
+    }
+
+    /// How many of the files of [`Disk::open_shared`] may be open at once, and are.
+    #[must_use]
+    pub fn kept_open(&self) -> (usize, usize) {
+        (self.0.handles.limit(), self.0.handles.open_count())
     }
 
     /// Gives a file another name, in one step: whoever had the name is replaced.
@@ -242,6 +288,24 @@ impl Disk {
 
     pub(crate) fn asker<'a>(&'a self, path: &'a Path, site: Site) -> Asker<'a> {
         Asker { clock: self.clock(), path, site }
+    }
+
+    /// The way to the kernel.
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.0.kernel
+    }
+
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.0.handles
+    }
+
+    /// Opens a file of a folder to be read, and returns its identity and length too.
+    pub(crate) fn open_in_folder(&self, name: &str) -> Result<(fs::File, (u64, u64), u64)> {
+        let Backing::Folder(folder) = &self.0.backing else {
+            unreachable!("files in memory have no descriptor")
+        };
+        self.0.counters.opened();
+        folder.open_file(name, OFlags::RDONLY)
     }
 
     fn clock(&self) -> Option<&Medium> {

@@ -72,6 +72,22 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The process, or the system, has as many files open as it may. Nothing was changed.
+    #[error(
+        "{}: too many open files; close connections, or raise the limit of open files (`ulimit -n`)", path.display()
+    )]
+    TooManyFiles {
+        /// The file or the folder that was to be opened.
+        path: PathBuf,
+    },
+
+    /// A file that was open has lost its name to another one.
+    #[error("{}: another file has taken its place while it was in use; bring it back", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+
     /// The file ends before the bytes that are asked for.
     #[error(
         "{}: bytes {at}..+{len} are not in the file of {file_len} bytes: it is truncated, or an \
@@ -139,6 +155,7 @@ impl Error {
             Errno::ISDIR | Errno::LOOP | Errno::NXIO => Self::NotAFile { path },
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::ReadOnly { path },
             Errno::NOSPC | Errno::DQUOT => Self::NoSpace { path },
+            Errno::MFILE | Errno::NFILE => Self::TooManyFiles { path },
             _ => Self::Io { path, action, source: errno.into() },
         }
     }

@@ -1,12 +1,17 @@
 //! Reading a file, at any place.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use halite_pmem::Kernel;
+
+use crate::handles::Slot;
 use crate::memory::Inode;
 use crate::traffic::Counters;
-use crate::{Error, Result, folder};
+use crate::{Disk, Error, Result, folder};
 
 /// An open file, as long as it was when it was opened. It can be read when it has no name any more.
 /// Cloning makes another handle.
@@ -21,18 +26,68 @@ struct Inner {
 }
 
 enum Source {
-    File(fs::File),
+    File(fs::File, Kernel),
+    Shared(Shared),
     Memory(Arc<Inode>),
 }
 
+/// A file whose descriptor may be closed between reads.
+struct Shared {
+    disk: Disk,
+    name: String,
+    /// The device and the number there: a file that has the name later is another one.
+    identity: (u64, u64),
+    slot: Arc<Slot>,
+    is_read_at_random: AtomicBool,
+}
+
+impl Shared {
+    /// Does something with the descriptor.
+    fn with<T>(&self, path: &Path, act: impl FnOnce(&fs::File) -> Result<T>) -> Result<T> {
+        if let Some(file) = &*self.slot.file() {
+            return act(file);
+        }
+        let file = self.disk.handles().open(&self.slot, || {
+            let (file, identity, _) = self.disk.open_in_folder(&self.name)?;
+            if identity != self.identity {
+                return Err(Error::Replaced { path: path.to_owned() });
+            }
+            if self.is_read_at_random.load(Ordering::Relaxed) {
+                folder::expect_random_reads(&file);
+            }
+            Ok(file)
+        })?;
+        act(&file)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.disk.handles().close(&self.slot);
+    }
+}
+
 impl File {
-    pub(crate) fn of_file(
-        path: PathBuf,
-        counters: Arc<Counters>,
-        file: fs::File,
-        len: u64,
-    ) -> Self {
-        Self(Arc::new(Inner { path, counters, source: Source::File(file), len }))
+    pub(crate) fn of_file(path: PathBuf, disk: &Disk, file: fs::File, len: u64) -> Self {
+        let source = Source::File(file, disk.kernel().clone());
+        Self(Arc::new(Inner { path, counters: Arc::clone(disk.counters()), source, len }))
+    }
+
+    /// Opens a file of a folder that may be closed between reads.
+    pub(crate) fn shared(disk: &Disk, path: PathBuf, name: &str) -> Result<Self> {
+        let slot = Arc::<Slot>::default();
+        let found = Cell::new(None);
+        disk.handles().open(&slot, || {
+            let (file, identity, len) = disk.open_in_folder(name)?;
+            found.set(Some((identity, len)));
+            Ok(file)
+        })?;
+        let (identity, len) = found.into_inner().expect("it was opened");
+        let (disk, name) = (disk.clone(), name.to_owned());
+        let counters = Arc::clone(disk.counters());
+        let is_read_at_random = AtomicBool::new(false);
+        let source = Source::Shared(Shared { disk, name, identity, slot, is_read_at_random });
+        Ok(Self(Arc::new(Inner { path, counters, source, len })))
     }
 
     pub(crate) fn of_memory(
@@ -64,23 +119,37 @@ impl File {
 
     /// Has the kernel read no more of it than it is asked for.
     pub fn expect_random_reads(&self) {
-        if let Source::File(file) = &self.0.source {
-            folder::expect_random_reads(file);
+        match &self.0.source {
+            Source::File(file, _) => folder::expect_random_reads(file),
+            Source::Shared(shared) => {
+                shared.is_read_at_random.store(true, Ordering::Relaxed);
+                if let Some(file) = &*shared.slot.file() {
+                    folder::expect_random_reads(file);
+                }
+            }
+            Source::Memory(_) => {}
         }
     }
 
     /// Has the kernel begin to read bytes that will be asked for soon.
     pub fn expect_read(&self, at: u64, len: u64) {
-        if let Source::File(file) = &self.0.source {
-            folder::expect_read(file, at, len);
+        match &self.0.source {
+            Source::File(file, _) => folder::expect_read(file, at, len),
+            // It was read just now.
+            Source::Shared(shared) => {
+                if let Some(file) = &*shared.slot.file() {
+                    folder::expect_read(file, at, len);
+                }
+            }
+            Source::Memory(_) => {}
         }
     }
 
     /// Reads the bytes from `at` on, as many as `to` has.
     ///
     /// # Errors
-    /// [`Error::Short`] if the file has not so many, and was perhaps cut since; [`Error::Io`]. What is in
-    /// `to` is then worth nothing.
+    /// [`Error::Short`] if the file has not so many, and was perhaps cut since; [`Error::Io`]; where it was closed
+    /// meanwhile, those of [`Disk::open`], and [`Error::Replaced`]. What is in `to` is then worth nothing.
     pub fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         let Inner { path, counters, source, len: file_len } = &*self.0;
         let (len, file_len) = (to.len() as u64, *file_len);
@@ -89,7 +158,10 @@ impl File {
         let end = end.ok_or_else(|| short(file_len))?;
         counters.read(to.len());
         match source {
-            Source::File(file) => folder::read(file, path, at, to, file_len),
+            Source::File(file, kernel) => folder::read(kernel, file, path, at, to, file_len),
+            Source::Shared(shared) => shared.with(path, |file| {
+                folder::read(shared.disk.kernel(), file, path, at, to, file_len)
+            }),
             Source::Memory(inode) => {
                 let bytes = inode.bytes.read();
                 let there = bytes.get(at as usize..end as usize);

@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use halite_pmem::{Call, Failures, Kernel};
 use rustix::fs::{Advice, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -16,29 +17,40 @@ use crate::{Error, Result};
 pub(crate) struct Folder {
     path: PathBuf,
     folder: OwnedFd,
+    kernel: Kernel,
 }
 
 /// What is written again at once when a file is opened to be appended to, in bytes.
 const PART: u64 = 1 << 20;
 
 impl Folder {
-    pub(crate) fn open(path: &Path, create: bool) -> Result<Self> {
+    pub(crate) fn open(path: &Path, create: bool, failures: Option<Failures>) -> Result<Self> {
+        let kernel = Kernel::new(failures);
         if create {
-            make(path)?;
+            make(&kernel, path)?;
         }
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(path, flags, Mode::empty())
+        let folder = kernel
+            .ask(Call::Open, || rustix::fs::open(path, flags, Mode::empty()))
             .map_err(|errno| Error::of(errno, path, "open the folder"))?;
         let metadata = fs::metadata(path);
         // The mode counts for a privileged user too: who took the right to write meant it.
         if metadata.is_ok_and(|metadata| metadata.permissions().readonly()) {
             return Err(Error::ReadOnly { path: path.to_owned() });
         }
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { path: path.to_owned(), folder }),
-            Err(Errno::WOULDBLOCK) => Err(Error::Locked { path: path.to_owned() }),
+        let lock = || match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            locked => locked.map(|()| true),
+        };
+        match kernel.ask(Call::Look, lock) {
+            Ok(true) => Ok(Self { path: path.to_owned(), folder, kernel }),
+            Ok(false) => Err(Error::Locked { path: path.to_owned() }),
             Err(errno) => Err(Error::of(errno, path, "lock the folder")),
         }
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
     }
 
     fn error(&self, name: &str, action: &'static str) -> impl FnOnce(Errno) -> Error {
@@ -50,19 +62,18 @@ impl Folder {
     pub(crate) fn list(&self) -> Result<Vec<(String, u64)>> {
         let failed = |errno| Error::of(errno, &self.path, "list the folder");
         let mut files = Vec::new();
-        for entry in Dir::read_from(&self.folder).map_err(failed)? {
+        let list = || Dir::read_from(&self.folder);
+        for entry in self.kernel.ask(Call::Open, list).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            let stat = match rustix::fs::statat(
-                &self.folder,
-                entry.file_name(),
-                AtFlags::SYMLINK_NOFOLLOW,
-            ) {
+            let (name, flags) = (entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
+            let look = || rustix::fs::statat(&self.folder, name, flags);
+            let stat = match self.kernel.ask(Call::Look, look) {
                 // Somebody else's, who has removed it since.
                 Err(Errno::NOENT) => continue,
                 stat => stat.map_err(failed)?,
             };
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                && let Ok(name) = entry.file_name().to_str()
+                && let Ok(name) = name.to_str()
             {
                 files.push((name.to_owned(), stat.st_size as u64));
             }
@@ -74,69 +85,77 @@ impl Folder {
     pub(crate) fn create(&self, name: &str) -> Result<File> {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(0o644))
+        let create = || rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(0o644));
+        self.kernel
+            .ask(Call::Open, create)
             .map(File::from)
             .map_err(self.error(name, "create the file"))
     }
 
-    /// Opens a file, and returns its length too.
-    pub(crate) fn open_file(&self, name: &str, access: OFlags) -> Result<(File, u64)> {
+    /// Opens a file, and returns its identity and its length too.
+    pub(crate) fn open_file(&self, name: &str, access: OFlags) -> Result<(File, (u64, u64), u64)> {
         // Not to wait for the other end of a pipe that lies here.
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty())
-            .map_err(self.error(name, "open the file"))?;
-        let stat = rustix::fs::fstat(&file).map_err(self.error(name, "look at the file"))?;
+        let open = || rustix::fs::openat(&self.folder, name, flags, Mode::empty());
+        let file = self.kernel.ask(Call::Open, open).map_err(self.error(name, "open the file"))?;
+        let look = || rustix::fs::fstat(&file);
+        let stat =
+            self.kernel.ask(Call::Look, look).map_err(self.error(name, "look at the file"))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Error::NotAFile { path: self.path.join(name) });
         }
         if access == OFlags::RDWR && stat.st_mode & 0o222 == 0 {
             return Err(Error::ReadOnly { path: self.path.join(name) });
         }
-        Ok((file.into(), stat.st_size as u64))
+        Ok((file.into(), (stat.st_dev, stat.st_ino), stat.st_size as u64))
     }
 
     /// Opens a file of at least `len` bytes, cuts it there, and writes what is left once more.
     pub(crate) fn append(&self, name: &str, len: u64, counters: &Counters) -> Result<File> {
         let path = self.path.join(name);
-        let (file, file_len) = self.open_file(name, OFlags::RDWR)?;
+        let (file, _, file_len) = self.open_file(name, OFlags::RDWR)?;
         if file_len < len {
             return Err(Error::Short { path, at: 0, len, file_len });
         }
         if file_len > len {
-            rustix::fs::ftruncate(&file, len).map_err(self.error(name, "cut the file"))?;
+            let cut = || rustix::fs::ftruncate(&file, len);
+            self.kernel.ask(Call::Resize, cut).map_err(self.error(name, "cut the file"))?;
         }
         let mut part = vec![0; len.min(PART) as usize];
         for at in (0..len).step_by(PART as usize) {
             let part = &mut part[..(len - at).min(PART) as usize];
-            read(&file, &path, at, part, len)?;
+            read(&self.kernel, &file, &path, at, part, len)?;
             counters.read(part.len());
-            write(&file, &path, at, part)?;
+            write(&self.kernel, &file, &path, at, part)?;
             counters.wrote(part.len());
         }
         Ok(file)
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
-        rustix::fs::renameat(&self.folder, from, &self.folder, to)
+        self.kernel
+            .ask(Call::Name, || rustix::fs::renameat(&self.folder, from, &self.folder, to))
             .map_err(self.error(from, "rename the file"))
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        rustix::fs::unlinkat(&self.folder, name, AtFlags::empty())
+        self.kernel
+            .ask(Call::Name, || rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()))
             .map_err(self.error(name, "remove the file"))
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        rustix::fs::fsync(&self.folder)
+        self.kernel
+            .ask(Call::Sync, || rustix::fs::fsync(&self.folder))
             .map_err(|errno| Error::of(errno, &self.path, "sync the folder"))
     }
 }
 
 /// Makes a folder and those that it is in, durably.
-fn make(path: &Path) -> Result<()> {
+fn make(kernel: &Kernel, path: &Path) -> Result<()> {
     let parent =
         path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match fs::create_dir(path) {
+    match kernel.ask_std(Call::Name, || fs::create_dir(path)) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             if !path.is_dir() {
@@ -144,17 +163,19 @@ fn make(path: &Path) -> Result<()> {
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && parent != path => {
-            make(parent)?;
+            make(kernel, parent)?;
             // A link to nowhere is not made whole by folders above it.
-            fs::create_dir(path).map_err(|error| io_error(&error, path))?;
+            let made = kernel.ask_std(Call::Name, || fs::create_dir(path));
+            made.map_err(|error| io_error(&error, path))?;
         }
         Err(error) => return Err(io_error(&error, path)),
     }
     // Also of one that was there: who made it may have been killed before this.
     let failed = |errno| Error::of(errno, parent, "sync the folder");
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(parent, flags, Mode::empty()).map_err(failed)?;
-    rustix::fs::fsync(&folder).map_err(failed)
+    let open = || rustix::fs::open(parent, flags, Mode::empty());
+    let folder = kernel.ask(Call::Open, open).map_err(failed)?;
+    kernel.ask(Call::Sync, || rustix::fs::fsync(&folder)).map_err(failed)
 }
 
 fn io_error(error: &std::io::Error, path: &Path) -> Error {
@@ -162,10 +183,15 @@ fn io_error(error: &std::io::Error, path: &Path) -> Error {
 }
 
 /// Writes all of `bytes`.
-pub(crate) fn write(file: &File, path: &Path, mut at: u64, mut bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(
+    kernel: &Kernel,
+    file: &File,
+    path: &Path,
+    mut at: u64,
+    mut bytes: &[u8],
+) -> Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, at) {
-            Err(Errno::INTR) => {}
+        match kernel.ask(Call::Write, || rustix::io::pwrite(file, bytes, at)) {
             Ok(0) => return Err(Error::NoSpace { path: path.to_owned() }),
             Ok(written) => (at, bytes) = (at + written as u64, &bytes[written..]),
             Err(errno) => return Err(Error::of(errno, path, "write the file")),
@@ -175,11 +201,18 @@ pub(crate) fn write(file: &File, path: &Path, mut at: u64, mut bytes: &[u8]) -> 
 }
 
 /// Reads all of `to` from a file that was `file_len` bytes long.
-pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u64) -> Result<()> {
+pub(crate) fn read(
+    kernel: &Kernel,
+    file: &File,
+    path: &Path,
+    at: u64,
+    to: &mut [u8],
+    file_len: u64,
+) -> Result<()> {
     let (len, mut done) = (to.len(), 0);
     while done < len {
-        match rustix::io::pread(file, &mut to[done..], at + done as u64) {
-            Err(Errno::INTR) => {}
+        let read = || rustix::io::pread(file, &mut to[done..], at + done as u64);
+        match kernel.ask(Call::Read, read) {
             Ok(0) => {
                 // Somebody else cut it.
                 let file_len = file_len.min(at + done as u64);
@@ -194,9 +227,9 @@ pub(crate) fn read(file: &File, path: &Path, at: u64, to: &mut [u8], file_len: u
 }
 
 /// Sets space aside behind a file's end, up to `len` bytes. Its length stays.
-pub(crate) fn reserve(file: &File, path: &Path, at: u64, len: u64) -> Result<()> {
-    let ask = || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, len - at);
-    match rustix::io::retry_on_intr(ask) {
+pub(crate) fn reserve(kernel: &Kernel, file: &File, path: &Path, at: u64, len: u64) -> Result<()> {
+    let reserve = || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, len - at);
+    match kernel.ask(Call::Resize, reserve) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
             Err(Error::of(errno, path, "set space aside for the file"))
         }
@@ -230,6 +263,7 @@ pub(crate) fn expect_read(file: &File, at: u64, len: u64) {
 }
 
 /// Makes a file's bytes and length durable.
-pub(crate) fn sync(file: &File, path: &Path) -> Result<()> {
-    rustix::fs::fdatasync(file).map_err(|errno| Error::of(errno, path, "sync the file"))
+pub(crate) fn sync(kernel: &Kernel, file: &File, path: &Path) -> Result<()> {
+    let sync = || rustix::fs::fdatasync(file);
+    kernel.ask(Call::Sync, sync).map_err(|errno| Error::of(errno, path, "sync the file"))
 }

@@ -14,14 +14,15 @@
 //! [`Medium`](halite_pmem::Medium), and records what happens to them in the medium's trace, in one order
 //! with what happens to the pool (`halite-lab` crashes stores with it).
 //!
-//! A request walks `Disk` (names), `Writer` or `File` (bytes) → `folder` (the kernel's calls), or `memory`
-//! (files in memory, and those of the `model`).
+//! A request walks `Disk` (names), `Writer` or `File` (bytes; `handles`: which of many are open) → `folder` (the
+//! kernel's calls), or `memory` (files in memory, and those of the `model`).
 #![forbid(unsafe_code)]
 
 mod disk;
 mod error;
 mod file;
 mod folder;
+mod handles;
 mod memory;
 mod model;
 mod traffic;

@@ -17,6 +17,8 @@ pub struct Traffic {
     pub reads: u64,
     /// Syncs of files and of the folder.
     pub syncs: u64,
+    /// Files of a folder opened to be read, again or for the first time.
+    pub opens: u64,
 }
 
 impl Sub for Traffic {
@@ -29,6 +31,7 @@ impl Sub for Traffic {
             bytes_read: self.bytes_read - earlier.bytes_read,
             reads: self.reads - earlier.reads,
             syncs: self.syncs - earlier.syncs,
+            opens: self.opens - earlier.opens,
         }
     }
 }
@@ -41,6 +44,7 @@ pub(crate) struct Counters {
     bytes_read: AtomicU64,
     reads: AtomicU64,
     syncs: AtomicU64,
+    opens: AtomicU64,
 }
 
 impl Counters {
@@ -58,6 +62,10 @@ impl Counters {
         self.syncs.fetch_add(1, Relaxed);
     }
 
+    pub(crate) fn opened(&self) {
+        self.opens.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn total(&self) -> Traffic {
         Traffic {
             bytes_written: self.bytes_written.load(Relaxed),
@@ -65,6 +73,7 @@ impl Counters {
             bytes_read: self.bytes_read.load(Relaxed),
             reads: self.reads.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
+            opens: self.opens.load(Relaxed),
         }
     }
 }

@@ -89,7 +89,9 @@ impl Writer {
             return Ok(());
         }
         match &self.target {
-            Target::File(file) => folder::reserve(file, &self.path, self.handed, len),
+            Target::File(file) => {
+                folder::reserve(self.disk.kernel(), file, &self.path, self.handed, len)
+            }
             Target::Memory(files, inode) => files.reserve(inode, len, &self.path),
         }
     }
@@ -160,7 +162,7 @@ impl Writer {
     fn ask_for_sync(&self, site: Site) -> Result<()> {
         self.disk.counters().synced();
         match &self.target {
-            Target::File(file) => folder::sync(file, &self.path),
+            Target::File(file) => folder::sync(self.disk.kernel(), file, &self.path),
             Target::Memory(files, inode) => {
                 files.sync_file(inode, self.disk.asker(&self.path, site))
             }
@@ -176,10 +178,12 @@ impl Writer {
     pub fn finish(mut self) -> Result<File> {
         self.check()?;
         self.hand_over(Location::caller())?;
-        let counters = Arc::clone(self.disk.counters());
         Ok(match self.target {
-            Target::File(file) => File::of_file(self.path, counters, file, self.handed),
-            Target::Memory(_, inode) => File::of_memory(self.path, counters, inode, self.handed),
+            Target::File(file) => File::of_file(self.path, &self.disk, file, self.handed),
+            Target::Memory(_, inode) => {
+                let counters = Arc::clone(self.disk.counters());
+                File::of_memory(self.path, counters, inode, self.handed)
+            }
         })
     }
 
@@ -189,7 +193,10 @@ impl Writer {
             return Ok(());
         }
         let written = match &self.target {
-            Target::File(file) => folder::write(file, &self.path, self.handed, &self.buffer),
+            Target::File(file) => {
+                let kernel = self.disk.kernel();
+                folder::write(kernel, file, &self.path, self.handed, &self.buffer)
+            }
             Target::Memory(files, inode) => {
                 let asker = self.disk.asker(&self.path, site);
                 files.write(inode, self.handed, &self.buffer, asker)

@@ -189,8 +189,10 @@ fn traffic_counts_bytes_calls_and_syncs() {
         disk.sync().unwrap();
         let file = writer.finish().unwrap();
         file.read_at(2, &mut [0; 5]).unwrap();
-        let Traffic { bytes_written, writes, bytes_read, reads, syncs } = disk.traffic() - buffered;
-        assert_eq!((bytes_written, writes, bytes_read, reads, syncs), (10, 1, 5, 1, 2));
+        let Traffic { bytes_written, writes, bytes_read, reads, syncs, opens } =
+            disk.traffic() - buffered;
+        assert_eq!((bytes_written, writes, bytes_read, reads), (10, 1, 5, 1));
+        assert_eq!((syncs, opens), (2, 0));
     });
 }
 
@@ -204,9 +206,10 @@ fn what_is_written_again_is_traffic_of_a_folder() {
     drop(writer);
     let before = disk.traffic();
     drop(disk.append("log", (2 << 20) + 5).unwrap());
-    let Traffic { bytes_written, writes, bytes_read, reads, syncs } = disk.traffic() - before;
+    let Traffic { bytes_written, writes, bytes_read, reads, syncs, opens } =
+        disk.traffic() - before;
     assert_eq!((bytes_written, bytes_read), ((2 << 20) + 5, (2 << 20) + 5));
-    assert_eq!((writes, reads, syncs), (3, 3, 0));
+    assert_eq!((writes, reads, syncs, opens), (3, 3, 0, 0));
 }
 
 #[test]

@@ -40,6 +40,14 @@ pub enum Error {
         reason: Arc<halite_disk::Error>,
     },
 
+    /// The log cannot go on in a new file, for another reason than that there is no room. Nothing of the batch was
+    /// written, and the store can be written to as soon as there is a file.
+    #[error("the log cannot begin a new file, and the batch was not written: {reason}")]
+    LogFile {
+        /// Why there is no file.
+        reason: Arc<halite_disk::Error>,
+    },
+
     /// A batch that was committed together with those of other threads failed with them.
     #[error("a commit for several threads failed: {why}")]
     CommittedTogether {
@@ -346,6 +354,29 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::Deadlock { .. } | Self::LockTimeout { .. })
+    }
+
+    /// Whether the process or the system has no descriptor, or no memory, for a file just now, where that is what a
+    /// write was refused for. Nothing of it was written.
+    #[must_use]
+    pub fn lacks_descriptors(&self) -> bool {
+        use halite_disk::Error::TooManyFiles;
+        match self {
+            Self::NoRoomBelow { reason } => reason.lacks_descriptors(),
+            Self::LogFile { .. } => true,
+            Self::LogFull { reason } | Self::Disk(reason) => {
+                matches!(**reason, TooManyFiles { .. })
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the kernel refused something about the pool: memory, a descriptor, or a longer file. If no sync of the
+    /// pool has failed, nothing has changed.
+    #[must_use]
+    pub fn is_of_pool_kernel(&self) -> bool {
+        use halite_pmem::Error::Io;
+        matches!(self, Self::Pool(Io { .. }) | Self::Alloc(halite_alloc::Error::Pool(Io { .. })))
     }
 
     /// What is damaged, if that is what the error says.

@@ -79,6 +79,9 @@ pub struct LsmOptions {
     /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
     /// them, and rows that were read.
     pub cache_bytes: u64,
+    /// Tables that may have a descriptor at once; others are opened when they are read. `None`: a quarter of the
+    /// descriptors that the process may have when the store opens, 16 at least and 4,096 at most.
+    pub tables_open_max: Option<usize>,
     /// Sorted runs of level zero, where there is a log, from which on they are merged into the level below.
     /// `None`: 4. The more there are, the less is written, and the more is read.
     pub level_zero_runs: Option<usize>,
@@ -103,6 +106,7 @@ impl Default for LsmOptions {
             table_bytes: None,
             compression: Compression::default(),
             cache_bytes: 256 << 20,
+            tables_open_max: None,
             level_zero_runs: None,
             batches_max: 1,
             batch_linger: Duration::ZERO,

@@ -45,6 +45,8 @@ pub struct Stats {
     pub collected_blocks: u64,
     /// Writes that are visible but not yet durable.
     pub unsynced_writes: u64,
+    /// Descriptors that the engine may have open at once: a process has to leave it as many.
+    pub descriptors_max: u64,
     /// Traffic of the pool.
     pub traffic: Traffic,
     /// What opening the store found.
@@ -69,6 +71,10 @@ pub struct LevelStats {
     pub level_zero_runs: u64,
     /// Bytes of the write-ahead log; `None` where the pool has what was committed last.
     pub log_bytes: Option<u64>,
+    /// Tables that have a descriptor: others are opened when they are read.
+    pub tables_open: u64,
+    /// Files opened to be read, again or for the first time.
+    pub opens: u64,
 }
 
 /// What opening a store found.

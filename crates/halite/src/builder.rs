@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use halite_engine::{EngineOptions, INDEX_SNAPSHOT};
-use halite_pmem::{PoolOptions, Profile};
+use halite_pmem::{Failures, PoolOptions, Profile};
 
 use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 
@@ -194,6 +194,13 @@ impl Builder {
     #[must_use]
     pub fn assume_domain(mut self, domain: Domain) -> Self {
         self.pool.assume_domain = Some(domain);
+        self
+    }
+
+    /// For tests only: lets calls of the kernel about the database's files fail.
+    #[must_use]
+    pub fn failures(mut self, failures: Failures) -> Self {
+        self.pool.failures = Some(failures);
         self
     }
 

@@ -481,6 +481,7 @@ impl Engine for IndexLog {
             pool_bytes_max: self.pool.len_max(),
             traffic: self.pool.traffic(),
             recovery: self.partitions.report(),
+            descriptors_max: 1,
             ..Stats::default()
         };
         self.partitions.ready().for_each(|partition| partition.add_stats(&mut stats));

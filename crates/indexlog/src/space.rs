@@ -233,7 +233,7 @@ impl Writer {
         };
         let give_way = || index_snapshots.as_ref().map_or(Ok(false), Own::release_all);
         let made = changes.make_room(len, *durable_seq, give_way);
-        self.poison_by(made)
+        self.poison_by_room(made)
     }
 
     /// Makes sure that what is demanded is free, besides the reserves, and pays for what is appended.
@@ -321,8 +321,8 @@ impl Writer {
                 self.is_full = !self.poison_by(released)?;
                 return if self.is_full { Ok(false) } else { self.add_segment() };
             }
-            // What is durable of it is not known.
-            Err(error) => return self.poison_by(Err(error)),
+            // What is durable of it may not be known.
+            Err(error) => return self.poison_by_room(Err(error)),
         };
         let lives: Result<Vec<_>> = blocks.clone().map(|block| self.map.get(block)).collect();
         let lives = lives?;

@@ -174,6 +174,16 @@ impl Writer {
         result
     }
 
+    /// [`Writer::poison_by`] of what takes room for a write, before anything is written: where the kernel refused that,
+    /// and did not fail to sync, nothing has changed.
+    pub(crate) fn poison_by_room<T>(&mut self, result: Result<T>) -> Result<T> {
+        let is_refused = |error: &Error| error.is_of_pool_kernel();
+        if result.as_ref().is_err_and(is_refused) && self.pool.check_synced().is_ok() {
+            return result;
+        }
+        self.poison_by(result)
+    }
+
     /// Takes no more writes, because an earlier one failed halfway.
     pub(crate) fn poison(&mut self, why: &str) {
         self.poisoned = Some(why.to_owned());

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use halite_engine::{Durability, Error, Result};
 use parking_lot::{Condvar, Mutex};
 
-use crate::commit::lacks_room;
 use crate::encoded::Encoded;
 use crate::store::Store;
 
@@ -59,17 +58,17 @@ struct LeftState {
 #[derive(Clone)]
 enum Outcome {
     Committed(u64),
-    /// There was no room for all of them, and nothing happened.
+    /// There was no room for all of them, or no file, and nothing happened.
     Refused,
     /// The failure as a message: it is told to all.
     Failed(Arc<str>),
 }
 
 impl Outcome {
-    fn of(committed: &Result<u64>) -> Self {
+    fn of(store: &Store, committed: &Result<u64>) -> Self {
         match committed {
             Ok(last) => Self::Committed(*last),
-            Err(error) if lacks_room(error) => Self::Refused,
+            Err(error) if store.is_refusal(error) => Self::Refused,
             Err(error) => Self::Failed(error.to_string().into()),
         }
     }
@@ -126,7 +125,7 @@ impl Batching {
             encoded.append(&other.state.lock().encoded);
         }
         let committed = store.commit(encoded, Durability::Immediate, None);
-        let outcome = Outcome::of(&committed);
+        let outcome = Outcome::of(store, &committed);
         for other in &left {
             other.state.lock().outcome = Some(outcome.clone());
         }

@@ -184,10 +184,20 @@ impl Store {
         Ok(last)
     }
 
+    /// Whether nothing of a batch happened that an error refused before it was granted anything, and all that is in the
+    /// store is as certain as before: another one may succeed.
+    pub(crate) fn is_refusal(&self, error: &Error) -> bool {
+        let are_pools_synced =
+            || [self.pool(), self.home.pool()].iter().all(|pool| pool.check_synced().is_ok());
+        lacks_room(error)
+            || matches!(error, Error::LogFile { .. })
+            || error.is_of_pool_kernel() && are_pools_synced()
+    }
+
     /// Lets nothing be written after an error that leaves open what is durable: a sync that failed is the last.
     /// What comes later would be refused, and be there when the store is opened again.
     pub(crate) fn poison_by(&self, error: &Error) {
-        if !lacks_room(error) && !planted!(RollFailureForgiven) {
+        if !self.is_refusal(error) && !planted!(RollFailureForgiven) {
             self.poison(&error.to_string());
         }
     }

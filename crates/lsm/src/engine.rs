@@ -30,6 +30,9 @@ use crate::store::Store;
 use crate::verify::verify;
 use crate::wal::Wal;
 
+/// Descriptors of the pool.
+const POOL_DESCRIPTORS: u64 = 1;
+
 /// Bytes of a commit up to which its memory is kept for the next one.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 
@@ -513,6 +516,7 @@ impl Engine for Lsm {
             unsynced_writes: self.store.unsynced_batches(),
             recovery: self.store.recovery.clone(),
             free_bytes: self.store.free(),
+            descriptors_max: self.store.levels.descriptors_max() + POOL_DESCRIPTORS,
             ..Stats::default()
         };
         let below = self.store.levels.stats();
@@ -523,6 +527,8 @@ impl Engine for Lsm {
             bytes: levels.iter().map(|level| level.bytes).sum(),
             level_zero_runs: levels[0].runs,
             log_bytes: self.store.wal.as_ref().map(Wal::bytes),
+            tables_open: below.tables_open,
+            opens: below.opens,
         });
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);

@@ -75,6 +75,9 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let threads =
         if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let disk = disk(options)?;
+    if let Some(tables) = options.lsm.tables_open_max {
+        disk.keep_open(tables);
+    }
     let store_id = u128::from_le_bytes(home.uuid());
     let (visible, snapshots) = (Arc::new(AtomicU64::new(0)), Arc::new(Snapshots::default()));
     let kept = {
@@ -377,7 +380,8 @@ pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
     }
     let beside = beside(options);
     let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
-    Ok(Disk::folder(folder, options.create).map_err(Arc::new)?)
+    let failures = options.pool_options.failures.clone();
+    Ok(Disk::failing_folder(folder, options.create, failures).map_err(Arc::new)?)
 }
 
 /// The folder of the levels, or the link that leads to it.
@@ -427,6 +431,7 @@ const VOLATILE_BYTES_MAX: u64 = 2 << 30;
 fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     let mut pool_options = PoolOptions::default();
     pool_options.in_memory = true;
+    pool_options.failures = options.pool_options.failures.clone();
     pool_options.size_max = options.pool_options.size_max.min(VOLATILE_BYTES_MAX);
     Ok(Segments::create(&options.pool, &pool_options)?)
 }

@@ -366,11 +366,12 @@ impl Wal {
     /// Goes on in a new file, in a turn, when everything before is durable ([`Wal::sync`]).
     ///
     /// # Errors
-    /// [`halite_engine::Error::LogFull`]: nothing is changed. What the disk says else.
+    /// [`halite_engine::Error::LogFull`], [`halite_engine::Error::LogFile`]: nothing is changed. What the disk says
+    /// else.
     pub(crate) fn roll(&self) -> halite_engine::Result<()> {
         let mut file = self.file.lock();
         let (ended, number) = ((file.number, file.writer.len()), file.number + 1);
-        let next = self.disk.create(&name_of(number)).map_err(no_room)?;
+        let next = self.disk.create(&name_of(number)).map_err(no_file)?;
         let failed = |error: halite_disk::Error| from_levels(error.into());
         self.disk.sync().map_err(failed)?;
         file.writer.give_back().map_err(failed)?;
@@ -413,6 +414,18 @@ fn no_room(error: halite_disk::Error) -> halite_engine::Error {
             halite_engine::Error::LogFull { reason: Arc::new(error) }
         }
         error => from_levels(error.into()),
+    }
+}
+
+/// The error of a log that cannot go on in a new file.
+fn no_file(error: halite_disk::Error) -> halite_engine::Error {
+    use halite_disk::Error::{Failed, PowerCut};
+    match error {
+        error @ (Failed { .. } | PowerCut { .. } | halite_disk::Error::NoSpace { .. }) => {
+            no_room(error)
+        }
+        // What could not be made is not there.
+        error => halite_engine::Error::LogFile { reason: Arc::new(error) },
     }
 }
 

@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::fence::Range;
+use crate::kernel::{Call, Kernel};
 use crate::map::{Base, Mapping, page_size};
 use crate::syncs::Syncs;
 use crate::{Domain, Error, PoolOptions, Result, UNIT, planted};
@@ -19,6 +20,7 @@ pub(crate) struct PoolFile {
     path: PathBuf,
     file: File,
     mapping: Mapping,
+    kernel: Kernel,
 }
 
 impl PoolFile {
@@ -28,37 +30,46 @@ impl PoolFile {
             return Err(Error::Exists { path: path.to_owned() });
         }
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = rustix::fs::open(folder_of(path), flags, Mode::from_raw_mode(0o644))
+        let kernel = Kernel::new(options.failures.clone());
+        let open = || rustix::fs::open(folder_of(path), flags, Mode::from_raw_mode(0o644));
+        let file = kernel
+            .ask(Call::Open, open)
             .map_err(|errno| io_error(path, "create the pool", errno.into()))?;
         let file = File::from(file);
-        lock(&file, path)?;
-        let mapping = reserve(path, len, options)?;
+        lock(&kernel, &file, path)?;
+        let mapping = reserve(&kernel, path, len, options)?;
         if Domain::detect(&file, false) == Domain::Process {
             place_large_pages(&file, &mapping, 0, len);
         }
-        allocate(&file, path, 0, len)?;
-        Self::map(file, path, len, mapping)
+        allocate(&kernel, &file, path, 0, len)?;
+        Self::map(kernel, file, path, len, mapping)
     }
 
     /// Names the file, durably.
     pub(crate) fn install(&self) -> Result<()> {
         let path = &self.path;
-        self.file.sync_all().map_err(io_error_of(path, "sync the new pool"))?;
+        let synced = self.kernel.ask_std(Call::Sync, || self.file.sync_all());
+        synced.map_err(io_error_of(path, "sync the new pool"))?;
         let unnamed = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let flags = AtFlags::SYMLINK_FOLLOW;
-        match rustix::fs::linkat(rustix::fs::CWD, unnamed, rustix::fs::CWD, path, flags) {
+        let cwd = rustix::fs::CWD;
+        let link = || rustix::fs::linkat(cwd, &unnamed, cwd, path, flags);
+        match self.kernel.ask(Call::Name, link) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Err(Error::Exists { path: path.clone() }),
             Err(errno) => return Err(io_error(path, "name the new pool", errno.into())),
         }
-        File::open(folder_of(path))
-            .and_then(|folder| folder.sync_all())
+        self.kernel
+            .ask_std(Call::Open, || File::open(folder_of(path)))
+            .and_then(|folder| self.kernel.ask_std(Call::Sync, || folder.sync_all()))
             .map_err(io_error_of(path, "sync the folder of the new pool"))
     }
 
     /// Opens a file; returns its length in whole units too.
     pub(crate) fn open(path: &Path, options: &PoolOptions) -> Result<(Self, u64)> {
-        let metadata = fs::metadata(path).map_err(|source| match source.kind() {
+        let kernel = Kernel::new(options.failures.clone());
+        let look = || fs::metadata(path);
+        let metadata = kernel.ask_std(Call::Look, look).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => Error::Missing { path: path.to_owned() },
             _ => io_error(path, "open the pool", source),
         })?;
@@ -69,17 +80,21 @@ impl PoolFile {
         if metadata.permissions().readonly() {
             return Err(Error::ReadOnly { path: path.to_owned() });
         }
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let file = opened.map_err(|source| match source.kind() {
+        let open = || OpenOptions::new().read(true).write(true).open(path);
+        let file = kernel.ask_std(Call::Open, open).map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Error::ReadOnly { path: path.to_owned() }
             }
             _ => io_error(path, "open the pool", source),
         })?;
-        lock(&file, path)?;
-        let metadata = file.metadata().map_err(io_error_of(path, "look at the pool"))?;
-        let named = fs::metadata(path).map(|named| (named.dev(), named.ino())).ok();
-        if named != Some((metadata.dev(), metadata.ino())) {
+        lock(&kernel, &file, path)?;
+        let metadata = kernel.ask_std(Call::Look, || file.metadata());
+        let metadata = metadata.map_err(io_error_of(path, "look at the pool"))?;
+        let named = match kernel.ask_std(Call::Look, || fs::metadata(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            named => Some(named.map_err(io_error_of(path, "look at the pool"))?),
+        };
+        if named.map(|named| (named.dev(), named.ino())) != Some((metadata.dev(), metadata.ino())) {
             // Another file took the place of this one while it was opened: somebody is at work.
             return Err(Error::Locked { path: path.to_owned() });
         }
@@ -89,19 +104,25 @@ impl PoolFile {
         }
         // A store to a hole on a full device would end the process by a signal.
         if metadata.blocks() * 512 < len {
-            allocate(&file, path, 0, len)?;
+            allocate(&kernel, &file, path, 0, len)?;
         }
-        let mapping = reserve(path, len, options)?;
-        Ok((Self::map(file, path, len, mapping)?, len))
+        let mapping = reserve(&kernel, path, len, options)?;
+        Ok((Self::map(kernel, file, path, len, mapping)?, len))
     }
 
-    fn map(file: File, path: &Path, len: u64, mut mapping: Mapping) -> Result<Self> {
+    fn map(
+        kernel: Kernel,
+        file: File,
+        path: &Path,
+        len: u64,
+        mut mapping: Mapping,
+    ) -> Result<Self> {
         mapping.try_sync(&file);
         if Domain::detect(&file, mapping.maps_sync()) == Domain::PageCache {
             mapping.keep_pages_small(&file);
         }
-        mapping.map(&file, 0, len).map_err(io_error_of(path, "map the pool"))?;
-        Ok(Self { path: path.to_owned(), file, mapping })
+        mapping.map(&kernel, &file, 0, len).map_err(io_error_of(path, "map the pool"))?;
+        Ok(Self { path: path.to_owned(), file, mapping, kernel })
     }
 
     pub(crate) fn domain(&self) -> Domain {
@@ -118,25 +139,30 @@ impl PoolFile {
 
     /// Makes the file longer, with zeros for which the device has room.
     pub(crate) fn grow(&self, old: u64, new: u64, domain: Domain, syncs: &Syncs) -> Result<()> {
-        let path = &self.path;
+        let (path, kernel) = (&self.path, &self.kernel);
         // Bytes behind the end are from a growth that a crash interrupted.
-        let file_len = self.file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
+        let metadata = kernel.ask_std(Call::Look, || self.file.metadata());
+        let file_len = metadata.map_err(io_error_of(path, "look at the pool"))?.len();
         if file_len > old {
-            self.file.set_len(old).map_err(io_error_of(path, "cut the pool"))?;
+            let cut = kernel.ask_std(Call::Resize, || self.file.set_len(old));
+            cut.map_err(io_error_of(path, "cut the pool"))?;
         }
         if domain == Domain::Process {
             place_large_pages(&self.file, &self.mapping, old, new);
         }
-        allocate(&self.file, path, old, new).inspect_err(|_| drop(self.file.set_len(old)))?;
+        allocate(kernel, &self.file, path, old, new)
+            .inspect_err(|_| drop(self.file.set_len(old)))?;
         let synced = match domain {
             Domain::Process => Ok(()),
             _ => syncs.sync(path, || {
-                self.file.sync_all().map_err(io_error_of(path, "sync the pool's new length"))
+                let synced = kernel.ask_std(Call::Sync, || self.file.sync_all());
+                synced.map_err(io_error_of(path, "sync the pool's new length"))
             }),
         };
         synced
             .and_then(|()| {
-                self.mapping.map(&self.file, old, new).map_err(io_error_of(path, "map the pool"))
+                let mapped = self.mapping.map(kernel, &self.file, old, new);
+                mapped.map_err(io_error_of(path, "map the pool"))
             })
             // Nothing was stored there; if this fails too, the next growth cuts it.
             .inspect_err(|_| drop(self.file.set_len(old)))?;
@@ -152,17 +178,20 @@ impl PoolFile {
     }
 
     pub(crate) fn sync_all(&self) -> Result<()> {
-        self.file.sync_all().map_err(io_error_of(&self.path, "sync the pool"))
+        let synced = self.kernel.ask_std(Call::Sync, || self.file.sync_all());
+        synced.map_err(io_error_of(&self.path, "sync the pool"))
     }
 
     /// Makes the pages of ranges durable.
     pub(crate) fn sync_pages(&self, ranges: impl Iterator<Item = Range> + Clone) -> Result<()> {
         let Some(span) = Span::of(ranges) else { return Ok(()) };
-        let synced = if span.is_near() {
-            self.mapping.sync_range(span.start, span.end)
-        } else {
-            self.file.sync_data()
-        };
+        let synced = self.kernel.ask_std(Call::Sync, || {
+            if span.is_near() {
+                self.mapping.sync_range(span.start, span.end)
+            } else {
+                self.file.sync_data()
+            }
+        });
         synced.map_err(io_error_of(&self.path, "sync the pool"))
     }
 
@@ -175,8 +204,8 @@ impl PoolFile {
             .step_by(PART as usize)
             .try_for_each(|at| {
                 let part = &mut part[..(end - at).min(PART) as usize];
-                self.file.read_exact_at(part, at)?;
-                self.file.write_all_at(part, at)
+                self.kernel.ask_std(Call::Read, || self.file.read_exact_at(part, at))?;
+                self.kernel.ask_std(Call::Write, || self.file.write_all_at(part, at))
             })
             .map_err(io_error_of(&self.path, "write again what is in the pool"))
     }
@@ -222,16 +251,22 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn lock(file: &File, path: &Path) -> Result<()> {
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Error::Locked { path: path.to_owned() },
-        TryLockError::Error(source) => io_error(path, "lock the pool", source),
-    })
+fn lock(kernel: &Kernel, file: &File, path: &Path) -> Result<()> {
+    let locked = kernel.ask_std(Call::Look, || match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(source)) => Err(source),
+    });
+    match locked.map_err(io_error_of(path, "lock the pool"))? {
+        true => Ok(()),
+        false => Err(Error::Locked { path: path.to_owned() }),
+    }
 }
 
-fn reserve(path: &Path, len: u64, options: &PoolOptions) -> Result<Mapping> {
+fn reserve(kernel: &Kernel, path: &Path, len: u64, options: &PoolOptions) -> Result<Mapping> {
     let capacity = options.len_max().max(len);
-    Mapping::reserve(capacity).map_err(io_error_of(path, "reserve addresses for the pool"))
+    let reserved = kernel.ask_std(Call::Map, || Mapping::reserve(capacity));
+    reserved.map_err(io_error_of(path, "reserve addresses for the pool"))
 }
 
 /// Makes a file that ends at `start`, on a file system in memory, longer, with large pages as far as there are
@@ -248,7 +283,7 @@ fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
         for unit in (start..end).step_by(UNIT as usize) {
             rustix::fs::fallocate(file, FallocateFlags::empty(), unit, 1)?;
         }
-        mapping.map(file, start, end)?;
+        mapping.map(&Kernel::default(), file, start, end)?;
         mapping.collapse(start, end);
         Ok(())
     };
@@ -266,16 +301,12 @@ fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
 }
 
 /// Gives `file` the bytes `start..end` on the device; if it cannot, the file is as long as before.
-fn allocate(file: &File, path: &Path, start: u64, end: u64) -> Result<()> {
+fn allocate(kernel: &Kernel, file: &File, path: &Path, start: u64, end: u64) -> Result<()> {
     let bytes = end - start;
-    let old_len = file.metadata().map_err(io_error_of(path, "look at the pool"))?.len();
-    let allocated = loop {
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), start, bytes) {
-            Err(Errno::INTR) => {}
-            allocated => break allocated,
-        }
-    };
-    match allocated {
+    let metadata = kernel.ask_std(Call::Look, || file.metadata());
+    let old_len = metadata.map_err(io_error_of(path, "look at the pool"))?.len();
+    let allocate = || rustix::fs::fallocate(file, FallocateFlags::empty(), start, bytes);
+    match kernel.ask(Call::Resize, allocate) {
         Ok(()) => Ok(()),
         // There it may well look as if an existing file had holes; it has to do as it is.
         Err(Errno::OPNOTSUPP) if old_len >= end => Ok(()),

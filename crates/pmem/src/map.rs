@@ -12,6 +12,7 @@ use rustix::mm::{
 };
 
 use crate::UNIT;
+use crate::kernel::{Call, Kernel};
 
 /// Which pages are wanted for what is mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,11 +96,18 @@ impl Mapping {
     }
 
     /// Maps memory without a file, all zero, to `start..end` of the reserved range.
-    pub(crate) fn map_memory(&self, start: u64, end: u64) -> io::Result<()> {
+    pub(crate) fn map_memory(&self, kernel: &Kernel, start: u64, end: u64) -> io::Result<()> {
         self.check_whole()?;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let len = (end - start) as usize;
         let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
+        // Beside the reserved range first, as in [`Mapping::map`].
+        // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
+        kernel.ask(Call::Map, || unsafe {
+            let beside = mmap_anonymous(ptr::null_mut(), len, access, flags)?;
+            munmap(beside, len)
+        })?;
+        let flags = flags | MapFlags::FIXED;
         // SAFETY: `start..end` is inside the reserved range, which is whole, and nothing was mapped
         // there before.
         let mapped = unsafe { mmap_anonymous(address.cast(), len, access, flags) };
@@ -110,11 +118,17 @@ impl Mapping {
     }
 
     /// Maps `start..end` of `file`, which has these bytes, at `start` of the reserved range.
-    pub(crate) fn map(&self, file: &File, start: u64, end: u64) -> io::Result<()> {
+    pub(crate) fn map(&self, kernel: &Kernel, file: &File, start: u64, end: u64) -> io::Result<()> {
         self.check_whole()?;
         let flags =
             if self.sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
         let len = (end - start) as usize;
+        // Beside the reserved range first: a kernel that has no memory for it says so there, where nothing is lost.
+        // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
+        kernel.ask(Call::Map, || unsafe {
+            let beside = mmap(ptr::null_mut(), len, ProtFlags::READ, flags, file, start)?;
+            munmap(beside, len)
+        })?;
         let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), which is
         // whole, and nobody uses what is mapped there.

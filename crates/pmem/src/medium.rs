@@ -22,6 +22,7 @@ use std::{io, ptr};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::fence::Range;
+use crate::kernel::Kernel;
 use crate::map::{Base, Mapping};
 use crate::trace::{How, Request, Site, Trace, What};
 use crate::{Domain, Error, LINE, Result, UNIT};
@@ -96,7 +97,7 @@ impl Medium {
     pub fn new(domain: Domain, capacity: u64) -> io::Result<Self> {
         let capacity = capacity.next_multiple_of(UNIT);
         let memory = Mapping::reserve(capacity)?;
-        memory.map_memory(0, capacity)?;
+        memory.map_memory(&Kernel::default(), 0, capacity)?;
         let state = State {
             in_use: false,
             file: ModelFile::default(),

@@ -7,20 +7,22 @@
 use std::io;
 use std::path::Path;
 
+use crate::kernel::Kernel;
 use crate::map::{Base, Mapping};
 use crate::{Error, Result, file};
 
 /// Anonymous memory that grows in a reserved range, in large pages where the kernel has some.
 pub(crate) struct Memory {
     mapping: Mapping,
+    kernel: Kernel,
 }
 
 impl Memory {
     /// Memory of `len` bytes, all zero, that may grow to `capacity`.
-    pub(crate) fn create(path: &Path, len: u64, capacity: u64) -> Result<Self> {
+    pub(crate) fn create(path: &Path, len: u64, capacity: u64, kernel: Kernel) -> Result<Self> {
         let mapping = Mapping::reserve(capacity)
             .map_err(|source| file::io_error(path, "reserve addresses for the pool", source))?;
-        let memory = Self { mapping };
+        let memory = Self { mapping, kernel };
         memory.grow(path, 0, len)?;
         Ok(memory)
     }
@@ -32,7 +34,7 @@ impl Memory {
     /// Makes the memory longer, by zeros. The kernel may promise more than it has: it then ends
     /// processes when that is written to, and nothing here can tell.
     pub(crate) fn grow(&self, path: &Path, old: u64, new: u64) -> Result<()> {
-        let mapped = self.mapping.map_memory(old, new);
+        let mapped = self.mapping.map_memory(&self.kernel, old, new);
         mapped.map_err(|source| match source.kind() {
             io::ErrorKind::OutOfMemory => {
                 Error::NoSpace { path: path.to_owned(), bytes: new - old }

@@ -1,6 +1,6 @@
 //! How a pool is created and opened.
 
-use crate::{Domain, Medium, Profile, Result, UNIT};
+use crate::{Domain, Failures, Medium, Profile, Result, UNIT};
 
 /// Options of a pool.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct PoolOptions {
     pub assume_domain: Option<Domain>,
     /// For tests only: the modelled medium that takes the place of the file.
     pub medium: Option<Medium>,
+    /// For tests only: what lets calls of the kernel fail.
+    pub failures: Option<Failures>,
     /// For measurements only: the medium that the pool is to be as slow as; see [`Profile`].
     ///
     /// On tmpfs ([`Domain::Process`]) write-backs and fences then are emulated alone, and stores go
@@ -48,6 +50,7 @@ impl Default for PoolOptions {
             in_memory: false,
             assume_domain: None,
             medium: None,
+            failures: None,
             profile: None,
         }
     }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::claims::Claims;
 use crate::emulate::Emulation;
 use crate::file::{self, PoolFile, Span};
+use crate::kernel::Kernel;
 use crate::locks;
 use crate::map::Base;
 use crate::medium::Medium;
@@ -72,7 +73,8 @@ impl Pool {
         let len = options.size_initial.clamp(UNIT, options.len_max()).next_multiple_of(UNIT);
         let backing = match &options.medium {
             None if options.in_memory => {
-                Backing::Memory(Memory::create(path, len, options.len_max())?)
+                let kernel = Kernel::new(options.failures.clone());
+                Backing::Memory(Memory::create(path, len, options.len_max(), kernel)?)
             }
             None => Backing::File(PoolFile::create(path, len, options)?),
             Some(medium) => {

@@ -29,6 +29,8 @@ impl Failure {
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
+            // Memory would be freed by deleting something; this is not.
+            Self::Store(error) if error.lacks_descriptors() => Cow::Owned(format!("ERR {error}")),
             Self::Store(
                 halite::Error::Full { .. }
                 | halite::Error::NoRoomBelow { .. }

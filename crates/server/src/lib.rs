@@ -68,5 +68,6 @@ mod transaction;
 
 pub use config::{Config, Limits};
 pub use error::Error;
+pub use listener::raise_descriptor_limit;
 pub use server::{Handle, Server};
 pub use sync_policy::SyncPolicy;

@@ -1,11 +1,12 @@
 //! Sockets that clients connect to.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -13,8 +14,13 @@ use crate::Error;
 
 /// Connections that the operating system lets wait for us.
 const BACKLOG: i32 = 511;
-/// Files that the process needs beside the clients' sockets.
-const OTHER_FILES: u64 = 32;
+/// Descriptors of the server beside those of its clients, its threads and the engine: listeners, the metrics, standard
+/// streams, a backup, sockets that are refused, and what the rest of the process has. Redis reserves as many.
+const OTHER_DESCRIPTORS: u64 = 32;
+/// Descriptors of a thread: its poll and its waker.
+const DESCRIPTORS_PER_THREAD: u64 = 2;
+/// Descriptors beside clients' with which an engine does as well as with more.
+const ENGINE_DESCRIPTORS: u64 = 16 << 10;
 /// How often TCP asks before it gives a connection up.
 const KEEPALIVE_PROBES: u32 = 3;
 
@@ -47,16 +53,61 @@ pub(crate) fn keep_alive(socket: impl AsFd, idle: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// How many of `wanted` clients the process may have open files for; the limit is raised as far as
-/// it may be.
-pub(crate) fn clients_possible(wanted: usize) -> usize {
-    let needed = wanted as u64 + OTHER_FILES;
+/// Raises how many descriptors the process may have, as far as the system lets it, so that `clients` connections leave an
+/// engine enough. Called before the database is opened: the engine takes its share of what there is then.
+pub fn raise_descriptor_limit(clients: usize) {
+    raise(clients as u64 + OTHER_DESCRIPTORS + ENGINE_DESCRIPTORS);
+}
+
+/// Descriptors that clients leave to the rest: `engine` are the engine's.
+pub(crate) fn reserved(engine: u64, threads: usize) -> u64 {
+    engine + OTHER_DESCRIPTORS + DESCRIPTORS_PER_THREAD * threads as u64
+}
+
+/// How many of `wanted` clients there may be, beside as many other descriptors, and at least one; the limit is raised as
+/// far as it may be.
+pub(crate) fn clients_possible(wanted: usize, reserved: u64) -> usize {
+    let allowed = raise(wanted as u64 + reserved);
+    (allowed.saturating_sub(reserved) as usize).clamp(1, wanted.max(1))
+}
+
+/// Raises the limit of descriptors to `needed`, or as far as it may be. Returns what it is then.
+fn raise(needed: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let Some(soft) = current.filter(|&soft| soft < needed) else { return wanted };
+    let soft = current.unwrap_or(u64::MAX);
+    if soft >= needed {
+        return soft;
+    }
     let raised = maximum.map_or(needed, |hard| hard.min(needed));
-    let allowed = match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
         Ok(()) => raised,
         Err(_) => soft,
-    };
-    (allowed.saturating_sub(OTHER_FILES) as usize).clamp(1, wanted.max(1))
+    }
+}
+
+/// A descriptor that gives way to a connection, so that it can be refused, when there is none left.
+pub(crate) struct Spare(Option<File>);
+
+impl Spare {
+    pub(crate) fn new() -> Self {
+        Self(File::open("/dev/null").ok())
+    }
+
+    /// Accepts a connection in the place of the spare descriptor, and refuses it. Returns whether there was one.
+    pub(crate) fn refuse(&mut self, listener: &TcpListener) -> bool {
+        let had_one = self.0.take().is_some();
+        let refused = had_one
+            && listener.accept().is_ok_and(|(socket, _)| {
+                refuse(socket);
+                true
+            });
+        *self = Self::new();
+        refused
+    }
+}
+
+/// Tells a client that there are too many, and closes its connection.
+pub(crate) fn refuse(mut socket: TcpStream) {
+    // A client that is gone already need not be told.
+    let _ = socket.write(b"-ERR max number of clients reached\r\n");
 }

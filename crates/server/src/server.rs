@@ -53,6 +53,7 @@ pub struct Server {
     metrics: Option<Metrics>,
     /// What brings the partitions that are not recovered yet.
     loader: Option<Loader>,
+    client_count_max: usize,
     handle: Handle,
 }
 
@@ -85,11 +86,14 @@ impl Server {
         let addrs =
             addrs.map_err(|source| Error::Io { action: "read a socket's address", source })?;
         let mut settings = Settings::new(&config, addrs[0].port());
-        settings.client_count_max = listener::clients_possible(config.client_count_max);
         let domain = db.domain();
         settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
         let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
+        let reserved = listener::reserved(db.stats().descriptors_max, threads);
+        settings.descriptors_reserved = reserved;
+        settings.client_count_max = listener::clients_possible(config.client_count_max, reserved);
+        let client_count_max = settings.client_count_max;
         let mut polls = Vec::new();
         let mut bells = Vec::new();
         for _ in 0..threads {
@@ -140,13 +144,20 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
         }
-        Ok(Self { event_loops, addrs, metrics, loader, handle })
+        Ok(Self { event_loops, addrs, metrics, loader, client_count_max, handle })
     }
 
     /// The addresses that clients can connect to.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.addrs.clone()
+    }
+
+    /// The most clients at a time, at first: fewer than the configuration says if the process may not have descriptors for
+    /// as many, and for what the engine needs.
+    #[must_use]
+    pub fn client_count_max(&self) -> usize {
+        self.client_count_max
     }
 
     /// The address that `GET /metrics` is answered on, if it is.

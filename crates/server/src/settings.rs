@@ -9,6 +9,8 @@ use crate::{Config, Limits, SyncPolicy};
 pub(crate) struct Settings {
     pub(crate) requirepass: Option<String>,
     pub(crate) client_count_max: usize,
+    /// Descriptors that clients leave to the engine and the rest of the process.
+    pub(crate) descriptors_reserved: u64,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) tcp_keepalive: Option<Duration>,
     pub(crate) limits: Limits,
@@ -43,6 +45,7 @@ impl Settings {
         Self {
             requirepass: config.requirepass.clone().filter(|password| !password.is_empty()),
             client_count_max: config.client_count_max,
+            descriptors_reserved: 0,
             idle_timeout: config.idle_timeout,
             tcp_keepalive: config.tcp_keepalive,
             limits: config.limits.clone(),

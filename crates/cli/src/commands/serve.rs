@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use halite::{Database, IndexKind, Partitioning};
-use halite_server::{Config, Handle, Server, SyncPolicy};
+use halite_server::{Config, Handle, Server, SyncPolicy, raise_descriptor_limit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -134,6 +134,8 @@ impl Serve {
     pub(crate) fn run(&self) -> Result<()> {
         let config = self.configure(Config::default())?;
         let protected = config.requirepass.is_some();
+        let clients = config.client_count_max;
+        raise_descriptor_limit(clients);
         let db = self.open()?;
         let (banner, stats) = (self.banner(&db), db.stats());
         let server = Server::bind(db, config)?;
@@ -143,6 +145,13 @@ impl Serve {
         output::message(banner);
         for finding in findings(&stats) {
             output::message(format_args!("warning: {finding}"));
+        }
+        let possible = server.client_count_max();
+        if possible < clients {
+            output::message(format_args!(
+                "warning: --maxclients {clients} has been reduced to {possible}: the process may not have more open \
+                 files, and the database needs some; raise the limit (ulimit -n)"
+            ));
         }
         for address in server.local_addrs() {
             output::message(format_args!("listening on {address}"));

@@ -138,6 +138,19 @@ impl Levels {
         stats.block_reads = inner.files.cache.reads();
         stats.cache_bytes = inner.files.cache.used_bytes();
         stats.memory_bytes = inner.files.disk.memory_bytes();
+        stats.tables_open = inner.files.disk.kept_open().1 as u64;
+        stats.opens = inner.files.disk.traffic().opens;
         stats
+    }
+
+    /// Descriptors of the folder that may be open at once: tables that are read; those that are written, by two
+    /// compactions; one for each thread that reads a table which was closed behind it; and for some time the folder
+    /// itself, its list, two manifests and `CURRENT`, and two files of the log.
+    #[must_use]
+    pub fn descriptors_max(&self) -> u64 {
+        const FILES: u64 = 8;
+        const READERS: u64 = 16;
+        let tables = self.inner.files.disk.kept_open().0 as u64;
+        tables + 2 * self.inner.options.threads as u64 + READERS + FILES
     }
 }

@@ -40,6 +40,10 @@ pub struct LevelsStats {
     pub cache_bytes: u64,
     /// Bytes of DRAM that the files take, where they lie in memory.
     pub memory_bytes: u64,
+    /// Tables that have a descriptor.
+    pub tables_open: u64,
+    /// Files opened to be read, again or for the first time.
+    pub opens: u64,
 }
 
 impl LevelsStats {

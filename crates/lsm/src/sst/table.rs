@@ -57,7 +57,7 @@ impl Table {
     /// [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`], [`Error::Format`], or what the
     /// disk says.
     pub fn open(disk: &Disk, name: &str, id: TableId, cache: &Arc<BlockCache>) -> Result<Self> {
-        let file = disk.open(name).map_err(|error| match error {
+        let file = disk.open_shared(name).map_err(|error| match error {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.to_owned() },
             error => Error::of_reading(name, "file", error),
         })?;

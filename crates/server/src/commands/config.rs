@@ -6,6 +6,7 @@ use crate::SyncPolicy;
 use crate::call::Call;
 use crate::failure::{Outcome, SYNTAX};
 use crate::glob;
+use crate::listener;
 use crate::number::parse_i64;
 use crate::resp::Args;
 use crate::service::Service;
@@ -67,7 +68,14 @@ static PARAMETERS: &[Parameter] = &[
         "maxclients",
         |service| service.settings.client_count_max.to_string(),
         |settings, value| {
-            settings.client_count_max = integer(value, 1..=i64::from(u32::MAX))? as usize;
+            let wanted = integer(value, 1..=i64::from(u32::MAX))? as usize;
+            let possible = listener::clients_possible(wanted, settings.descriptors_reserved);
+            if possible < wanted {
+                return Err(format!(
+                    "The operating system is not able to handle the specified number of clients, try with {possible}"
+                ));
+            }
+            settings.client_count_max = wanted;
             Ok(())
         },
     ),

@@ -1,10 +1,11 @@
 //! Connections that come and go, and parts that come.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 
 use mio::{Interest, Token};
+use rustix::io::Errno;
 
 use super::{EventLoop, FIRST_CONNECTION};
 use crate::client::Client;
@@ -28,7 +29,15 @@ impl EventLoop {
                             error.kind(),
                             io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                         ) => {}
-                    // No more files, or no memory: try again at the next tick.
+                    // No more descriptors: whoever waits is told so in the place of the one that is kept for that.
+                    Err(error)
+                        if lacks_descriptors(&error)
+                            && self.spare.refuse(&self.listeners[index]) =>
+                    {
+                        self.service.counters.connections += 1;
+                        self.service.counters.connections_rejected += 1;
+                    }
+                    // Not even that one, or no memory: tried again at the next tick.
                     Err(_) => {
                         self.must_accept = true;
                         return;
@@ -38,13 +47,12 @@ impl EventLoop {
         }
     }
 
-    fn welcome(&mut self, mut socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
+    fn welcome(&mut self, socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
         self.service.counters.connections += 1;
         let clients = self.shared.clients.load(Ordering::Relaxed);
         if clients >= self.service.settings.client_count_max {
             self.service.counters.connections_rejected += 1;
-            let _ = socket.write(b"-ERR max number of clients reached\r\n");
-            return;
+            return listener::refuse(socket);
         }
         // A connection without these options works too.
         let _ = socket.set_nodelay(true);
@@ -156,4 +164,9 @@ impl EventLoop {
             clients.filter(|(_, client)| client.killed).map(|(place, _)| place).collect();
         killed.into_iter().for_each(|place| self.close(place));
     }
+}
+
+/// Whether the process, or the system, has no descriptor for a connection.
+fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }

@@ -32,6 +32,7 @@ use crate::board::Note;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::execute;
+use crate::listener::Spare;
 use crate::message::Message;
 use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
@@ -64,6 +65,7 @@ pub(crate) struct EventLoop {
     poll: Poll,
     /// The first thread has them all.
     listeners: Vec<TcpListener>,
+    spare: Spare,
     service: Service,
     shared: Arc<Shared>,
     /// The other threads, if there are any.
@@ -124,6 +126,7 @@ impl EventLoop {
         Ok(Self {
             poll,
             listeners,
+            spare: Spare::new(),
             shared: Arc::clone(&service.shared),
             service,
             peers,
