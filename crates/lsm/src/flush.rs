@@ -135,6 +135,7 @@ impl Store {
     ) -> Result<()> {
         self.pace.begin(layer.index().len());
         self.set_pace();
+        self.health.place("lsm-flush");
         let flushed = flush(&Run { layer, pace: &self.pace }).map_err(from_levels);
         self.pace.end(flushed.is_ok());
         flushed
@@ -216,6 +217,7 @@ impl Store {
         self.check_healthy()?;
         self.finish_gidx(oldest)?;
         let kept = self.snapshots.kept(&self.visible);
+        self.health.place("lsm-merge");
         view.global.merge(oldest, &kept);
         tree.change(|view| {
             view.immutables.pop();

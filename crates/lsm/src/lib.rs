@@ -22,6 +22,7 @@ mod flush;
 mod flushed;
 mod fragment;
 mod global_index;
+mod health;
 mod layer;
 mod layout;
 pub mod levels;

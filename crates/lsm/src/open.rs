@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use halite_alloc::{ObjectPool, SEGMENT, Segments};
@@ -201,7 +201,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         snapshots,
         commit_id,
         limits,
-        failure: OnceLock::new(),
+        health: Arc::clone(levels.health()),
         user_bytes: AtomicU64::new(0),
         levels,
         rows,

@@ -221,6 +221,7 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
     };
     let why = match &error {
         Levels::Disk(error) => return Error::Disk(Arc::clone(error)),
+        Levels::Stopped { why } => return Error::Poisoned { why: why.clone() },
         Levels::Closing => return Error::Poisoned { why: error.to_string() },
         Levels::Damaged { what, why, .. } => format!("{what}: {why}"),
         Levels::Missing { .. } => "it is missing".into(),

@@ -137,6 +137,10 @@ impl Store {
 
     /// Bytes a second that writers may take.
     fn speed(&self) -> f64 {
+        if self.health.failure().is_some() {
+            // To be refused, nobody has to wait.
+            return f64::INFINITY;
+        }
         let room = self.room().saturating_sub(self.limits.reserve) as f64;
         let mut speed = match self.pace.time_left() {
             Some(left) => room / left.as_secs_f64().max(1e-3),
@@ -186,6 +190,8 @@ impl Store {
         let (mut idle, mut before_wait) = (0, self.signals.seen());
         loop {
             let seen = self.signals.wake_and_wait(&before_wait, WAIT);
+            // Nobody makes room any more.
+            self.check_healthy()?;
             if self.free() > before.max(needed) {
                 return Ok(());
             }

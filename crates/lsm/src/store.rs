@@ -1,7 +1,7 @@
 //! An open store: the trees, the ring that writes to them, and what they share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use halite_alloc::{Device, ObjectPool, Segments};
 use halite_engine::{CommitPoints, Error, Recovery, Result};
@@ -11,6 +11,7 @@ use halite_pmem::{Pool, Words};
 use crate::batching::Batching;
 use crate::commit::{Entry, Unsynced};
 use crate::crowd::Crowd;
+use crate::health::Health;
 use crate::levels::Levels;
 use crate::long_scan::LongScans;
 use crate::maintenance::Signals;
@@ -70,8 +71,8 @@ pub(crate) struct Store {
     /// `commit_id`, in the pool.
     pub(crate) commit_id: Words,
     pub(crate) limits: Limits,
-    /// Why nothing is written any more.
-    pub(crate) failure: OnceLock<String>,
+    /// Whether it is written to; the levels share it.
+    pub(crate) health: Arc<Health>,
     pub(crate) user_bytes: AtomicU64,
     pub(crate) levels: Levels,
     /// What was read from the levels, where there is persistent memory for it.
@@ -102,12 +103,12 @@ impl Store {
 
     /// Lets nothing be written from now on.
     pub(crate) fn poison(&self, why: &str) {
-        let _ = self.failure.set(why.to_owned());
+        self.health.poison(why.to_owned());
     }
 
     pub(crate) fn check_healthy(&self) -> Result<()> {
-        match self.failure.get() {
-            Some(why) => Err(Error::Poisoned { why: why.clone() }),
+        match self.health.failure() {
+            Some(why) => Err(Error::Poisoned { why: why.to_owned() }),
             None => Ok(()),
         }
     }

@@ -19,6 +19,7 @@ use super::pick::Compaction;
 use super::retention::{Retention, range_deletes_kept};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::Files;
+use crate::health::Health;
 use crate::sst::{Error, RangeDelete, RangeDeletes, Reads, Result, TableBuilder, TableId};
 
 /// Jobs for each thread, so that one that takes longer keeps no other waiting for long.
@@ -32,6 +33,7 @@ pub(crate) struct Task<'a> {
     pub(crate) numbers: &'a AtomicU64,
     pub(crate) snapshots: &'a [u64],
     pub(crate) stop: &'a AtomicBool,
+    pub(crate) health: &'a Health,
     pub(crate) compaction: &'a Compaction,
     /// What is newer than all inputs.
     pub(crate) external: Option<&'a dyn SortedRun>,
@@ -89,12 +91,26 @@ impl Task<'_> {
                 }
             }
         };
+        let guarded = |work: &dyn Fn()| {
+            if !self.options.background {
+                return work();
+            }
+            if self.health.guard("a thread of a compaction", work).is_none() {
+                let why = self.health.failure().unwrap_or_default().to_owned();
+                failed.lock().get_or_insert(Error::Stopped { why });
+                has_failed.store(true, Ordering::Relaxed);
+            }
+        };
         thread::scope(|scope| {
             for _ in 1..self.options.threads.min(jobs.lock().len()) {
                 // Without the thread the others do its part.
-                let _ = thread::Builder::new().spawn_scoped(scope, work);
+                let beside = || {
+                    self.health.place("a thread beside a compaction's");
+                    work();
+                };
+                let _ = thread::Builder::new().spawn_scoped(scope, move || guarded(&beside));
             }
-            work();
+            guarded(&work);
         });
         match failed.into_inner() {
             Some(error) => Err(error),
@@ -151,6 +167,7 @@ impl Job<'_> {
         written: &mut Vec<TableMeta>,
     ) -> Result<()> {
         let Task { options, compaction, snapshots, .. } = *self.task;
+        self.task.health.place("compaction");
         let mut merge = Merge::new(self.sources(from, to)?, Direction::Forward);
         // Level 0 has older runs beside those that are added.
         let is_below = |key: &[u8], end: Option<&[u8]>| {

@@ -50,8 +50,18 @@ impl Inner {
     }
 
     /// What the thread that compacts does.
-    pub(super) fn compact_until_stopped(&self) {
+    pub(super) fn compact_guarded(&self) {
+        let ended = self.guard("the thread that compacts the levels", || {
+            self.compact_until_stopped();
+            Ok(())
+        });
+        // What it panicked with is told by the store.
+        drop(ended);
+    }
+
+    fn compact_until_stopped(&self) {
         loop {
+            self.health.place("halite-levels");
             self.bury();
             let next = {
                 let mut locked = self.locked.lock();

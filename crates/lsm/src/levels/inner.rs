@@ -13,6 +13,7 @@ use super::names;
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
+use crate::health::Health;
 use crate::sst::{Error, Result};
 
 /// Tells the sequence numbers of all snapshots, ascending. One that is taken after it was called must not be
@@ -43,6 +44,7 @@ pub(super) struct Inner {
     pub(super) files: Arc<Files>,
     pub(super) options: LevelsOptions,
     pub(super) snapshots: Snapshots,
+    pub(super) health: Arc<Health>,
     /// The next number that no file has.
     pub(super) numbers: AtomicU64,
     pub(super) stop: AtomicBool,
@@ -106,6 +108,7 @@ impl Levels {
         let inner = Arc::new(Inner {
             files,
             snapshots,
+            health: Arc::default(),
             numbers: AtomicU64::new(state.next_number),
             stop: AtomicBool::new(false),
             trees: RwLock::new(trees),
@@ -128,7 +131,7 @@ impl Levels {
         if inner.options.background {
             let inner = Arc::clone(&inner);
             let thread = std::thread::Builder::new().name("halite-levels".to_owned());
-            let started = thread.spawn(move || inner.compact_until_stopped());
+            let started = thread.spawn(move || inner.compact_guarded());
             compactor = Some(started.map_err(|source| {
                 let (path, action) = ("levels".into(), "start a thread for the");
                 halite_disk::Error::Io { path, action, source }
@@ -162,6 +165,11 @@ impl Levels {
         closed
     }
 
+    /// Whether they are written to: the store's.
+    pub(crate) fn health(&self) -> &Arc<Health> {
+        &self.inner.health
+    }
+
     fn stop(&self) {
         {
             let _locked = self.inner.locked.lock();
@@ -170,7 +178,7 @@ impl Levels {
         }
         let compactor = self.compactor.lock().take();
         if let Some(compactor) = compactor {
-            // It has panicked, and said so, or has ended.
+            // A panic of it is in `health`.
             let _ = compactor.join();
         }
     }
@@ -198,6 +206,28 @@ impl Locked {
 impl Inner {
     pub(super) fn version(&self, tree: u32) -> Option<Arc<TreeVersion>> {
         self.trees.read().get(&tree).cloned()
+    }
+
+    /// Refuses what would change the levels behind a failure that ended that.
+    pub(super) fn check_healthy(&self) -> Result<()> {
+        match self.health.failure() {
+            Some(why) => Err(Error::Stopped { why: why.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs what others wait for: after a panic in it they are woken, and told. Where there is no thread in the background,
+    /// the panic is the caller's.
+    pub(super) fn guard<T>(&self, what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        if !self.options.background {
+            return run();
+        }
+        self.health.guard(what, run).unwrap_or_else(|| {
+            // Under the lock, so that no thread begins to wait in between.
+            drop(self.locked.lock());
+            self.changed.notify_all();
+            Err(self.check_healthy().expect_err("a panic is a failure"))
+        })
     }
 
     pub(super) fn versions(&self) -> Vec<(u32, Arc<TreeVersion>)> {

@@ -31,6 +31,7 @@ use super::open::{next_number, older_copy, remove_unfinished};
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
+use crate::health::Health;
 use crate::sst::{BlockCache, Error, Result};
 
 /// What a repair did, or would do.
@@ -282,6 +283,7 @@ fn merged(
             numbers,
             snapshots: &[],
             stop: &AtomicBool::new(false),
+            health: &Health::default(),
             compaction: &compaction,
             external: None,
         };

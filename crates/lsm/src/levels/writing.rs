@@ -48,6 +48,8 @@ impl Levels {
                     locked.base_wanted.remove(&tree);
                     return Err(Error::Closing);
                 }
+                // Who would have released the tables may be gone.
+                inner.check_healthy()?;
                 let version = inner.version(tree).unwrap_or_default();
                 let unreadable = locked.unreadable(&version);
                 let blocked = into_base(tree, &version, span.as_ref(), &unreadable, &inner.options);
@@ -143,8 +145,18 @@ impl Inner {
         self.changed.notify_all();
     }
 
-    /// Does a compaction, and makes it and a change durable.
+    /// Does a compaction, and makes it and a change durable. After a panic, the levels take nothing more.
     pub(super) fn execute(
+        &self,
+        compaction: &Compaction,
+        external: Option<&dyn SortedRun>,
+        change: &Change,
+    ) -> Result<()> {
+        self.check_healthy()?;
+        self.guard("a compaction", || self.execute_unguarded(compaction, external, change))
+    }
+
+    fn execute_unguarded(
         &self,
         compaction: &Compaction,
         external: Option<&dyn SortedRun>,
@@ -174,6 +186,7 @@ impl Inner {
                 numbers: &self.numbers,
                 snapshots: &snapshots,
                 stop: &self.stop,
+                health: &self.health,
                 compaction,
                 external,
             };

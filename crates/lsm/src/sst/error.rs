@@ -82,6 +82,13 @@ pub enum Error {
     )]
     Closing,
 
+    /// Nothing is written to the levels any more.
+    #[error("the levels take nothing after an earlier failure ({why}); open the store again")]
+    Stopped {
+        /// The earlier failure.
+        why: String,
+    },
+
     /// An error of a file.
     #[error(transparent)]
     Disk(#[from] Arc<halite_disk::Error>),
@@ -103,7 +110,11 @@ impl Error {
             | Self::Foreign { file, .. }
             | Self::Misnamed { file, .. }
             | Self::Format { file, .. } => Some(file),
-            Self::NoManifest | Self::Nothing | Self::Closing | Self::Disk(_) => None,
+            Self::NoManifest
+            | Self::Nothing
+            | Self::Closing
+            | Self::Stopped { .. }
+            | Self::Disk(_) => None,
         }
     }
 
