@@ -165,7 +165,7 @@ impl Writer {
 
     /// Whether nobody will ask for more.
     fn must_end(&self) -> bool {
-        self.pipe.is_closed.load(Ordering::Acquire) || self.shared.stop.load(Ordering::Acquire)
+        self.pipe.is_closed.load(Ordering::Acquire) || self.shared.ending.has_begun()
     }
 }
 

@@ -3,7 +3,7 @@
 use halite::Bytes;
 
 use crate::client::Client;
-use crate::failure::{DB_OUT_OF_RANGE, NOT_AN_INTEGER, Outcome};
+use crate::failure::{DB_OUT_OF_RANGE, Failure, NOT_AN_INTEGER, Outcome};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::resp::Args;
@@ -50,6 +50,12 @@ impl<'a> Call<'a> {
         let number = usize::try_from(number).ok();
         let known = number.filter(|&number| number < self.service.settings.databases);
         known.ok_or_else(|| DB_OUT_OF_RANGE.into())
+    }
+
+    /// Refuses to go on when the server has to end. What takes long asks this at each step.
+    #[inline]
+    pub(crate) fn check_ending(&self) -> Outcome {
+        if self.service.store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
     /// The value of a key, for a command that changes it.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::SyncPolicy;
+use crate::{DebugCommand, SyncPolicy};
 
 /// The configuration of a server. The default listens on `127.0.0.1:6379`.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub struct Config {
     pub requirepass: Option<String>,
     /// When a write is durable on an ordinary file.
     pub sync: SyncPolicy,
+    /// Which clients may use DEBUG.
+    pub debug_command: DebugCommand,
     /// The number of databases, at least one.
     pub databases: u32,
     /// The most clients at a time.
@@ -31,6 +33,9 @@ pub struct Config {
     pub tcp_keepalive: Option<Duration>,
     /// Where `GET /metrics` is answered, for Prometheus; port 0 takes a free one.
     pub metrics: Option<SocketAddr>,
+    /// How long requests that have arrived are still executed at shutdown. Behind it, those that run are cut short, and
+    /// the others refused.
+    pub shutdown_grace: Duration,
     /// What a single client may take.
     pub limits: Limits,
 }
@@ -43,11 +48,13 @@ impl Default for Config {
             threads: None,
             requirepass: None,
             sync: SyncPolicy::default(),
+            debug_command: DebugCommand::default(),
             databases: 16,
             client_count_max: 10_000,
             idle_timeout: None,
             tcp_keepalive: Some(Duration::from_secs(300)),
             metrics: None,
+            shutdown_grace: Duration::from_secs(5),
             limits: Limits::default(),
         }
     }
@@ -61,11 +68,13 @@ impl fmt::Debug for Config {
             .field("threads", &self.threads)
             .field("requirepass", &self.requirepass.as_ref().map(|_| "<not shown>"))
             .field("sync", &self.sync)
+            .field("debug_command", &self.debug_command)
             .field("databases", &self.databases)
             .field("client_count_max", &self.client_count_max)
             .field("idle_timeout", &self.idle_timeout)
             .field("tcp_keepalive", &self.tcp_keepalive)
             .field("metrics", &self.metrics)
+            .field("shutdown_grace", &self.shutdown_grace)
             .field("limits", &self.limits)
             .finish()
     }

@@ -100,6 +100,7 @@ pub(crate) fn awaits(client: &Client, command: &Command) -> bool {
 /// within EXEC, have changed something.
 #[inline]
 pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome {
+    call.check_ending()?;
     if call.service.store.has_broken() {
         check_partitions(&call.service.store, command, call.args)?;
     }
@@ -119,7 +120,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
             Ok(()) => result = call.service.store.commit().map_err(Failure::from),
             // A command refuses before it changes anything: what is gone had expired.
             Err(Failure::Refused(_)) => call.service.store.commit()?,
-            Err(Failure::Store(_)) => call.service.store.rollback(),
+            Err(Failure::Store(_) | Failure::Interrupted) => call.service.store.rollback(),
         }
     }
     if result.is_err() {
@@ -195,6 +196,9 @@ pub(crate) fn check_admission(
         let name = command.full_name;
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
+    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(client.addr.ip()) {
+        return Err(DEBUG_REFUSED.into());
+    }
     let stranger = !client.authenticated && service.settings.requirepass.is_some();
     if stranger && !command.is(flags::NO_AUTH) {
         return Err("NOAUTH Authentication required.".into());
@@ -204,6 +208,10 @@ pub(crate) fn check_admission(
     }
     Ok(())
 }
+
+const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", \
+    you can run it from a local connection, otherwise you need to set this option in the configuration file, and then \
+    restart the server.";
 
 /// The command that a request names, a subcommand where there are some.
 #[inline]

@@ -32,6 +32,13 @@ pub enum Error {
         text: String,
     },
 
+    /// A text names no [`crate::DebugCommand`].
+    #[error("`{text}` does not say which clients may use DEBUG; say no, local or yes")]
+    DebugCommand {
+        /// The text.
+        text: String,
+    },
+
     /// The operating system refused.
     #[error("cannot {action}: {source}")]
     Io {

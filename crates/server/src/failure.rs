@@ -10,6 +10,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) enum Failure {
     /// What it asks cannot be done; the reply says why: a code, a space, and a text.
     Refused(Cow<'static, str>),
+    /// The server ends before it is done.
+    Interrupted,
     /// The store failed.
     Store(halite::Error),
 }
@@ -31,6 +33,7 @@ impl Failure {
             Self::Refused(text) => Cow::Borrowed(text),
             // Memory would be freed by deleting something; this is not.
             Self::Store(error) if error.lacks_descriptors() => Cow::Owned(format!("ERR {error}")),
+            Self::Interrupted => Cow::Borrowed("ERR the server is shutting down"),
             Self::Store(
                 halite::Error::Full { .. }
                 | halite::Error::NoRoomBelow { .. }

@@ -4,7 +4,6 @@
 //! it tells what was counted last by a thread of its own, which looks at all keys. INFO starts that, if it is some time
 //! ago; so who does not ask does not pay.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -111,7 +110,7 @@ impl State {
             .last
             .as_ref()
             .is_some_and(|last| last.began.elapsed() < AGE_MAX.max(last.took.saturating_mul(REST)));
-        if is_counting || is_new || shared.stop.load(Ordering::Acquire) {
+        if is_counting || is_new || shared.ending.has_begun() {
             return;
         }
         let shared = Arc::clone(shared);
@@ -124,7 +123,7 @@ impl State {
 /// Counts all keys, unless the server ends.
 fn count_all(shared: &Shared, spaces: &[KeySpace], partitions: PartitionSet) {
     let began = Instant::now();
-    let must_end = || shared.stop.load(Ordering::Relaxed);
+    let must_end = || shared.ending.has_begun();
     let go_on = |_, looked_at: u64| !looked_at.is_multiple_of(STEP) || !must_end();
     let count = |space: &KeySpace| {
         let counts = partitions.iter().map(|number| space.count_of_partition(number, go_on));

@@ -31,7 +31,9 @@ mod config;
 mod connection;
 mod cursors;
 mod debts;
+mod debug_command;
 mod dispatch;
+mod ending;
 mod error;
 mod event_loop;
 mod execution;
@@ -67,6 +69,7 @@ mod sync_policy;
 mod transaction;
 
 pub use config::{Config, Limits};
+pub use debug_command::DebugCommand;
 pub use error::Error;
 pub use listener::raise_descriptor_limit;
 pub use server::{Handle, Server};

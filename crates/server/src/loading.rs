@@ -159,7 +159,7 @@ impl Loader {
 
     /// Waits for a partition. Returns false if the server ends.
     fn wait(&self, number: usize) -> halite::Result<bool> {
-        while !self.shared.stop.load(Ordering::Acquire) {
+        while !self.shared.ending.has_begun() {
             if self.db.wait_partition(number, PAUSE)? {
                 return Ok(true);
             }
@@ -172,7 +172,7 @@ impl Loader {
             let Some(number) = lock(&self.shared.loading.queue).pop_front() else { return };
             let mut part = opened.part(&self.db, number);
             let loaded = self.wait(number).and_then(|is_there| {
-                Ok(is_there && opened.read_deadlines(&mut part, &self.shared.stop)?)
+                Ok(is_there && opened.read_deadlines(&mut part, &self.shared.ending)?)
             });
             match loaded {
                 Ok(true) => {}

@@ -8,7 +8,6 @@
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,7 +64,7 @@ impl Metrics {
     pub(crate) fn run(self) {
         thread::scope(|scope| {
             let mut open: Vec<Weak<TcpStream>> = Vec::new();
-            while !self.shared.stop.load(Ordering::Acquire) {
+            while !self.shared.ending.has_begun() {
                 open.retain(|socket| socket.strong_count() > 0);
                 let accepted = match open.len() {
                     // The others wait in the backlog, for as long as one may take at most.

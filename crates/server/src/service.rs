@@ -135,8 +135,9 @@ pub(crate) fn new_run_id() -> String {
 }
 
 impl Service {
-    pub(crate) fn new(store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
+    pub(crate) fn new(mut store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
         let (common, version) = shared.common();
+        store.ending = Arc::clone(&shared.ending);
         let mut service = Self {
             thread,
             own: store.here(),
@@ -217,7 +218,7 @@ impl Service {
     #[inline]
     pub(crate) fn pauses(&self, writes: bool) -> bool {
         self.pause.is_some_and(|pause| self.now < pause.until && (writes || !pause.writes_only))
-            && !self.shared.stop.load(Ordering::Relaxed)
+            && !self.shared.ending.has_begun()
     }
 
     /// Changes what is common to all threads.

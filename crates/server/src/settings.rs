@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Config, Limits, SyncPolicy};
+use crate::{Config, DebugCommand, Limits, SyncPolicy};
 
 /// The configuration as it is now.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) tcp_keepalive: Option<Duration>,
     pub(crate) limits: Limits,
     pub(crate) sync: SyncPolicy,
+    pub(crate) debug_command: DebugCommand,
+    pub(crate) shutdown_grace: Duration,
     /// How long a command takes that SLOWLOG tells of, in microseconds; negative: none does.
     pub(crate) slowlog_slower_than_us: i64,
     /// The commands that SLOWLOG keeps.
@@ -50,6 +52,8 @@ impl Settings {
             tcp_keepalive: config.tcp_keepalive,
             limits: config.limits.clone(),
             sync: config.sync,
+            debug_command: config.debug_command,
+            shutdown_grace: config.shutdown_grace,
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,

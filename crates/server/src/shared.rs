@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::board::Board;
+use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
 use crate::loading::Loading;
@@ -21,8 +22,8 @@ pub(crate) struct Shared {
     common: Mutex<Common>,
     /// Counts the changes of `common`.
     version: AtomicU64,
-    /// The server ends.
-    pub(crate) stop: AtomicBool,
+    /// The end of the server.
+    pub(crate) ending: Arc<Ending>,
     /// Some thread cannot go on: nobody waits for it.
     pub(crate) failed: AtomicBool,
     /// Threads that have something to finish before the end.
@@ -61,11 +62,12 @@ pub(crate) struct Common {
 
 impl Shared {
     pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
+        let ending = Arc::new(Ending::new(settings.shutdown_grace));
         let common = Common { settings, pause: None, expires_actively: true, resets: 0 };
         Self {
             common: Mutex::new(common),
             version: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
+            ending,
             failed: AtomicBool::new(false),
             unfinished: AtomicUsize::new(bells.len()),
             clients: AtomicUsize::new(0),
@@ -112,7 +114,7 @@ impl Shared {
 
     /// Ends the server.
     pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
+        self.ending.begin();
         self.ring();
     }
 

@@ -20,6 +20,7 @@ on_threads! {
     commands_describe_themselves
     settings_are_read_and_changed_together
     info_tells_what_is
+    debug_is_refused_unless_it_is_allowed
     the_rest_of_the_administration_answers
 }
 
@@ -352,6 +353,31 @@ fn info_tells_what_is() {
     assert_eq!(client.ask("INFO nosuch"), "\"\"");
     client.ask("CONFIG RESETSTAT");
     assert!(client.ask("INFO stats").contains("keyspace_hits:0"));
+}
+
+fn debug_is_refused_unless_it_is_allowed() {
+    let refused = "-ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run \
+        it from a local connection, otherwise you need to set this option in the configuration file, and then restart \
+        the server.";
+    let server = Running::start_with(|config| {
+        config.debug_command = halite_server::Config::default().debug_command;
+        config.requirepass = Some("secret".to_owned());
+    });
+    server.client().check(&[
+        ("DEBUG", "-ERR wrong number of arguments for 'debug' command"),
+        // As with Redis, before the password is asked for.
+        ("DEBUG SLEEP 0", refused),
+        ("AUTH secret", "+OK"),
+        ("DEBUG SLEEP 0", refused),
+        ("CONFIG GET enable-debug-command", "[\"enable-debug-command\", \"no\"]"),
+        (
+            "CONFIG SET enable-debug-command yes",
+            "-ERR CONFIG SET failed (possibly related to argument 'enable-debug-command') - can't set immutable config",
+        ),
+        ("MULTI", "+OK"),
+        ("DEBUG SLEEP 0", refused),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+    ]);
 }
 
 fn the_rest_of_the_administration_answers() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use halite::{Database, IndexKind, Partitioning};
-use halite_server::{Config, Handle, Server, SyncPolicy, raise_descriptor_limit};
+use halite_server::{Config, DebugCommand, Handle, Server, SyncPolicy, raise_descriptor_limit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -47,7 +47,7 @@ weakens that for ordinary files only, where durable means a call of the kernel's
 The folder's database is created if there is none, and grows as needed up to --max-size. At the
 limit, writes get Redis' OOM error; reads and deletes go on. The engine lsm hands on to the SSD at the
 limit: there writes get that error when the SSD is full, deletes as well. SIGTERM and Ctrl-C answer what has
-arrived, sync, and end with exit code 0.";
+arrived within 5 seconds, refuse what has not been executed by then, sync, and end with exit code 0.";
 
 /// Serve a database to Redis clients
 #[derive(Debug, Args)]
@@ -124,6 +124,10 @@ pub(crate) struct Serve {
     /// address:port. Whoever reaches it can read it
     #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics)]
     metrics: Option<SocketAddr>,
+
+    /// Which clients may use DEBUG, which can keep others waiting: no, local (those on this machine) or yes
+    #[arg(long, value_name = "WHO", default_value_t, value_parser = parse_debug_command)]
+    enable_debug_command: DebugCommand,
 
     /// How many databases SELECT can choose from
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
@@ -226,6 +230,7 @@ impl Serve {
         config.requirepass = self.password()?;
         config.sync = self.sync();
         config.metrics = self.metrics;
+        config.debug_command = self.enable_debug_command;
         config.databases = self.databases;
         config.client_count_max = self.maxclients as usize;
         config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
@@ -311,6 +316,10 @@ fn parse_metrics(text: &str) -> std::result::Result<SocketAddr, String> {
 
 fn parse_sync(text: &str) -> std::result::Result<SyncPolicy, String> {
     text.parse().map_err(|_| "a policy is always, interval=<ms> or never".to_owned())
+}
+
+fn parse_debug_command(text: &str) -> std::result::Result<DebugCommand, String> {
+    text.parse().map_err(|_| "say no, local or yes".to_owned())
 }
 
 /// Ends the server at SIGINT or SIGTERM; [`Server::run`] then returns.

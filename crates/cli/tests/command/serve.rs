@@ -129,6 +129,23 @@ fn a_signal_finishes_the_server_cleanly() {
 }
 
 #[test]
+fn debug_is_refused_unless_it_is_allowed_and_keeps_no_server_from_ending() {
+    let home = Home::new();
+    home.run(&["serve", "data", "--enable-debug-command", "maybe"]).failed(2, "no, local or yes");
+    let refused = "-ERR DEBUG command not allowed. If the enable-debug-command option";
+    let served = Served::start(&home, &[]);
+    served.expect(&mut served.connect(), "DEBUG SLEEP 0\r\n", refused);
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+    let served = Served::start(&home, &["--enable-debug-command", "local", "--threads", "2"]);
+    let mut connection = served.connect();
+    served.expect(&mut connection, "SET key value\r\nDEBUG SLEEP 0\r\n", "+OK\r\n+OK\r\n");
+    connection.write_all(b"DEBUG SLEEP 3600\r\n").unwrap();
+    let (code, said) = served.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(home.text(&["get", "data", "key"]), "value");
+}
+
+#[test]
 fn what_is_loaded_is_served_and_what_is_served_is_dumped() {
     let home = Home::new();
     home.run_with(&["load", "data", "-"], b"loaded\t1\n").ok();

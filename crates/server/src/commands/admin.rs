@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome, SYNTAX};
@@ -11,6 +11,7 @@ use crate::service::unix_time;
 
 pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
     let len = call.service.store.len(call.client.db)?;
+    call.check_ending()?;
     call.reply().integer(len as i64);
     Ok(())
 }
@@ -110,12 +111,33 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// The longest time that DEBUG SLEEP can be told.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+/// How often the end of the server is looked for.
+const NAP: Duration = Duration::from_millis(10);
+
+/// Lets the thread do nothing for some time, or until the server ends.
+fn sleep(call: &Call<'_>, time: Duration) -> Outcome {
+    if time > SLEEP_MAX {
+        return Err(format!("ERR DEBUG SLEEP takes {} seconds at most", SLEEP_MAX.as_secs()).into());
+    }
+    let until = Instant::now() + time;
+    while !call.service.store.ending.has_begun() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        thread::sleep(left.min(NAP));
+    }
+    Ok(())
+}
+
 pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
     let word = call.arg(1);
     if is(word, "SLEEP") && call.args.len() == 3 {
         let seconds = std::str::from_utf8(call.arg(2)).ok().and_then(|text| text.parse().ok());
         let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        thread::sleep(time.unwrap_or_default());
+        sleep(call, time.unwrap_or_default())?;
     } else if is(word, "SET-ACTIVE-EXPIRE") && call.args.len() == 3 {
         let actively = call.integer(2)? != 0;
         call.service.change(|common| common.expires_actively = actively);

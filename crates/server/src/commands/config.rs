@@ -79,6 +79,7 @@ static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
     fixed("maxmemory", |service| service.store.stats().pool_bytes_max.to_string()),
     fixed("maxmemory-policy", |_| "noeviction".to_owned()),
     fixed("port", |service| service.settings.port.to_string()),

@@ -7,6 +7,7 @@ use crate::store::NewDeadline;
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {
+        call.check_ending()?;
         count += i64::from(call.service.store.remove(call.client.db, key)?);
     }
     call.reply().integer(count);
@@ -17,6 +18,7 @@ pub(super) fn del(call: &mut Call<'_>) -> Outcome {
 pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {
+        call.check_ending()?;
         count += i64::from(call.read(key)?.is_some());
     }
     call.reply().integer(count);
@@ -32,6 +34,7 @@ pub(super) fn key_type(call: &mut Call<'_>) -> Outcome {
 pub(super) fn randomkey(call: &mut Call<'_>) -> Outcome {
     let service = &mut *call.service;
     let key = service.store.random_key(call.client.db, || service.random.next())?;
+    call.check_ending()?;
     call.reply().bulk_or_null(key.as_deref());
     Ok(())
 }

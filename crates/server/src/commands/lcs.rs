@@ -33,7 +33,7 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Outcome {
         let text = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
         return Err(text.into());
     }
-    let table = Table::new(a, b);
+    let table = Table::new(a, b, || call.check_ending())?;
     let mut reply = call.reply();
     if options.len {
         reply.integer(i64::from(table.len(a.len(), b.len())));
@@ -107,17 +107,19 @@ struct Table {
 }
 
 impl Table {
-    fn new(a: &[u8], b: &[u8]) -> Self {
+    /// Fails as soon as `go_on` does, which is asked for each row.
+    fn new(a: &[u8], b: &[u8], go_on: impl Fn() -> Outcome) -> Outcome<Self> {
         let width = b.len() + 1;
         let mut table = Self { cells: vec![0; (a.len() + 1) * width], width };
         for (i, byte_a) in a.iter().enumerate() {
+            go_on()?;
             let (done, row) = table.cells.split_at_mut((i + 1) * width);
             let above = &done[i * width..];
             for (j, byte_b) in b.iter().enumerate() {
                 row[j + 1] = if byte_a == byte_b { above[j] + 1 } else { above[j + 1].max(row[j]) };
             }
         }
-        table
+        Ok(table)
     }
 
     /// The length for the first `i` bytes of one value and the first `j` of the other.
@@ -164,7 +166,7 @@ mod tests {
         #[test]
         fn the_matches_are_a_common_subsequence_of_the_length(a in "[abc]{0,20}", b in "[abc]{0,20}") {
             let (a, b) = (a.as_bytes(), b.as_bytes());
-            let table = Table::new(a, b);
+            let table = Table::new(a, b, || Ok(())).unwrap();
             let matches = table.matches(a, b);
             let common: Vec<u8> =
                 matches.iter().rev().flat_map(|found| a[found.a.clone()].to_vec()).collect();
@@ -183,7 +185,7 @@ mod tests {
                 .filter(|part| is_subsequence(part, b))
                 .map(|part| part.len())
                 .max();
-            prop_assert_eq!(longest, Some(Table::new(a, b).len(a.len(), b.len()) as usize));
+            prop_assert_eq!(longest, Some(Table::new(a, b, || Ok(())).unwrap().len(a.len(), b.len()) as usize));
         }
     }
 }

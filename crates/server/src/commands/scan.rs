@@ -7,18 +7,21 @@
 //! nothing is kept, and as with Redis any number is a cursor, for ever.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::call::{Call, is};
+use crate::ending::Ending;
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::glob;
 use crate::number::Decimal;
 use crate::partition_set::PartitionSet;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
-    let options = Options { count: usize::MAX, pattern: call.arg(1), other_type: false };
+    let options = Options { count: usize::MAX, pattern: call.arg(1), ..Options::new(call) };
     expire_some(call);
     let mut page = Page::default();
     walk(call, None, None, &options, &mut page)?;
+    call.check_ending()?;
     let found = page.found;
     let mut reply = call.reply();
     reply.array(found.len());
@@ -32,6 +35,15 @@ struct Options<'a> {
     pattern: &'a [u8],
     /// Whether keys of other types than strings are asked for: there are none.
     other_type: bool,
+    /// The end of the server, at which it looks no further.
+    ending: Arc<Ending>,
+}
+
+impl Options<'_> {
+    fn new(call: &Call<'_>) -> Self {
+        let ending = Arc::clone(&call.service.store.ending);
+        Self { count: 10, pattern: b"*", other_type: false, ending }
+    }
 }
 
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
@@ -65,6 +77,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
             break at as u64;
         }
     };
+    call.check_ending()?;
     let found = if options.other_type { Vec::new() } else { page.found };
     let mut reply = call.reply();
     reply.array(2);
@@ -75,7 +88,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
 }
 
 fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
-    let mut options = Options { count: 10, pattern: b"*", other_type: false };
+    let mut options = Options::new(call);
     let mut words = call.args.from(2).iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or(SYNTAX)?;
@@ -109,16 +122,16 @@ struct Page {
 
 impl Page {
     fn look_at(&mut self, key: &[u8], options: &Options<'_>) {
-        if glob::matches(options.pattern, key) {
+        if glob::matches(options.pattern, key, || !options.ending.breaks_off()) {
             self.bytes += key.len();
             self.found.push(key.into());
         }
         self.looked_at += 1;
     }
 
-    /// A reply beyond the limit is not sent, so it need not be complete.
+    /// A reply beyond the limit is not sent, so it need not be complete, nor is one at the end of the server.
     fn is_full(&self, options: &Options<'_>, bytes_max: usize) -> bool {
-        self.looked_at >= options.count || self.bytes > bytes_max
+        self.looked_at >= options.count || self.bytes > bytes_max || options.ending.breaks_off()
     }
 }
 

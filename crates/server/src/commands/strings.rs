@@ -17,6 +17,7 @@ pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
     let (keys, start) = (call.args.from(1), call.out.len());
     call.reply().array(keys.len());
     for key in keys {
+        call.check_ending()?;
         let value = call.read(key)?;
         call.reply().bulk_or_null(value.as_deref());
         if call.out.len() - start > call.service.settings.limits.output_buffer_len_max {
@@ -156,6 +157,7 @@ pub(super) fn mset(call: &mut Call<'_>) -> Outcome {
 pub(super) fn msetnx(call: &mut Call<'_>) -> Outcome {
     check_pairs(call, "msetnx")?;
     for key in call.args.from(1).iter().step_by(2) {
+        call.check_ending()?;
         if call.get(key)?.is_some() {
             call.reply().flag(false);
             return Ok(());
@@ -177,6 +179,7 @@ fn check_pairs(call: &Call<'_>, command: &str) -> Outcome {
 fn set_pairs(call: &mut Call<'_>) -> Outcome {
     let mut words = call.args.from(1).iter();
     while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        call.check_ending()?;
         call.service.store.put(call.client.db, key, value, NewDeadline::Clear)?;
     }
     Ok(())

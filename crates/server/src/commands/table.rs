@@ -111,6 +111,8 @@ pub(crate) mod flags {
     pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
+    /// It is refused unless the server is told to allow it.
+    pub(crate) const PROTECTED: u32 = 1 << 17;
 
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -310,7 +312,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("config|set", -4, ADMIN, Server, "2.0.0", "Sets parameters", config::set),
     ]),
     new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
-    new("debug", -2, ADMIN, Server, "1.0.0", "Commands for tests", admin::debug),
+    new("debug", -2, ADMIN | PROTECTED, Server, "1.0.0", "Commands for tests", admin::debug),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[

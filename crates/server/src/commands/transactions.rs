@@ -50,6 +50,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     let mut bytes: usize = call.client.watches.iter().map(|watch| watch.key.len() + WATCH).sum();
     let limit = call.service.settings.limits.transaction_len_max;
     for key in call.args.from(1) {
+        call.check_ending()?;
         if !known.insert(key.to_vec()) {
             continue;
         }
@@ -137,6 +138,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
 
 fn watched_key_changed(call: &mut Call<'_>) -> Outcome<bool> {
     for watch in &call.client.watches {
+        call.check_ending()?;
         if call.service.store.has_changed(watch)? {
             return Ok(true);
         }

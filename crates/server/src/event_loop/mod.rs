@@ -19,7 +19,6 @@ mod exchange;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use halite::Domain;
@@ -157,7 +156,7 @@ impl EventLoop {
     /// Serves clients until somebody stops the server.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.shared.stop.load(Ordering::Acquire) {
+        while !self.shared.ending.has_begun() {
             let timeout = self.timeout();
             let may_collect = !timeout.is_zero() && self.must_collect;
             let timeout = if may_collect { Duration::ZERO } else { timeout };
@@ -211,10 +210,10 @@ impl EventLoop {
         }
     }
 
-    /// Goes on until no thread waits for another one.
+    /// Goes on until no thread waits for another one, or has waited for too long: then all ends with what is durable.
     fn finish_with_peers(&mut self, events: &mut Events) -> Result<(), Error> {
         let mut finished = false;
-        while !self.shared.all_finished() {
+        while !self.shared.all_finished() && !self.shared.ending.parts() {
             let waits = self.connections.iter().flatten().any(|connection| connection.waits());
             if !finished && !waits && self.listed.is_empty() {
                 finished = true;
@@ -414,7 +413,7 @@ impl EventLoop {
                 Dispatched::Paused => self.paused.push(place),
                 Dispatched::Stalled => self.stalled.push(place),
                 // It would wait for longer than the server lives.
-                Dispatched::Unready if self.shared.stop.load(Ordering::Acquire) => {
+                Dispatched::Unready if self.shared.ending.has_begun() => {
                     client.closing = true;
                     connection.has_requests = false;
                     connection.waits_for = Dispatched::Done;

@@ -1,10 +1,9 @@
 //! The key spaces of a database.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use halite::{KeyRange, KeySpace};
 
 use super::Result;
+use crate::ending::Ending;
 
 /// The key spaces of a database.
 #[derive(Clone)]
@@ -25,16 +24,15 @@ impl Database {
         [format!("db{number}"), format!("db{number}:expires")]
     }
 
-    /// Reads all deadlines of the keys of a partition, in milliseconds since 1970; false: `stop` was set
-    /// before it was done.
+    /// Reads all deadlines of the keys of a partition, in milliseconds since 1970; false: the server ends.
     pub(super) fn read_deadlines(
         &self,
         partition: usize,
-        stop: &AtomicBool,
+        ending: &Ending,
         mut note: impl FnMut(&[u8], u64),
     ) -> Result<bool> {
         for pair in self.expires.range_of_partition::<&[u8]>(partition, ..)? {
-            if stop.load(Ordering::Relaxed) {
+            if ending.has_begun() {
                 return Ok(false);
             }
             let (key, record) = pair?;

@@ -25,7 +25,6 @@ mod part;
 mod walk;
 mod watches;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -37,6 +36,7 @@ use overlay::{Overlay, Value};
 pub(crate) use part::Part;
 pub(crate) use watches::Watch;
 
+use crate::ending::Ending;
 use crate::partition_set::PartitionSet;
 
 /// The result of an operation on the store.
@@ -66,6 +66,8 @@ pub(crate) struct Store {
     broken: PartitionSet,
     batch: halite::Batch,
     overlay: Option<Overlay>,
+    /// The end of the server: what looks at many keys breaks off then.
+    pub(crate) ending: Arc<Ending>,
     /// Nothing is to change: keys that have expired are not there for anybody, and stay.
     pub(crate) is_paused: bool,
     /// The time that all of a command sees, or of a transaction, in milliseconds since 1970.
@@ -99,7 +101,7 @@ impl Store {
         let mut parts = Vec::new();
         for number in 0..db.partitions() {
             let mut part = opened.part(&db, number);
-            opened.read_deadlines(&mut part, &AtomicBool::new(false))?;
+            opened.read_deadlines(&mut part, &Ending::default())?;
             parts.push(part);
         }
         let mut store = Self::unopened(db, Arc::new(OnceLock::from(opened)));
@@ -117,6 +119,7 @@ impl Store {
             databases: Vec::new(),
             broken: PartitionSet::EMPTY,
             overlay: None,
+            ending: Arc::default(),
             is_paused: false,
             now_ms: 0,
             changes: 0,

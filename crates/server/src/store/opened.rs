@@ -1,13 +1,12 @@
 //! The databases, once they can be opened.
 
-use std::sync::atomic::AtomicBool;
-
 use halite::KeySpace;
 
 use super::Result;
 use super::database::Database;
 use super::order;
 use super::part::Part;
+use crate::ending::Ending;
 use crate::random::Random;
 
 /// The key spaces of the databases, and their order when they were opened.
@@ -45,8 +44,8 @@ impl Opened {
         Part::new(number, &self.order, self.databases.len(), db.partitions(), &mut Random::new())
     }
 
-    /// Reads the deadlines of a part's keys; false: `stop` was set before it was done.
-    pub(crate) fn read_deadlines(&self, part: &mut Part, stop: &AtomicBool) -> Result<bool> {
-        part.read_deadlines(&self.databases, stop)
+    /// Reads the deadlines of a part's keys; false: the server ends.
+    pub(crate) fn read_deadlines(&self, part: &mut Part, ending: &Ending) -> Result<bool> {
+        part.read_deadlines(&self.databases, ending)
     }
 }

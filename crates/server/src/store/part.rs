@@ -1,12 +1,11 @@
 //! What belongs to the keys of one partition.
 
-use std::sync::atomic::AtomicBool;
-
 use super::Result;
 use super::database::Database;
 use super::deadlines::Deadlines;
 use super::watches::Watches;
 use crate::cursors::Cursors;
+use crate::ending::Ending;
 use crate::random::Random;
 
 /// What the server has in DRAM of a partition: whoever holds it may read and change the
@@ -48,16 +47,16 @@ impl Part {
         }
     }
 
-    /// Reads the deadlines of its keys, once. Waits until the partition is recovered. Returns false if `stop`
-    /// was set before it was done.
+    /// Reads the deadlines of its keys, once. Waits until the partition is recovered. Returns false if the
+    /// server ends.
     pub(super) fn read_deadlines(
         &mut self,
         databases: &[Database],
-        stop: &AtomicBool,
+        ending: &Ending,
     ) -> Result<bool> {
         for (deadlines, database) in self.deadlines.iter_mut().zip(databases) {
             let note = |key: &[u8], deadline| deadlines.set(key, Some(deadline));
-            if !database.read_deadlines(self.number, stop, note)? {
+            if !database.read_deadlines(self.number, ending, note)? {
                 return Ok(false);
             }
         }

@@ -12,7 +12,7 @@ use crate::partition_set::PartitionSet;
 impl Store {
     /// Visits the keys that begin with `prefix` and are larger than `after`, in order, until
     /// `visit` breaks: those of one partition, or of all, which must be here then. Keys that have
-    /// expired are passed over.
+    /// expired are passed over. Ends early if the server does.
     pub(crate) fn walk(
         &self,
         db: usize,
@@ -48,7 +48,7 @@ impl Store {
         let is_there = |key: &[u8]| partition.is_none_or(|number| self.partition_of(key) == number);
         let changed = changed.into_iter().flatten().filter(|(key, _)| is_there(key));
         let mut changed = changed.peekable();
-        loop {
+        while !self.ending.breaks_off() {
             match next_change(&mut stored, &mut changed) {
                 Some((key, change)) => {
                     if !matches!(change.value, Value::Removed)
@@ -67,6 +67,7 @@ impl Store {
                 }
             }
         }
+        Ok(())
     }
 
     /// Visits at least `count` keys of one partition from a position on, if there are so many, in no order, and
@@ -102,9 +103,11 @@ impl Store {
         Ok(Some(if cleared { 0 } else { next }))
     }
 
-    /// The number of keys, expired ones that have not been removed yet included.
+    /// The number of keys, expired ones that have not been removed yet included. Counting ends early if the server does.
     pub(crate) fn len(&self, db: usize) -> Result<u64> {
-        self.len_by(db, KeySpace::len)
+        let all = PartitionSet::first(self.partitions());
+        let go_on = || !self.ending.breaks_off();
+        self.len_by(db, |values| count(values, all, go_on).map(|(len, _)| len))
     }
 
     /// [`Store::len`], where `count` says how many keys a key space has.

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use halite::{Builder, Database, Durable, IndexKind, LsmOptions, Partitioning};
-use halite_server::{Config, Error, Handle, Server};
+use halite_server::{Config, DebugCommand, Error, Handle, Server};
 
 /// Makes tests of functions: each runs with a server of one thread, of two, and of three; and on the engine `lsm`, whose
 /// pool persists and with a log, but for those behind `indexlog:`, which are about what only that engine has.
@@ -137,6 +137,7 @@ impl Running {
     pub(crate) fn on(db: Database, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         config.port = 0;
+        config.debug_command = DebugCommand::Yes;
         change(&mut config);
         let server = Server::bind(db.clone(), config).unwrap();
         let (addr, handle) = (server.local_addrs()[0], server.handle());
@@ -153,6 +154,11 @@ impl Running {
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.handle.shutdown();
         self.wait()
+    }
+
+    /// Whether the server has stopped.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits until the server has stopped by itself.
