@@ -48,6 +48,14 @@ pub enum Error {
         reason: Arc<halite_disk::Error>,
     },
 
+    /// The disk of the levels has no room for a large value. Nothing of the batch was written, and the store can be
+    /// written to when there is room.
+    #[error("the levels' disk has no room for a large value: {reason}")]
+    ValuesFull {
+        /// What keeps it from being written.
+        reason: Arc<halite_disk::Error>,
+    },
+
     /// A batch that was committed together with those of other threads failed with them.
     #[error("a commit for several threads failed: {why}")]
     CommittedTogether {

@@ -74,6 +74,9 @@ pub struct LsmOptions {
     pub global_index_bytes: Option<u64>,
     /// Bytes of a table of the levels; the first level has sixteen of them. `None`: 64 MiB.
     pub table_bytes: Option<u64>,
+    /// Bytes of a value from which on it lies in a file of its own beside the levels: written once, whatever happens to
+    /// the record that refers to it. `None`: 1 MiB.
+    pub large_value_bytes: Option<u64>,
     /// How tables are compressed that are written from now on.
     pub compression: Compression,
     /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
@@ -104,6 +107,7 @@ impl Default for LsmOptions {
             memtable_bytes: None,
             global_index_bytes: None,
             table_bytes: None,
+            large_value_bytes: None,
             compression: Compression::default(),
             cache_bytes: 256 << 20,
             tables_open_max: None,

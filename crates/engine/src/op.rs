@@ -75,6 +75,9 @@ impl Op<'_> {
     }
 }
 
+/// Bytes that a batch keeps for the next operations.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// A batch that owns its operations, to be filled in steps.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch {
@@ -138,9 +141,10 @@ impl WriteBatch {
         self.bytes.len()
     }
 
-    /// Removes all operations and keeps the memory.
+    /// Removes all operations and keeps memory for the next ones, but not that of large values.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES_MAX);
         self.ops.clear();
     }
 

@@ -67,6 +67,8 @@ impl Stats {
 pub struct LevelStats {
     /// Bytes of tables.
     pub bytes: u64,
+    /// Bytes of files of large values.
+    pub value_bytes: u64,
     /// Sorted runs of level zero: a read may have to look into each.
     pub level_zero_runs: u64,
     /// Bytes of the write-ahead log; `None` where the pool has what was committed last.

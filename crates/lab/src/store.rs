@@ -41,13 +41,15 @@ pub struct LsmPlan {
     pub commit_points: CommitPoints,
     /// Bytes at which a memtable is full.
     pub memtable_bytes: u64,
+    /// Bytes of a value from which on it lies in a file of its own.
+    pub large_value_bytes: u64,
 }
 
 impl LsmPlan {
     /// Memtables that are full soon, so that short histories have all that becomes of them.
     #[must_use]
     pub fn new(durable: Durable, commit_points: CommitPoints) -> Self {
-        Self { durable, commit_points, memtable_bytes: 1 << 10 }
+        Self { durable, commit_points, memtable_bytes: 1 << 10, large_value_bytes: 1 << 20 }
     }
 
     /// Options of that plan, with files beside the pool.
@@ -60,6 +62,7 @@ impl LsmPlan {
             // One memtable that is merged is enough for the levels.
             global_index_bytes: Some(self.memtable_bytes),
             table_bytes: Some(1 << 10),
+            large_value_bytes: Some(self.large_value_bytes),
             cache_bytes: 1 << 20,
             ..LsmOptions::default()
         }

@@ -116,6 +116,9 @@ const LSM_PLANS: [(&str, Durable, usize, CommitPoints); 5] = [
     ("lsm-log-trees", Durable::Log, 2, CommitPoints::Trailing),
 ];
 
+/// Bytes of values that lie in files of their own, where histories are of those: about half of the short ones.
+const LARGE_VALUE_BYTES: u64 = 20;
+
 /// Bytes of memtables that have several zones.
 const SEVERAL_ZONES: u64 = 16 << 20;
 
@@ -138,6 +141,14 @@ where
                 .with_lsm(LsmPlan::new(durable, points));
             add(subject, share);
         }
+    }
+    for (name, durable, trees, points) in LSM_PLANS {
+        let plan = LsmPlan::new(durable, points);
+        let subject = Store::new(&format!("{name}-values"), open.clone())
+            .with_kinds(&[Kind::Few, Kind::Mixed])
+            .with_partitioning(Partitioning::Hash(trees))
+            .with_lsm(LsmPlan { large_value_bytes: LARGE_VALUE_BYTES, ..plan });
+        add(subject, 2);
     }
     let plan = LsmPlan::new(Durable::Pool, CommitPoints::Trailing);
     let wide = LsmPlan { memtable_bytes: SEVERAL_ZONES, ..plan };

@@ -87,6 +87,11 @@ fn one_edit_of_the_manifest_after_the_other_survives() {
 }
 
 #[test]
+fn values_in_files_of_their_own_survive() {
+    assert!(survive("-values", 1, IMAGES / 2).nested > 1000);
+}
+
+#[test]
 #[ignore = "takes minutes"]
 fn large_values_survive() {
     assert!(survive("-large", 1, IMAGES).nested > 100);

@@ -73,7 +73,7 @@ fn every_call_is_missed_if_it_is_left_out() {
     let open = |options: &_| Ok(Arc::new(Lsm::open(options)?) as _);
     let mut jobs = lsm_suite(open, &[Rules::Memory, Rules::PageCache, Rules::FailingSyncs]);
     // Those that take long show little that these do not.
-    let kinds = ["-few", "-mixed", "-levels"];
+    let kinds = ["-few", "-mixed", "-levels", "-values"];
     let is_short = |job: &dyn Job| kinds.iter().any(|kind| job.name().ends_with(kind));
     let is_zones = |job: &dyn Job| job.label() == "lsm-zones memory";
     let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();

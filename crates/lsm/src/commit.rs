@@ -181,6 +181,9 @@ impl Store {
         let bid = granted.finish();
         self.ring.wait_committed(bid);
         self.check_healthy()?;
+        if durable {
+            self.levels.values().note_durable(last);
+        }
         Ok(last)
     }
 
@@ -363,10 +366,13 @@ impl Store {
     pub(crate) fn sync(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         self.check_healthy()?;
+        let visible = self.visible();
         if let Some(wal) = &self.wal {
             wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
         }
-        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))?;
+        self.levels.values().note_durable(visible);
+        Ok(())
     }
 
     /// Batches that are visible and not durable.

@@ -2,6 +2,7 @@
 
 use crate::fragment::{HEADER, Header, PAYLOAD_MAX, check_of_keys, padded};
 use crate::record::{self, HEAD, Kind, Lens, PIECE, Record, Seed};
+use crate::sst::ValueRef;
 
 /// A batch, encoded. Its memory is used again ([`Encoded::clear`]).
 #[derive(Default)]
@@ -93,6 +94,12 @@ impl Encoded {
         } else {
             self.push_record(tree, kind, [&space, key], [value, &[]]);
         }
+    }
+
+    /// Adds a put of a value that is in a file.
+    pub(crate) fn push_file(&mut self, tree: usize, space: [u8; 4], key: &[u8], value: &ValueRef) {
+        self.key_bytes += key.len() as u64 + value.len;
+        self.push_record(tree, Kind::PutFile, [&space, key], [&value.bytes(), &[]]);
     }
 
     /// Adds a removal of all keys from `start` up to `end`, which have their key spaces before them.

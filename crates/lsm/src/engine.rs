@@ -15,6 +15,7 @@ use halite_pmem::locks::RwLock;
 use crate::cost;
 use crate::discard;
 use crate::encoded::Encoded;
+use crate::large_values::Large;
 use crate::layout::{self, set_clean};
 use crate::long_scan::LongScan;
 use crate::maintenance::Maintenance;
@@ -119,27 +120,35 @@ impl Lsm {
         expected: &[Expectation<'_>],
     ) -> Result<()> {
         // Taken, not borrowed: of threads that a scheduler simulates, several share it.
+        let mut large = self.store.write_large(ops)?;
         let mut encoded = ENCODED.take().unwrap_or_default();
         encoded.clear();
-        let committed = self.commit_encoded(&mut encoded, ops, durability, expected);
+        let committed = self.commit_encoded(&mut encoded, (ops, &large), durability, expected);
         if encoded.padded() <= KEPT_BYTES_MAX {
             ENCODED.set(Some(encoded));
         }
-        committed
+        if committed.is_err() && self.store.check_healthy().is_err() {
+            // The next opening knows whether it happened.
+            large.keep();
+        }
+        committed?;
+        self.store.note_large(ops, large, |key| self.tree_of(key))?;
+        self.store.let_values_go();
+        Ok(())
     }
 
     /// Commits operations, by memory that others may have used.
     fn commit_encoded(
         &self,
         encoded: &mut Encoded,
-        ops: &[Op<'_>],
+        (ops, large): (&[Op<'_>], &Large<'_>),
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
         let in_turn =
             !expected.is_empty() || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
         if !in_turn {
-            self.encode(ops, encoded)?;
+            self.encode(ops, large, encoded)?;
             let durability = self.durability(encoded, durability);
             return match &self.store.batching {
                 Some(batching) if durability == Durability::Immediate => {
@@ -150,7 +159,7 @@ impl Lsm {
         }
         let prepare = |encoded: &mut Encoded| {
             expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
-            self.encode(ops, encoded)
+            self.encode(ops, large, encoded)
         };
         // What spans trees is durable on return; which trees it will be on is not known yet.
         let may_span = !ops.is_empty() && self.store.trees.len() > 1;
@@ -166,11 +175,15 @@ impl Lsm {
     }
 
     /// Encodes operations. Those on ranges remove what is visible, and what the batch put before: in a turn.
-    fn encode(&self, ops: &[Op<'_>], encoded: &mut Encoded) -> Result<()> {
+    fn encode(&self, ops: &[Op<'_>], large: &Large<'_>, encoded: &mut Encoded) -> Result<()> {
         for (number, op) in ops.iter().enumerate() {
             match *op {
                 Op::Put { space, key, value } => {
-                    encoded.push(self.tree_of(key), Kind::Put, space.0.to_be_bytes(), key, value);
+                    let (tree, space) = (self.tree_of(key), space.0.to_be_bytes());
+                    match large.of(number) {
+                        Some(file) => encoded.push_file(tree, space, key, file),
+                        None => encoded.push(tree, Kind::Put, space, key, value),
+                    }
                 }
                 Op::Delete { space, key } => {
                     encoded.push(self.tree_of(key), Kind::Delete, space.0.to_be_bytes(), key, &[]);
@@ -233,7 +246,7 @@ impl Lsm {
         for &(space, key) in expected.keys {
             let full = [&space.0.to_be_bytes(), key].concat();
             let newest = self.store.newest(self.tree_of(key), &full, At::Latest)?;
-            if newest.is_some_and(|version| version.sequence > then) {
+            if newest.is_some_and(|sequence| sequence > then) {
                 return Err(Error::Conflict { space, at: key.to_vec() });
             }
         }
@@ -387,6 +400,8 @@ impl Engine for Lsm {
         }
         encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
+        self.store.look_for_all_hidden()?;
+        self.store.let_values_go();
         spaces.remove(space);
         self.spaces.store(spaces);
         Ok(())
@@ -464,7 +479,9 @@ impl Engine for Lsm {
     }
 
     fn sync(&self) -> Result<()> {
-        self.store.sync()
+        self.store.sync()?;
+        self.store.let_values_go();
+        Ok(())
     }
 
     fn partitioning(&self) -> Partitioning {
@@ -525,6 +542,7 @@ impl Engine for Lsm {
         let levels = below.levels;
         stats.levels = Some(LevelStats {
             bytes: levels.iter().map(|level| level.bytes).sum(),
+            value_bytes: below.value_bytes,
             level_zero_runs: levels[0].runs,
             log_bytes: self.store.wal.as_ref().map(Wal::bytes),
             tables_open: below.tables_open,

@@ -27,6 +27,7 @@ impl Store {
     pub(crate) fn merge_all(&self) -> Result<bool> {
         let wanted = if self.is_all_wanted() { u64::MAX } else { self.limits.spare };
         let mut merged = self.spare(wanted);
+        self.levels.values().bury();
         for tree in 0..self.trees.len() {
             if !self.signals.is_stopping() && self.on_threads {
                 self.prepare_zone(tree)?;
@@ -104,7 +105,7 @@ impl Store {
         let newest = merged.iter().map(|zones| zones.id).max();
         let flushes = self.levels.flushes() + 1;
         let change = Change { memtables: newest, words: vec![(FLUSHES.to_owned(), flushes)] };
-        self.flush_paced(&**frozen, |run| {
+        self.flush_paced(tree, &**frozen, |run| {
             self.levels.merge_run(tree as u32, run, &change)?;
             // Before memory lets go of them.
             self.rows.iter().for_each(|rows| rows.flushed(tree, frozen));
@@ -130,13 +131,15 @@ impl Store {
     /// Brings a layer to the levels, by which writers are paced.
     fn flush_paced<L: Layer>(
         &self,
+        tree: usize,
         layer: &L,
         flush: impl FnOnce(&Run<'_, L>) -> crate::sst::Result<()>,
     ) -> Result<()> {
         self.pace.begin(layer.index().len());
         self.set_pace();
         self.health.place("lsm-flush");
-        let flushed = flush(&Run { layer, pace: &self.pace }).map_err(from_levels);
+        let (values, tree) = (self.levels.values(), tree as u32);
+        let flushed = flush(&Run { layer, pace: &self.pace, values, tree }).map_err(from_levels);
         self.pace.end(flushed.is_ok());
         flushed
     }
@@ -156,7 +159,7 @@ impl Store {
         if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
             wal.release(u64::MAX).map_err(from_levels)?;
         }
-        self.flush_paced(&*oldest, |run| self.levels.add_run(tree as u32, run, &change))?;
+        self.flush_paced(tree, &*oldest, |run| self.levels.add_run(tree as u32, run, &change))?;
         self.trees[tree].change(|view| {
             view.immutables.pop();
         });

@@ -1,7 +1,7 @@
 //! What the pool has where.
 //!
 //! ```text
-//! root engine:lsm       version of the formats
+//! root engine:lsm       version of the formats: 2, or 3 if it has had large values in files
 //! root lsm:trees        the number of trees; the bit above them: there is a log
 //! root lsm:levels       1 if there are levels
 //! root lsm:clean        1 if the store was closed and not opened since
@@ -24,8 +24,11 @@ use crate::wal::Known;
 /// The root that says which engine a pool belongs to; its value is the version of the formats.
 pub(crate) const ROOT: &str = "engine:lsm";
 
-/// The version of the formats.
+/// The version of the formats of a store that has had no large value.
 const VERSION: u64 = 2;
+
+/// The version of a store that has had large values in files: that is noted before the first of them is written.
+pub(crate) const WITH_VALUES: u64 = 3;
 
 const TREES: &str = "lsm:trees";
 
@@ -106,21 +109,26 @@ pub(crate) fn claim(segments: &Segments) -> Result<()> {
 /// Refuses a pool of another engine, or of another version.
 pub(crate) fn check(segments: &Segments, options: &EngineOptions) -> Result<()> {
     match segments.root(ROOT) {
-        Some(VERSION) => Ok(()),
-        Some(found) if found > VERSION => Err(halite_alloc::Error::FutureVersion {
+        Some(VERSION..=WITH_VALUES) => Ok(()),
+        Some(found) if found > WITH_VALUES => Err(halite_alloc::Error::FutureVersion {
             path: options.pool.clone(),
             found: u32::try_from(found).unwrap_or(u32::MAX),
-            supported: VERSION as u32,
+            supported: WITH_VALUES as u32,
         }
         .into()),
         Some(found) => Err(Error::Damaged {
             what: format!("the root `{ROOT}`"),
             why: format!(
-                "it has version {found} of the engine's formats, and only {VERSION} is read"
+                "it has version {found} of the engine's formats, and only those from {VERSION} on are read"
             ),
         }),
         None => Err(other_engine(crate::Lsm::NAME, segments)),
     }
+}
+
+/// Whether the store has had large values in files.
+pub(crate) fn has_values(segments: &Segments) -> bool {
+    noted(segments, ROOT) >= WITH_VALUES
 }
 
 /// Whether the store was closed, and not opened since.

@@ -76,7 +76,7 @@ impl Memtable {
     /// Lets the index lead to a record.
     pub(crate) fn add_record(&self, address: Address, record: Record<'_>) {
         match record.kind() {
-            Some(Kind::Put | Kind::PutPieces | Kind::Delete) => {
+            Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) => {
                 self.index.insert(self, record.key(), address.to_bits());
             }
             Some(Kind::RangeDelete) => self.deletes.add(RangeDelete {

@@ -36,7 +36,7 @@ use crate::recovery::{Recovered, recover};
 use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::snapshots::Snapshots;
-use crate::sst::{self, SEQUENCE_MAX, TableOptions};
+use crate::sst::{self, SEQUENCE_MAX, TableOptions, ValueRef};
 use crate::store::{BATCH_BYTES_MAX, Limits, RING_CAPACITY, Store};
 use crate::tree::{Tree, View};
 use crate::wal::{Found, Logged, Wal};
@@ -218,8 +218,16 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         segments,
         home,
     };
+    let has_values = layout::has_values(&store.home);
+    if has_values && !layout.logged {
+        store.find_values()?;
+    }
     if layout.logged {
         report.records_replayed = replay(&mut store, &disk, store_id)?;
+    }
+    if has_values {
+        let foreign = store.levels.keep_values().map_err(from_levels)?;
+        report.foreign_files.extend(foreign.iter().map(|file| in_folder(file)));
     }
     report.duration = started.elapsed();
     store.recovery = report;
@@ -276,6 +284,9 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     let mut last = flushed_last.max(in_tables.unwrap_or(0));
     store.next_sequence.store(last + 1, Ordering::Relaxed);
     store.visible.store(last, Ordering::Release);
+    if layout::has_values(&store.home) {
+        store.find_logged_values(disk, store_id, &flushed)?;
+    }
     let mut encoded = Encoded::default();
     let found = Found::read(disk, store_id, layout::known_of_log(&store.home), |batch| {
         encoded.clear();
@@ -335,6 +346,11 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
                     let (space, key) = key()?;
                     to.push(tree, Kind::Put, *space, key, value);
                     value.clear();
+                }
+                Some(Kind::PutFile) => {
+                    let (space, key) = key()?;
+                    let value = ValueRef::of_bytes(record.value()).map_err(damaged)?;
+                    to.push_file(tree, *space, key, &value);
                 }
                 Some(kind @ (Kind::Put | Kind::Delete)) => {
                     let (space, key) = key()?;
@@ -461,6 +477,10 @@ pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
     }
 }
 
+/// Bytes of a value from which on it is written to a file of its own: where that costs less than to write the value again
+/// with each compaction.
+const LARGE_VALUE_BYTES: u64 = 1 << 20;
+
 fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limits {
     const MEMTABLE_BYTES: u64 = 64 << 20;
     let pool = segments.pool().len_max();
@@ -476,6 +496,7 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
         commit_points: options.lsm.commit_points,
+        large_value_bytes: options.lsm.large_value_bytes.unwrap_or(LARGE_VALUE_BYTES),
         slow_below: pool / 16,
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
         reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),

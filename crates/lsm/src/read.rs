@@ -11,9 +11,9 @@ use halite_engine::{Bytes, Error, Result, VALUE_LEN_MAX};
 use crate::address::Address;
 use crate::encoded::PIECES_HEAD;
 use crate::layer::Layer;
-use crate::levels::CURRENT;
+use crate::levels::{CURRENT, value_name};
 use crate::record::{Kind, Record};
-use crate::sst::{self, PUT, SEQUENCE_MAX};
+use crate::sst::{self, PUT, PUT_FILE, SEQUENCE_MAX, ValueRef};
 use crate::store::Store;
 use crate::tree::View;
 use crate::zones::Zones;
@@ -30,8 +30,16 @@ pub(crate) enum At {
 /// A version of a key.
 pub(crate) struct Version {
     pub(crate) sequence: u64,
-    /// `None` for a removal.
-    pub(crate) value: Option<Bytes>,
+    pub(crate) value: Stored,
+}
+
+/// What a version has for a value.
+pub(crate) enum Stored {
+    /// None, as it is a removal.
+    Nothing,
+    Bytes(Bytes),
+    /// A file that has it.
+    File(ValueRef),
 }
 
 /// What memory knows of a key: its newest version there, where it lies, or the sequence of a removal of its range.
@@ -52,32 +60,65 @@ impl InMemory<'_> {
 impl Store {
     /// The value of a key, which has its key space before it, or `None`.
     pub(crate) fn get(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Bytes>> {
+        let mut missed = None;
         loop {
             let visible = self.sequence_of(at);
             let view = self.trees[tree].view();
             // The value is made where it is returned: moving it about takes longer than making it.
-            return match self.in_memory(&view, key, (at, visible))? {
+            let stored = match self.in_memory(&view, key, (at, visible))? {
                 Some(found) if found.sequence() > visible => continue,
-                Some(InMemory::Version(zones, address, record)) => value(zones, address, &record),
-                Some(InMemory::Removed(_)) => Ok(None),
-                None => Ok(self.in_levels(tree, key, at)?.and_then(|version| version.value)),
+                Some(InMemory::Version(zones, address, record)) => stored(zones, address, &record)?,
+                Some(InMemory::Removed(_)) => return Ok(None),
+                None => match self.in_levels(tree, key, at)? {
+                    Some(version) => version.value,
+                    None => return Ok(None),
+                },
             };
+            drop(view);
+            match stored {
+                Stored::Nothing => return Ok(None),
+                Stored::Bytes(bytes) => return Ok(Some(bytes)),
+                Stored::File(value) => {
+                    match self.levels.values().get(&value).map_err(from_levels)? {
+                        // What hides it is visible by now.
+                        None if at == At::Latest && missed.replace(value) != Some(value) => {}
+                        None => return Err(gone(&value)),
+                        bytes => return Ok(bytes),
+                    }
+                }
+            }
         }
     }
 
-    /// The newest version of a key that the state has; the sequence of a removed range stands for that of a
-    /// version that it removed.
-    pub(crate) fn newest(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
+    /// The sequence of a key's newest version that the state has; that of a removed range stands for that of a version
+    /// that it removed.
+    pub(crate) fn newest(&self, tree: usize, key: &[u8], at: At) -> Result<Option<u64>> {
+        match self.newest_in_memory(tree, key, at)? {
+            Some((sequence, _)) => Ok(Some(sequence)),
+            None => Ok(self.in_levels(tree, key, at)?.map(|version| version.sequence)),
+        }
+    }
+
+    /// The sequence of a key's newest version that memory has, or of a removal of its range, and the file of a value
+    /// that has one.
+    pub(crate) fn newest_in_memory(
+        &self,
+        tree: usize,
+        key: &[u8],
+        at: At,
+    ) -> Result<Option<(u64, Option<ValueRef>)>> {
         loop {
             let visible = self.sequence_of(at);
             let view = self.trees[tree].view();
             return Ok(Some(match self.in_memory(&view, key, (at, visible))? {
                 Some(found) if found.sequence() > visible => continue,
                 Some(InMemory::Version(zones, address, record)) => {
-                    Version { sequence: record.sequence(), value: value(zones, address, &record)? }
+                    let is_in_file = record.kind() == Some(Kind::PutFile);
+                    let file = is_in_file.then(|| file_of(zones, address, &record)).transpose()?;
+                    (record.sequence(), file)
                 }
-                Some(InMemory::Removed(sequence)) => Version { sequence, value: None },
-                None => return self.in_levels(tree, key, at),
+                Some(InMemory::Removed(sequence)) => (sequence, None),
+                None => return Ok(None),
             }));
         }
     }
@@ -133,7 +174,11 @@ impl Store {
         {
             rows.insert(sought, found.sequence, &found.value);
         }
-        let value = (found.kind == PUT).then(|| Bytes::from(&*found.value));
+        let value = match found.kind {
+            PUT => Stored::Bytes(Bytes::from(&*found.value)),
+            PUT_FILE => Stored::File(file_of_entry(key, &found.value)?),
+            _ => Stored::Nothing,
+        };
         Ok(Some(Version { sequence: found.sequence, value }))
     }
 }
@@ -166,14 +211,33 @@ fn found<'l, L: Layer>(
     Ok((*removed > 0).then_some(InMemory::Removed(*removed)))
 }
 
-/// The value of a record that was checked; `None` of a removal.
-pub(crate) fn value(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Option<Bytes>> {
-    match record.kind() {
-        Some(Kind::Put) => Ok(Some(Bytes::from(record.value()))),
-        Some(Kind::PutPieces) => Ok(Some(Bytes::from(join(zones, address, record)?))),
-        Some(Kind::Delete) => Ok(None),
-        _ => Err(zones.damaged(address, "an index leads to what is no version of a key")),
-    }
+/// What a record has for a value, which was checked.
+pub(crate) fn stored(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Stored> {
+    Ok(match record.kind() {
+        Some(Kind::Put) => Stored::Bytes(Bytes::from(record.value())),
+        Some(Kind::PutPieces) => Stored::Bytes(Bytes::from(join(zones, address, record)?)),
+        Some(Kind::PutFile) => Stored::File(file_of(zones, address, record)?),
+        Some(Kind::Delete) => Stored::Nothing,
+        _ => return Err(zones.damaged(address, "an index leads to what is no version of a key")),
+    })
+}
+
+/// The file of a [`Kind::PutFile`].
+pub(crate) fn file_of(zones: &Zones, address: Address, record: &Record<'_>) -> Result<ValueRef> {
+    ValueRef::of_bytes(record.value()).map_err(|why| zones.damaged(address, why))
+}
+
+/// The file of an entry of the levels.
+pub(crate) fn file_of_entry(key: &[u8], value: &[u8]) -> Result<ValueRef> {
+    ValueRef::of_bytes(value).map_err(|why| Error::Damaged {
+        what: format!("the levels' entry of `{}`", key.get(4..).unwrap_or(key).escape_ascii()),
+        why: why.into(),
+    })
+}
+
+/// That a file is gone which a version needs.
+pub(crate) fn gone(value: &ValueRef) -> Error {
+    from_levels(sst::Error::Missing { file: value_name(value.number) })
 }
 
 /// The value of a [`Kind::PutPieces`], whose pieces are in the same memtable.

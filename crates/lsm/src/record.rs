@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Bytes before the key.
 pub(crate) const HEAD: usize = 20;
 
-/// Values up to this length lie in their record, longer ones in pieces of this length.
+/// Values up to this length lie in their record, longer ones in pieces of this length, or in a file.
 pub(crate) const PIECE: usize = 64 << 10;
 
 /// What a record does.
@@ -33,12 +33,15 @@ pub(crate) enum Kind {
     PutPieces = 4,
     /// A piece of a value. No index leads to it.
     Piece = 5,
+    /// Sets the value of a key; the record's value refers to the file that has it ([`crate::sst::ValueRef`]).
+    PutFile = 6,
 }
 
 impl Kind {
     #[inline]
     pub(crate) fn of(byte: u8) -> Option<Self> {
-        [Self::Put, Self::Delete, Self::RangeDelete, Self::PutPieces, Self::Piece]
+        use Kind::{Delete, Piece, Put, PutFile, PutPieces, RangeDelete};
+        [Put, Delete, RangeDelete, PutPieces, Piece, PutFile]
             .into_iter()
             .find(|&kind| kind as u8 == byte)
     }

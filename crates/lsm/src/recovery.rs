@@ -72,7 +72,9 @@ impl Target {
     /// Adds a record to what the index will lead to.
     fn add(&self, address: u64, record: Record<'_>, loader: &mut Loader<'_>, load: &Load) {
         match record.kind() {
-            Some(Kind::Put | Kind::PutPieces | Kind::Delete) => loader.push(record.key(), address),
+            Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) => {
+                loader.push(record.key(), address);
+            }
             Some(Kind::RangeDelete) => load.deletes.lock().push(RangeDelete {
                 start: record.key().into(),
                 end: record.value().into(),
@@ -269,7 +271,8 @@ fn sample(zones: &Zones, zone: u32) -> Result<Sample> {
         for (place, record) in fragment::records(payload) {
             looked_at += 1;
             seen = (start + place + record.len()) as u64;
-            if let Some(Kind::Put | Kind::PutPieces | Kind::Delete) = record.kind() {
+            if let Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) = record.kind()
+            {
                 let key = record.key();
                 keys.push(key[..key.len().min(KEY_LEN_MAX)].into());
             }

@@ -19,7 +19,7 @@ use halite_index::{Direction, Records};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::global_index::GlobalIndex;
-use crate::read::Version;
+use crate::read::{Stored, Version};
 use crate::zone_cache::{Kind, Ticket, ZoneCache};
 
 /// Bytes before a row's key.
@@ -70,7 +70,7 @@ impl Rows {
             let key_len = u32::from_le_bytes(head[20..].try_into().expect("4 bytes"));
             let (key, value) = rest.split_at_checked(key_len as usize)?;
             (head[..12] == sought.place && key == sought.key && sequence <= at)
-                .then(|| Version { sequence, value: Some(Bytes::from(value)) })
+                .then(|| Version { sequence, value: Stored::Bytes(Bytes::from(value)) })
         });
         Some(found?.item)
     }

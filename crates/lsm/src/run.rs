@@ -8,15 +8,19 @@ use crate::address::Address;
 use crate::layer::Layer;
 use crate::levels::{SortedRun, Source};
 use crate::pace::Pace;
-use crate::read::{POOL, join, lost};
+use crate::read::{POOL, file_of, join, lost};
 use crate::record::Kind;
-use crate::sst::{DELETE, Entry, Error, PUT, RangeDelete, Result, Span};
+use crate::sst::{DELETE, Entry, Error, PUT, PUT_FILE, RangeDelete, Result, Span};
+use crate::values::Values;
 
 /// All of a layer that is not written to any more.
 pub(crate) struct Run<'a, L> {
     pub(crate) layer: &'a L,
     /// Is told of each key that was passed.
     pub(crate) pace: &'a Pace,
+    /// Of these, those stay whose versions were passed.
+    pub(crate) values: &'a Values,
+    pub(crate) tree: u32,
 }
 
 impl<L: Layer> SortedRun for Run<'_, L> {
@@ -27,6 +31,8 @@ impl<L: Layer> SortedRun for Run<'_, L> {
         let mut versions = Versions {
             layer: self.layer,
             pace: self.pace,
+            values: self.values,
+            tree: self.tree,
             passed: 0,
             cursor,
             current: None,
@@ -84,6 +90,8 @@ const TOLD_AT_ONCE: u64 = 64;
 struct Versions<'a, L> {
     layer: &'a L,
     pace: &'a Pace,
+    values: &'a Values,
+    tree: u32,
     /// Keys that were passed and that `pace` was not told of.
     passed: u64,
     cursor: RadixCursor,
@@ -110,8 +118,6 @@ impl<L: Layer> Source for Versions<'_, L> {
     fn advance(&mut self) -> Result<()> {
         let layer = self.layer;
         let before = self.current.take().map(|version| version.key);
-        let Some(entry) = self.cursor.next(layer.index(), layer) else { return Ok(()) };
-        let address = Address::from_bits(entry);
         let damaged = |error: halite_engine::Error| match error {
             halite_engine::Error::Damaged { what, why } => {
                 Error::Damaged { file: POOL.into(), what, why }
@@ -122,14 +128,26 @@ impl<L: Layer> Source for Versions<'_, L> {
                 why: other.to_string(),
             },
         };
-        let zones = layer.zones_of(address).ok_or_else(|| damaged(lost(address)))?;
-        let record = zones.checked(address).map_err(damaged)?;
+        let (zones, address, record) = loop {
+            let Some(entry) = self.cursor.next(layer.index(), layer) else { return Ok(()) };
+            let address = Address::from_bits(entry);
+            let zones = layer.zones_of(address).ok_or_else(|| damaged(lost(address)))?;
+            let record = zones.checked(address).map_err(damaged)?;
+            if record.kind() == Some(Kind::PutFile) {
+                let value = file_of(zones, address, &record).map_err(damaged)?;
+                if !self.values.take_up(self.tree, value.number) {
+                    continue;
+                }
+            }
+            break (zones, address, record);
+        };
         let (kind, value) = match record.kind() {
             Some(Kind::Put) => (PUT, Some(record.value())),
             Some(Kind::PutPieces) => {
                 self.joined = join(zones, address, &record).map_err(damaged)?;
                 (PUT, None)
             }
+            Some(Kind::PutFile) => (PUT_FILE, Some(record.value())),
             Some(Kind::Delete) => (DELETE, Some(&b""[..])),
             _ => return Err(damaged(zones.damaged(address, "it is no version of a key"))),
         };

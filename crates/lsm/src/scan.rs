@@ -13,9 +13,9 @@ use crate::layer::Layer;
 use crate::levels::{self, LevelsIter};
 use crate::memtable::Memtable;
 use crate::range_deletes::Coverage;
-use crate::read::{from_levels, lost, value};
+use crate::read::{Stored, file_of_entry, from_levels, gone, lost, stored};
 use crate::record::{Kind, Record};
-use crate::sst::PUT;
+use crate::sst::{PUT, PUT_FILE, ValueRef};
 use crate::store::Store;
 use crate::zones::Zones;
 
@@ -36,6 +36,7 @@ impl ReadAt {
 impl Drop for ReadAt {
     fn drop(&mut self) {
         self.store.snapshots.unregister(self.sequence);
+        self.store.let_values_go();
     }
 }
 
@@ -402,10 +403,16 @@ impl TreeScan {
             let Some(version) = levels.current() else { return Ok(None) };
             let below = levels.iter.covering(&version.key).map_err(from_levels)?;
             let removed = self.covering(&version.key).max(below.unwrap_or(0));
-            if version.sequence <= removed || version.kind != PUT {
+            if version.sequence <= removed || !matches!(version.kind, PUT | PUT_FILE) {
                 return Ok(None);
             }
-            let value = if with_value { levels.value() } else { Bytes::default() };
+            let value = match (with_value, version.kind) {
+                (false, _) => Bytes::default(),
+                (true, PUT_FILE) => {
+                    self.read_file(&file_of_entry(&version.key, &levels.value())?)?
+                }
+                (true, _) => levels.value(),
+            };
             return Ok(Some((without_space(&version.key), value)));
         };
         let Some(address) = layer.current else { return Ok(None) };
@@ -418,7 +425,17 @@ impl TreeScan {
         if !with_value {
             return Ok(Some((key, Bytes::default())));
         }
-        Ok(value(zones, address, &record)?.map(|value| (key, value)))
+        Ok(match stored(zones, address, &record)? {
+            Stored::Nothing => None,
+            Stored::Bytes(value) => Some((key, value)),
+            Stored::File(value) => Some((key, self.read_file(&value)?)),
+        })
+    }
+
+    /// Reads a large value, which stays as long as the state that is read.
+    fn read_file(&self, value: &ValueRef) -> Result<Bytes> {
+        let read = self.at.store.levels.values().get(value).map_err(from_levels)?;
+        read.ok_or_else(|| gone(value))
     }
 }
 

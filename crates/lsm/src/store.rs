@@ -36,6 +36,8 @@ pub(crate) struct Limits {
     /// Bytes of zones of all trees' global indexes at which the largest is frozen.
     pub(crate) global_index_bytes: u64,
     pub(crate) commit_points: CommitPoints,
+    /// Bytes of a value from which on it is written to a file of its own.
+    pub(crate) large_value_bytes: u64,
     /// Bytes of room in the pool below which no zones are added ahead, and memtables are merged too slowly.
     pub(crate) slow_below: u64,
     /// Bytes of the pool that are kept free while some hold what is in the levels, too.

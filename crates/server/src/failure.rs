@@ -37,7 +37,8 @@ impl Failure {
             Self::Store(
                 halite::Error::Full { .. }
                 | halite::Error::NoRoomBelow { .. }
-                | halite::Error::LogFull { .. },
+                | halite::Error::LogFull { .. }
+                | halite::Error::ValuesFull { .. },
             ) => Cow::Borrowed(FULL),
             Self::Store(error) => Cow::Owned(format!("ERR {error}")),
         }

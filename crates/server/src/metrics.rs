@@ -194,6 +194,8 @@ impl Metrics {
         );
         if let Some(levels) = stats.levels {
             one("halite_level_bytes", "gauge", "Bytes of tables in the levels.", levels.bytes);
+            let help = "Bytes of files of large values.";
+            one("halite_value_file_bytes", "gauge", help, levels.value_bytes);
             let help = "Sorted runs of level zero.";
             one("halite_level_zero_runs", "gauge", help, levels.level_zero_runs);
             if let Some(bytes) = levels.log_bytes {

@@ -42,7 +42,7 @@ impl Levels {
                 .iter()
                 .flat_map(|(tree, version)| version.runs().map(move |(_, run)| (*tree, run)))
         };
-        let bytes_all = runs().map(|(_, run)| run.bytes()).sum();
+        let bytes_all = runs().map(|(_, run)| run.bytes()).sum::<u64>() + files.values.bytes();
         let mut checked = Checked { bytes_all, ..Checked::default() };
         for (tree, run) in runs() {
             for table in &run.tables {
@@ -56,6 +56,10 @@ impl Levels {
                 }
             }
         }
+        found.extend(files.values.check(&mut |bytes| {
+            checked.bytes += bytes;
+            progress(checked)
+        }));
         found
     }
 }

@@ -1,6 +1,6 @@
 //! Makes changes durable, then visible; and lets files go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use halite_pmem::planted;
 use parking_lot::MutexGuard;
 
 use super::compaction::Outputs;
-use super::edit::Edit;
+use super::edit::{Edit, TableMeta};
 use super::inner::{Change, Inner, Locked};
 use super::manifest::{Manifest, Unappended};
 use super::names;
@@ -19,6 +19,13 @@ use crate::sst::{Error, Result};
 pub(super) fn edit_of(tree: u32, change: &Change) -> Edit {
     let memtables = change.memtables.map(|id| (tree, id)).into_iter().collect();
     Edit { memtables, words: change.words.clone(), ..Edit::default() }
+}
+
+/// The files of large values that tables have.
+pub(super) fn values_of<'a>(
+    tables: impl Iterator<Item = &'a TableMeta>,
+) -> impl Iterator<Item = u64> {
+    tables.flat_map(|table| &table.values).map(|value| value.number)
 }
 
 impl Inner {
@@ -33,6 +40,7 @@ impl Inner {
     ) -> Result<()> {
         let mut locked = self.locked.lock();
         let changed = self.changed_by(tree, &edit);
+        let kept: HashSet<u64> = values_of(edit.added.iter().map(|(_, meta)| meta)).collect();
         if let Some((one, other)) = changed.as_ref().and_then(|(new, _)| new.overlap()) {
             let why = format!("tables {one} and {other} would overlap");
             return Err(Error::damaged("a table", "the order of what is merged", why));
@@ -55,6 +63,9 @@ impl Inner {
             // Readers see what the edit made of the tree.
             self.trees.write().insert(tree, new);
             removed.iter().for_each(|table| table.remove());
+            let values = values_of(removed.iter().map(|table| &table.meta));
+            let gone: Vec<u64> = values.filter(|number| !kept.contains(number)).collect();
+            self.files.values.release(&gone);
         }
         drop(locked);
         self.measure_pressure();
@@ -130,5 +141,6 @@ impl Inner {
             // If it stays, the next opening removes it.
             let _ = self.files.disk.remove(&names::table(number));
         }
+        self.files.values.bury();
     }
 }

@@ -8,12 +8,15 @@
 //! 2  a table is removed   tree, level, number: varints
 //! 3  the next number      varint: no file has this one or a larger one
 //! 4  memtables            tree, id: varints; what the memtables of the tree up to this one had is in the levels
+//! 6  files of large values that the table added last refers to    (`put_values`)
 //! 5  a word               name (varint and bytes), u64: what the engine wants to keep beside
 //! ```
 
 use std::collections::BTreeMap;
 
-use crate::sst::{Parsed, Properties, Reader, Span, put_bytes, put_varint};
+use crate::sst::{
+    Parsed, Properties, Reader, Span, ValueRef, put_bytes, put_values, put_varint, read_values,
+};
 
 /// Levels of a tree: 0, which has runs that overlap, and those below.
 pub const LEVELS: usize = 7;
@@ -43,14 +46,26 @@ pub struct TableMeta {
     pub sequence_max: u64,
     /// The keys that it has something to say about.
     pub span: Span,
+    /// The files of large values that its entries refer to.
+    pub values: Vec<ValueRef>,
 }
 
 impl TableMeta {
     pub(crate) fn of(number: u64, file_len: u64, properties: &Properties) -> Self {
         let &Properties { entries, deletes, range_deletes, sequence_min, sequence_max, .. } =
             properties;
-        let span = properties.span.clone();
-        Self { number, file_len, entries, deletes, range_deletes, sequence_min, sequence_max, span }
+        let (span, values) = (properties.span.clone(), properties.values.clone());
+        Self {
+            number,
+            file_len,
+            entries,
+            deletes,
+            range_deletes,
+            sequence_min,
+            sequence_max,
+            span,
+            values,
+        }
     }
 }
 
@@ -91,6 +106,10 @@ impl Edit {
                 put_varint(&mut to, number);
             }
             meta.span.put(&mut to);
+            if !meta.values.is_empty() {
+                to.push(6);
+                put_values(&mut to, &meta.values);
+            }
         }
         if let Some(number) = self.next_number {
             numbers(&mut to, 3, &[number]);
@@ -127,6 +146,7 @@ impl Edit {
                         sequence_min: reader.varint()?,
                         sequence_max: reader.varint()?,
                         span: Span::read(&mut reader)?,
+                        values: Vec::new(),
                     };
                     if meta.number > NUMBER_MAX
                         || meta.file_len > SIZE_MAX
@@ -149,6 +169,11 @@ impl Edit {
                     let name =
                         std::str::from_utf8(reader.bytes()?).map_err(|_| "a name is no text")?;
                     edit.words.push((name.to_owned(), reader.u64()?));
+                }
+                6 => {
+                    let (_, table) =
+                        edit.added.last_mut().ok_or("files of values have no table")?;
+                    table.values = read_values(&mut reader)?;
                 }
                 _ => return Err("a record is of an unknown kind"),
             }
@@ -223,6 +248,7 @@ mod tests {
             sequence_min: 0,
             sequence_max: 1 << 55,
             span,
+            values: vec![ValueRef { number: 70, len: 1 << 29, check: 1 << 63 }],
         };
         let edit = Edit {
             removed: vec![(3, 6, 12)],

@@ -54,7 +54,7 @@ pub(crate) use inner::FLUSHES;
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;
 pub use merge::Merge;
-pub(crate) use names::{CURRENT, is_of_levels};
+pub(crate) use names::{CURRENT, UNFINISHED, is_of_levels, value_name};
 pub use open::Report;
 pub use options::LevelsOptions;
 pub(crate) use repair::{Findings, aside};

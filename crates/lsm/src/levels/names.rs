@@ -10,6 +10,11 @@ pub(crate) fn table(number: u64) -> String {
     format!("{number:06}.sst")
 }
 
+/// The file of a large value.
+pub(crate) fn value_name(number: u64) -> String {
+    format!("{number:06}.val")
+}
+
 pub(crate) fn manifest(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
@@ -18,6 +23,7 @@ pub(crate) fn manifest(number: u64) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Table(u64),
+    Value(u64),
     Manifest(u64),
     Current,
     /// One of these that is not whole.
@@ -36,10 +42,14 @@ pub(crate) fn parse(name: &str) -> Option<Name> {
     let number = |digits: &str| digits.parse().ok();
     let found = match name.strip_prefix("MANIFEST-") {
         Some(digits) => Name::Manifest(number(digits)?),
-        None => Name::Table(number(name.strip_suffix(".sst")?)?),
+        None => match name.strip_suffix(".val") {
+            Some(digits) => Name::Value(number(digits)?),
+            None => Name::Table(number(name.strip_suffix(".sst")?)?),
+        },
     };
     let written = match found {
         Name::Table(number) => table(number),
+        Name::Value(number) => value_name(number),
         Name::Manifest(number) => manifest(number),
         _ => unreachable!("a number was found"),
     };
@@ -60,7 +70,9 @@ mod tests {
         assert_eq!(parse(&table(7)), Some(Name::Table(7)));
         assert_eq!(parse(&table(u64::MAX)), Some(Name::Table(u64::MAX)));
         assert_eq!(parse(&manifest(12_345_678)), Some(Name::Manifest(12_345_678)));
+        assert_eq!(parse(&value_name(7)), Some(Name::Value(7)));
         assert_eq!(parse("000007.sst.tmp"), Some(Name::Unfinished));
+        assert_eq!(parse("000007.val.tmp"), Some(Name::Unfinished));
         assert_eq!(parse("CURRENT.tmp"), Some(Name::Unfinished));
         for other in
             ["7.sst", "+00007.sst", "notes.txt.tmp", "MANIFEST-", "wal-000001", "0000007.sst"]

@@ -9,10 +9,12 @@ use parking_lot::Mutex;
 use super::edit::{NUMBER_MAX, State};
 use super::inner::{FLUSHES, Levels, Snapshots};
 use super::manifest::{self, Current, Manifest};
-use super::names::{self, CURRENT, Name, parse};
+use super::names::{self, CURRENT, Name, parse, value_name};
 use super::options::LevelsOptions;
 use super::version::Files;
-use crate::sst::{BlockCache, Error, Result, read_footer};
+use crate::sst::{BlockCache, Error, Result, ValueRef, read_footer};
+use crate::value_file;
+use crate::values::Values;
 
 /// What an opening found that is not as it should be, and did not fail for.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +54,35 @@ impl Levels {
         state.next_number = state.next_number.max(next_number(&list)?).max(last);
         let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
         let graveyard = Mutex::default();
-        let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
+        let values = Values::new(disk, store_id);
+        for (_, meta) in state.tables.values() {
+            meta.values.iter().for_each(|value| values.add_of_levels(value));
+        }
+        let files = Arc::new(Files { disk: disk.clone(), store_id, cache, values, graveyard });
         Ok((Self::new(files, options, snapshots, manifest, state)?, report))
+    }
+}
+
+impl Levels {
+    /// Removes the store's files of large values that neither tables nor memory need, when all are known that memory
+    /// does. Returns those that are another store's, and stay.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(crate) fn keep_values(&self) -> Result<Vec<String>> {
+        let Files { disk, store_id, values, .. } = &*self.inner.files;
+        let mut foreign = Vec::new();
+        for (name, _) in disk.list()? {
+            let Some(Name::Value(number)) = parse(&name) else { continue };
+            if values.contains(number) {
+                continue;
+            }
+            match is_ours(disk, *store_id, &name)? {
+                true => disk.remove(&name)?,
+                false => foreign.push(name),
+            }
+        }
+        Ok(foreign)
     }
 }
 
@@ -70,7 +99,9 @@ pub(crate) fn older_copy(state: &State, wanted: u64) -> Option<Error> {
 /// A number above that of every file.
 pub(crate) fn next_number(list: &BTreeMap<String, u64>) -> Result<u64> {
     let numbers = list.keys().filter_map(|name| match parse(name) {
-        Some(Name::Table(number) | Name::Manifest(number)) => Some((name, number)),
+        Some(Name::Table(number) | Name::Value(number) | Name::Manifest(number)) => {
+            Some((name, number))
+        }
         _ => None,
     });
     let last = numbers.max_by_key(|(_, number)| *number);
@@ -122,6 +153,7 @@ pub(crate) fn is_ours(disk: &Disk, store_id: u128, name: &str) -> Result<bool> {
             let footer = read_footer(&disk.open(name)?, name);
             footer.is_ok_and(|footer| (footer.store_id, footer.number) == (store_id, number))
         }
+        Some(Name::Value(number)) => value_file::is_ours(disk, store_id, number)?,
         Some(Name::Manifest(number)) => manifest::is_ours(disk, store_id, number),
         _ => false,
     })
@@ -141,6 +173,7 @@ fn tidy_up(
         let is_needed = match parse(name) {
             Some(Name::Table(number)) => state.tables.contains_key(&number),
             Some(Name::Manifest(number)) => number == manifest.number(),
+            // Memory may need it, too ([`Levels::keep_values`]).
             _ => true,
         };
         if is_needed {
@@ -152,14 +185,17 @@ fn tidy_up(
         }
     }
     for (number, (_, meta)) in &state.tables {
-        let file = names::table(*number);
-        match list.get(&file) {
-            None => report.damaged.push(Error::Missing { file }),
-            Some(len) if *len != meta.file_len => {
-                let why = format!("it has {len} bytes, and should have {}", meta.file_len);
-                report.damaged.push(Error::damaged(&file, "file", why));
+        let value = |value: &ValueRef| (value_name(value.number), value_file::file_len(value.len));
+        let table = (names::table(*number), meta.file_len);
+        for (file, wanted) in std::iter::once(table).chain(meta.values.iter().map(value)) {
+            match list.get(&file) {
+                None => report.damaged.push(Error::Missing { file }),
+                Some(len) if *len != wanted => {
+                    let why = format!("it has {len} bytes, and should have {wanted}");
+                    report.damaged.push(Error::damaged(&file, "file", why));
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
         }
     }
     Ok(report)

@@ -8,6 +8,7 @@ use super::iter::LevelsIter;
 use super::source::Direction;
 use super::stats::LevelsStats;
 use crate::sst::{Found, RANGE_DELETE, Result, Value, hash_key};
+use crate::values::{Values, Written};
 use crate::zone_cache::ZoneCache;
 
 impl Levels {
@@ -67,6 +68,22 @@ impl Levels {
     /// Lets blocks be sought in another cache, too, and go there when they have to leave this one.
     pub(crate) fn set_second_cache(&self, second: &Arc<ZoneCache>) {
         self.inner.files.cache.set_second(second);
+    }
+
+    /// The files of large values.
+    pub(crate) fn values(&self) -> &Values {
+        &self.inner.files.values
+    }
+
+    /// Writes a large value, durably, which no version refers to yet. What is visible then is below that which will.
+    pub(crate) fn write_value(&self, value: &[u8], visible: u64) -> Result<Written<'_>> {
+        let number = self.inner.numbers.fetch_add(1, Ordering::Relaxed);
+        self.values().write(number, value, visible)
+    }
+
+    /// Has no file get a number that is not above this one.
+    pub(crate) fn pass_number(&self, number: u64) {
+        self.inner.numbers.fetch_max(number + 1, Ordering::Relaxed);
     }
 
     /// Removes the files of tables that nobody reads any more.
@@ -137,6 +154,7 @@ impl Levels {
         stats.tables_asked = count(&counters.tables_asked);
         stats.block_reads = inner.files.cache.reads();
         stats.cache_bytes = inner.files.cache.used_bytes();
+        stats.value_bytes = inner.files.values.bytes();
         stats.memory_bytes = inner.files.disk.memory_bytes();
         stats.tables_open = inner.files.disk.kept_open().1 as u64;
         stats.opens = inner.files.disk.traffic().opens;

@@ -33,6 +33,7 @@ use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
 use crate::health::Health;
 use crate::sst::{BlockCache, Error, Result};
+use crate::values::Values;
 
 /// What a repair did, or would do.
 #[derive(Clone, Debug)]
@@ -108,7 +109,8 @@ impl Findings {
         }
         let cache = Arc::new(BlockCache::new(options.cache_bytes, options.table.block_bytes));
         let graveyard = Default::default();
-        let files = Arc::new(Files { disk: disk.clone(), store_id, cache, graveyard });
+        let values = Values::new(disk, store_id);
+        let files = Arc::new(Files { disk: disk.clone(), store_id, cache, values, graveyard });
         let mut readable = BTreeMap::new();
         for number in numbers(&list) {
             if is_whole && !state.tables.contains_key(&number) {

@@ -38,6 +38,8 @@ pub struct LevelsStats {
     pub block_reads: u64,
     /// What the cache has, in bytes.
     pub cache_bytes: u64,
+    /// Bytes of files of large values, those that memory refers to included.
+    pub value_bytes: u64,
     /// Bytes of DRAM that the files take, where they lie in memory.
     pub memory_bytes: u64,
     /// Tables that have a descriptor.

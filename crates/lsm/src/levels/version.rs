@@ -11,12 +11,14 @@ use parking_lot::Mutex;
 use super::edit::{LEVELS, Place, TableMeta};
 use super::names;
 use crate::sst::{BlockCache, Result, Span, Table, TableId};
+use crate::values::Values;
 
 /// What all tables of a store share.
 pub(crate) struct Files {
     pub(crate) disk: Disk,
     pub(crate) store_id: u128,
     pub(crate) cache: Arc<BlockCache>,
+    pub(crate) values: Values,
     /// Numbers of tables that no version needs any more.
     pub(crate) graveyard: Mutex<Vec<u64>>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::commit::edit_of;
+use super::commit::{edit_of, values_of};
 use super::compaction::{Outputs, Task};
 use super::edit::Place;
 use super::inner::{Change, Inner, Levels};
@@ -195,7 +195,11 @@ impl Inner {
             (read, added) = (compaction.bytes(), external.map_or(0, SortedRun::bytes));
         }
         let is_move = outputs.tables.is_empty() && !edit.added.is_empty();
+        let values: Vec<u64> = values_of(edit.added.iter().map(|(_, meta)| meta)).collect();
         self.commit(tree, edit, &mut outputs, read, added)?;
+        if external.is_some() {
+            self.files.values.settle(tree, &values);
+        }
         let counter = if is_move { &counters.moves } else { &counters.compactions };
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(())

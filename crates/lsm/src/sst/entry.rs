@@ -15,6 +15,9 @@ pub const DELETE: u8 = 2;
 /// A tombstone of all keys from the entry's key up to, and without, the entry's value.
 pub const RANGE_DELETE: u8 = 3;
 
+/// An entry whose value is a reference to the file that has the key's value ([`super::ValueRef`]).
+pub const PUT_FILE: u8 = 4;
+
 /// The largest sequence number: they have 56 bits, so that a kind fits into the same word.
 pub const SEQUENCE_MAX: u64 = (1 << 56) - 1;
 
@@ -25,7 +28,7 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// When it was written: at most [`SEQUENCE_MAX`], and no two entries of a key have the same.
     pub sequence: u64,
-    /// What it is: [`PUT`], [`DELETE`], or a kind that only the engine knows.
+    /// What it is: [`PUT`], [`PUT_FILE`], [`DELETE`], or a kind that only the engine knows.
     pub kind: u8,
     /// The value.
     pub value: &'a [u8],

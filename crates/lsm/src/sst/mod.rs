@@ -39,13 +39,14 @@ mod sealed;
 mod table;
 mod table_builder;
 mod table_cursor;
+mod value_ref;
 mod varint;
 
 pub use block::{Block, BlockCursor};
 pub use block_builder::BlockBuilder;
 pub use cache::BlockCache;
 pub use compression::Compression;
-pub use entry::{DELETE, Entry, Found, PUT, RANGE_DELETE, SEQUENCE_MAX, Value};
+pub use entry::{DELETE, Entry, Found, PUT, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, Value};
 pub use error::{Error, Result};
 pub use filter::{Filter, hash_key};
 pub use properties::{Properties, Span};
@@ -53,8 +54,10 @@ pub use range_deletes::{RangeDelete, RangeDeletes};
 pub use table::{Check, Table, TableId};
 pub use table_builder::{TableBuilder, TableOptions};
 pub use table_cursor::{Reads, TableCursor};
+pub use value_ref::ValueRef;
 
 pub(crate) use entry::order;
+pub(crate) use properties::{put_values, read_values};
 pub(crate) use sealed::file_seed;
 pub(crate) use table::read_footer;
 pub(crate) use varint::{Reader, put_bytes, put_varint};

@@ -5,10 +5,12 @@
 //! smallest sequence, largest sequence                                    varints
 //! span: first key, last key    length (varint) and bytes; u8: 1 if the last key itself is not in the span
 //! root, range deletes          handles (`index`); length 0: none
+//! files of large values        if there are any: their count, and of each number, length of the value, and check: varints
 //! ```
 
 use super::Parsed;
 use super::index::Handle;
+use super::value_ref::ValueRef;
 use super::varint::{Reader, put_bytes, put_varint};
 
 /// The keys that a table may have something to say about.
@@ -95,6 +97,27 @@ pub struct Properties {
     pub sequence_max: u64,
     /// The keys that it has something to say about.
     pub span: Span,
+    /// The files of large values that its entries refer to.
+    pub values: Vec<ValueRef>,
+}
+
+/// Appends references to values, and their count.
+pub(crate) fn put_values(to: &mut Vec<u8>, values: &[ValueRef]) {
+    put_varint(to, values.len() as u64);
+    for ValueRef { number, len, check } in values {
+        [number, len, check].into_iter().for_each(|number| put_varint(to, *number));
+    }
+}
+
+/// Reads what [`put_values`] has written.
+pub(crate) fn read_values(reader: &mut Reader<'_>) -> Parsed<Vec<ValueRef>> {
+    let mut values = Vec::new();
+    for _ in 0..reader.varint()? {
+        let value =
+            ValueRef { number: reader.varint()?, len: reader.varint()?, check: reader.varint()? };
+        values.push(ValueRef::of_bytes(&value.bytes())?);
+    }
+    Ok(values)
 }
 
 /// Where the blocks are that are read when a table opens.
@@ -123,12 +146,15 @@ impl Properties {
         self.span.put(&mut bytes);
         roots.index.put(&mut bytes);
         roots.range_deletes.put(&mut bytes);
+        if !self.values.is_empty() {
+            put_values(&mut bytes, &self.values);
+        }
         bytes
     }
 
     pub(crate) fn of_bytes(bytes: &[u8]) -> Parsed<(Self, Roots)> {
         let mut reader = Reader(bytes);
-        let properties = Self {
+        let mut properties = Self {
             tree: reader.varint_u32()?,
             entries: reader.varint()?,
             deletes: reader.varint()?,
@@ -139,8 +165,12 @@ impl Properties {
             sequence_min: reader.varint()?,
             sequence_max: reader.varint()?,
             span: Span::read(&mut reader)?,
+            values: Vec::new(),
         };
         let (index, range_deletes) = (Handle::read(&mut reader)?, Handle::read(&mut reader)?);
+        if !reader.is_empty() {
+            properties.values = read_values(&mut reader)?;
+        }
         Ok((properties, Roots { index, range_deletes }))
     }
 }

@@ -5,7 +5,7 @@ use halite_pmem::planted;
 
 use super::block_builder::BlockBuilder;
 use super::compression::{BlockCompressor, Compression};
-use super::entry::{DELETE, Entry, RANGE_DELETE, SEQUENCE_MAX, order};
+use super::entry::{DELETE, Entry, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, order};
 use super::error::{Error, Result};
 use super::filter::{Filter, hash_key};
 use super::footer::Footer;
@@ -14,6 +14,7 @@ use super::properties::{Properties, Roots, Span};
 use super::range_deletes::RangeDelete;
 use super::sealed::{TRAILER, file_seed, seal};
 use super::table::TableId;
+use super::value_ref::ValueRef;
 
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,7 @@ impl TableBuilder {
             sequence_min: SEQUENCE_MAX,
             sequence_max: 0,
             span: Span { first: Box::default(), last: Box::default(), is_open: false },
+            values: Vec::new(),
         };
         Self {
             writer,
@@ -113,6 +115,11 @@ impl TableBuilder {
             let last = format!("{}@{}", self.last_key.escape_ascii(), self.last_sequence);
             let why = format!("{}@{sequence} is not behind {last}", key.escape_ascii());
             return Err(Error::damaged("a table", "the order of what is merged", why));
+        }
+        if entry.kind == PUT_FILE {
+            let value = ValueRef::of_bytes(entry.value)
+                .map_err(|why| Error::damaged("a table", "an entry of what is merged", why))?;
+            self.properties.values.push(value);
         }
         if self.block.len_with(entry) + TRAILER > self.options.block_bytes {
             self.cut_block()?;

@@ -201,6 +201,7 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
     if let Some(levels) = stats.levels {
         lines!(text,
             "level_bytes": levels.bytes,
+            "value_file_bytes": levels.value_bytes,
             "level_zero_runs": levels.level_zero_runs,
         );
         if let Some(bytes) = levels.log_bytes {

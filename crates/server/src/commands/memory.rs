@@ -71,9 +71,11 @@ pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
             ("keys.bytes-per-key", allocated / stats.records.max(1)),
         ]),
         // How many keys there are is not known; what is said of memory is said of the newest versions.
-        Some(levels) => {
-            numbers.extend([("versions.in-memory", stats.records), ("levels.bytes", levels.bytes)])
-        }
+        Some(levels) => numbers.extend([
+            ("versions.in-memory", stats.records),
+            ("levels.bytes", levels.bytes),
+            ("levels.value-bytes", levels.value_bytes),
+        ]),
     }
     let mut reply = call.reply();
     reply.map(numbers.len());
