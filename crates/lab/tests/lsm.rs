@@ -88,7 +88,7 @@ fn one_edit_of_the_manifest_after_the_other_survives() {
 
 #[test]
 fn values_in_files_of_their_own_survive() {
-    assert!(survive("-values", 1, IMAGES / 2).nested > 1000);
+    assert!(survive("-values", 1, IMAGES / 8).nested > 1000);
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl Lsm {
             large.keep();
         }
         committed?;
-        self.store.note_large(ops, large, |key| self.tree_of(key))?;
+        self.store.note_large(ops, large, |key| self.tree_of(key));
         self.store.let_values_go();
         Ok(())
     }
@@ -400,7 +400,7 @@ impl Engine for Lsm {
         }
         encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
-        self.store.look_for_all_hidden()?;
+        self.store.look_for_all_hidden();
         self.store.let_values_go();
         spaces.remove(space);
         self.spaces.store(spaces);

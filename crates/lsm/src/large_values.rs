@@ -51,7 +51,10 @@ impl Store {
         for (number, op) in ops.iter().enumerate() {
             let Op::Put { value, .. } = op else { continue };
             if value.len() as u64 >= self.limits.large_value_bytes {
-                layout::raise(&self.home, layout::ROOT, layout::WITH_VALUES)?;
+                self.check_healthy()?;
+                // A sync of the pool that failed is the last.
+                layout::raise(&self.home, layout::ROOT, layout::WITH_VALUES)
+                    .inspect_err(|error| self.poison_by(error))?;
                 let written = self.levels.write_value(value, self.visible()).map_err(no_room)?;
                 large.0.push((number, written));
             }
@@ -65,7 +68,7 @@ impl Store {
         ops: &[Op<'_>],
         mut large: Large<'_>,
         tree_of: impl Fn(&[u8]) -> usize,
-    ) -> Result<()> {
+    ) {
         large.keep();
         let values = self.levels.values();
         let full = |op: &Op<'_>, key: &[u8]| [&op.space().0.to_be_bytes(), key].concat();
@@ -75,41 +78,40 @@ impl Store {
             }
         }
         if !values.is_any_in_memory() {
-            return Ok(());
+            return;
         }
         for op in ops {
             match op {
                 Op::Put { key, .. } | Op::Delete { key, .. } => {
                     let full = full(op, key);
                     if values.may_have(&full) {
-                        self.look_for_hidden(tree_of(key), &full)?;
+                        self.look_for_hidden(tree_of(key), &full);
                     }
                 }
-                Op::DeleteRange { .. } => self.look_for_all_hidden()?,
+                Op::DeleteRange { .. } => self.look_for_all_hidden(),
             }
         }
-        Ok(())
     }
 
     /// Looks whether anything hides large values of a key in memory.
-    fn look_for_hidden(&self, tree: usize, key: &[u8]) -> Result<()> {
+    fn look_for_hidden(&self, tree: usize, key: &[u8]) {
         let values = self.levels.values();
         // First: what is there now is committed, so the newest version is none before these.
         let mut numbers = values.of_key(tree, key);
         if numbers.is_empty() {
-            return Ok(());
+            return;
         }
-        if let Some((sequence, file)) = self.newest_in_memory(tree, key, At::Latest)? {
+        // Damage is told to those who read the key. Its files stay.
+        if let Ok(Some((sequence, file))) = self.newest_in_memory(tree, key, At::Latest) {
             numbers.retain(|number| file.is_none_or(|file| file.number != *number));
             values.hide(&numbers, sequence);
         }
-        Ok(())
     }
 
     /// Looks whether anything hides large values of any key in memory.
-    pub(crate) fn look_for_all_hidden(&self) -> Result<()> {
+    pub(crate) fn look_for_all_hidden(&self) {
         let keys = self.levels.values().keys();
-        keys.iter().try_for_each(|(tree, key)| self.look_for_hidden(*tree as usize, key))
+        keys.iter().for_each(|(tree, key)| self.look_for_hidden(*tree as usize, key));
     }
 
     /// Lets files go whose versions are hidden for good.

@@ -91,6 +91,7 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
     let levels = stats.levels.map(|levels| {
         json!({
             "bytes": levels.bytes,
+            "value_bytes": levels.value_bytes,
             "level_zero_runs": levels.level_zero_runs,
             "log_bytes": levels.log_bytes,
         })
@@ -172,6 +173,9 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
     if let Some(levels) = stats.levels {
         let runs = count(levels.level_zero_runs, "run");
         row("levels", format!("{}, {runs} of level zero", human(levels.bytes)));
+        if levels.value_bytes > 0 {
+            row("large values", human(levels.value_bytes));
+        }
         if let Some(bytes) = levels.log_bytes {
             row("", format!("log {}", human(bytes)));
         }

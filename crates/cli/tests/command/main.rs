@@ -11,6 +11,7 @@ mod engines;
 mod inspection;
 mod kill;
 mod lab;
+mod memory;
 mod run;
 mod serve;
 mod served;

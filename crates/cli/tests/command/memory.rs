@@ -1,0 +1,141 @@
+//! The memory of a server: it accounts for what it takes, and gives back what large values took.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::run::Home;
+use crate::served::Served;
+
+/// Bytes of a large value: more than the allocator keeps of what is given back to it.
+const VALUE: u64 = 40 << 20;
+
+/// What a process takes that no number accounts for: code, stacks, buffers of files, what the allocator keeps.
+const UNACCOUNTED_MAX: u64 = 48 << 20;
+
+/// How long a server may take until it has given memory back.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes that `/proc` tells of a process under a name.
+fn bytes_of(process: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let kib: u64 = line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap();
+    kib << 10
+}
+
+struct Client<'a> {
+    served: &'a Served,
+    connection: TcpStream,
+}
+
+impl Client<'_> {
+    fn send(&mut self, words: &[&[u8]]) {
+        let mut head = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            head.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            self.connection.write_all(&head).unwrap();
+            self.connection.write_all(word).unwrap();
+            head = b"\r\n".to_vec();
+        }
+        self.connection.write_all(&head).unwrap();
+    }
+
+    fn expect(&mut self, words: &[&[u8]], reply: &str) {
+        self.send(words);
+        let mut got = vec![0; reply.len()];
+        self.connection.read_exact(&mut got).unwrap();
+        assert_eq!(String::from_utf8_lossy(&got), reply);
+    }
+
+    fn get(&mut self, key: &[u8]) -> Vec<u8> {
+        self.send(&[b"GET", key]);
+        let mut replies = BufReader::new(&mut self.connection);
+        let mut head = String::new();
+        replies.read_line(&mut head).unwrap();
+        let len: usize = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
+        let mut value = vec![0; len + 2];
+        replies.read_exact(&mut value).unwrap();
+        value.truncate(len);
+        value
+    }
+
+    /// A number of `INFO`.
+    fn info(&mut self, name: &str) -> u64 {
+        let text = self.served.info(&mut self.connection);
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
+    }
+
+    /// Waits until what is accounted for is what the process has; tells both.
+    fn wait_until_accounted(&mut self) -> (u64, u64) {
+        let began = Instant::now();
+        loop {
+            let used = self.info("used_memory");
+            let resident = bytes_of(self.served.process.id(), "VmRSS");
+            if used.abs_diff(resident) <= UNACCOUNTED_MAX {
+                return (used, resident);
+            }
+            assert!(began.elapsed() < PATIENCE, "{used} bytes are used, and {resident} resident");
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Large values that are set over and over, read and removed: `values_at_once` of them may be in memory besides the
+/// pool, and `kept` bytes be used in the end.
+fn check(home: &Home, args: &[&str], values_at_once: f64, kept: u64) {
+    let args = [&["serve", "--port", "0", "--threads", "1"], args].concat();
+    let served = Served::spawn(home.command(&args).stderr(Stdio::piped()).spawn().unwrap());
+    let mut client = Client { served: &served, connection: served.connect() };
+    let value: Vec<u8> = (0..VALUE).map(|at| (at * 31 + at / 251) as u8).collect();
+    for number in 0..8 {
+        let key: &[u8] = [&b"one"[..], b"two"][number % 2];
+        client.expect(&[b"SET", key, &value], "+OK\r\n");
+    }
+    assert!(client.get(b"two") == value, "{args:?}");
+    client.wait_until_accounted();
+    let pool = client.info("used_memory_pool");
+    client.expect(&[b"DEL", b"one", b"two"], ":2\r\n");
+    let (used, resident) = client.wait_until_accounted();
+    let peak = bytes_of(served.process.id(), "VmHWM");
+    println!("{args:?}: peak {peak}, pool {pool}, used {used}, resident {resident}");
+    let peak_max = pool + (VALUE as f64 * values_at_once) as u64 + UNACCOUNTED_MAX;
+    assert!(peak <= peak_max, "{args:?}: {peak} bytes at once, of {peak_max}");
+    assert!(used <= kept + UNACCOUNTED_MAX, "{args:?}: {used} bytes are used, of nothing");
+    drop(client);
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+}
+
+/// The request, and the reply beside what was read for it.
+const AT_ONCE: f64 = 2.2;
+
+#[test]
+fn large_values_of_an_lsm_with_a_log_take_memory_only_while_they_are_on_their_way() {
+    check(&Home::new(), &["data", "--engine", "lsm"], AT_ONCE, 0);
+}
+
+#[test]
+fn large_values_of_an_lsm_in_persistent_memory_lie_beside_it() {
+    check(&Home::in_memory(), &["data", "--engine", "lsm"], AT_ONCE, 0);
+}
+
+#[test]
+fn large_values_of_an_lsm_in_memory_lie_there_once_and_go() {
+    let args = ["--engine", "lsm", "--in-memory", "2GiB"];
+    // Both keys' values, and that which takes the place of one.
+    check(&Home::new(), &args, AT_ONCE + 2.0, 0);
+}
+
+#[test]
+fn large_values_of_an_indexlog_take_the_pool_and_that_is_accounted_for() {
+    for args in [&["data"][..], &["--in-memory", "2GiB"]] {
+        // The pool keeps its length.
+        check(&Home::in_memory(), args, AT_ONCE, 4 * VALUE);
+    }
+}
