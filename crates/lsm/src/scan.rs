@@ -62,7 +62,7 @@ pub(crate) fn end_of_space(space: KeySpaceId) -> [u8; 4] {
 /// the first source that has one.
 pub(crate) struct TreeScan {
     /// Keeps the state readable.
-    _at: Arc<ReadAt>,
+    at: Arc<ReadAt>,
     layers: Vec<LayerScan>,
     levels: LevelsScan,
     /// The sources that are at a key, in the order of their keys; where they are equal, the first source first.
@@ -272,17 +272,9 @@ impl TreeScan {
         layers.retain(|layer| layer.current.is_some());
         // The view first: what left it since is in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
-        let (_at, order) = (Arc::clone(at), SmallVec::new());
-        let mut scan = Self {
-            _at,
-            layers,
-            levels,
-            order,
-            coverages,
-            direction,
-            is_told: false,
-            failed: false,
-        };
+        let (at, order) = (Arc::clone(at), SmallVec::new());
+        let mut scan =
+            Self { at, layers, levels, order, coverages, direction, is_told: false, failed: false };
         (0..=scan.layers.len()).for_each(|source| scan.arrange(source));
         Ok(scan)
     }
