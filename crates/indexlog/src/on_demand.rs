@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use halite_engine::{Error, Recovery, Result};
+use halite_engine::{Error, Recovery, Result, panic_message};
 
 use crate::batch::{Batch, Numbers, check_whole};
 use crate::catalogue::Names;
@@ -45,6 +45,9 @@ struct Shared {
     state: Mutex<State>,
     /// A partition, or the names, are there.
     changed: Condvar,
+    /// The partition whose recovery is to panic.
+    #[cfg(test)]
+    planted: Option<usize>,
 }
 
 struct State {
@@ -82,6 +85,8 @@ impl Partitions {
                 batches: vec![None; count],
             }),
             changed: Condvar::new(),
+            #[cfg(test)]
+            planted: tests::PLANTED.get(),
         });
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut threads = Vec::new();
@@ -216,8 +221,9 @@ impl Shared {
             let number = unbuilt.number();
             // Those who wait for it must be told, whatever happens.
             let build = std::panic::AssertUnwindSafe(|| self.build(unbuilt));
-            let built = std::panic::catch_unwind(build).unwrap_or_else(|_| {
-                Err(Error::Poisoned { why: "its recovery has panicked".to_owned() })
+            let built = std::panic::catch_unwind(build).unwrap_or_else(|panic| {
+                let why = format!("its recovery has panicked: {}", panic_message(&*panic));
+                Err(Error::Poisoned { why })
             });
             let built = built.map_err(|error| Arc::new(in_partition(self.name(number), error)));
             let mut state = self.lock();
@@ -238,6 +244,8 @@ impl Shared {
 
     fn build(&self, unbuilt: Unbuilt) -> Result<Arc<Partition>> {
         let number = unbuilt.number();
+        #[cfg(test)]
+        assert_ne!(self.planted, Some(number), "planted in a recovery");
         let mut built = unbuilt.build(self.layout.changes, &self.snapshots, &self.stop)?;
         if number == 0 {
             let names = Names::read(&built.writer, &mut built.view)?;
@@ -280,5 +288,61 @@ fn again(partition: usize, error: &Arc<Error>) -> Error {
     match &**error {
         Error::Damaged { what, why } => Error::Damaged { what: what.clone(), why: why.clone() },
         _ => Error::NotRecovered { partition, reason: Arc::clone(error) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use halite_engine::{Durability, Engine, EngineOptions, Op, Partitioning};
+
+    use crate::IndexLog;
+
+    thread_local! {
+        /// The partition whose recovery is to panic, of a store that this thread opens.
+        pub(super) static PLANTED: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    #[test]
+    fn a_panic_of_a_recovery_is_told_to_those_who_need_the_partition() {
+        let folder = tempfile::tempdir().unwrap();
+        let partitioning = Some(Partitioning::Hash(4));
+        let options = EngineOptions {
+            partitioning,
+            on_demand: true,
+            ..EngineOptions::new(folder.path().join("pool"))
+        };
+        let engine = IndexLog::open(&options).unwrap();
+        let space = engine.key_space("space").unwrap();
+        let keys: Vec<_> = (0..100_u8).map(|key| [key]).collect();
+        for key in &keys {
+            engine
+                .write(&[Op::Put { space, key, value: b"value" }], Durability::Immediate)
+                .unwrap();
+        }
+        drop(engine);
+        let message = "its recovery has panicked: assertion";
+        for planted in [2, 0] {
+            PLANTED.set(Some(planted));
+            let engine = IndexLog::open(&options).unwrap();
+            PLANTED.set(None);
+            for key in &keys {
+                let got = engine.get(space, key);
+                // The first partition has the names of the key spaces, which all others need.
+                if planted == 0 || engine.partition_of(key) == planted {
+                    let error = got.unwrap_err().to_string();
+                    assert!(error.contains(message) && error.contains("planted"), "{error}");
+                    let put = Op::Put { space, key, value: b"new" };
+                    assert!(engine.write(&[put], Durability::Immediate).is_err());
+                } else {
+                    assert_eq!(got.unwrap().as_deref(), Some(&b"value"[..]));
+                }
+            }
+        }
+        let engine = IndexLog::open(&options).unwrap();
+        for key in &keys {
+            assert_eq!(engine.get(space, key).unwrap().as_deref(), Some(&b"value"[..]));
+        }
     }
 }

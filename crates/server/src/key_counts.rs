@@ -4,6 +4,7 @@
 //! it tells what was counted last by a thread of its own, which looks at all keys. INFO starts that, if it is some time
 //! ago; so who does not ask does not pay.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -64,7 +65,8 @@ impl KeyCounts {
     pub(crate) fn wait(&self) {
         let thread = lock(&self.0).thread.take();
         if let Some(thread) = thread {
-            thread.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+            // A panic of it cost a count, and nothing else.
+            let _ = thread.join();
         }
     }
 }
@@ -129,7 +131,9 @@ fn count_all(shared: &Shared, spaces: &[KeySpace], partitions: PartitionSet) {
         let counts = partitions.iter().map(|number| space.count_of_partition(number, go_on));
         counts.map(|counted| counted.ok().map(|(count, _)| count)).sum::<Option<u64>>()
     };
-    let counts = spaces.iter().map(count).collect();
+    // After a panic there is no count, until it is time for the next.
+    let counted = catch_unwind(AssertUnwindSafe(|| spaces.iter().map(count).collect()));
+    let counts = counted.unwrap_or_else(|_| vec![None; spaces.len()]);
     if !must_end() {
         let counted = Counted { counts, began, took: began.elapsed() };
         lock(&shared.key_counts.0).last = Some(counted);

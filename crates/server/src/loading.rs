@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::partition_set::PartitionSet;
 use crate::service::unix_time;
-use crate::shared::{Shared, lock};
+use crate::shared::{FailsOnPanic, Shared, lock};
 use crate::store::{Opened, Part};
 
 /// How often the end of the server is looked for.
@@ -126,7 +126,10 @@ impl Loader {
             for _ in 1..cores.min(self.homes.len()) {
                 let builder = thread::Builder::new().name("halite-loader".to_owned());
                 // One is enough.
-                drop(builder.spawn_scoped(scope, || self.work(opened)));
+                drop(builder.spawn_scoped(scope, || {
+                    let _guard = FailsOnPanic(&self.shared);
+                    self.work(opened);
+                }));
             }
             self.work(opened);
         });

@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -79,7 +80,11 @@ impl Metrics {
                 open.push(Arc::downgrade(&socket));
                 let builder = thread::Builder::new().name("halite-metrics".to_owned());
                 // Whoever asks wrongly, or goes, gets no answer; there is nobody to tell.
-                drop(builder.spawn_scoped(scope, || drop(self.answer(socket))));
+                let answer = || {
+                    // After a panic the connection closes without an answer, and the server goes on.
+                    drop(catch_unwind(AssertUnwindSafe(|| drop(self.answer(socket)))));
+                };
+                drop(builder.spawn_scoped(scope, answer));
             }
             // Nobody waits for those that are slow.
             for socket in open.iter().filter_map(Weak::upgrade) {

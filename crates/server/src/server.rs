@@ -18,7 +18,7 @@ use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
-use crate::shared::{Shared, lock};
+use crate::shared::{FailsOnPanic, Shared, lock};
 use crate::store::Store;
 use crate::{Config, Error, listener};
 
@@ -189,7 +189,11 @@ impl Server {
             }
             let loader = self.loader.map(|loader| {
                 let builder = thread::Builder::new().name("halite-loader".to_owned());
-                let load = move || loader.run().inspect_err(|_| shared.fail());
+                let load = move || {
+                    // Clients wait for what it loads.
+                    let _guard = FailsOnPanic(shared);
+                    loader.run().inspect_err(|_| shared.fail())
+                };
                 let started = builder.spawn_scoped(scope, load);
                 // The thread of the metrics would wait for the end.
                 let started = started.inspect_err(|_| shared.fail());
@@ -245,16 +249,7 @@ impl fmt::Debug for Handle {
 
 /// Runs a thread. If it cannot go on, the others do not wait for it.
 fn run(event_loop: EventLoop, shared: &Shared) -> Result<(), Error> {
-    /// Ends the other threads when it is dropped by a panic.
-    struct Guard<'a>(&'a Shared);
-    impl Drop for Guard<'_> {
-        fn drop(&mut self) {
-            if thread::panicking() {
-                self.0.fail();
-            }
-        }
-    }
-    let _guard = Guard(shared);
+    let _guard = FailsOnPanic(shared);
     let ended = event_loop.run();
     if ended.is_err() {
         shared.fail();

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use crate::board::Board;
 use crate::ending::Ending;
@@ -144,6 +144,17 @@ impl Shared {
     /// Wakes all threads.
     pub(crate) fn ring(&self) {
         self.bells.iter().for_each(Bell::ring);
+    }
+}
+
+/// Ends the server when a panic drops it: a thread that others wait for has it.
+pub(crate) struct FailsOnPanic<'a>(pub(crate) &'a Shared);
+
+impl Drop for FailsOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail();
+        }
     }
 }
 
