@@ -81,6 +81,12 @@ impl Answers {
         self.live + self.apart
     }
 
+    /// Bytes of memory, requests that are on their way included.
+    pub(crate) fn memory(&self) -> usize {
+        let places = self.places.capacity() * size_of::<Place>();
+        places + self.held.capacity() + self.apart + self.asked
+    }
+
     /// Takes a place for a request of `request_len` bytes that travels, and returns its ticket.
     pub(crate) fn open(&mut self, request_len: usize) -> u64 {
         self.asked += request_len;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::backup::Backup;
+use crate::client_memory::ClientMemory;
 use crate::reply::Protocol;
 use crate::store::Watch;
 use crate::transaction::Queue;
@@ -26,6 +27,8 @@ pub(crate) struct Client {
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
+    /// Bytes that the watches take.
+    pub(crate) watches_len: usize,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
     pub(crate) replies: Replies,
@@ -38,6 +41,8 @@ pub(crate) struct Client {
     /// When it connected, or said RESET.
     pub(crate) stranger_since: Instant,
     pub(crate) active_at: Instant,
+    /// Since when more replies wait than the soft limit of the output says.
+    pub(crate) output_long_since: Option<Instant>,
     /// The name of the last command.
     pub(crate) last_command: &'static str,
     pub(crate) buffers: Buffers,
@@ -71,8 +76,18 @@ pub(crate) struct Buffers {
     pub(crate) query_len: usize,
     pub(crate) query_free: usize,
     pub(crate) request_len: usize,
+    /// Replies that have not left, wherever they wait.
     pub(crate) output_len: usize,
+    /// The buffer to which replies are written.
     pub(crate) output_capacity: usize,
+    /// Buffers of replies before that.
+    pub(crate) outputs: usize,
+    /// What those take, and the replies that wait for others before them.
+    pub(crate) outputs_capacity: usize,
+    /// All that the client was last said to take.
+    pub(crate) memory: usize,
+    /// Whether that was counted as memory of clients that are not evicted.
+    is_kept: bool,
 }
 
 impl Client {
@@ -99,6 +114,7 @@ impl Client {
             authenticated: false,
             queue: None,
             watches: Vec::new(),
+            watches_len: 0,
             backup: None,
             replies: Replies::All,
             no_evict: false,
@@ -107,9 +123,30 @@ impl Client {
             connected_at: now,
             stranger_since: now,
             active_at: now,
+            output_long_since: None,
             last_command: "NULL",
             buffers: Buffers::default(),
         }
+    }
+
+    /// Notes the memory that the client takes, of which its connection takes so many bytes.
+    #[inline]
+    pub(crate) fn account(&mut self, connection: usize, memory: &ClientMemory, thread: usize) {
+        let queue = self.queue.as_ref().map_or(0, Queue::byte_len);
+        let names = self.name.len() + self.lib_name.len() + self.lib_version.len();
+        let all = size_of::<Self>() + connection + queue + self.watches_len + names;
+        if self.no_evict != self.buffers.is_kept {
+            self.forget(memory, thread);
+            self.buffers.is_kept = self.no_evict;
+        }
+        memory.change(thread, self.buffers.is_kept, self.buffers.memory, all);
+        self.buffers.memory = all;
+    }
+
+    /// Notes that the client takes no memory any more.
+    pub(crate) fn forget(&mut self, memory: &ClientMemory, thread: usize) {
+        memory.change(thread, self.buffers.is_kept, self.buffers.memory, 0);
+        self.buffers.memory = 0;
     }
 
     /// The line of CLIENT LIST.
@@ -132,16 +169,14 @@ impl Client {
         }
         let (queued, queued_bytes) =
             self.queue.as_ref().map_or((-1, 0), |queue| (queue.len() as i64, queue.byte_len()));
+        let queued_bytes = queued_bytes + self.watches_len;
         let buffers = self.buffers;
-        let total = buffers.query_len
-            + buffers.query_free
-            + buffers.output_capacity
-            + queued_bytes
-            + size_of::<Self>();
+        let total = buffers.memory;
+        let omem = buffers.outputs_capacity;
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
              ssub=0 multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
-             rbs={} rbp={} obl={} oll=0 omem=0 tot-mem={total} events={} cmd={} user=default \
+             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
              redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
             self.addr,
@@ -157,6 +192,7 @@ impl Client {
             buffers.output_capacity,
             buffers.output_len,
             buffers.output_len,
+            buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
             self.last_command,
             self.protocol.number(),

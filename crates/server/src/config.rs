@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::{DebugCommand, SyncPolicy};
+use crate::{DebugCommand, SyncPolicy, client_memory};
 
 /// The configuration of a server. The default listens on `127.0.0.1:6379`.
 #[derive(Clone)]
@@ -38,6 +38,12 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// What a single client may take.
     pub limits: Limits,
+    /// Bytes of memory that all clients may take together: of requests that have arrived, and of replies that
+    /// they have not read. Above it, those with most memory are disconnected. By default a quarter of the
+    /// machine's memory, or of the control group's; `None`: no limit.
+    pub client_memory_max: Option<usize>,
+    /// Where lines go about what the server does by itself, such as to disconnect a client.
+    pub log: Option<fn(&str)>,
 }
 
 impl Default for Config {
@@ -56,6 +62,8 @@ impl Default for Config {
             metrics: None,
             shutdown_grace: Duration::from_secs(5),
             limits: Limits::default(),
+            client_memory_max: Some(client_memory::default_limit()),
+            log: None,
         }
     }
 }
@@ -76,6 +84,7 @@ impl fmt::Debug for Config {
             .field("metrics", &self.metrics)
             .field("shutdown_grace", &self.shutdown_grace)
             .field("limits", &self.limits)
+            .field("client_memory_max", &self.client_memory_max)
             .finish()
     }
 }
@@ -92,14 +101,28 @@ pub struct Limits {
     pub inline_len_max: usize,
     /// Bytes of requests that have arrived and are not answered; a client with more is dropped.
     pub query_buffer_len_max: usize,
-    /// Bytes of replies that wait for the client to read them; a client with more is dropped.
-    pub output_buffer_len_max: usize,
-    /// Bytes of the commands that a client has queued between MULTI and EXEC.
+    /// Replies that wait for the client to read them; a client with more is dropped.
+    pub output: OutputLimits,
+    /// Bytes of the commands that a client has queued between MULTI and EXEC, of the keys that it watches, and of what
+    /// the commands of EXEC, or one command, change together before that is written.
     pub transaction_len_max: usize,
     /// Within which time a client must prove who it is, if there is a password, and finish a
     /// request that it has begun; a large request has a second more for each 16 KiB of it that
     /// have arrived.
     pub request_timeout: Duration,
+}
+
+/// When a client is dropped that does not read its replies, as by Redis' `client-output-buffer-limit`; by default
+/// not because of it alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct OutputLimits {
+    /// With more bytes than this, at once; 0: with none.
+    pub hard: usize,
+    /// With more bytes than this for longer than [`OutputLimits::soft_time`]; 0: with none.
+    pub soft: usize,
+    /// How long there may be more bytes than [`OutputLimits::soft`].
+    pub soft_time: Duration,
 }
 
 impl Default for Limits {
@@ -110,7 +133,7 @@ impl Default for Limits {
             args_max: requests.args_max,
             inline_len_max: requests.inline_len_max,
             query_buffer_len_max: 1 << 30,
-            output_buffer_len_max: 1 << 30,
+            output: OutputLimits::default(),
             transaction_len_max: 1 << 30,
             request_timeout: Duration::from_secs(60),
         }

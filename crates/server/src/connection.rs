@@ -105,23 +105,28 @@ impl Connection {
         self.output.unsent() + self.answers.byte_len()
     }
 
-    /// Whether the client must read before anything more is done for it.
+    /// Whether more replies wait than a client may have while all of them take too much memory.
     #[inline]
     pub(crate) fn is_behind(&self) -> bool {
         self.backlog() >= UNREAD_MAX
     }
 
-    /// Whether replies are to come for which nobody waits but the server.
-    pub(crate) fn waits(&self) -> bool {
-        let waits = self.waits_for != Dispatched::Done || !self.answers.is_empty();
-        waits && !self.is_behind()
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        let input = self.input.len() + self.input.free() + self.parser.memory();
+        input + self.output.capacity() + self.answers.memory() + size_of::<Self>()
     }
 
-    /// The threads that have to be told of room for their replies, and how much.
+    /// Whether replies are to come for which only the server waits.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits_for != Dispatched::Done || !self.answers.is_empty()
+    }
+
+    /// The threads that have to be told of room for their replies, and how much: of what waits for other
+    /// replies, only once those have come.
     pub(crate) fn room(&mut self) -> impl Iterator<Item = (usize, usize)> {
-        // Not for each reply a message. What waits for other replies has room only once they have come.
-        let has_room = self.output.unsent() < UNREAD_MAX;
-        self.answers.take_owed(if has_room { CREDIT / 4 } else { usize::MAX })
+        // Not for each reply a message.
+        self.answers.take_owed(CREDIT / 4)
     }
 
     /// Writes once, if the socket takes bytes. Returns the number of bytes that left.
@@ -156,5 +161,6 @@ impl Connection {
     }
 }
 
-/// Bytes of replies that a client has not read above which its next request waits.
+/// Bytes of replies that a client has not read above which its next request waits while all clients take too much
+/// memory.
 const UNREAD_MAX: usize = 1 << 20;

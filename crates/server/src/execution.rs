@@ -11,7 +11,11 @@ use crate::resp::ProtocolError;
 use crate::route::{Lane, route};
 use crate::service::Service;
 
-/// Executes the requests in a connection's input, until they end, or too many replies wait, or one
+/// Bytes of replies behind which a connection's next request waits for the next turn: other clients wait for the end
+/// of this one.
+const TURN_LEN: usize = 1 << 20;
+
+/// Executes the requests in a connection's input, until they end, or have had their share of the turn, or one
 /// has to wait. The connection is the one at `place`; `ahead` is empty, before and behind.
 pub(crate) fn execute(
     service: &mut Service,
@@ -31,8 +35,11 @@ pub(crate) fn execute(
         client.killed = true;
     }
     service.begin_lap();
+    let enough = connection.backlog() + TURN_LEN;
     while !client.closing && !client.killed {
-        if connection.is_behind() {
+        if connection.backlog() >= enough
+            || connection.is_behind() && service.is_short(client.no_evict)
+        {
             connection.has_requests = true;
             break;
         }
@@ -84,10 +91,8 @@ pub(crate) fn execute(
             ahead.clear();
             connection.parser.reset();
         }
-        if connection.output.unsent() > service.settings.limits.output_buffer_len_max {
-            service.counters.output_limit_disconnections += 1;
-            client.killed = true;
-        }
+        connection.output.divide(&mut service.spares);
+        service.check_output(client, connection.backlog());
     }
     if !ahead.is_empty() {
         ahead.clear();
@@ -98,7 +103,6 @@ pub(crate) fn execute(
     connection.request_began = waits.then(|| connection.request_began.unwrap_or(service.now));
     client.buffers.query_len = connection.input.len();
     client.buffers.query_free = connection.input.free();
-    client.buffers.output_capacity = connection.output.capacity();
     client.buffers.request_len = 0;
     dispatched
 }

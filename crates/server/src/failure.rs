@@ -40,6 +40,10 @@ impl Failure {
                 | halite::Error::LogFull { .. }
                 | halite::Error::ValuesFull { .. },
             ) => Cow::Borrowed(FULL),
+            Self::Store(halite::Error::TransactionTooLarge { limit, .. }) => {
+                let text = "OOM what the commands change together takes more than";
+                Cow::Owned(format!("{text} {limit} bytes"))
+            }
             Self::Store(error) => Cow::Owned(format!("ERR {error}")),
         }
     }

@@ -25,6 +25,7 @@ mod borrow;
 mod buffer;
 mod call;
 mod client;
+mod client_memory;
 mod clients;
 mod commands;
 mod config;
@@ -68,7 +69,7 @@ mod store;
 mod sync_policy;
 mod transaction;
 
-pub use config::{Config, Limits};
+pub use config::{Config, Limits, OutputLimits};
 pub use debug_command::DebugCommand;
 pub use error::Error;
 pub use listener::raise_descriptor_limit;

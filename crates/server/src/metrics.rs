@@ -267,6 +267,7 @@ impl Metrics {
                 c.connections
             }),
             ("rejected_connections", "Connections beyond the limit.", |c| c.connections_rejected),
+            ("evicted_clients", "Clients that went for the memory of all.", |c| c.evicted_clients),
             ("commands", "Commands.", |c| c.commands),
             ("errors", "Error replies.", |c| c.errors),
             ("net_input_bytes", "Bytes received.", |c| c.input_bytes),

@@ -14,6 +14,8 @@ use crate::packet::LARGE;
 const KEPT: usize = 2 << 20;
 /// The same for a connection that is silent.
 const KEPT_SILENT: usize = 64 << 10;
+/// Bytes of replies behind which another buffer begins.
+const PIECE_LEN: usize = 1 << 20;
 /// Buffers that leave with one call.
 const SLICES_MAX: usize = 16;
 
@@ -24,6 +26,8 @@ pub(crate) struct Output {
     before: VecDeque<Vec<u8>>,
     /// Bytes in `before`.
     before_len: usize,
+    /// Bytes of memory of `before`.
+    before_capacity: usize,
     /// Where replies are written to.
     last: Vec<u8>,
     /// Bytes of the first buffer that have left.
@@ -43,12 +47,29 @@ impl Output {
             Answer::Shared(bytes) => self.last.extend_from_slice(bytes),
             Answer::Own(bytes) => {
                 if !self.last.is_empty() {
-                    self.before_len += self.last.len();
-                    self.before.push_back(std::mem::take(&mut self.last));
+                    let last = std::mem::take(&mut self.last);
+                    self.push_before(last);
                 }
-                self.before_len += bytes.len();
-                self.before.push_back(bytes);
+                self.push_before(bytes);
             }
+        }
+    }
+
+    fn push_before(&mut self, bytes: Vec<u8>) {
+        self.before_len += bytes.len();
+        self.before_capacity += bytes.capacity();
+        self.before.push_back(bytes);
+    }
+
+    /// Begins another buffer if the last one is long: what a client has read is given back buffer by buffer.
+    #[inline]
+    pub(crate) fn divide(&mut self, spares: &mut Spares) {
+        if self.last.len() >= PIECE_LEN {
+            let mut last = std::mem::replace(&mut self.last, spares.take().unwrap_or_default());
+            if last.capacity() > 2 * last.len() {
+                last.shrink_to_fit();
+            }
+            self.push_before(last);
         }
     }
 
@@ -60,7 +81,17 @@ impl Output {
 
     /// Bytes of memory.
     pub(crate) fn capacity(&self) -> usize {
-        self.before.iter().map(Vec::capacity).sum::<usize>() + self.last.capacity()
+        self.before_capacity + self.last.capacity()
+    }
+
+    /// Bytes of memory of the buffer that replies are written to.
+    pub(crate) fn last_capacity(&self) -> usize {
+        self.last.capacity()
+    }
+
+    /// The buffers that leave before that one.
+    pub(crate) fn pieces(&self) -> usize {
+        self.before.len()
     }
 
     /// Gives memory back that is not needed.
@@ -94,6 +125,7 @@ impl Output {
         while let Some(first) = self.before.pop_front_if(|first| first.len() <= self.sent) {
             self.sent -= first.len();
             self.before_len -= first.len();
+            self.before_capacity -= first.capacity();
             spares.put(first);
         }
         if self.unsent() == 0 {
@@ -162,8 +194,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_and_what_is_taken_over_leaves_in_order(
-            steps in prop::collection::vec((0..3u8, 0..2000usize), 1..80),
-            width in 1..5000usize,
+            steps in prop::collection::vec((0..4u8, prop_oneof![40 => 0..2000usize, 1 => Just(PIECE_LEN)]), 1..80),
+            width in prop_oneof![1000..5000usize, 100_000..3_000_000usize],
         ) {
             let (mut output, mut socket) = (Output::default(), Narrow(width, Vec::new()));
             let (mut expected, mut spares) = (Vec::new(), Spares::default());
@@ -172,6 +204,10 @@ mod tests {
                 match kind {
                     0 => output.buffer().extend_from_slice(&reply),
                     1 => output.push(Answer::Own(reply.clone())),
+                    2 => {
+                        output.divide(&mut spares);
+                        continue;
+                    }
                     _ => {
                         output.write_to(&mut socket, &mut spares).unwrap();
                         continue;

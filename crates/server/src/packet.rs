@@ -25,6 +25,8 @@ const BYTES_MAX: usize = 256 << 10;
 const ITEMS_MAX: usize = 4096;
 /// Capacity of a buffer that is kept for the next use, in bytes.
 const KEPT: usize = 2 * BYTES_MAX;
+/// Words for whose places memory is kept for the next use.
+const RANGES_KEPT: usize = 16 * ITEMS_MAX;
 /// Bytes of a request, or of a reply, from which on it has a buffer of its own.
 pub(crate) const LARGE: usize = 16 << 10;
 
@@ -42,6 +44,8 @@ pub(crate) struct Packet {
     reply: Vec<u8>,
     /// How many requests have been executed.
     done: usize,
+    /// Bytes of their replies.
+    replies_len: usize,
     /// Those of them that were slow; their clients' names are to be filled in.
     pub(crate) slow: Vec<(Asker, slowlog::Entry)>,
     /// Whether these are requests out of other packets.
@@ -188,7 +192,13 @@ impl Packet {
             State::Replied(start..start + len)
         };
         self.done += 1;
+        self.replies_len += len;
         len
+    }
+
+    /// Bytes of the replies, once.
+    pub(crate) fn take_replies_len(&mut self) -> usize {
+        std::mem::take(&mut self.replies_len)
     }
 
     /// Moves the next request, with its words, to the end of `other`.
@@ -225,6 +235,7 @@ impl Packet {
             replies: std::mem::take(&mut self.replies),
             slow: std::mem::take(&mut self.slow),
             done: self.done,
+            replies_len: self.take_replies_len(),
             is_piece: true,
             ..Self::default()
         };
@@ -283,6 +294,7 @@ impl Packet {
     pub(crate) fn clear(&mut self) {
         self.ranges.clear();
         self.items.clear();
+        self.ranges.shrink_to(RANGES_KEPT);
         self.apart = 0;
         self.done = 0;
         self.slow.clear();

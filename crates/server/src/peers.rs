@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use crate::borrow::Lender;
 use crate::call::Call;
 use crate::client::Client;
+use crate::client_memory::ClientMemory;
 use crate::commands::flags;
 use crate::debts::Debts;
 use crate::dispatch;
@@ -33,6 +34,10 @@ pub(crate) struct Peers {
     pub(crate) late: Vec<u8>,
     /// Some partitions are not served yet.
     pub(crate) loading: bool,
+    /// Bytes of replies that this turn has made and not sent.
+    unsent: usize,
+    /// Requests of other threads wait until replies on their way have come.
+    pub(crate) is_choked: bool,
     /// The thread whose packet ends with a request that lacks its words.
     pub(crate) wants_words: Option<usize>,
 }
@@ -61,7 +66,17 @@ impl Peers {
         guest.authenticated = true;
         let lanes = (0..mailbox.threads()).map(|_| Lane::default()).collect();
         let loading = !service.shared.loading.is_complete();
-        Self { mailbox, lender, lanes, guest, late: Vec::new(), loading, wants_words: None }
+        Self {
+            mailbox,
+            lender,
+            lanes,
+            guest,
+            late: Vec::new(),
+            loading,
+            unsent: 0,
+            is_choked: false,
+            wants_words: None,
+        }
     }
 
     /// Whether a request can be sent to a thread in this turn.
@@ -135,10 +150,12 @@ impl Peers {
         spare
     }
 
-    /// Executes the requests of other threads, up to the first of each whose parts are not here. Those that a
-    /// pause holds back wait aside.
+    /// Executes the requests of other threads, up to the first of each whose parts are not here, and as long as
+    /// not too many replies are on their way. Those that a pause holds back wait aside.
     pub(crate) fn execute(&mut self, service: &mut Service) {
         let free = self.lender.free();
+        let room = service.shared.client_memory.room_to_travel(service.settings.client_memory_max);
+        let mut unsent = self.unsent;
         let guest = &mut self.guest;
         let is_held = |service: &Service, item: &Item| {
             service.pause.is_some() && service.pauses(item.command.is(flags::WRITE))
@@ -149,7 +166,9 @@ impl Peers {
                 let pieces = lane.debts.resume(|packet| {
                     let next = packet.next()?;
                     let can = next.partitions.is_within(free) && !is_held(service, next);
-                    can.then(|| execute_next(service, guest, packet))
+                    let len = (can && unsent < room).then(|| execute_next(service, guest, packet));
+                    unsent += len.unwrap_or(0);
+                    len
                 });
                 lane.executed.extend(pieces.into_iter().map(Box::new));
             }
@@ -162,9 +181,10 @@ impl Peers {
                     } else if is_held(service, item) {
                         lane.debts.defer(client_id, packet);
                         lane.debts.wake(client_id);
-                    } else if item.partitions.is_within(free) {
+                    } else if item.partitions.is_within(free) && unsent < room {
                         let len = execute_next(service, guest, packet);
                         lane.debts.lend(client_id, len);
+                        unsent += len;
                     } else {
                         break;
                     }
@@ -175,10 +195,13 @@ impl Peers {
                 lane.executed.extend(lane.inbound.pop_front());
             }
         }
+        self.unsent = unsent;
+        self.is_choked = unsent >= room;
     }
 
     /// Sends the replies to what was executed, which is durable now.
-    pub(crate) fn send_replies(&mut self) {
+    pub(crate) fn send_replies(&mut self, memory: &ClientMemory) {
+        memory.send(std::mem::take(&mut self.unsent));
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             for packet in lane.executed.drain(..) {
                 self.mailbox.send(to, Message::Replies(packet));

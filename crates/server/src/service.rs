@@ -93,6 +93,8 @@ pub(crate) struct Counters {
     pub(crate) syncs: u64,
     pub(crate) query_limit_disconnections: u64,
     pub(crate) output_limit_disconnections: u64,
+    /// Clients that were disconnected because all together took too much memory.
+    pub(crate) evicted_clients: u64,
     /// Expired keys that do not count any more.
     pub(crate) expired_before: u64,
     /// Requests that other threads executed for clients of this one.
@@ -119,6 +121,7 @@ impl Counters {
         self.syncs += other.syncs;
         self.query_limit_disconnections += other.query_limit_disconnections;
         self.output_limit_disconnections += other.output_limit_disconnections;
+        self.evicted_clients += other.evicted_clients;
         self.requests_forwarded += other.requests_forwarded;
         self.errands += other.errands;
         self.parts_lent += other.parts_lent;
@@ -168,6 +171,7 @@ impl Service {
             spares: Spares::default(),
             scratch: Vec::new(),
         };
+        service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.tick();
         service.synced_ms = service.store.now_ms;
         service
@@ -316,6 +320,42 @@ impl Service {
         let ms = took.as_millis() as u64;
         if threshold > 0 && ms >= threshold {
             lock(&self.shared.latency).note(event, unix_time().as_secs(), ms);
+        }
+    }
+
+    /// Whether all clients that may be evicted take more memory than they may; or, if `is_kept`, the others.
+    #[inline]
+    pub(crate) fn is_short(&self, is_kept: bool) -> bool {
+        self.shared.client_memory.is_over(is_kept, self.settings.client_memory_max)
+    }
+
+    /// Disconnects a client for which more replies wait, `unread` bytes, than its limits allow.
+    #[inline]
+    pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize) {
+        let output = &self.settings.limits.output;
+        let is_soft = output.soft > 0 && unread > output.soft;
+        let since = is_soft.then(|| client.output_long_since.unwrap_or(self.now));
+        client.output_long_since = since;
+        let too_long =
+            since.is_some_and(|since| self.now.saturating_duration_since(since) > output.soft_time);
+        if (too_long || unread > self.settings.output_len_max()) && !client.killed {
+            client.killed = true;
+            self.some_killed = true;
+            self.counters.output_limit_disconnections += 1;
+            self.settings.log(|| {
+                format!(
+                    "client {} is disconnected for overcoming of output buffer limits",
+                    client.describe(self.now)
+                )
+            });
+        }
+    }
+
+    /// [`Service::check_output`] of the client in a place.
+    pub(crate) fn check_output_of(&mut self, place: usize, unread: usize) {
+        if let Some(mut client) = self.clients.take_out(place) {
+            self.check_output(&mut client, unread);
+            self.clients.put_back(place, client);
         }
     }
 

@@ -14,6 +14,9 @@ pub(crate) struct Settings {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) tcp_keepalive: Option<Duration>,
     pub(crate) limits: Limits,
+    /// Bytes that all clients may take together.
+    pub(crate) client_memory_max: Option<usize>,
+    log: Option<fn(&str)>,
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
     pub(crate) shutdown_grace: Duration,
@@ -33,6 +36,19 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Bytes of replies that may wait for a client: not more than its limit, nor than that of all together.
+    pub(crate) fn output_len_max(&self) -> usize {
+        let hard = Some(self.limits.output.hard).filter(|&hard| hard > 0);
+        hard.into_iter().chain(self.client_memory_max).min().unwrap_or(usize::MAX)
+    }
+
+    /// Tells the operator something.
+    pub(crate) fn log(&self, line: impl FnOnce() -> String) {
+        if let Some(log) = self.log {
+            log(&line());
+        }
+    }
+
     /// How long something takes that is noted; none: nothing is.
     pub(crate) fn slow(&self) -> Option<Duration> {
         let command = u64::try_from(self.slowlog_slower_than_us).map(Duration::from_micros).ok();
@@ -51,6 +67,8 @@ impl Settings {
             idle_timeout: config.idle_timeout,
             tcp_keepalive: config.tcp_keepalive,
             limits: config.limits.clone(),
+            client_memory_max: config.client_memory_max,
+            log: config.log,
             sync: config.sync,
             debug_command: config.debug_command,
             shutdown_grace: config.shutdown_grace,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::board::Board;
+use crate::client_memory::ClientMemory;
 use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) unfinished: AtomicUsize,
     /// Connected clients.
     pub(crate) clients: AtomicUsize,
+    /// What they take.
+    pub(crate) client_memory: ClientMemory,
     /// When a client last had everything made durable, in milliseconds since 1970.
     pub(crate) saved_ms: AtomicU64,
     /// The commands that were slow.
@@ -71,6 +74,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             unfinished: AtomicUsize::new(bells.len()),
             clients: AtomicUsize::new(0),
+            client_memory: ClientMemory::new(bells.len()),
             saved_ms: AtomicU64::new(0),
             slowlog: Mutex::default(),
             latency: Mutex::default(),

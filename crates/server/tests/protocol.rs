@@ -16,7 +16,7 @@ on_threads! {
     a_connection_that_speaks_http_is_closed_without_a_word
     requests_arrive_in_any_pieces
     a_pipeline_is_answered_in_order
-    a_client_that_does_not_read_is_not_read_from_and_others_go_on
+    a_client_that_is_not_evicted_is_not_read_from_and_others_go_on
     clients_that_leave_before_they_have_read_leave_nothing_behind
     large_values_among_small_ones_come_and_go_in_order
     a_client_with_too_many_unread_replies_is_dropped
@@ -129,9 +129,11 @@ fn a_pipeline_is_answered_in_order() {
     clients.into_iter().for_each(|client| client.join().unwrap());
 }
 
-fn a_client_that_does_not_read_is_not_read_from_and_others_go_on() {
-    let server = Running::start();
+fn a_client_that_is_not_evicted_is_not_read_from_and_others_go_on() {
+    const CLIENTS: usize = 16 << 20;
+    let server = Running::start_with(|config| config.client_memory_max = Some(CLIENTS));
     let mut client = server.client();
+    client.check(&[("CLIENT NO-EVICT ON", "+OK")]);
     let value = vec![b'v'; 1 << 20];
     let reply_len = value.len() + 12;
     // One key; and keys of all partitions, whose replies come from all threads.
@@ -139,12 +141,12 @@ fn a_client_that_does_not_read_is_not_read_from_and_others_go_on() {
         for number in 0..keys {
             assert_eq!(client.call(&[b"SET", format!("big{number}").as_bytes(), &value]), "+OK");
         }
-        // 500 MiB of replies wait, of which the server makes no more than it may keep: 1 MiB, and
+        // 500 MiB of replies wait, of which the server makes no more than all clients may take, and 1 MiB and
         // one reply for each thread.
         for number in 0..500 {
             client.send(format!("GET big{}\r\n", number % keys).as_bytes());
         }
-        let limit = (1 << 20) + common::threads() * reply_len;
+        let limit = CLIENTS + common::threads() * ((1 << 20) + reply_len);
         let mut other = server.client();
         for number in 0..100 {
             other.check(&[("PING", "+PONG"), (&format!("SET small{number} v"), "+OK")]);
@@ -216,7 +218,7 @@ fn large_values_among_small_ones_come_and_go_in_order() {
 }
 
 fn a_client_with_too_many_unread_replies_is_dropped() {
-    let server = Running::start_with(|config| config.limits.output_buffer_len_max = 10 << 20);
+    let server = Running::start_with(|config| config.limits.output.hard = 10 << 20);
     let mut client = server.client();
     let value = vec![b'v'; 1 << 20];
     client.call(&[b"SET", &b"big"[..], &value]);

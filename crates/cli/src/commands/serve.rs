@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use clap::Args;
 use halite::{Database, IndexKind, Partitioning};
-use halite_server::{Config, DebugCommand, Handle, Server, SyncPolicy, raise_descriptor_limit};
+use halite_server::{
+    Config, DebugCommand, Handle, OutputLimits, Server, SyncPolicy, raise_descriptor_limit,
+};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -115,6 +117,17 @@ pub(crate) struct Serve {
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     maxclients: u32,
+
+    /// The memory that all clients may take together, for requests that have arrived and replies that they have not
+    /// read: above it, those with most of it are disconnected; 0: no limit [default: a quarter of the memory of the
+    /// machine, or of the control group]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    maxmemory_clients: Option<u64>,
+
+    /// When a client is disconnected that does not read its replies: with more than HARD of them, or with more than
+    /// SOFT for SECONDS; 0: not for that
+    #[arg(long, value_name = "HARD[,SOFT,SECONDS]", default_value = "0", value_parser = parse_output_limits)]
+    client_output_buffer_limit: OutputLimits,
 
     /// Seconds after which an idle client is disconnected; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
@@ -232,6 +245,12 @@ impl Serve {
         config.metrics = self.metrics;
         config.debug_command = self.enable_debug_command;
         config.databases = self.databases;
+        config.limits.output = self.client_output_buffer_limit.clone();
+        if let Some(bytes) = self.maxmemory_clients {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            config.client_memory_max = Some(bytes).filter(|&bytes| bytes > 0);
+        }
+        config.log = Some(|line| output::message(line));
         config.client_count_max = self.maxclients as usize;
         config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
         Ok(config)
@@ -312,6 +331,21 @@ fn parse_metrics(text: &str) -> std::result::Result<SocketAddr, String> {
     on_loopback
         .or_else(|_| text.parse())
         .map_err(|_| "give a port, or an address and a port such as 127.0.0.1:9121".to_owned())
+}
+
+fn parse_output_limits(text: &str) -> std::result::Result<OutputLimits, String> {
+    let mut limits = OutputLimits::default();
+    let size = |text| size::parse(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    match *text.split(',').collect::<Vec<_>>() {
+        [hard] => limits.hard = size(hard)?,
+        [hard, soft, seconds] => {
+            (limits.hard, limits.soft) = (size(hard)?, size(soft)?);
+            let seconds = seconds.parse().map_err(|_| "SECONDS is a whole number".to_owned())?;
+            limits.soft_time = Duration::from_secs(seconds);
+        }
+        _ => return Err("give HARD, or HARD,SOFT,SECONDS, such as 1GiB,256MiB,60".to_owned()),
+    }
+    Ok(limits)
 }
 
 fn parse_sync(text: &str) -> std::result::Result<SyncPolicy, String> {

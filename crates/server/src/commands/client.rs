@@ -29,11 +29,22 @@ pub(super) fn setname(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// The longest name of a client, or of its library, in bytes: lists, logs and reports repeat it.
+const NAME_LEN_MAX: usize = 4 << 10;
+
 /// A name that does not break the lines of CLIENT LIST.
 pub(super) fn check_name(name: &[u8]) -> Outcome<String> {
+    check_name_len(name)?;
     printable(name).ok_or_else(|| {
         "ERR Client names cannot contain spaces, newlines or special characters.".into()
     })
+}
+
+fn check_name_len(name: &[u8]) -> Outcome {
+    match name.len() {
+        0..=NAME_LEN_MAX => Ok(()),
+        _ => Err(format!("ERR Client names cannot be longer than {NAME_LEN_MAX} bytes").into()),
+    }
 }
 
 fn printable(text: &[u8]) -> Option<String> {
@@ -42,7 +53,8 @@ fn printable(text: &[u8]) -> Option<String> {
 }
 
 pub(super) fn setinfo(call: &mut Call<'_>) -> Outcome {
-    let option = String::from_utf8_lossy(call.arg(2)).into_owned();
+    check_name_len(call.arg(3))?;
+    let option = String::from_utf8_lossy(&call.arg(2)[..call.arg(2).len().min(64)]).into_owned();
     let value = printable(call.arg(3));
     let field = match () {
         () if is(option.as_bytes(), "lib-name") => &mut call.client.lib_name,
@@ -266,7 +278,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "LIST [TYPE normal] [ID <id> ...]",
         "    Describes connections.",
         "NO-EVICT ON|OFF",
-        "    Marks this connection; none is evicted here.",
+        "    Lets this connection not be disconnected because all clients take too much memory.",
         "PAUSE <milliseconds> [WRITE|ALL]",
         "    Lets all clients wait.",
         "REPLY ON|OFF|SKIP",

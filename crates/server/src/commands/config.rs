@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::SyncPolicy;
 use crate::call::Call;
 use crate::failure::{Outcome, SYNTAX};
 use crate::glob;
@@ -11,6 +10,7 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 use crate::service::Service;
 use crate::settings::Settings;
+use crate::{OutputLimits, SyncPolicy};
 
 /// A setting by the name that Redis has for it.
 struct Parameter {
@@ -55,6 +55,16 @@ static PARAMETERS: &[Parameter] = &[
     ),
     fixed("bind", |service| service.settings.bind.clone()),
     settable(
+        "client-output-buffer-limit",
+        |service| {
+            let output = &service.settings.limits.output;
+            let seconds = output.soft_time.as_secs();
+            // There are no replicas, and no subscribers.
+            format!("normal {} {} {seconds} slave 0 0 0 pubsub 0 0 0", output.hard, output.soft)
+        },
+        set_output_limits,
+    ),
+    settable(
         "client-query-buffer-limit",
         |service| service.settings.limits.query_buffer_len_max.to_string(),
         |settings, value| {
@@ -81,6 +91,15 @@ static PARAMETERS: &[Parameter] = &[
     ),
     fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
     fixed("maxmemory", |service| service.store.stats().pool_bytes_max.to_string()),
+    settable(
+        "maxmemory-clients",
+        |service| service.settings.client_memory_max.unwrap_or(0).to_string(),
+        |settings, value| {
+            let bytes = bytes(value, 0..=usize::MAX)?;
+            settings.client_memory_max = Some(bytes).filter(|&bytes| bytes > 0);
+            Ok(())
+        },
+    ),
     fixed("maxmemory-policy", |_| "noeviction".to_owned()),
     fixed("port", |service| service.settings.port.to_string()),
     settable(
@@ -283,6 +302,32 @@ fn bytes(value: &[u8], range: std::ops::RangeInclusive<usize>) -> Result<usize, 
     } else {
         Err(format!("argument must be between {} and {} inclusive", range.start(), range.end()))
     }
+}
+
+/// Limits by class: `normal <hard> <soft> <seconds>`. The classes of Redis' that no client is of may be named, too.
+fn set_output_limits(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
+    let words: Vec<_> =
+        value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    if words.is_empty() || words.len() % 4 != 0 {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    for class in words.chunks(4) {
+        let known = ["normal", "slave", "replica", "pubsub"];
+        if !known.iter().any(|name| crate::call::is(class[0], name)) {
+            return Err("Invalid client class specified in buffer limit configuration.".to_owned());
+        }
+        let wrong =
+            |_| "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        let limits = OutputLimits {
+            hard: bytes(class[1], 0..=usize::MAX).map_err(wrong)?,
+            soft: bytes(class[2], 0..=usize::MAX).map_err(wrong)?,
+            soft_time: duration(class[3]).map_err(wrong)?.unwrap_or_default(),
+        };
+        if crate::call::is(class[0], "normal") {
+            settings.limits.output = limits;
+        }
+    }
+    Ok(())
 }
 
 /// Pairs of seconds and changes.

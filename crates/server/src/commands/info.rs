@@ -110,6 +110,7 @@ fn memory(service: &Service, report: &Report, text: &mut String) {
         "maxmemory": stats.pool_bytes_max,
         "maxmemory_human": human(stats.pool_bytes_max),
         "maxmemory_policy": "noeviction",
+        "mem_clients_normal": service.shared.client_memory.total(),
     );
 }
 
@@ -147,6 +148,7 @@ fn stats(_: &Service, report: &Report, text: &mut String) {
         "rejected_connections": counters.connections_rejected,
         "expired_keys": report.expired,
         "evicted_keys": 0,
+        "evicted_clients": counters.evicted_clients,
         "keyspace_hits": counters.key_hits,
         "keyspace_misses": counters.key_misses,
         "total_error_replies": counters.errors,

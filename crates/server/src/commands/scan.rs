@@ -181,7 +181,7 @@ fn walk(
     options: &Options<'_>,
     page: &mut Page,
 ) -> Outcome<Option<Box<[u8]>>> {
-    let bytes_max = call.service.settings.limits.output_buffer_len_max;
+    let bytes_max = call.service.settings.output_len_max();
     let prefix = glob::literal_prefix(options.pattern);
     let mut last = None;
     call.service.store.walk(call.client.db, partition, prefix, after, |key| {
@@ -209,7 +209,7 @@ fn visit(
     options: &Options<'_>,
     page: &mut Page,
 ) -> Outcome<Option<u64>> {
-    let bytes_max = call.service.settings.limits.output_buffer_len_max;
+    let bytes_max = call.service.settings.output_len_max();
     let db = call.client.db;
     let mut place = position << UNUSED_BITS;
     loop {

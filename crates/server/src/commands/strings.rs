@@ -20,7 +20,7 @@ pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
         call.check_ending()?;
         let value = call.read(key)?;
         call.reply().bulk_or_null(value.as_deref());
-        if call.out.len() - start > call.service.settings.limits.output_buffer_len_max {
+        if call.out.len() - start > call.service.settings.output_len_max() {
             // The client is dropped for it; the other values need not be copied.
             break;
         }

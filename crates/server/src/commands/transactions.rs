@@ -47,21 +47,21 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     let db = call.client.db;
     let of_db = call.client.watches.iter().filter(|watch| watch.db == db);
     let mut known: HashSet<Vec<u8>> = of_db.map(|watch| watch.key.to_vec()).collect();
-    let mut bytes: usize = call.client.watches.iter().map(|watch| watch.key.len() + WATCH).sum();
     let limit = call.service.settings.limits.transaction_len_max;
     for key in call.args.from(1) {
         call.check_ending()?;
         if !known.insert(key.to_vec()) {
             continue;
         }
-        bytes += key.len() + WATCH;
-        if bytes > limit {
+        let bytes = key.len() + WATCH;
+        if call.client.watches_len + bytes > limit {
             let why =
                 format!("ERR the watched keys take more than {limit} bytes; EXEC or UNWATCH first");
             return Err(why.into());
         }
         let watch = call.service.store.watch(db, key)?;
         call.client.watches.push(watch);
+        call.client.watches_len += bytes;
     }
     call.reply().ok();
     Ok(())
@@ -130,7 +130,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
             done => done?,
         }
         // Beyond the limit the client is dropped; the other commands must be executed nevertheless.
-        let kept = call.service.settings.limits.output_buffer_len_max.saturating_add(1);
+        let kept = call.service.settings.output_len_max().saturating_add(1);
         call.out.truncate(start.saturating_add(kept));
     }
     Ok(())
@@ -153,7 +153,8 @@ pub(crate) fn leave(service: &mut Service, client: &mut Client) {
 }
 
 fn forget_watches(service: &mut Service, client: &mut Client) {
-    for watch in client.watches.drain(..) {
+    client.watches_len = 0;
+    for watch in std::mem::take(&mut client.watches) {
         service.forgotten.extend(service.store.unwatch(watch));
     }
 }

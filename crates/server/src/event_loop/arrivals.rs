@@ -133,6 +133,7 @@ impl EventLoop {
         let client = self.service.clients.remove(place);
         let client_id = client.as_ref().map_or(0, |client| client.id);
         if let Some(mut client) = client {
+            client.forget(&self.shared.client_memory, self.service.thread);
             transactions::leave(&mut self.service, &mut client);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }

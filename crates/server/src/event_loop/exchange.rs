@@ -34,6 +34,7 @@ impl EventLoop {
         match message {
             Message::Requests(packet) => peers.accept(from, packet),
             Message::Replies(mut packet) => {
+                self.shared.client_memory.receive(packet.take_replies_len());
                 packet.take_answers(|asker, answer| self.take_answer(peers, from, asker, answer));
                 for (asker, mut entry) in packet.slow.drain(..) {
                     let client = self.service.clients.get(asker.place);
@@ -64,9 +65,9 @@ impl EventLoop {
     /// Takes a reply that another thread has sent.
     fn take_answer(&mut self, peers: &mut Peers, from: usize, asker: Asker, answer: Answer<'_>) {
         let len = answer.len();
-        let client = self.service.clients.get_mut(asker.place);
+        let client = self.service.clients.get(asker.place);
         let client = client.filter(|client| client.id == asker.client_id);
-        let (Some(client), Some(connection)) = (client, &mut self.connections[asker.place]) else {
+        let (Some(_), Some(connection)) = (client, &mut self.connections[asker.place]) else {
             // Nobody is there who could fail to read.
             if len > SMALL {
                 let room = Message::Room { client_id: asker.client_id, bytes: len };
@@ -75,12 +76,9 @@ impl EventLoop {
             return;
         };
         connection.answers.fill(asker.ticket, from, answer, &mut connection.output);
-        let len_max = self.service.settings.limits.output_buffer_len_max;
-        if connection.output.unsent() > len_max && !client.killed {
-            self.service.counters.output_limit_disconnections += 1;
-            client.killed = true;
-            self.service.some_killed = true;
-        }
+        connection.output.divide(&mut self.service.spares);
+        let backlog = connection.backlog();
+        self.service.check_output_of(asker.place, backlog);
         self.resume(asker.place, Dispatched::Unanswered);
         self.list(asker.place);
     }
@@ -89,7 +87,7 @@ impl EventLoop {
     pub(super) fn send(&mut self) {
         let Some(peers) = &mut self.peers else { return };
         let service = &mut self.service;
-        peers.send_replies();
+        peers.send_replies(&self.shared.client_memory);
         peers.lender.lend(&mut peers.mailbox, service);
         peers.lender.give_back(&mut peers.mailbox, &mut service.store);
         for (thread, id) in service.to_kill.drain(..) {

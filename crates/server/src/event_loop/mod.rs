@@ -11,10 +11,12 @@
 //! sends it something then.
 //!
 //! Readiness comes as edges: a connection remembers that it may be read from or written to, and is
-//! listed for the next turn as long as there is something to do. A client that does not read its
-//! replies is not read from either.
+//! listed for the next turn as long as there is something to do. A turn does a bounded part of what a
+//! connection asks for, so that a client with a long pipeline keeps the others waiting for no longer.
+//! Replies wait as long as a client sends before it reads, up to its limit and that of all clients.
 
 mod arrivals;
+mod eviction;
 mod exchange;
 
 use std::io;
@@ -28,6 +30,7 @@ use mio::{Events, Interest, Poll, Token};
 use crate::ahead::{AHEAD, Ahead};
 use crate::backup::Backup;
 use crate::board::Note;
+use crate::client::Client;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::execute;
@@ -56,6 +59,8 @@ const EXPIRED_MAX: usize = 512;
 const BUFFERS_KEPT: Duration = Duration::from_secs(2);
 /// How long clients have to read their last replies at shutdown.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a thread waits for others to take the replies that it has made for them.
+const BREATH: Duration = Duration::from_millis(1);
 /// Bytes of a request that has begun for which it has a second more to arrive.
 const BYTES_PER_SECOND_MIN: usize = 16 << 10;
 
@@ -88,6 +93,8 @@ pub(crate) struct EventLoop {
     /// Connections whose next request waits for room or for a part, and whether there may be some.
     stalled: Vec<usize>,
     must_retry: bool,
+    /// Requests of some connections wait until all clients take less memory.
+    held_back: bool,
     /// No more requests are read.
     finishing: bool,
     next_client_id: u64,
@@ -140,6 +147,7 @@ impl EventLoop {
             awaiting: Vec::new(),
             stalled: Vec::new(),
             must_retry: false,
+            held_back: false,
             finishing: false,
             next_client_id: 1,
             must_accept: false,
@@ -181,6 +189,10 @@ impl EventLoop {
         self.finishing = true;
         if self.peers.is_some() {
             self.finish_with_peers(events)?;
+        }
+        // What has arrived of a long pipeline.
+        while !self.listed.is_empty() {
+            self.turn()?;
         }
         self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
@@ -229,7 +241,8 @@ impl EventLoop {
 
     /// How long nothing needs to be done if no socket becomes ready.
     fn timeout(&self) -> Duration {
-        let waits = |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound();
+        let waits =
+            |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound() && !peers.is_choked;
         let peers = self.peers.as_deref();
         let must_retry = self.must_retry && peers.is_some_and(waits);
         let must_give = peers.is_some_and(|peers| peers.lender.must_give());
@@ -238,6 +251,9 @@ impl EventLoop {
         }
         let now = Instant::now();
         let mut until = self.ticked_at + TICK;
+        if peers.is_some_and(|peers| peers.is_choked) {
+            until = until.min(now + BREATH);
+        }
         if let Some(pause) = self.service.pause {
             until = until.min(pause.until);
         }
@@ -309,7 +325,12 @@ impl EventLoop {
         for group in served.chunks(AHEAD) {
             group.iter().for_each(|&place| self.read(place));
             self.prefetch(group);
-            group.iter().for_each(|&place| self.serve(place));
+            for &place in group {
+                self.serve(place);
+                if self.service.is_short(false) {
+                    self.evict();
+                }
+            }
         }
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
@@ -357,12 +378,13 @@ impl EventLoop {
     fn read(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
+        let is_short = [false, true].map(|is_kept| self.service.is_short(is_kept));
         let Some(client) = self.service.clients.get_mut(place) else { return };
         let wants_more = !client.closing
             && !client.killed
             && !connection.has_requests
             && !self.finishing
-            && !connection.is_behind();
+            && !(connection.is_behind() && is_short[usize::from(client.no_evict)]);
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
@@ -427,6 +449,7 @@ impl EventLoop {
             client.closing = true;
         }
         self.service.some_killed |= client.killed;
+        client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         self.service.clients.put_back(place, client);
     }
 
@@ -448,6 +471,7 @@ impl EventLoop {
     /// Sends a connection's replies, and lists it again if there is more to do.
     fn answer(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
+        let is_short = [false, true].map(|is_kept| self.service.is_short(is_kept));
         let Some(client) = self.service.clients.get_mut(place) else { return };
         // What waits may do so for long, and nobody would read its reply.
         let waits_in_vain = connection.gone
@@ -468,7 +492,8 @@ impl EventLoop {
             }
             Err(_) => client.killed = true,
         }
-        client.buffers.output_len = connection.backlog();
+        note_output(client, connection);
+        client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         let is_answered = connection.output.unsent() == 0 && connection.answers.is_empty();
         if client.killed || client.closing && is_answered {
             connection.drain();
@@ -476,10 +501,12 @@ impl EventLoop {
             return;
         }
         let can_send = connection.output.unsent() > 0 && connection.writable;
-        let can_execute = !connection.is_behind()
-            && !client.closing
+        let can_execute = !client.closing
             && (connection.has_requests || connection.readable && !self.finishing)
             && connection.waits_for == Dispatched::Done;
+        let is_held_back =
+            can_execute && connection.is_behind() && is_short[usize::from(client.no_evict)];
+        self.held_back |= is_held_back;
         if let Some(peers) = &mut self.peers
             && connection.answers.owes()
         {
@@ -487,7 +514,7 @@ impl EventLoop {
                 peers.mailbox.send(thread, Message::Room { client_id: client.id, bytes });
             }
         }
-        if can_send || can_execute {
+        if can_send || can_execute && !is_held_back {
             self.list(place);
         }
     }
@@ -542,6 +569,10 @@ impl EventLoop {
                 changes: service.store.changes,
             },
         );
+        if self.service.is_short(false) {
+            self.evict();
+        }
+        self.relieve();
         self.ticks = self.ticks.wrapping_add(1);
         if self.must_accept {
             self.accept();
@@ -564,14 +595,30 @@ impl EventLoop {
                 connection.output.shrink();
                 client.buffers.query_len = connection.input.len();
                 client.buffers.query_free = connection.input.free();
-                client.buffers.output_capacity = connection.output.capacity();
+                note_output(client, connection);
+                client.account(
+                    connection.memory(),
+                    &self.shared.client_memory,
+                    self.service.thread,
+                );
             }
+            self.service.check_output_of(place, connection.backlog());
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
             if idle && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }
     }
+}
+
+/// Notes what waits for a client to read it.
+fn note_output(client: &mut Client, connection: &Connection) {
+    client.buffers.output_len = connection.backlog();
+    client.buffers.output_capacity = connection.output.last_capacity();
+    client.buffers.outputs = connection.output.pieces();
+    client.buffers.outputs_capacity = connection.output.capacity()
+        - connection.output.last_capacity()
+        + connection.answers.byte_len();
 }
 
 /// Whether a client has had its time to prove who it is, or to finish a request.

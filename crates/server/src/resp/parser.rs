@@ -132,6 +132,11 @@ impl Parser {
         self.at
     }
 
+    /// Bytes of memory beside the input.
+    pub(crate) fn memory(&self) -> usize {
+        self.ranges.capacity() * size_of::<Range<usize>>() + self.text.capacity()
+    }
+
     /// Whether [`Parser::parse`] has found a request.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done | State::DoneInline)

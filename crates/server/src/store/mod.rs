@@ -68,6 +68,8 @@ pub(crate) struct Store {
     overlay: Option<Overlay>,
     /// The end of the server: what looks at many keys breaks off then.
     pub(crate) ending: Arc<Ending>,
+    /// The most bytes that the changes of a transaction may take until they are committed.
+    pub(crate) transaction_len_max: usize,
     /// Nothing is to change: keys that have expired are not there for anybody, and stay.
     pub(crate) is_paused: bool,
     /// The time that all of a command sees, or of a transaction, in milliseconds since 1970.
@@ -81,6 +83,9 @@ pub(crate) struct Store {
 
 /// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
 const FLUSHED_COUNT_MAX: u64 = 10_000;
+
+/// The most bytes of a batch whose memory is kept for the next one.
+const BATCH_KEPT: usize = 1 << 20;
 
 /// Keys that are asked for together.
 const PREFETCHED_MAX: usize = 16;
@@ -120,6 +125,7 @@ impl Store {
             broken: PartitionSet::EMPTY,
             overlay: None,
             ending: Arc::default(),
+            transaction_len_max: usize::MAX,
             is_paused: false,
             now_ms: 0,
             changes: 0,
@@ -263,7 +269,7 @@ impl Store {
         };
         if let Some(overlay) = &mut self.overlay {
             check_lengths(key, value)?;
-            overlay.put(spot.place, key, value, new);
+            overlay.put(spot.place, key, value, new)?;
         } else if old == new {
             let values = &self.databases[spot.place].values;
             values.put_with(key, value, Durability::Deferred)?;
@@ -271,7 +277,7 @@ impl Store {
             let database = &self.databases[spot.place];
             self.batch.put(&database.values, key, value);
             database.batch_deadline(&mut self.batch, key, new);
-            self.batch.commit_and_clear(Durability::Deferred)?;
+            self.commit_batch()?;
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
         self.changed(db, spot.partition, key);
@@ -291,7 +297,7 @@ impl Store {
     pub(crate) fn set_deadline(&mut self, db: usize, key: &[u8], new: Option<u64>) -> Result<()> {
         let spot = self.spot(db, key);
         if let Some(overlay) = &mut self.overlay {
-            overlay.set_deadline(spot.place, key, new);
+            overlay.set_deadline(spot.place, key, new)?;
         } else {
             self.databases[spot.place].batch_deadline(&mut self.batch, key, new);
             self.batch.commit_and_clear(Durability::Deferred)?;
@@ -365,7 +371,7 @@ impl Store {
     /// Begins a transaction: what changes until [`Store::commit`] happens together.
     pub(crate) fn begin(&mut self) {
         debug_assert!(self.overlay.is_none(), "transactions do not nest");
-        self.overlay = Some(Overlay::default());
+        self.overlay = Some(Overlay::new(self.transaction_len_max));
     }
 
     /// Whether a transaction has begun.
@@ -381,16 +387,19 @@ impl Store {
     /// Makes what changed since [`Store::begin`] happen; if that fails, nothing of it does. What
     /// concerns several partitions is durable then.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        let Some(overlay) = self.overlay.take() else { return Ok(()) };
-        for (&place, changes) in &overlay.databases {
+        let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
+        for (&place, changes) in &mut overlay.databases {
             let database = &self.databases[place];
             if changes.cleared {
                 database.batch_clear(&mut self.batch);
             }
-            for (key, change) in &changes.keys {
-                match &change.value {
+            for (key, change) in &mut changes.keys {
+                match &mut change.value {
                     Value::Kept => {}
-                    Value::Put(value) => self.batch.put(&database.values, key, value),
+                    // It is there once, here or in the batch.
+                    Value::Put(value) => {
+                        self.batch.put(&database.values, key, std::mem::take(value));
+                    }
                     Value::Removed => self.batch.delete(&database.values, key),
                 }
                 let stored = || self.part(self.partition_of(key)).deadlines[place].get(key);
@@ -407,7 +416,7 @@ impl Store {
         if self.batch.is_empty() {
             return Ok(());
         }
-        match self.batch.commit_and_clear(Durability::Deferred) {
+        match self.commit_batch() {
             // What has expired stays, and stays due, if it cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),
             committed => committed?,
@@ -429,6 +438,16 @@ impl Store {
             self.set_order(&order);
         }
         Ok(())
+    }
+
+    /// Writes the batch, and gives its memory back if that is much.
+    fn commit_batch(&mut self) -> Result<()> {
+        let is_large = self.batch.byte_len() > BATCH_KEPT;
+        let committed = self.batch.commit_and_clear(Durability::Deferred);
+        if is_large {
+            self.batch = self.db.batch();
+        }
+        committed
     }
 
     /// Removes up to `count_max` keys of the parts here that have expired; returns how many. Those that cannot be
@@ -668,7 +687,7 @@ impl Store {
     fn erase(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
         let Spot { partition, place } = spot;
         if let Some(overlay) = &mut self.overlay {
-            overlay.remove(place, key);
+            overlay.remove(place, key)?;
         } else {
             let database = &self.databases[place];
             if self.part(partition).deadlines[place].get(key).is_some() {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Result;
+
 /// The state that a transaction leaves behind, as far as it differs from the store's.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
@@ -9,6 +11,10 @@ pub(super) struct Overlay {
     pub(super) databases: BTreeMap<usize, Changes>,
     /// The order of the databases, if it changed.
     pub(super) order: Option<Vec<usize>>,
+    /// Bytes that the changes take.
+    len: usize,
+    /// The most bytes that they may take.
+    len_max: usize,
     /// Whether there is any change but the removal of keys that have expired.
     pub(super) is_asked_for: bool,
 }
@@ -37,15 +43,40 @@ pub(super) enum Value {
     Removed,
 }
 
+/// Bytes that a change takes beside its key and its value, about.
+const CHANGE_LEN: usize = 128;
+
+impl Change {
+    fn len(&self, key: &[u8]) -> usize {
+        let value_len = if let Value::Put(value) = &self.value { value.len() } else { 0 };
+        CHANGE_LEN + key.len() + value_len
+    }
+}
+
 impl Overlay {
-    pub(super) fn put(&mut self, place: usize, key: &[u8], value: &[u8], deadline: Option<u64>) {
-        self.is_asked_for = true;
-        self.set(place, key, Change { value: Value::Put(value.to_vec()), deadline });
+    /// No change yet, of at most so many bytes.
+    pub(super) fn new(len_max: usize) -> Self {
+        Self { len_max, ..Self::default() }
     }
 
-    pub(super) fn remove(&mut self, place: usize, key: &[u8]) {
+    pub(super) fn put(
+        &mut self,
+        place: usize,
+        key: &[u8],
+        value: &[u8],
+        deadline: Option<u64>,
+    ) -> Result<()> {
+        self.check_room(place, key, value.len())?;
+        self.is_asked_for = true;
+        self.set(place, key, Change { value: Value::Put(value.to_vec()), deadline });
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, place: usize, key: &[u8]) -> Result<()> {
+        self.check_room(place, key, 0)?;
         self.is_asked_for = true;
         self.expire(place, key);
+        Ok(())
     }
 
     /// Removes a key that has expired.
@@ -54,20 +85,29 @@ impl Overlay {
     }
 
     /// Sets the deadline of a key that has a value, here or in the store.
-    pub(super) fn set_deadline(&mut self, place: usize, key: &[u8], deadline: Option<u64>) {
-        self.is_asked_for = true;
+    pub(super) fn set_deadline(
+        &mut self,
+        place: usize,
+        key: &[u8],
+        deadline: Option<u64>,
+    ) -> Result<()> {
         let keys = &mut self.databases.entry(place).or_default().keys;
-        match keys.get_mut(key) {
-            Some(change) => change.deadline = deadline,
-            None => {
-                keys.insert(key.into(), Change { value: Value::Kept, deadline });
-            }
+        if let Some(change) = keys.get_mut(key) {
+            change.deadline = deadline;
+        } else {
+            self.check_room(place, key, 0)?;
+            self.set(place, key, Change { value: Value::Kept, deadline });
         }
+        self.is_asked_for = true;
+        Ok(())
     }
 
     pub(super) fn clear(&mut self, place: usize) {
         self.is_asked_for = true;
-        self.databases.insert(place, Changes { cleared: true, keys: BTreeMap::new() });
+        let cleared = Changes { cleared: true, keys: BTreeMap::new() };
+        let before = self.databases.insert(place, cleared);
+        let keys = before.into_iter().flat_map(|changes| changes.keys);
+        self.len -= keys.map(|(key, change)| change.len(&key)).sum::<usize>();
     }
 
     pub(super) fn reorder(&mut self, order: Vec<usize>) {
@@ -75,10 +115,28 @@ impl Overlay {
         self.order = Some(order);
     }
 
+    /// Refuses a change of a key to a value of this length that there is no room for.
+    fn check_room(&self, place: usize, key: &[u8], value_len: usize) -> Result<()> {
+        let keys = self.databases.get(&place).map(|changes| &changes.keys);
+        let before = keys.and_then(|keys| keys.get(key)).map_or(0, |change| change.len(key));
+        let len = self.len - before + CHANGE_LEN + key.len() + value_len;
+        match len > self.len_max {
+            true => Err(halite::Error::TransactionTooLarge {
+                len: len as u64,
+                limit: self.len_max as u64,
+            }),
+            false => Ok(()),
+        }
+    }
+
     fn set(&mut self, place: usize, key: &[u8], change: Change) {
+        self.len += change.len(key);
         let keys = &mut self.databases.entry(place).or_default().keys;
         match keys.get_mut(key) {
-            Some(known) => *known = change,
+            Some(known) => {
+                self.len -= known.len(key);
+                *known = change;
+            }
             None => {
                 keys.insert(key.into(), change);
             }

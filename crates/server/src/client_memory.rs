@@ -1,0 +1,149 @@
+//! The memory that all clients take together.
+//!
+//! A client that sends much before it reads may have as many replies wait as its output limit allows, so one
+//! client is bounded; all of them together are bounded here. Each thread notes what its connections take, by
+//! the capacity of their buffers, and what the replies take that travel between threads. Above the limit, the
+//! clients with most memory are disconnected, as Redis does by `maxmemory-clients`: each thread notes its
+//! largest client, and the thread that has the largest of all disconnects it.
+//!
+//! Clients that said `CLIENT NO-EVICT ON` are counted apart, since others would be disconnected for them in vain:
+//! while they take more than the limit, those of them that do not read are not read from.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The part of the machine's memory that clients may take by default.
+const DEFAULT_PART: usize = 4;
+/// The default where the operating system does not tell how much memory there is, and its least, in bytes.
+const DEFAULT_MIN: usize = 64 << 20;
+/// Bytes of replies on their way between threads above which no more are made.
+const TRAVELLING_MAX: usize = 64 << 20;
+
+/// The memory of all clients, as all threads note it.
+#[derive(Debug)]
+pub(crate) struct ClientMemory {
+    /// Bytes that connections take whose clients may be evicted.
+    evictable: AtomicUsize,
+    /// Bytes that the other connections take.
+    kept: AtomicUsize,
+    /// Bytes of replies that have left the thread that made them and have not reached their connection.
+    travelling: AtomicUsize,
+    /// By thread: bytes of its largest client that may be evicted.
+    largest: Vec<AtomicUsize>,
+}
+
+impl ClientMemory {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            evictable: AtomicUsize::new(0),
+            kept: AtomicUsize::new(0),
+            travelling: AtomicUsize::new(0),
+            largest: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+        }
+    }
+
+    /// Notes that a client of `thread`, which may be evicted or not, takes `after` bytes instead of `before`.
+    #[inline]
+    pub(crate) fn change(&self, thread: usize, is_kept: bool, before: usize, after: usize) {
+        let bytes = if is_kept { &self.kept } else { &self.evictable };
+        if after > before {
+            bytes.fetch_add(after - before, Ordering::Relaxed);
+            let largest = &self.largest[thread];
+            if !is_kept && after > largest.load(Ordering::Relaxed) {
+                // No other thread writes it.
+                largest.store(after, Ordering::Relaxed);
+            }
+        } else if after < before {
+            bytes.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that replies leave for another thread.
+    pub(crate) fn send(&self, bytes: usize) {
+        self.travelling.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that replies of another thread have come.
+    pub(crate) fn receive(&self, bytes: usize) {
+        self.travelling.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// How many bytes of replies may still be made for clients of other threads.
+    pub(crate) fn room_to_travel(&self, limit: Option<usize>) -> usize {
+        let bytes_max = limit.map_or(TRAVELLING_MAX, |limit| TRAVELLING_MAX.min(limit / 4));
+        bytes_max.saturating_sub(self.travelling.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that all clients take.
+    pub(crate) fn total(&self) -> usize {
+        self.evictable() + self.kept.load(Ordering::Relaxed)
+    }
+
+    fn evictable(&self) -> usize {
+        self.evictable.load(Ordering::Relaxed) + self.travelling.load(Ordering::Relaxed)
+    }
+
+    /// Whether the clients that may be evicted take more than they may; or, if `is_kept`, the others.
+    #[inline]
+    pub(crate) fn is_over(&self, is_kept: bool, limit: Option<usize>) -> bool {
+        let bytes = || if is_kept { self.kept.load(Ordering::Relaxed) } else { self.evictable() };
+        limit.is_some_and(|limit| bytes() > limit)
+    }
+
+    /// Notes how large the largest client of a thread is; returns the thread that has a larger one.
+    pub(crate) fn larger_elsewhere(&self, thread: usize, bytes: usize) -> Option<usize> {
+        self.largest[thread].store(bytes, Ordering::Relaxed);
+        let all = self.largest.iter().enumerate();
+        let all = all.map(|(number, bytes)| (bytes.load(Ordering::Relaxed), number));
+        all.max().map(|(_, largest)| largest).filter(|&largest| largest != thread)
+    }
+}
+
+/// The memory that clients may take by default, in bytes: a quarter of what the machine, or the control group of
+/// the process, has. The rest is for indexes, for the page cache, and for a request and a reply of each thread
+/// beyond the limit, which is looked at behind them.
+pub(crate) fn default_limit() -> usize {
+    let number = |path: &str| {
+        fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<usize>().ok())
+    };
+    let groups =
+        ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"].map(number);
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
+    });
+    let bytes = groups.into_iter().chain([machine]).flatten().min().unwrap_or(0);
+    (bytes / DEFAULT_PART).max(DEFAULT_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_thread_with_the_largest_client_is_told_of() {
+        let memory = ClientMemory::new(3);
+        let is_over = |limit| memory.is_over(false, limit);
+        memory.change(0, false, 0, 100);
+        memory.change(1, false, 0, 300);
+        memory.change(1, false, 300, 200);
+        memory.change(2, true, 0, 1000);
+        memory.send(50);
+        assert_eq!(memory.total(), 1350);
+        assert!(is_over(Some(349)) && !is_over(Some(350)) && !is_over(None));
+        assert!(memory.is_over(true, Some(999)) && !memory.is_over(true, Some(1000)));
+        assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
+        // Of two that are as large, one goes.
+        assert_eq!(memory.larger_elsewhere(1, 100), None);
+        assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
+        assert_eq!(memory.room_to_travel(Some(200)), 0);
+        memory.receive(50);
+        assert_eq!(memory.room_to_travel(Some(200)), 50);
+        assert_eq!((memory.total(), memory.room_to_travel(None)), (1300, TRAVELLING_MAX));
+    }
+
+    #[test]
+    fn the_default_is_a_part_of_the_memory() {
+        assert!((DEFAULT_MIN..=usize::MAX / DEFAULT_PART).contains(&default_limit()));
+    }
+}

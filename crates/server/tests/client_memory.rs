@@ -1,0 +1,177 @@
+//! What clients may take that do not read their replies, or send requests without an end.
+
+#[macro_use]
+mod common;
+
+use std::io::{Read, Write};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use common::{Client, Running, eventually};
+
+on_threads! {
+    a_client_beyond_its_hard_limit_is_disconnected_and_others_go_on
+    a_client_beyond_its_soft_limit_is_disconnected_in_time
+    of_all_clients_those_with_most_memory_are_evicted
+    what_a_client_takes_is_told_and_given_back
+    limits_of_memory_are_settings
+}
+
+const VALUE_LEN: usize = 100_000;
+
+/// A client that asks for values of [`VALUE_LEN`] bytes from all partitions, and does not read them. Requests are
+/// sent as long as the server takes them.
+fn ask_for(server: &Running, values: usize) -> Client {
+    let mut client = server.client();
+    for number in 0..values {
+        // It may be disconnected meanwhile.
+        let _ = write!(client.socket.get_mut(), "GET big:{}\r\n", number % 7);
+    }
+    client
+}
+
+fn fill(client: &mut Client) {
+    for number in 0..7 {
+        let value = "v".repeat(VALUE_LEN);
+        assert_eq!(client.call(&["SET", &format!("big:{number}"), &value]), "+OK");
+    }
+}
+
+/// The value of a field of INFO.
+fn field(client: &mut Client, name: &str) -> u64 {
+    let info = client.ask("INFO");
+    let (_, rest) = info.split_once(&format!("\\n{name}:")).unwrap_or_else(|| panic!("{name}"));
+    rest.split('\\').next().unwrap().parse().unwrap()
+}
+
+/// The value of a field of a client's line.
+fn of_client(client: &mut Client, id: u64, name: &str) -> u64 {
+    let line = client.ask(&format!("CLIENT LIST ID {id}"));
+    let (_, rest) = line.split_once(&format!(" {name}=")).unwrap_or_else(|| panic!("{line}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn a_client_beyond_its_hard_limit_is_disconnected_and_others_go_on() {
+    let server = Running::start_with(|config| {
+        config.limits.output.hard = 3 << 20;
+        config.log = Some(|line| LOG.lock().unwrap().push(line.to_owned()));
+    });
+    let mut other = server.client();
+    fill(&mut other);
+    let mut deaf = ask_for(&server, 200);
+    let addr = deaf.socket.get_ref().local_addr().unwrap();
+    eventually("the end of the deaf client", || {
+        other.check(&[("PING", "+PONG")]);
+        field(&mut other, "client_output_buffer_limit_disconnections") == 1
+    });
+    let said = format!("addr={addr} ");
+    let log = LOG.lock().unwrap();
+    let line = log.iter().find(|line| line.contains(&said)).expect("a line about the client");
+    assert!(line.contains("overcoming of output buffer limits"), "{line}");
+    drop(log);
+    // It gets what had left, and nothing more.
+    let mut replies = Vec::new();
+    let _ = deaf.socket.read_to_end(&mut replies);
+    assert!(replies.len() < 200 * VALUE_LEN);
+    assert_eq!(field(&mut other, "evicted_clients"), 0);
+    other.check(&[("STRLEN big:1", ":100000")]);
+}
+
+fn a_client_beyond_its_soft_limit_is_disconnected_in_time() {
+    let server = Running::start_with(|config| {
+        config.limits.output.soft = 1 << 20;
+        config.limits.output.soft_time = Duration::from_secs(1);
+    });
+    let mut other = server.client();
+    fill(&mut other);
+    // This one reads before the time is over.
+    let mut slow = ask_for(&server, 30);
+    let mut bytes = vec![0; 30 * (VALUE_LEN + "$100000\r\n\r\n".len())];
+    slow.socket.read_exact(&mut bytes).unwrap();
+    let _deaf = ask_for(&server, 300);
+    eventually("the end of the deaf client", || {
+        field(&mut other, "client_output_buffer_limit_disconnections") == 1
+    });
+    slow.check(&[("PING", "+PONG")]);
+}
+
+fn of_all_clients_those_with_most_memory_are_evicted() {
+    let server = Running::start_with(|config| config.client_memory_max = Some(24 << 20));
+    let mut other = server.client();
+    fill(&mut other);
+    // None of them has too much for itself.
+    let mut deaf: Vec<_> = (0..8).map(|_| ask_for(&server, 80)).collect();
+    eventually("an eviction", || field(&mut other, "evicted_clients") > 0);
+    eventually("room", || field(&mut other, "mem_clients_normal") <= 24 << 20);
+    other.check(&[("STRLEN big:1", ":100000")]);
+    let clients = field(&mut other, "connected_clients");
+    let evicted = field(&mut other, "evicted_clients");
+    assert!(evicted < 8 && clients == 9 - evicted, "{evicted} of {clients}");
+    // Those that are left get all of their replies.
+    let mut whole = 0;
+    for client in &mut deaf {
+        let mut replies = vec![0; 80 * (VALUE_LEN + "$100000\r\n\r\n".len())];
+        whole += u64::from(client.socket.read_exact(&mut replies).is_ok());
+    }
+    assert_eq!(whole, 8 - evicted);
+    eventually("buffers given back", || field(&mut other, "mem_clients_normal") < 8 << 20);
+}
+
+fn what_a_client_takes_is_told_and_given_back() {
+    const VALUES: usize = 200;
+    let server = Running::start();
+    let mut other = server.client();
+    fill(&mut other);
+    let mut deaf = ask_for(&server, VALUES);
+    // Sockets take some.
+    let waiting = (VALUES * VALUE_LEN / 2) as u64;
+    eventually("the replies", || of_client(&mut other, 2, "obl") > waiting);
+    assert!(of_client(&mut other, 2, "omem") > waiting);
+    assert!(of_client(&mut other, 2, "oll") > 1);
+    assert!(of_client(&mut other, 2, "tot-mem") > waiting);
+    assert!(field(&mut other, "client_recent_max_output_buffer") > waiting);
+    assert!(field(&mut other, "mem_clients_normal") > waiting);
+    let mut replies = vec![0; VALUES * (VALUE_LEN + "$100000\r\n\r\n".len())];
+    deaf.socket.read_exact(&mut replies).unwrap();
+    eventually("memory given back", || of_client(&mut other, 2, "tot-mem") < 1 << 20);
+    assert_eq!(of_client(&mut other, 2, "omem"), 0);
+    // What clients of other threads had on its way has come.
+    eventually("memory given back", || field(&mut other, "mem_clients_normal") < 6 << 20);
+}
+
+fn limits_of_memory_are_settings() {
+    let server = Running::start();
+    let mut client = server.client();
+    let failed =
+        "-ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - ";
+    let name = "client-output-buffer-limit";
+    let limits = |client: &mut Client| client.ask(&format!("CONFIG GET {name}"));
+    let told = |normal: &str| format!("[\"{name}\", \"normal {normal} slave 0 0 0 pubsub 0 0 0\"]");
+    assert_eq!(limits(&mut client), told("0 0 0"));
+    for (value, reply) in [
+        ("normal 1mb 512kb 7", "+OK".to_owned()),
+        ("pubsub 32mb 8mb 60 replica 1gb 0 0", "+OK".to_owned()),
+        ("normal 1mb", format!("{failed}Wrong number of arguments in buffer limit configuration.")),
+        (
+            "x 1 1 1",
+            format!("{failed}Invalid client class specified in buffer limit configuration."),
+        ),
+        (
+            "normal x 1 1",
+            format!(
+                "{failed}Error in hard, soft or soft_seconds setting in buffer limit configuration."
+            ),
+        ),
+    ] {
+        assert_eq!(client.call(&["CONFIG", "SET", name, value]), reply, "{value}");
+    }
+    assert_eq!(limits(&mut client), told("1048576 524288 7"));
+    client.check(&[
+        ("CONFIG SET maxmemory-clients 100mb", "+OK"),
+        ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"104857600\"]"),
+        ("CONFIG SET maxmemory-clients 0", "+OK"),
+        ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"0\"]"),
+    ]);
+}
