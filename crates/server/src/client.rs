@@ -169,7 +169,6 @@ impl Client {
         }
         let (queued, queued_bytes) =
             self.queue.as_ref().map_or((-1, 0), |queue| (queue.len() as i64, queue.byte_len()));
-        let queued_bytes = queued_bytes + self.watches_len;
         let buffers = self.buffers;
         let total = buffers.memory;
         let omem = buffers.outputs_capacity;

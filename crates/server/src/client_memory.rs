@@ -95,7 +95,8 @@ impl ClientMemory {
         self.largest[thread].store(bytes, Ordering::Relaxed);
         let all = self.largest.iter().enumerate();
         let all = all.map(|(number, bytes)| (bytes.load(Ordering::Relaxed), number));
-        all.max().map(|(_, largest)| largest).filter(|&largest| largest != thread)
+        let largest = all.max().filter(|&(bytes, number)| bytes > 0 && number != thread);
+        largest.map(|(_, number)| number)
     }
 }
 

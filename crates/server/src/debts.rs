@@ -1,9 +1,9 @@
 //! Room for replies: what this thread has sent to the clients of another one.
 //!
-//! A client that does not read must not fill the memory, and only its own thread knows whether it
-//! reads. So a client has a credit with each thread that executes requests for it: once so many bytes
-//! of replies are on their way to it, its next requests wait here, until its thread says that there is
-//! room again. Others go on.
+//! What waits for a client is bounded, and only its own thread knows how much that is. So a client has a
+//! credit with each thread that executes requests for it: once so many bytes of replies are on their way to
+//! it, its next requests wait here, until its thread says that they have reached the connection's output.
+//! Requests of other clients go on.
 //!
 //! Small replies need no credit: [`SMALL`] times the requests that a connection may have on their way
 //! bounds them. So a thread that sends none but small ones has nothing to count.

@@ -40,20 +40,20 @@ pub(crate) struct Metrics {
     started: Instant,
 }
 
+/// Listens on `addr`.
+pub(crate) fn listen(addr: SocketAddr) -> Result<TcpListener, Error> {
+    let listen = || {
+        let listener = TcpListener::bind(addr)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    listen().map_err(|source| Error::Bind { addr, source })
+}
+
 impl Metrics {
-    /// Listens on `addr`.
-    pub(crate) fn bind(
-        addr: SocketAddr,
-        db: halite::Database,
-        shared: Arc<Shared>,
-    ) -> Result<Self, Error> {
-        let listen = || {
-            let listener = TcpListener::bind(addr)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let listener = listen().map_err(|source| Error::Bind { addr, source })?;
-        Ok(Self { listener, db, shared, started: Instant::now() })
+    /// What answers connections of a socket that [`listen`] has made.
+    pub(crate) fn new(listener: TcpListener, db: halite::Database, shared: Arc<Shared>) -> Self {
+        Self { listener, db, shared, started: Instant::now() }
     }
 
     /// The address that is listened on.

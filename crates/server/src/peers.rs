@@ -1,7 +1,8 @@
 //! The other threads, as one thread sees them: the requests that it sends them, those that it
 //! executes for them, and what it borrows and lends.
 //!
-//! Requests of a client that does not read its replies wait with who would execute them, see `debts`.
+//! Requests of a client for which many replies are on their way wait with the thread that would execute them, see
+//! `debts`; all wait while too many replies of all clients are.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};

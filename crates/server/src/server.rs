@@ -20,7 +20,7 @@ use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
 use crate::shared::{FailsOnPanic, Shared, lock};
 use crate::store::Store;
-use crate::{Config, Error, listener};
+use crate::{Config, Error, Sockets, listener};
 
 /// A server that listens and does not answer yet.
 ///
@@ -73,18 +73,19 @@ impl Server {
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],
     /// [`Error::NoDatabase`], and what the database reports.
     pub fn bind(db: halite::Database, config: Config) -> Result<Self, Error> {
-        if config.bind.is_empty() {
-            return Err(Error::NoAddress);
-        }
+        let sockets = Sockets::bind(&config)?;
+        Self::on(sockets, db, config)
+    }
+
+    /// [`Server::bind`] with sockets that were bound before there was a database, by the same `config`.
+    ///
+    /// # Errors
+    /// [`Error::NoDatabase`], and what the database reports.
+    pub fn on(sockets: Sockets, db: halite::Database, config: Config) -> Result<Self, Error> {
         if config.databases == 0 {
             return Err(Error::NoDatabase);
         }
-        let addrs = config.bind.iter().map(|&ip| SocketAddr::new(ip, config.port));
-        let listeners = addrs.map(listener::listen).collect::<Result<Vec<_>, _>>()?;
-        let addrs = listeners.iter().map(|listener| listener.local_addr());
-        let addrs = addrs.collect::<Result<Vec<_>, _>>();
-        let addrs =
-            addrs.map_err(|source| Error::Io { action: "read a socket's address", source })?;
+        let Sockets { listeners, addrs, metrics } = sockets;
         let mut settings = Settings::new(&config, addrs[0].port());
         let domain = db.domain();
         settings.in_memory = domain == Domain::Volatile;
@@ -114,8 +115,7 @@ impl Server {
         let shared = Arc::new(Shared::new(settings, Arc::clone(&bells), loading));
         let handle = Handle { shared: Arc::clone(&shared) };
 
-        let metrics = config.metrics.map(|addr| Metrics::bind(addr, db.clone(), shared.clone()));
-        let metrics = metrics.transpose()?;
+        let metrics = metrics.map(|listener| Metrics::new(listener, db.clone(), shared.clone()));
         let (store, loader) = if is_ready {
             (Store::open(db, databases)?, None)
         } else {

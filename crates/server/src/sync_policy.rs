@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use halite::Domain;
+
 /// When the server makes writes durable where that takes the kernel's sync, which is slow: in the
 /// domain `page-cache`. In every other domain a fence suffices, and each write has one.
 ///
@@ -23,6 +25,29 @@ pub enum SyncPolicy {
     Interval(Duration),
     /// When the operating system does it, and at shutdown.
     Never,
+}
+
+impl SyncPolicy {
+    /// What an acknowledged write survives under this policy in `domain`.
+    #[must_use]
+    pub fn guarantee(self, domain: Domain) -> String {
+        let acknowledged = "ordinary file: an acknowledged write survives a crash";
+        match self {
+            _ if domain != Domain::PageCache => domain.guarantee().to_owned(),
+            Self::Always => {
+                format!("{acknowledged} and a power cut, as it is synced before it is acknowledged")
+            }
+            Self::Interval(interval) => {
+                let ms = interval.as_millis();
+                format!(
+                    "{acknowledged}, and a power cut once it is synced, which happens every {ms} ms"
+                )
+            }
+            Self::Never => format!(
+                "{acknowledged}, and a power cut once the operating system has synced it, in its own time"
+            ),
+        }
+    }
 }
 
 impl FromStr for SyncPolicy {
@@ -54,6 +79,23 @@ impl fmt::Display for SyncPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guarantee_is_that_of_the_policy_where_there_is_a_choice() {
+        let interval = SyncPolicy::Interval(Duration::from_millis(50));
+        for (policy, said) in [
+            (SyncPolicy::Always, "synced before it is acknowledged"),
+            (interval, "once it is synced, which happens every 50 ms"),
+            (SyncPolicy::Never, "once the operating system has synced it"),
+        ] {
+            let guarantee = policy.guarantee(Domain::PageCache);
+            assert!(guarantee.contains(said), "{guarantee}");
+            for domain in [Domain::Platform, Domain::Memory, Domain::Process, Domain::Volatile] {
+                assert_eq!(policy.guarantee(domain), domain.guarantee());
+            }
+        }
+        assert!(!SyncPolicy::Always.guarantee(Domain::PageCache).contains("once"));
+    }
 
     #[test]
     fn a_policy_is_its_text() {

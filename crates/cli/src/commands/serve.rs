@@ -10,9 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use halite::{Database, IndexKind, Partitioning};
+use halite::{Database, Domain, IndexKind, Partitioning};
 use halite_server::{
-    Config, DebugCommand, Handle, OutputLimits, Server, SyncPolicy, raise_descriptor_limit,
+    Config, DebugCommand, Handle, OutputLimits, Server, Sockets, SyncPolicy,
+    raise_descriptor_limit,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -153,9 +154,12 @@ impl Serve {
         let protected = config.requirepass.is_some();
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
+        // Before the database: if an address is taken, none is created.
+        let sockets = Sockets::bind(&config)?;
+        let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;
-        let (banner, stats) = (self.banner(&db), db.stats());
-        let server = Server::bind(db, config)?;
+        let (banner, stats) = (self.banner(&db, is_new), db.stats());
+        let server = Server::on(sockets, db, config)?;
         let metrics = server.metrics_addr();
         shut_down_on_signals(server.handle())?;
 
@@ -289,39 +293,44 @@ impl Serve {
         Ok(Some(password))
     }
 
-    fn banner(&self, db: &Database) -> String {
+    fn banner(&self, db: &Database, is_new: bool) -> String {
         let stats = db.stats();
-        let sync = match self.in_memory {
-            Some(_) => "none: there is no medium to write to".to_owned(),
-            None => self.sync().to_string(),
+        let policy = self.sync();
+        let sync = match stats.domain {
+            Domain::Volatile => "none: there is no medium to write to".to_owned(),
+            Domain::PageCache => policy.to_string(),
+            _ if policy == SyncPolicy::Always => policy.to_string(),
+            _ => format!("always, by a fence; {policy} is for ordinary files"),
+        };
+        let recovery = match stats.recovery.partitions_ready {
+            _ if is_new => String::new(),
+            ready if ready < db.partitions() => {
+                let partitions = db.partitions();
+                format!(
+                    "\n  recovery  {ready} of {partitions} partitions so far; requests for others wait"
+                )
+            }
+            _ => format!("\n  recovery  {}", recovery(&stats)),
         };
         format!(
             "version {}\n  \
-               database  {}, engine {}\n  \
+               database  {}, engine {}{}\n  \
                domain    {}: {}\n  \
                sync      {}\n  \
                pool      {}, grows up to {}\n  \
-               threads   {} for {} partitions\n  \
-               recovery  {}",
+               threads   {} for {} partitions{}",
             env!("CARGO_PKG_VERSION"),
             db.path().display(),
             db.engine_name(),
+            if is_new { ", new" } else { "" },
             stats.domain,
-            stats.domain.guarantee(),
+            policy.guarantee(stats.domain),
             sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
             db.partitions().min(self.threads()),
             db.partitions(),
-            match stats.recovery.partitions_ready {
-                ready if ready < db.partitions() => {
-                    format!(
-                        "{ready} of {} partitions so far; requests for others wait",
-                        db.partitions()
-                    )
-                }
-                _ => recovery(&stats),
-            },
+            recovery,
         )
     }
 }

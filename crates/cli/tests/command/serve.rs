@@ -14,11 +14,28 @@ use crate::served::Served;
 fn the_banner_says_what_durable_means() {
     let home = Home::new();
     let served = Served::start(&home, &["--max-size", "64MiB", "--sync", "interval=50"]);
-    for said in ["version", "data", "engine indexlog", "domain", "sync", "interval=50", "recovery"]
-    {
+    for said in ["version", "data", "engine indexlog, new", "domain", "sync", "interval=50"] {
         assert!(served.banner.contains(said), "{said}: {}", served.banner);
     }
     assert!(served.banner.contains("grows up to 64.0 MiB"), "{}", served.banner);
+    assert!(!served.banner.contains("recovery"), "{}", served.banner);
+    // Where a file is synced at all, the banner says when.
+    let is_synced = served.banner.contains("page-cache");
+    let check = |banner: &str, said: &str| {
+        assert!(!is_synced || banner.contains(said), "{said}: {banner}");
+    };
+    check(&served.banner, "a power cut once it is synced, which happens every 50 ms");
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+    for (policy, said) in [
+        ("always", "a power cut, as it is synced before it is acknowledged"),
+        ("never", "a power cut once the operating system has synced it"),
+    ] {
+        let served = Served::start(&home, &["--sync", policy]);
+        check(&served.banner, said);
+        assert!(served.banner.contains("recovery  "), "{}", served.banner);
+        assert!(!served.banner.contains(", new"), "{}", served.banner);
+        assert_eq!(served.end(Signal::TERM).0, Some(0));
+    }
 }
 
 #[test]
@@ -185,6 +202,29 @@ fn a_port_that_is_taken_is_named() {
     let ended = home.run(&["serve", "data", "--port", &address.port().to_string()]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains(&address.to_string()), "{}", ended.err);
+    let metrics = address.to_string();
+    let ended = home.run(&["serve", "data", "--port", "0", "--metrics", &metrics]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains(&metrics), "{}", ended.err);
+    assert!(!home.path("data").exists(), "a server that cannot listen leaves no database");
+}
+
+#[test]
+fn limits_of_memory_are_options() {
+    let home = Home::new();
+    let args = ["--maxmemory-clients", "64MiB", "--client-output-buffer-limit", "8MiB,1MiB,30"];
+    let served = Served::start(&home, &args);
+    let mut connection = served.connect();
+    served.expect(
+        &mut connection,
+        "CONFIG GET maxmemory-clients\r\nCONFIG GET client-output-buffer-limit\r\n",
+        "*2\r\n$17\r\nmaxmemory-clients\r\n$8\r\n67108864\r\n\
+         *2\r\n$26\r\nclient-output-buffer-limit\r\n\
+         $51\r\nnormal 8388608 1048576 30 slave 0 0 0 pubsub 0 0 0\r\n",
+    );
+    let refused = home.run(&["serve", "data", "--client-output-buffer-limit", "1,2"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("HARD,SOFT,SECONDS"), "{}", refused.err);
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
     lines!(text,
         "engine": service.store.engine_name(),
         "domain": stats.domain,
-        "durability": stats.domain.guarantee(),
+        "durability": service.settings.sync.guarantee(stats.domain),
         "sync_policy": service.settings.sync,
         "partitions": service.store.partitions(),
         "threads": service.shared.threads(),

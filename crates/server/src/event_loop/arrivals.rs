@@ -97,8 +97,10 @@ impl EventLoop {
         let fd = socket.as_raw_fd();
         let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
         client.authenticated = is_in;
+        let connection = Box::new(Connection::new(socket));
+        client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         self.service.clients.insert(place, client);
-        self.connections[place] = Some(Box::new(Connection::new(socket)));
+        self.connections[place] = Some(connection);
     }
 
     /// Takes the parts that have come since the last turn, and lets requests go on that may have waited for

@@ -191,7 +191,7 @@ impl EventLoop {
             self.finish_with_peers(events)?;
         }
         // What has arrived of a long pipeline.
-        while !self.listed.is_empty() {
+        while self.peers.is_none() && !self.listed.is_empty() {
             self.turn()?;
         }
         self.service.sync_asked = true;
@@ -320,6 +320,10 @@ impl EventLoop {
         }
         if !self.awaiting.is_empty() {
             self.resume_awaiting();
+        }
+        // Another thread may have woken this one for it.
+        if self.service.is_short(false) {
+            self.evict();
         }
         let served = std::mem::take(&mut self.listed);
         for group in served.chunks(AHEAD) {
