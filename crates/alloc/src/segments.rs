@@ -159,6 +159,22 @@ impl Segments {
         self.state.lock().free.len() as u64
     }
 
+    /// Makes sure that so many segments are free without growth: grows the pool, if it can. Returns whether they are.
+    ///
+    /// # Errors
+    /// What the pool reports, but for want of room.
+    pub fn keep_free(&self, wanted: u64) -> Result<bool> {
+        let mut state = self.state.lock();
+        while (state.free.len() as u64) < wanted {
+            match self.pool.check_synced().map_err(Error::from).and_then(|()| self.grow(&mut state))
+            {
+                Err(Error::Full { .. }) => return Ok(false),
+                grown => grown?,
+            }
+        }
+        Ok(true)
+    }
+
     pub(crate) fn take(&self, owner: Owner) -> Result<u64> {
         self.pool.check_synced()?;
         let mut state = self.state.lock();

@@ -107,6 +107,16 @@ impl Disk {
         &self.0.path
     }
 
+    /// Bytes that the device has in all, free or not, where that is known.
+    #[must_use]
+    pub fn capacity(&self) -> Option<u64> {
+        match &self.0.backing {
+            Backing::Folder(folder) => folder.capacity(),
+            Backing::Memory(files) => files.limit(),
+            Backing::Model(_) => None,
+        }
+    }
+
     /// Names and lengths in bytes of all regular files, sorted, whoever made them.
     ///
     /// # Errors

@@ -144,6 +144,12 @@ impl Folder {
             .map_err(self.error(name, "remove the file"))
     }
 
+    /// Bytes of its file system, if that says so.
+    pub(crate) fn capacity(&self) -> Option<u64> {
+        let stat = rustix::fs::fstatvfs(&self.folder).ok()?;
+        stat.f_blocks.checked_mul(stat.f_frsize).filter(|bytes| *bytes > 0)
+    }
+
     pub(crate) fn sync(&self) -> Result<()> {
         self.kernel
             .ask(Call::Sync, || rustix::fs::fsync(&self.folder))

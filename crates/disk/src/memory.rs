@@ -139,6 +139,11 @@ impl MemoryFiles {
         self.room.used.load(Ordering::Relaxed)
     }
 
+    /// What they may have, if that is limited.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        Some(self.room.limit).filter(|limit| *limit < u64::MAX)
+    }
+
     fn state(&self) -> locks::MutexGuard<'_, State> {
         locks::point();
         self.state.lock()

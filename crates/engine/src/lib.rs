@@ -127,6 +127,19 @@ pub trait Engine: Send + Sync {
     /// [`Error::BatchTooLarge`], [`Error::Full`], or what the pool reports. Nothing is applied then.
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()>;
 
+    /// [`Engine::write`] for bookkeeping, such as when a key expires: small values that have to be written where others
+    /// are refused for want of room.
+    ///
+    /// A full store refuses, in this order: puts, bookkeeping, and batches of nothing but [`Op::Delete`] and
+    /// [`Op::DeleteRange`], which give room back. What puts leave is bookkeeping's, up to what deletes need. An engine
+    /// for which all that is one returns what [`Engine::write`] does.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.write(ops, durability)
+    }
+
     /// [`Engine::write`], if nothing of what is expected changed; nobody writes in between. Without operations,
     /// it tells whether anything did.
     ///

@@ -83,4 +83,15 @@ impl Batch {
         self.ops.clear();
         written
     }
+
+    /// [`Batch::commit_and_clear`] for bookkeeping, such as when a key expires: small values, for which a full store has
+    /// room where it has none for others.
+    ///
+    /// # Errors
+    /// See [`halite_engine::Engine::write_bookkeeping`]; nothing is applied then, and the batch is empty too.
+    pub fn commit_bookkeeping_and_clear(&mut self, durability: Durability) -> Result<()> {
+        let written = self.engine.write_bookkeeping(&self.ops.ops(), durability);
+        self.ops.clear();
+        written
+    }
 }

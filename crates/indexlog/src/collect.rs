@@ -39,7 +39,7 @@ use crate::limbo::Limbo;
 use crate::obituary::{find_puts, is_at};
 use crate::read::{Readable, View};
 use crate::record::{self, ALIGN, Kind, Record};
-use crate::space::RESERVE_DELETE;
+use crate::space::RESERVE_BOOKKEEPING;
 use crate::write::Writer;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -50,8 +50,8 @@ const STEP: u64 = 4 << 10;
 const HELD_AT_ONCE: usize = 4;
 
 /// Free blocks below which collection begins before the last moment, and below which it hurries.
-const PACE_BELOW: u32 = RESERVE_DELETE + 4;
-const HURRY_BELOW: u32 = RESERVE_DELETE + 2;
+const PACE_BELOW: u32 = RESERVE_BOOKKEEPING + 4;
+const HURRY_BELOW: u32 = RESERVE_BOOKKEEPING + 2;
 
 /// Free blocks below which there is something to collect ahead, while nobody writes: 2 MiB more than writes
 /// leave. Blocks are more worth collecting the later that is, so it is not all that could be.

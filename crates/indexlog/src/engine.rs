@@ -362,6 +362,23 @@ impl Engine for IndexLog {
         }
     }
 
+    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        check_ops(ops)?;
+        let first = ops.first().and_then(|op| self.only_partition(op));
+        let is_of_first = |op: &Op<'_>| self.only_partition(op) == first;
+        let Some(at) = first.filter(|_| ops.iter().all(is_of_first)) else {
+            return self.write(ops, durability);
+        };
+        let partition = self.partitions.get(at)?;
+        let mut writer = partition.writer.lock();
+        writer.is_bookkeeping = true;
+        let written = partition.write(&mut writer, ops, durability);
+        writer.is_bookkeeping = false;
+        written?;
+        partition.pace_snapshot(&mut writer);
+        Ok(())
+    }
+
     fn write_if(
         &self,
         ops: &[Op<'_>],

@@ -34,6 +34,9 @@ pub(crate) const RESERVE_COLLECT: u32 = 3;
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
 pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
+/// Blocks that puts leave to these and to bookkeeping, such as when a key expires, which goes on where puts are refused.
+pub(crate) const RESERVE_BOOKKEEPING: u32 = RESERVE_DELETE + 3;
+
 /// A split block of which less than so many of 8 parts is taken is emptied before records are collected.
 const SPARSE: u32 = 4;
 
@@ -72,6 +75,8 @@ impl Demand {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Put,
+    /// A small put, for which others leave room.
+    Bookkeeping,
     Delete,
     /// The replay of a change log.
     Replay,
@@ -89,7 +94,7 @@ impl Writer {
     /// to delete and to collect has to be its own.
     pub(crate) fn share_pool(&mut self) -> Result<()> {
         self.shares_pool = true;
-        while self.blocks.free_count() < RESERVE_DELETE && self.add_segment()? {}
+        while self.blocks.free_count() < RESERVE_BOOKKEEPING && self.add_segment()? {}
         Ok(())
     }
 
@@ -98,7 +103,7 @@ impl Writer {
     pub(crate) fn release_empty_segments(&mut self) -> Result<u64> {
         let mut released = 0;
         for segment in self.device.logical_segments() {
-            let own = if self.shares_pool { RESERVE_DELETE + BLOCKS_PER_SEGMENT } else { 0 };
+            let own = if self.shares_pool { RESERVE_BOOKKEEPING + BLOCKS_PER_SEGMENT } else { 0 };
             if self.blocks.free_count() >= own && self.blocks.is_segment_free(segment) {
                 self.release_segment(segment)?;
                 released += 1;
@@ -111,7 +116,7 @@ impl Writer {
     /// fence.
     pub(crate) fn release_if_spare(&mut self, block: u32) -> Result<()> {
         let segment = block / BLOCKS_PER_SEGMENT;
-        let plenty = RESERVE_DELETE + 2 * BLOCKS_PER_SEGMENT;
+        let plenty = RESERVE_BOOKKEEPING + 2 * BLOCKS_PER_SEGMENT;
         let has_plenty = self.shares_pool && self.blocks.free_count() >= plenty;
         if has_plenty && self.blocks.is_segment_free(segment) {
             self.release_segment(segment)?;
@@ -154,7 +159,11 @@ impl Writer {
         }
         self.make_room_in_changes(packed.bytes, oldest_scan)?;
         demand.blocks += packed.blocks;
-        let effort = if only_deletes { Effort::Delete } else { Effort::Put };
+        let effort = match (only_deletes, self.is_bookkeeping) {
+            (true, _) => Effort::Delete,
+            (false, true) => Effort::Bookkeeping,
+            (false, false) => Effort::Put,
+        };
         let next_seq = self.next_seq;
         self.find_room(view, &demand, packed.bytes + of_values, effort, oldest_scan)?;
         if self.next_seq > next_seq {
@@ -245,7 +254,11 @@ impl Writer {
         effort: Effort,
         oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
-        let reserve = if effort == Effort::Put { RESERVE_DELETE } else { RESERVE_COLLECT };
+        let reserve = match effort {
+            Effort::Put => RESERVE_BOOKKEEPING,
+            Effort::Bookkeeping => RESERVE_DELETE,
+            Effort::Delete | Effort::Replay => RESERVE_COLLECT,
+        };
         // A delete is worth more effort: it is what makes room.
         let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
         let missing = |writer: &Self| {

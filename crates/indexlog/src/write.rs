@@ -63,6 +63,8 @@ pub(crate) struct Writer {
     pub(crate) shares_pool: bool,
     /// Whether the pool had no segment when one was wanted last.
     pub(crate) is_full: bool,
+    /// Whether what is written now is bookkeeping, for which puts leave room.
+    pub(crate) is_bookkeeping: bool,
     /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
@@ -100,6 +102,7 @@ impl Writer {
             packer: None,
             shares_pool: false,
             is_full: false,
+            is_bookkeeping: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
             entries: Vec::new(),

@@ -15,13 +15,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use halite_engine::{CommitPoints, Durability, Error, Result};
 use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE, planted};
 use smallvec::SmallVec;
 
-use crate::address::ZONE;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
@@ -29,6 +29,7 @@ use crate::memtable::Memtable;
 use crate::open::COMMIT_ID;
 use crate::range_deletes::DELETES_MAX;
 use crate::read::from_levels;
+use crate::refusals::{Entrance, Purpose};
 use crate::store::{BATCH_BYTES_MAX, Store};
 use crate::zones::{Granted, LINES, Zones};
 
@@ -84,21 +85,82 @@ impl Store {
         durability: Durability,
         prepare: Option<Prepare<'_>>,
     ) -> Result<u64> {
-        self.slow_down(encoded.padded());
-        let mut has_waited_in_vain = false;
+        self.commit_prepared(encoded, encoded.padded(), durability, prepare)
+    }
+
+    /// [`Store::commit`] of a batch that will have about so many bytes when it is prepared.
+    pub(crate) fn commit_prepared(
+        &self,
+        encoded: &mut Encoded,
+        bytes: u64,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+    ) -> Result<u64> {
+        let purpose = encoded.purpose;
+        let entrance = self.refusals.enter(purpose, bytes);
+        let mut began = None;
+        let committed = match entrance {
+            Entrance::Refused(error) => return Err(error),
+            Entrance::NoWaiting => self.commit_once(encoded, durability, prepare),
+            Entrance::Open | Entrance::Looking(_) => {
+                if purpose == Purpose::Put || !self.refusals.are_puts_refused() {
+                    self.slow_down(encoded.padded());
+                }
+                self.commit_waiting(encoded, durability, prepare, &mut began)
+            }
+        };
+        match (&committed, entrance) {
+            (Err(error), entrance) if lacks_room(error) => {
+                if let Entrance::Looking(looking) = entrance {
+                    began = Some(looking);
+                }
+                self.refusals.note(purpose, bytes, error, began);
+            }
+            (Ok(_), Entrance::Looking(_)) => self.refusals.open(purpose),
+            _ => {}
+        }
+        let has_removed = purpose == Purpose::Removal && committed.is_ok();
+        let is_due = began.is_some() && self.refusals.are_removals_due();
+        if has_removed && self.refusals.note_removal(encoded.has_range()) || is_due {
+            self.signals.wake();
+        }
+        committed
+    }
+
+    /// Commits a batch, and has it wait for room. Notes when it began to.
+    fn commit_waiting(
+        &self,
+        encoded: &mut Encoded,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+        began: &mut Option<Duration>,
+    ) -> Result<u64> {
+        // Room may have been made before it was first looked at, and none since: it is tried once more.
+        const TRIES: u32 = 2;
+        let mut tries = 0;
         loop {
-            let committed = self.commit_once(encoded, durability, prepare);
-            let full = match committed {
-                Err(error) if is_full(&error) && !has_waited_in_vain => error,
-                Err(error) if is_full(&error) => return Err(self.full()),
+            let error = match self.commit_once(encoded, durability, prepare) {
+                Err(error) if self.may_wait_for(&error, encoded.purpose) => error,
                 other => return other,
             };
-            match self.wait_for_room(encoded.padded(), full) {
-                // Room may have been made before it was first looked at, and none since: it is tried once more.
-                Err(error) if is_full(&error) => has_waited_in_vain = true,
+            if tries == TRIES {
+                return Err(if is_full(&error) { self.full() } else { error });
+            }
+            began.get_or_insert_with(|| self.refusals.now());
+            match self.wait_for_room(encoded.padded(), error, tries > 0) {
+                Err(error) if lacks_room(&error) && self.may_wait_for(&error, encoded.purpose) => {
+                    tries += 1;
+                }
                 outcome => outcome?,
             }
         }
+    }
+
+    /// Whether there may be room for a batch if it waits. For want of room in the log only removals do: they give some
+    /// back.
+    fn may_wait_for(&self, error: &Error, purpose: Purpose) -> bool {
+        let is_log = matches!(error, Error::LogFull { .. });
+        is_full(error) || is_log && purpose == Purpose::Removal
     }
 
     fn commit_once(
@@ -274,7 +336,7 @@ impl Store {
                 memtable = self.roll(fragment.tree, bid)?;
             }
             // Zones that do not suffice are left to others.
-            if memtable.zones.missing(lens()) * ZONE > self.free() {
+            if !self.has_room_for(&memtable, lens(), encoded.purpose)? {
                 return Err(self.full());
             }
             if !memtable.zones.reserve(lens())? {

@@ -2,6 +2,7 @@
 
 use crate::fragment::{HEADER, Header, PAYLOAD_MAX, check_of_keys, padded};
 use crate::record::{self, HEAD, Kind, Lens, PIECE, Record, Seed};
+use crate::refusals::Purpose;
 use crate::sst::ValueRef;
 
 /// A batch, encoded. Its memory is used again ([`Encoded::clear`]).
@@ -12,6 +13,8 @@ pub(crate) struct Encoded {
     used: usize,
     records: u32,
     key_bytes: u64,
+    has_range: bool,
+    pub(crate) purpose: Purpose,
 }
 
 /// The records of a batch that go to one place of one tree.
@@ -30,6 +33,7 @@ pub(crate) struct Mark {
     fragments: Vec<(usize, usize)>,
     records: u32,
     key_bytes: u64,
+    purpose: Purpose,
 }
 
 /// Where a piece is, and where its address goes.
@@ -45,10 +49,17 @@ struct PieceOf {
 pub(crate) const PIECES_HEAD: usize = 8;
 
 impl Encoded {
+    /// An empty one that gives room back, or had it before.
+    pub(crate) fn removal() -> Self {
+        Self { purpose: Purpose::Removal, ..Self::default() }
+    }
+
+    /// Empties it. What it is for stays.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
         self.records = 0;
         self.key_bytes = 0;
+        self.has_range = false;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -63,6 +74,11 @@ impl Encoded {
     /// Records, pieces included: so many sequences the batch takes.
     pub(crate) fn records(&self) -> u32 {
         self.records
+    }
+
+    /// Whether one of its records removes a range of keys.
+    pub(crate) fn has_range(&self) -> bool {
+        self.has_range
     }
 
     /// Bytes of keys and values.
@@ -104,6 +120,7 @@ impl Encoded {
 
     /// Adds a removal of all keys from `start` up to `end`, which have their key spaces before them.
     pub(crate) fn push_range(&mut self, tree: usize, start: [&[u8]; 2], end: [&[u8]; 2]) {
+        self.has_range = true;
         self.push_record(tree, Kind::RangeDelete, start, end);
     }
 
@@ -184,6 +201,7 @@ impl Encoded {
         }
         self.records += other.records;
         self.key_bytes += other.key_bytes;
+        self.purpose = self.purpose.min(other.purpose);
     }
 
     /// How much there is.
@@ -193,6 +211,7 @@ impl Encoded {
             fragments: fragments.map(|one| (one.bytes.len(), one.pieces.len())).collect(),
             records: self.records,
             key_bytes: self.key_bytes,
+            purpose: self.purpose,
         }
     }
 
@@ -201,6 +220,7 @@ impl Encoded {
         self.used = mark.fragments.len();
         self.records = mark.records;
         self.key_bytes = mark.key_bytes;
+        self.purpose = mark.purpose;
         for (fragment, &(bytes, pieces)) in self.fragments.iter_mut().zip(&mark.fragments) {
             fragment.bytes.truncate(bytes);
             fragment.pieces.truncate(pieces);

@@ -22,6 +22,7 @@ use crate::maintenance::Maintenance;
 use crate::open;
 use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
+use crate::refusals::Purpose;
 use crate::repair;
 use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
@@ -108,6 +109,13 @@ impl Lsm {
         discard::discard_levels(options)
     }
 
+    /// How often a batch had room looked for in vain since the store was opened: what is refused in between costs
+    /// nothing.
+    #[must_use]
+    pub fn looks_for_room(&self) -> u64 {
+        self.store.refusals.looks()
+    }
+
     fn tree_of(&self, key: &[u8]) -> usize {
         self.partitioning.partition_of(key)
     }
@@ -116,6 +124,7 @@ impl Lsm {
     fn commit(
         &self,
         ops: &[Op<'_>],
+        purpose: Purpose,
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
@@ -123,6 +132,7 @@ impl Lsm {
         let mut large = self.store.write_large(ops)?;
         let mut encoded = ENCODED.take().unwrap_or_default();
         encoded.clear();
+        encoded.purpose = purpose;
         let committed = self.commit_encoded(&mut encoded, (ops, &large), durability, expected);
         if encoded.padded() <= KEPT_BYTES_MAX {
             ENCODED.set(Some(encoded));
@@ -157,6 +167,8 @@ impl Lsm {
                 _ => self.store.commit(encoded, durability, None).map(drop),
             };
         }
+        // It is encoded in its turn; whether it would be refused is known before.
+        let bytes = ops.iter().map(|op| op_len(op) as u64).sum();
         let prepare = |encoded: &mut Encoded| {
             expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
             self.encode(ops, large, encoded)
@@ -164,7 +176,7 @@ impl Lsm {
         // What spans trees is durable on return; which trees it will be on is not known yet.
         let may_span = !ops.is_empty() && self.store.trees.len() > 1;
         let durability = if may_span { Durability::Immediate } else { durability };
-        self.store.commit(encoded, durability, Some(&prepare)).map(drop)
+        self.store.commit_prepared(encoded, bytes, durability, Some(&prepare)).map(drop)
     }
 
     /// When a batch is durable: one on several trees, on return.
@@ -394,7 +406,7 @@ impl Engine for Lsm {
         let mut spaces = Spaces::clone(&self.spaces.load());
         let name = Arc::clone(spaces.name(space)?);
         let (start, end) = (space.0.to_be_bytes(), end_of_space(space));
-        let mut encoded = Encoded::default();
+        let mut encoded = Encoded::removal();
         for tree in 0..self.store.trees.len() {
             encoded.push_range(tree, [&start, &[]], [&end, &[]]);
         }
@@ -438,7 +450,11 @@ impl Engine for Lsm {
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.write_if(ops, durability, &[])
+        self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, &[])
+    }
+
+    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        self.write_for(ops, Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
     }
 
     fn write_if(
@@ -447,20 +463,7 @@ impl Engine for Lsm {
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
-        let _writing = self.writing.read();
-        for op in ops {
-            op.check()?;
-            self.spaces.check(op.space())?;
-        }
-        for expected in expected {
-            let keys = expected.keys.iter().map(|(space, _)| *space);
-            keys.chain(expected.ranges.iter().map(|(space, _)| *space))
-                .try_for_each(|space| self.spaces.check(space))?;
-        }
-        if ops.is_empty() && expected.is_empty() {
-            return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
-        }
-        self.commit(ops, durability, expected)
+        self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, expected)
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
@@ -570,6 +573,29 @@ impl Engine for Lsm {
 }
 
 impl Lsm {
+    fn write_for(
+        &self,
+        ops: &[Op<'_>],
+        purpose: Purpose,
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        let _writing = self.writing.read();
+        for op in ops {
+            op.check()?;
+            self.spaces.check(op.space())?;
+        }
+        for expected in expected {
+            let keys = expected.keys.iter().map(|(space, _)| *space);
+            keys.chain(expected.ranges.iter().map(|(space, _)| *space))
+                .try_for_each(|space| self.spaces.check(space))?;
+        }
+        if ops.is_empty() && expected.is_empty() {
+            return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
+        }
+        self.commit(ops, purpose, durability, expected)
+    }
+
     fn add_stats(&self, tree: usize, stats: &mut Stats) {
         let view = self.store.trees[tree].view();
         for memtable in view.memtables() {
@@ -585,6 +611,17 @@ impl Lsm {
         if let Some(flushed) = &view.flushed {
             stats.index_bytes += flushed.index_bytes();
             stats.dead_bytes += flushed.pool_bytes();
+        }
+    }
+}
+
+/// About how many bytes of a zone an operation takes.
+fn op_len(op: &Op<'_>) -> usize {
+    match *op {
+        Op::Put { key, value, .. } => record::len(key.len() + 4, value.len()),
+        Op::Delete { key, .. } => record::len(key.len() + 4, 0),
+        Op::DeleteRange { start, end, .. } => {
+            record::len(start.len() + 4, end.map_or(0, <[u8]>::len) + 4)
         }
     }
 }

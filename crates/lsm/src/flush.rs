@@ -8,6 +8,7 @@ use halite_engine::Result;
 use halite_pmem::planted;
 
 use crate::address::SLOTS_MAX;
+use crate::emptying::lacks_space;
 use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
@@ -47,15 +48,38 @@ impl Store {
 
     /// [`Store::flush_all`], of who holds `flushing`.
     fn flush_alone(&self) -> Result<bool> {
+        let empty = || self.refusals.empty(|| self.empty()).unwrap_or(Ok(false));
+        let mut flushed =
+            if self.refusals.are_removals_due() { empty() } else { self.hand_on(None) };
+        if flushed.as_ref().is_err_and(lacks_space) && !self.refusals.is_stuck() {
+            self.refusals.set_stuck(true);
+            if self.refusals.are_removals_due() {
+                flushed = empty();
+            }
+        }
+        match &flushed {
+            Ok(true) => {
+                self.refusals.set_stuck(false);
+                self.refusals.look_again();
+            }
+            Ok(false) => {}
+            Err(error) => self.refusals.set_stuck(lacks_space(error)),
+        }
+        flushed
+    }
+
+    /// Brings to the levels what is to go there; without what was removed, if a sequence is given up to which removals
+    /// are durable, and with no more room than there is for that.
+    pub(crate) fn hand_on(&self, durable: Option<u64>) -> Result<bool> {
         let mut flushed = false;
         if self.is_logged() {
             for tree in 0..self.trees.len() {
-                flushed |= !self.signals.is_stopping() && self.flush_memtable(tree)?;
+                flushed |= !self.signals.is_stopping() && self.flush_memtable(tree, durable)?;
             }
         } else if !self.signals.is_stopping()
             && let Some((tree, frozen)) = self.next_frozen()
         {
-            self.flush_frozen(tree, &frozen)?;
+            self.flush_frozen(tree, &frozen, durable)?;
             flushed = true;
         }
         Ok(flushed)
@@ -78,7 +102,7 @@ impl Store {
         let largest = (0..bytes.len()).max_by_key(|&tree| bytes[tree])?;
         let is_empty = views[largest].global.is_empty();
         drop(views);
-        let is_wanted = is_due || self.signals.is_room_wanted();
+        let is_wanted = is_due || self.signals.is_room_wanted() || self.refusals.is_stuck();
         (is_wanted && !is_empty).then(|| (largest, self.freeze(largest)))
     }
 
@@ -95,7 +119,12 @@ impl Store {
     }
 
     /// Merges a frozen global index with the levels. Its zones go back when their room is wanted.
-    fn flush_frozen(&self, tree: usize, frozen: &Arc<GlobalIndex>) -> Result<()> {
+    fn flush_frozen(
+        &self,
+        tree: usize,
+        frozen: &Arc<GlobalIndex>,
+        durable: Option<u64>,
+    ) -> Result<()> {
         self.check_healthy()?;
         // Recovery will look for a gap behind `commit_id`: what goes to the levels now must not be one.
         if !planted!(LevelsAheadOfCommitId) {
@@ -106,7 +135,12 @@ impl Store {
         let flushes = self.levels.flushes() + 1;
         let change = Change { memtables: newest, words: vec![(FLUSHES.to_owned(), flushes)] };
         self.flush_paced(tree, &**frozen, |run| {
-            self.levels.merge_run(tree as u32, run, &change)?;
+            match durable {
+                None => self.levels.merge_run(tree as u32, run, &change)?,
+                Some(durable) => self.without_hidden(tree, durable, |hidden| {
+                    self.levels.merge_run_in_parts(tree as u32, run, &change, hidden)
+                })?,
+            }
             // Before memory lets go of them.
             self.rows.iter().for_each(|rows| rows.flushed(tree, frozen));
             Ok(())
@@ -145,7 +179,7 @@ impl Store {
     }
 
     /// Writes the oldest immutable memtable as a run of level 0: where there is a log, and no global index.
-    fn flush_memtable(&self, tree: usize) -> Result<bool> {
+    fn flush_memtable(&self, tree: usize, durable: Option<u64>) -> Result<bool> {
         let oldest = self.trees[tree].view().immutables.last().map(Arc::clone);
         let Some(oldest) = oldest.filter(|oldest| self.is_settled(oldest)) else {
             return Ok(false);
@@ -159,7 +193,13 @@ impl Store {
         if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
             wal.release(u64::MAX).map_err(from_levels)?;
         }
-        self.flush_paced(tree, &*oldest, |run| self.levels.add_run(tree as u32, run, &change))?;
+        self.flush_paced(tree, &*oldest, |run| match durable {
+            // Its part of the log goes.
+            None => self.levels.add_run_in_need(tree as u32, run, &change, None),
+            Some(durable) => self.without_hidden(tree, durable, |hidden| {
+                self.levels.add_run_in_need(tree as u32, run, &change, Some(hidden))
+            }),
+        })?;
         self.trees[tree].change(|view| {
             view.immutables.pop();
         });

@@ -16,6 +16,7 @@ mod commit;
 mod cost;
 mod crowd;
 mod discard;
+mod emptying;
 mod encoded;
 mod engine;
 mod flush;
@@ -37,6 +38,7 @@ mod range_deletes;
 mod read;
 mod record;
 mod recovery;
+mod refusals;
 mod repair;
 mod ring;
 #[cfg(all(test, loom))]

@@ -34,13 +34,15 @@ struct State {
     due: u64,
     /// Counts what was done, or failed.
     done: u64,
-    /// Counts what failed.
-    failed: u64,
     stopping: bool,
     /// Writers that wait for room.
     waiting: u32,
     /// What failed the last time that it was tried, and why.
     failure: Option<(Task, Arc<Error>)>,
+    /// Counts how often something was begun.
+    begun: u64,
+    /// The count of what failed last.
+    failed_begun: u64,
 }
 
 impl Signals {
@@ -50,11 +52,20 @@ impl Signals {
         self.work.notify_all();
     }
 
-    /// Something was done or, with `failure`, failed.
-    fn note(&self, task: Task, failure: Option<Error>) {
+    /// Something is begun: its number.
+    fn begin(&self) -> u64 {
         let mut state = self.state.lock();
+        state.begun += 1;
+        state.begun
+    }
+
+    /// What was begun with a number was done or, with `failure`, failed.
+    fn note(&self, task: Task, number: u64, failure: Option<Error>) {
+        let mut state = self.state.lock();
+        if failure.is_some() {
+            state.failed_begun = number;
+        }
         state.done += 1;
-        state.failed += u64::from(failure.is_some());
         let is_over = state.failure.as_ref().is_none_or(|(failed, _)| *failed == task);
         if failure.is_some() || is_over {
             state.failure = failure.map(|error| (task, Arc::new(error)));
@@ -101,9 +112,9 @@ impl Signals {
 
 impl State {
     fn seen(&self) -> Seen {
-        let &Self { done, failed, stopping, .. } = self;
+        let &Self { done, begun, failed_begun, stopping, .. } = self;
         let failure = self.failure.as_ref().map(|(_, error)| Arc::clone(error));
-        Seen { done, failed, failure, stopping }
+        Seen { done, begun, failed_begun, failure, stopping }
     }
 }
 
@@ -120,8 +131,10 @@ impl Drop for Waiting<'_> {
 pub(crate) struct Seen {
     /// How often they did something, or failed.
     pub(crate) done: u64,
-    /// How often they failed.
-    pub(crate) failed: u64,
+    /// How often they began something.
+    pub(crate) begun: u64,
+    /// Which of these failed last.
+    pub(crate) failed_begun: u64,
     /// What kept the levels from taking more, the last time it was tried.
     pub(crate) failure: Option<Arc<Error>>,
     pub(crate) stopping: bool,
@@ -192,7 +205,7 @@ fn run_guarded(store: &Store, task: Task) {
     if store.health.guard(&what, || run(store, task)).is_none() {
         // Writers that wait for their pace find that there is none.
         store.set_pace();
-        store.signals.note(task, store.check_healthy().err());
+        store.signals.note(task, u64::MAX, store.check_healthy().err());
     }
 }
 
@@ -200,12 +213,13 @@ fn run_guarded(store: &Store, task: Task) {
 fn run(store: &Store, task: Task) {
     let mut seen = 0;
     loop {
+        let number = store.signals.begin();
         let outcome = task.run(store);
         let failed = outcome.is_err();
         match outcome {
             Ok(true) => {
                 store.set_pace();
-                store.signals.note(task, None);
+                store.signals.note(task, number, None);
                 // Others may have something to do now.
                 store.signals.wake();
             }
@@ -215,12 +229,12 @@ fn run(store: &Store, task: Task) {
                 if task == Task::Flush {
                     store.give_up_tables();
                 }
-                store.signals.note(task, Some(error));
+                store.signals.note(task, number, Some(error));
             }
         }
         let mut state = store.signals.state.lock();
         while state.due == seen && !state.stopping {
-            if failed {
+            if failed || task == Task::Flush && store.refusals.are_removals_due() {
                 store.signals.work.wait_for(&mut state, RETRY);
                 break;
             }

@@ -33,6 +33,7 @@ use crate::pace::Pace;
 use crate::read::{from_levels, in_folder};
 use crate::record::Kind;
 use crate::recovery::{Recovered, recover};
+use crate::refusals::Refusals;
 use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::snapshots::Snapshots;
@@ -89,8 +90,15 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         flushes: layout::noted(&home, layout::FLUSHES),
         background: on_threads,
         threads,
-        ..levels_options(options)
+        ..levels_options(options, disk.capacity())
     };
+    if let Some(device) = disk.capacity() {
+        let memtables = memtable_bytes(options, &home, layout, Some(device)) * layout.trees as u64;
+        let tables = 2 * levels_options.table_bytes;
+        levels_options.ballast_bytes_min = if layout.logged { memtables } else { BALLAST_MIN };
+        let wanted = levels_options.ballast_bytes_min + tables;
+        levels_options.ballast_bytes_max = wanted.min(BALLAST_MAX).min(device / 8);
+    }
     if let Some(runs) = options.lsm.level_zero_runs {
         // Writers are slowed at as many times as many as without the option.
         let ratio = levels_options.runs_max / levels_options.runs_min;
@@ -172,7 +180,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         trees.push(Tree::new(View { active, immutables, global, frozen: None, flushed: None }));
     }
     visible.store(recovered.last, Ordering::Release);
-    let limits = limits(options, &segments, layout);
+    let limits = limits(options, &segments, layout, disk.capacity());
     // In a page cache, each sync would write them to the device.
     let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
     let rows = if is_memory {
@@ -212,6 +220,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         merging: Mutex::new(()),
         flushing: Mutex::new(()),
         pace: Pace::new(),
+        refusals: Refusals::new(on_threads),
         spared: Mutex::default(),
         scans: LongScans::default(),
         recovery: Recovery::default(),
@@ -287,7 +296,8 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     if layout::has_values(&store.home) {
         store.find_logged_values(disk, store_id, &flushed)?;
     }
-    let mut encoded = Encoded::default();
+    // What was taken once is taken again.
+    let mut encoded = Encoded::removal();
     let found = Found::read(disk, store_id, layout::known_of_log(&store.home), |batch| {
         encoded.clear();
         last = last.max(batch.sequence + u64::from(batch.records) - 1);
@@ -460,13 +470,16 @@ const MANIFEST_BYTES_MIN: u64 = 512;
 const TABLE_BYTES_MIN: u64 = 4 << 10;
 
 /// How the levels are kept, in proportion to their tables.
-pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
+pub(crate) fn levels_options(options: &EngineOptions, device: Option<u64>) -> LevelsOptions {
     let default = LevelsOptions::default();
     let default = LevelsOptions {
         table: TableOptions { compression: options.lsm.compression, ..default.table },
         ..default
     };
-    let Some(table_bytes) = options.lsm.table_bytes else { return default };
+    // On a small device, one table is not to be a large part of it.
+    let of_device =
+        device.map(|bytes| (bytes / 64).max(1 << 20)).filter(|bytes| *bytes < default.table_bytes);
+    let Some(table_bytes) = options.lsm.table_bytes.or(of_device) else { return default };
     let table_bytes = table_bytes.max(TABLE_BYTES_MIN);
     let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes).max(1)).max(1);
     LevelsOptions {
@@ -481,17 +494,47 @@ pub(crate) fn levels_options(options: &EngineOptions) -> LevelsOptions {
 /// with each compaction.
 const LARGE_VALUE_BYTES: u64 = 1 << 20;
 
-fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limits {
+/// Bytes that are set aside for compactions of what was removed, at the least, and at the most.
+const BALLAST_MIN: u64 = 1 << 20;
+const BALLAST_MAX: u64 = 256 << 20;
+
+/// Bytes of a pool that may have to go to the levels: their device is to have room for it as many times again.
+fn within_reach(pool: u64, device: Option<u64>) -> u64 {
+    device.map_or(pool, |device| pool.min(device / 2))
+}
+
+/// Bytes of zones at which a memtable is full.
+fn memtable_bytes(
+    options: &EngineOptions,
+    segments: &Segments,
+    layout: Layout,
+    device: Option<u64>,
+) -> u64 {
     const MEMTABLE_BYTES: u64 = 64 << 20;
+    const MEMTABLE_MIN: u64 = 64 << 10;
+    let trees = layout.trees as u64;
+    let default = MEMTABLE_BYTES.min(within_reach(segments.pool().len_max(), device) / 8 / trees);
+    // With a log, all that there are may have to be written without another's space.
+    let of_device = device.filter(|_| layout.logged).map_or(u64::MAX, |device| device / 32 / trees);
+    let memtable =
+        options.lsm.memtable_bytes.unwrap_or(default.max(SEGMENT).min(of_device.max(MEMTABLE_MIN)));
+    memtable.min(BATCH_BYTES_MAX)
+}
+
+fn limits(
+    options: &EngineOptions,
+    segments: &Segments,
+    layout: Layout,
+    device: Option<u64>,
+) -> Limits {
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
-    let memtable =
-        options.lsm.memtable_bytes.unwrap_or(MEMTABLE_BYTES.min(pool / 8 / trees).max(SEGMENT));
-    let memtable = memtable.min(BATCH_BYTES_MAX);
+    let memtable = memtable_bytes(options, segments, layout, device);
     // It takes a zone, however little of that it fills.
     let memtables = memtable.max(SEGMENT) * trees * 2;
+    let reach = within_reach(pool, device);
     let global =
-        options.lsm.global_index_bytes.unwrap_or_else(|| pool.saturating_sub(memtables) * 3 / 5);
+        options.lsm.global_index_bytes.unwrap_or_else(|| reach.saturating_sub(memtables) * 3 / 5);
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
@@ -500,6 +543,7 @@ fn limits(options: &EngineOptions, segments: &Segments, layout: Layout) -> Limit
         slow_below: pool / 16,
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
         reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),
+        removals: (trees + 1) * SEGMENT.min(pool / 8 / (trees + 1)),
     }
 }
 

@@ -123,6 +123,17 @@ impl Store {
         }
     }
 
+    /// The sequence of the newest version of a key that memory has in a state, if it says that the key is removed. None,
+    /// too, if it cannot be read.
+    pub(crate) fn removed_in_memory(&self, view: &View, key: &[u8], at: At) -> Option<u64> {
+        match self.in_memory(view, key, (at, self.sequence_of(at))).ok()?? {
+            InMemory::Removed(sequence) => Some(sequence),
+            InMemory::Version(_, _, record) => {
+                (record.kind() == Some(Kind::Delete)).then(|| record.sequence())
+            }
+        }
+    }
+
     /// Up to which sequence memtables are read. A view that is taken afterwards has all up to there.
     #[inline]
     fn sequence_of(&self, at: At) -> u64 {

@@ -22,7 +22,7 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     }
     let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
     let flushes = layout::noted(&home, layout::FLUSHES);
-    let levels_options = LevelsOptions { flushes, ..levels_options(options) };
+    let levels_options = LevelsOptions { flushes, ..levels_options(options, disk.capacity()) };
     let mut log = None;
     if Layout::read(&home)?.logged {
         log = Some(Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?);

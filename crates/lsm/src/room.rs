@@ -11,6 +11,9 @@ use halite_pmem::locks;
 
 use crate::address::ZONE;
 use crate::commit::is_full;
+use crate::emptying::lacks_space;
+use crate::memtable::Memtable;
+use crate::refusals::Purpose;
 use crate::rows::Rows;
 use crate::store::Store;
 use crate::tree::Tree;
@@ -27,6 +30,49 @@ impl Store {
         match self.trees[tree].view().active.zones.prepare_next() {
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => Ok(()),
             other => other,
+        }
+    }
+
+    /// Whether fragments of these lengths find room in a memtable, so that what others behind them need is left.
+    pub(crate) fn has_room_for(
+        &self,
+        memtable: &Memtable,
+        lens: impl Iterator<Item = u64> + Clone,
+        purpose: Purpose,
+    ) -> Result<bool> {
+        let (missing, free) = (memtable.zones.missing(lens.clone()), self.free());
+        if missing * ZONE > free {
+            return Ok(false);
+        }
+        let reserve = self.reserve_behind(purpose);
+        if reserve == 0 {
+            return Ok(true);
+        }
+        // What is left of its zone is the tree's own, and each tree has its part of what is free.
+        let own = match missing {
+            0 => memtable.zones.left().saturating_sub(lens.sum()),
+            _ => 0,
+        };
+        let trees = self.trees.len() as u64;
+        if own * trees + free - missing * ZONE < reserve {
+            return Ok(false);
+        }
+        // The device may have less than the pool may grow by. Where nothing is taken, nothing is missing since.
+        let zones = missing + reserve.min(self.limits.removals).div_ceil(ZONE);
+        Ok(missing == 0 || self.segments.keep_free(zones)? || self.take_from_rows(zones * ZONE))
+    }
+
+    /// Bytes of the pool that a batch leaves to those for what is behind its purpose.
+    fn reserve_behind(&self, purpose: Purpose) -> u64 {
+        // Where the levels take nothing, the records of removals may have to wait until most keys are removed.
+        let for_others = match self.refusals.is_stuck() && !self.is_logged() {
+            true => self.pool().len_max() / STUCK_PART,
+            false => self.limits.removals,
+        };
+        match purpose {
+            Purpose::Put => for_others,
+            Purpose::Bookkeeping => for_others / 2,
+            Purpose::Removal => 0,
         }
     }
 
@@ -165,15 +211,23 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Full`] if nothing can be done about it; what kept the levels from taking more.
-    pub(crate) fn wait_for_room(&self, needed: u64, full: Error) -> Result<()> {
+    ///
+    /// What is in active memtables goes on its way only where there is nothing else, or `all` is to: what is left of their
+    /// zones is lost to removals that come later.
+    pub(crate) fn wait_for_room(&self, needed: u64, full: Error, all: bool) -> Result<()> {
+        if matches!(full, Error::LogFull { .. }) {
+            return self.make_log_shorter(full);
+        }
         let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
         if self.take_from_rows(enough) {
             return Ok(());
         }
-        match self.roll_all() {
-            // There is no room for others in place of these, either.
-            Err(error) if is_full(&error) => {}
-            rolled => rolled?,
+        if all || !self.has_more_to_hand_on() {
+            match self.roll_all() {
+                // There is no room for others in place of these, either.
+                Err(error) if is_full(&error) => {}
+                rolled => rolled?,
+            }
         }
         let before = self.free();
         let _waiting = self.signals.want_room();
@@ -184,10 +238,29 @@ impl Store {
         }
     }
 
+    /// Whether something else than active memtables can go to the levels.
+    pub(crate) fn has_more_to_hand_on(&self) -> bool {
+        self.trees.iter().any(|tree| {
+            let view = tree.view();
+            view.frozen.is_some() || !view.immutables.is_empty() || !view.global.is_empty()
+        })
+    }
+
+    /// Brings memtables to the levels, so that files of the log can go.
+    fn make_log_shorter(&self, full: Error) -> Result<()> {
+        self.refusals.note_removal(true);
+        match self.flush_all() {
+            Ok(true) => Ok(()),
+            Err(error) if !lacks_space(&error) => Err(error),
+            _ => Err(full),
+        }
+    }
+
     /// Waits until the threads have made room.
     fn wait_for_others(&self, before: u64, needed: u64, full: Error) -> Result<()> {
         let began = Instant::now();
         let (mut idle, mut before_wait) = (0, self.signals.seen());
+        let begun = before_wait.begun;
         loop {
             let seen = self.signals.wake_and_wait(&before_wait, WAIT);
             // Nobody makes room any more.
@@ -195,17 +268,14 @@ impl Store {
             if self.free() > before.max(needed) {
                 return Ok(());
             }
-            // Another than that of the last wait: there may be room below since.
+            // What began before may have had less to hand on.
             if let Some(reason) = &seen.failure
-                && seen.failed != before_wait.failed
+                && seen.failed_begun > begun
             {
                 return Err(Error::NoRoomBelow { reason: Arc::clone(reason) });
             }
-            let is_busy = self.trees.iter().any(|tree| {
-                let view = tree.view();
-                let is_moving = view.frozen.is_some() || view.flushed.is_some();
-                is_moving || !view.immutables.is_empty() || !view.global.is_empty()
-            });
+            let has_flushed = |tree: &Tree| tree.view().flushed.is_some();
+            let is_busy = self.has_more_to_hand_on() || self.trees.iter().any(has_flushed);
             // Who reads what was given back lets go of it soon.
             let is_busy = is_busy || self.held() > 0;
             idle = if seen.done != before_wait.done || is_busy { 0 } else { idle + 1 };
@@ -239,6 +309,9 @@ impl Store {
 
 /// Bytes a second of writers where there begins to be too little room for memtables, or the levels are behind.
 const FULL_SPEED: f64 = 1e9;
+
+/// The part of a pool that puts leave while the levels take nothing.
+const STUCK_PART: u64 = 4;
 
 /// How long room is to last, and ever less of it, while the levels take nothing.
 const FAILING: Duration = Duration::from_secs(2);

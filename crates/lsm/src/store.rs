@@ -18,6 +18,7 @@ use crate::maintenance::Signals;
 use crate::memtable::Memtable;
 use crate::pace::Pace;
 use crate::read::from_levels;
+use crate::refusals::Refusals;
 use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::snapshots::Snapshots;
@@ -44,6 +45,8 @@ pub(crate) struct Limits {
     pub(crate) spare: u64,
     /// Bytes of the pool that writers leave to what makes room.
     pub(crate) reserve: u64,
+    /// Bytes of the pool that puts leave to bookkeeping and removals.
+    pub(crate) removals: u64,
 }
 
 /// The largest batch of a tree, and the largest memtable: a batch fits one, however little is left over in each zone.
@@ -91,6 +94,8 @@ pub(crate) struct Store {
     /// Held by who changes the levels, one at a time. Where there are no threads, any writer may be.
     pub(crate) flushing: Mutex<()>,
     pub(crate) pace: Pace,
+    /// What was refused for want of room.
+    pub(crate) refusals: Refusals,
     /// Memtables that were given back, and may still be read.
     pub(crate) spared: Mutex<Vec<Weak<Zones>>>,
     /// Scans, which let go of memtables that are given back.

@@ -26,6 +26,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::encoded::{Encoded, Fragment};
 use crate::levels::aside;
 use crate::read::from_levels;
+use crate::refusals::Purpose;
 use crate::sst::{Error, Result, SEQUENCE_MAX};
 
 /// Bytes before a batch's fragments.
@@ -36,6 +37,10 @@ const HEADER_OF_FRAGMENT: usize = 8;
 
 /// Space for a file is set aside in steps of so many bytes.
 const RESERVE: u64 = 4 << 20;
+
+/// Space that is set aside for bookkeeping and removals: a part of the device, and no more bytes than this.
+const SPARE_PART: u64 = 64;
+const SPARE_MAX: u64 = 4 << 20;
 
 const PREFIX: &str = "LOG-";
 
@@ -52,6 +57,8 @@ pub(crate) struct Wal {
     synced: AtomicU64,
     /// Bytes of the files that there are.
     bytes: AtomicU64,
+    /// Bytes of the file that are set aside for bookkeeping and removals.
+    spare: u64,
 }
 
 /// What is not written yet.
@@ -258,6 +265,7 @@ impl Wal {
             file: Mutex::new(File { writer, number, ended: files }),
             synced: AtomicU64::new(0),
             bytes: AtomicU64::new(bytes),
+            spare: disk.capacity().map_or(0, |bytes| (bytes / SPARE_PART).min(SPARE_MAX)),
         })
     }
 
@@ -282,7 +290,8 @@ impl Wal {
         self.pending.lock().number
     }
 
-    /// Sets space aside for a batch, in its turn: it will not fail for want of it.
+    /// Sets space aside for a batch, in its turn: it will not fail for want of it. Puts leave some to bookkeeping, and
+    /// both to removals.
     ///
     /// # Errors
     /// [`halite_engine::Error::LogFull`]: nothing is changed.
@@ -291,7 +300,7 @@ impl Wal {
         let len = HEADER + encoded.fragments().iter().map(records).sum::<usize>();
         let (end, reserved) = {
             let pending = self.pending.lock();
-            (pending.len + len as u64, pending.reserved)
+            (pending.len + len as u64 + self.left_behind(encoded.purpose), pending.reserved)
         };
         if end <= reserved {
             return Ok(());
@@ -305,6 +314,15 @@ impl Wal {
         };
         self.pending.lock().reserved = reserved.map_err(no_room)?;
         Ok(())
+    }
+
+    /// Bytes that a batch leaves to those for what is behind its purpose.
+    fn left_behind(&self, purpose: Purpose) -> u64 {
+        match purpose {
+            Purpose::Put => self.spare,
+            Purpose::Bookkeeping => self.spare / 2,
+            Purpose::Removal => 0,
+        }
     }
 
     /// Appends a batch, in its turn. Returns up to where the log has to be durable for it.
@@ -376,10 +394,12 @@ impl Wal {
         self.disk.sync().map_err(failed)?;
         file.writer.give_back().map_err(failed)?;
         file.writer = next;
+        // What the file before had of it.
+        let reserved = file.writer.reserve(self.spare).map_or(0, |()| self.spare);
         file.ended.push(ended);
         file.number = number;
         let mut pending = self.pending.lock();
-        (pending.number, pending.len, pending.reserved) = (number, 0, 0);
+        (pending.number, pending.len, pending.reserved) = (number, 0, reserved);
         Ok(())
     }
 

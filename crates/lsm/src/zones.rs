@@ -206,6 +206,12 @@ impl Zones {
         Ok(true)
     }
 
+    /// Bytes that are left of the zone that is appended to.
+    pub(crate) fn left(&self) -> u64 {
+        let current = self.current.load(Ordering::Relaxed);
+        self.zones[current as usize].get().map_or(0, SharedAppender::remaining)
+    }
+
     /// Zones that [`Zones::reserve`] would add for fragments of these lengths.
     pub(crate) fn missing(&self, lens: impl Iterator<Item = u64>) -> u64 {
         let mut zone = self.current.load(Ordering::Relaxed);

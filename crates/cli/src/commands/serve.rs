@@ -12,8 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use halite::{Database, Domain, IndexKind, Partitioning};
 use halite_server::{
-    Config, DebugCommand, Handle, OutputLimits, Server, Sockets, SyncPolicy,
-    raise_descriptor_limit,
+    Config, DebugCommand, Handle, OutputLimits, Server, Sockets, SyncPolicy, raise_descriptor_limit,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -12,6 +12,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::edit::TableMeta;
+use super::emptying::Terms;
 use super::merge::Merge;
 use super::names::{self, UNFINISHED};
 use super::options::LevelsOptions;
@@ -37,6 +38,7 @@ pub(crate) struct Task<'a> {
     pub(crate) compaction: &'a Compaction,
     /// What is newer than all inputs.
     pub(crate) external: Option<&'a dyn SortedRun>,
+    pub(crate) terms: Terms<'a>,
 }
 
 /// Tables that were written, and are removed when this is dropped.
@@ -112,10 +114,17 @@ impl Task<'_> {
             }
             guarded(&work);
         });
-        match failed.into_inner() {
-            Some(error) => Err(error),
-            None => Ok(outputs.into_inner()),
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
         }
+        let outputs = outputs.into_inner();
+        let bytes: u64 = outputs.tables.iter().map(|table| table.file_len).sum();
+        let bytes_max = |growth: u64| self.compaction.bytes().saturating_add(growth);
+        if self.terms.growth_max.is_some_and(|growth| bytes > bytes_max(growth)) {
+            let path = self.files.disk.path().to_owned();
+            return Err(halite_disk::Error::NoSpace { path }.into());
+        }
+        Ok(outputs)
     }
 
     /// The range deletes of all inputs.
@@ -166,7 +175,7 @@ impl Job<'_> {
         to: Option<&[u8]>,
         written: &mut Vec<TableMeta>,
     ) -> Result<()> {
-        let Task { options, compaction, snapshots, .. } = *self.task;
+        let Task { options, compaction, snapshots, terms, .. } = *self.task;
         self.task.health.place("compaction");
         let mut merge = Merge::new(self.sources(from, to)?, Direction::Forward);
         // Level 0 has older runs beside those that are added.
@@ -186,7 +195,9 @@ impl Job<'_> {
             if self.task.stop.load(Ordering::Relaxed) || self.has_failed.load(Ordering::Relaxed) {
                 return Err(Error::Closing);
             }
-            if retention.keeps(entry) {
+            let is_hidden =
+                terms.hidden.is_some_and(|is_hidden| is_hidden(entry.key, entry.sequence));
+            if !is_hidden && retention.keeps(entry) {
                 // Versions of one key stay in one table, so that a level has a key once.
                 let is_full = builder.as_ref().is_some_and(|table| {
                     table.builder().len() >= options.table_bytes

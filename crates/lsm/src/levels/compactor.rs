@@ -37,16 +37,19 @@ impl Inner {
 
     pub(super) fn measure_pressure(&self) {
         let options = &self.options;
+        let mut levels_bytes = 0;
         let pressure = self.versions().into_iter().map(|(_, version)| {
             let beyond = version.levels[0].len().saturating_sub(options.runs_min) as f64;
             let room = options.runs_max.saturating_sub(options.runs_min).max(1) as f64;
             let bytes = version.level_bytes();
+            levels_bytes += bytes.iter().sum::<u64>();
             let debt =
                 Shape::of(&bytes, options).debt(&bytes) / options.debt_bytes_max.max(1) as f64;
             (beyond / room).max(debt)
         });
         let pressure = pressure.fold(0.0, f64::max).min(1.0);
         self.pressure.store(pressure.to_bits(), Ordering::Relaxed);
+        self.ballast.follow(levels_bytes);
     }
 
     /// What the thread that compacts does.

@@ -2,6 +2,7 @@
 
 use halite_disk::Disk;
 
+use super::ballast::BALLAST;
 use super::manifest;
 use super::names::{CURRENT, Name, parse};
 use super::open::is_ours;
@@ -21,6 +22,7 @@ pub(crate) fn discard(
     for (name, _) in disk.list()? {
         let is_to_go = match parse(&name) {
             Some(Name::Unfinished) => is_its_folder,
+            None if name == BALLAST => is_its_folder,
             // Last: until then it says whose the rest is.
             Some(Name::Current) | None => false,
             Some(_) => is_ours(disk, store_id, &name)?,

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use super::ballast::Ballast;
 use super::edit::{Place, State};
 use super::manifest::Manifest;
 use super::names;
@@ -55,6 +56,7 @@ pub(super) struct Inner {
     /// The bits of an `f64`.
     pub(super) pressure: AtomicU64,
     pub(super) counters: Counters,
+    pub(super) ballast: Ballast,
 }
 
 #[derive(Default)]
@@ -92,6 +94,7 @@ impl Levels {
         snapshots: Snapshots,
         manifest: Manifest,
         state: State,
+        ballast: Ballast,
     ) -> Result<Self> {
         let mut tables: BTreeMap<u32, Vec<(Place, Arc<TableFile>)>> = BTreeMap::new();
         for (place, meta) in state.tables.values() {
@@ -124,6 +127,7 @@ impl Levels {
             changed: Condvar::new(),
             pressure: AtomicU64::new(0),
             counters: Counters::default(),
+            ballast,
             options,
         });
         inner.measure_pressure();

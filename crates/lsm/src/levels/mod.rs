@@ -24,12 +24,14 @@
 //! table that is missing or damaged is an error only for who needs it (`open`, `check`), and where the
 //! manifest is lost, `repair` makes a new one of the tables.
 
+mod ballast;
 mod check;
 mod commit;
 mod compaction;
 mod compactor;
 mod discard;
 mod edit;
+mod emptying;
 mod frames;
 mod inner;
 mod iter;
@@ -38,6 +40,7 @@ mod merge;
 mod names;
 mod open;
 mod options;
+mod part;
 mod pick;
 mod reading;
 mod repair;
@@ -50,6 +53,7 @@ mod writing;
 pub use check::Checked;
 pub(crate) use discard::discard;
 pub use edit::{LEVELS, TableMeta};
+pub(crate) use emptying::Hidden;
 pub(crate) use inner::FLUSHES;
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;

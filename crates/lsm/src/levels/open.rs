@@ -6,6 +6,7 @@ use std::sync::Arc;
 use halite_disk::Disk;
 use parking_lot::Mutex;
 
+use super::ballast::Ballast;
 use super::edit::{NUMBER_MAX, State};
 use super::inner::{FLUSHES, Levels, Snapshots};
 use super::manifest::{self, Current, Manifest};
@@ -59,7 +60,8 @@ impl Levels {
             meta.values.iter().for_each(|value| values.add_of_levels(value));
         }
         let files = Arc::new(Files { disk: disk.clone(), store_id, cache, values, graveyard });
-        Ok((Self::new(files, options, snapshots, manifest, state)?, report))
+        let ballast = Ballast::open(disk, &options)?;
+        Ok((Self::new(files, options, snapshots, manifest, state, ballast)?, report))
     }
 }
 

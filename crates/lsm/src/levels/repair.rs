@@ -25,6 +25,7 @@ use halite_disk::Disk;
 use super::check::read;
 use super::compaction::Task;
 use super::edit::{LEVELS, Place, State, TableMeta};
+use super::emptying::Terms;
 use super::inner::FLUSHES;
 use super::manifest::{self, Current, Manifest};
 use super::names::{self, CURRENT, Name, parse};
@@ -298,6 +299,7 @@ fn merged(
             health: &Health::default(),
             compaction: &compaction,
             external: None,
+            terms: Terms::default(),
         };
         outputs.push((tree, task.run()?));
     }

@@ -175,6 +175,15 @@ impl TreeVersion {
             .flat_map(|(level, runs)| runs.iter().map(move |run| (level, run)))
     }
 
+    /// The table with a number, and where it is; its tree is not known here.
+    pub(crate) fn place_of(&self, number: u64) -> Option<(Place, Arc<TableFile>)> {
+        self.runs().find_map(|(level, run)| {
+            let table = run.tables.iter().find(|table| table.meta.number == number)?;
+            let run = if level == 0 { run.number } else { 0 };
+            Some((Place { tree: 0, level, run }, Arc::clone(table)))
+        })
+    }
+
     /// Whether a level below `level` may have keys from `from` on, below `to`.
     pub(crate) fn is_below(&self, level: usize, from: &[u8], to: Option<&[u8]>) -> bool {
         self.levels[level + 1..].iter().flatten().any(|run| match to {

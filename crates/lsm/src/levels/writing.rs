@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::commit::{edit_of, values_of};
 use super::compaction::{Outputs, Task};
 use super::edit::Place;
+use super::emptying::Terms;
 use super::inner::{Change, Inner, Levels};
 use super::names;
 use super::pick::{Compaction, into_base};
@@ -19,11 +20,21 @@ impl Levels {
     /// What the disk says, or the run. Then nothing has changed, and it can be done again; if the manifest could
     /// not be appended to, a crash may show it as done.
     pub fn add_run(&self, tree: u32, run: &dyn SortedRun, change: &Change) -> Result<()> {
+        self.add_run_with(tree, run, change, Terms::default())
+    }
+
+    pub(super) fn add_run_with(
+        &self,
+        tree: u32,
+        run: &dyn SortedRun,
+        change: &Change,
+        terms: Terms<'_>,
+    ) -> Result<()> {
         // Their room may be needed.
         self.inner.bury();
         let version = self.inner.version(tree).unwrap_or_default();
         let compaction = Compaction { tree, version, inputs: Vec::new(), to_level: 0 };
-        self.inner.execute(&compaction, Some(run), change)?;
+        self.inner.execute(&compaction, Some(run), change, terms)?;
         self.retry();
         self.inner.bury();
         Ok(())
@@ -38,6 +49,16 @@ impl Levels {
     /// # Errors
     /// As [`Levels::add_run`]; [`Error::Closing`].
     pub fn merge_run(&self, tree: u32, run: &dyn SortedRun, change: &Change) -> Result<()> {
+        self.merge_run_with(tree, run, change, Terms::default())
+    }
+
+    pub(super) fn merge_run_with(
+        &self,
+        tree: u32,
+        run: &dyn SortedRun,
+        change: &Change,
+        terms: Terms<'_>,
+    ) -> Result<()> {
         let inner = &*self.inner;
         inner.bury();
         let span = run.span();
@@ -73,14 +94,16 @@ impl Levels {
                 }
             }
         };
-        let Some(compaction) = compaction else { return self.add_run(tree, run, change) };
-        let done = inner.execute(&compaction, Some(run), change);
+        let Some(compaction) = compaction else {
+            return self.add_run_with(tree, run, change, terms);
+        };
+        let done = inner.execute(&compaction, Some(run), change, terms);
         inner.release(&compaction, true, done.as_ref().err());
         let is_blocked = compaction.tables().any(|(_, table)| table.is_unreadable());
         drop(compaction);
         inner.bury();
         match done {
-            Err(_) if is_blocked => self.add_run(tree, run, change),
+            Err(_) if is_blocked => self.add_run_with(tree, run, change, terms),
             done => {
                 done?;
                 self.retry();
@@ -118,7 +141,7 @@ impl Levels {
 
 impl Inner {
     pub(super) fn compact(&self, compaction: &Compaction, is_into_base: bool) -> Result<()> {
-        let done = self.execute(compaction, None, &Change::default());
+        let done = self.execute(compaction, None, &Change::default(), Terms::default());
         self.release(compaction, is_into_base, done.as_ref().err());
         done
     }
@@ -151,9 +174,10 @@ impl Inner {
         compaction: &Compaction,
         external: Option<&dyn SortedRun>,
         change: &Change,
+        terms: Terms<'_>,
     ) -> Result<()> {
         self.check_healthy()?;
-        self.guard("a compaction", || self.execute_unguarded(compaction, external, change))
+        self.guard("a compaction", || self.execute_unguarded(compaction, external, change, terms))
     }
 
     fn execute_unguarded(
@@ -161,6 +185,7 @@ impl Inner {
         compaction: &Compaction,
         external: Option<&dyn SortedRun>,
         change: &Change,
+        terms: Terms<'_>,
     ) -> Result<()> {
         let tree = compaction.tree;
         let mut edit = edit_of(tree, change);
@@ -189,6 +214,7 @@ impl Inner {
                 health: &self.health,
                 compaction,
                 external,
+                terms,
             };
             outputs = task.run()?;
             edit.added = outputs.tables.iter().map(|meta| (place, meta.clone())).collect();

@@ -300,7 +300,7 @@ impl Store {
             overlay.set_deadline(spot.place, key, new)?;
         } else {
             self.databases[spot.place].batch_deadline(&mut self.batch, key, new);
-            self.batch.commit_and_clear(Durability::Deferred)?;
+            self.batch.commit_bookkeeping_and_clear(Durability::Deferred)?;
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
         self.changed(db, spot.partition, key);
@@ -416,7 +416,9 @@ impl Store {
         if self.batch.is_empty() {
             return Ok(());
         }
-        match self.commit_batch() {
+        let mut changes = overlay.databases.values().flat_map(|changes| changes.keys.values());
+        let puts = changes.any(|change| matches!(change.value, Value::Put(_)));
+        match self.commit_batch(!puts && overlay.order.is_none()) {
             // What has expired stays, and stays due, if it cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),
             committed => committed?,
@@ -440,10 +442,14 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the batch, and gives its memory back if that is much.
-    fn commit_batch(&mut self) -> Result<()> {
+    /// Writes the batch, and gives its memory back if that is much. Bookkeeping (removals and deadlines) may take room
+    /// that values may not.
+    fn commit_batch(&mut self, is_bookkeeping: bool) -> Result<()> {
         let is_large = self.batch.byte_len() > BATCH_KEPT;
-        let committed = self.batch.commit_and_clear(Durability::Deferred);
+        let committed = match is_bookkeeping {
+            true => self.batch.commit_bookkeeping_and_clear(Durability::Deferred),
+            false => self.batch.commit_and_clear(Durability::Deferred),
+        };
         if is_large {
             self.batch = self.db.batch();
         }

@@ -1,0 +1,270 @@
+//! A disk that is full, below the engine lsm, and is emptied: removals and bookkeeping are taken where puts are refused,
+//! room comes back, and puts are taken again; again and again, and whenever the store is opened.
+//!
+//! The disks are file systems of their own: in memory, mounted where nobody else sees it, and ext4 in a file. Where that
+//! is not allowed, the tests say so, and pass.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use halite::{Database, Durability, Durable, Error, KeyRange, KeySpace, LsmOptions, Partitioning};
+
+/// The folder of the file system, for the test that is run again in it.
+const FOLDER: &str = "HALITE_SMALL_DISK";
+
+/// How long room may take to come back: a machine may stall.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a test again, with a disk that a script mounts at the folder.
+fn on_disk(test: &str, mount: &str, run: impl FnOnce(&Path)) {
+    if let Some(folder) = env::var_os(FOLDER) {
+        return run(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let mounted = folder.path().join("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    let run_mounted = |args: &[&str]| {
+        let script = format!("{mount} && exec \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script, "sh"]).args(args);
+        let command = command.env(FOLDER, &mounted).env("IMAGE", &image);
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !run_mounted(&["true"]) {
+        eprintln!("skipped: `{mount}` is not allowed here");
+        return;
+    }
+    let program = env::current_exe().unwrap();
+    let succeeded = run_mounted(&[program.to_str().unwrap(), "--exact", test, "--nocapture"]);
+    assert!(succeeded, "{test} failed");
+}
+
+const TMPFS: &str = "mount -t tmpfs -o size=48m none \"$HALITE_SMALL_DISK\"";
+
+const EXT4: &str = "truncate -s 48M \"$IMAGE\" && mkfs.ext4 -q -F \"$IMAGE\" && \
+                    mount -o loop \"$IMAGE\" \"$HALITE_SMALL_DISK\"";
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key:{number:08}").into_bytes()
+}
+
+/// Bytes that cannot be compressed.
+fn value(number: u64) -> Vec<u8> {
+    let mut word = number + 1;
+    let mut next = || {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        (word >> 32) as u8
+    };
+    (0..2_000).map(|_| next()).collect()
+}
+
+/// A store, and what it has acknowledged.
+struct Store<'a> {
+    pool: PathBuf,
+    levels: &'a Path,
+    durable: Durable,
+    open: Option<(Database, KeySpace, KeySpace)>,
+    /// Numbers of keys, and of their values.
+    model: BTreeMap<u64, u64>,
+    deadlines: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+impl<'a> Store<'a> {
+    fn new(pool: &Path, levels: &'a Path, durable: Durable) -> Self {
+        let (model, deadlines) = Default::default();
+        let pool = pool.join("db");
+        let mut store = Self { pool, levels, durable, open: None, model, deadlines, next: 0 };
+        store.reopen();
+        store
+    }
+
+    fn reopen(&mut self) {
+        self.open = None;
+        let levels = Some(self.levels.join("levels"));
+        let lsm = LsmOptions { durable: self.durable, levels, ..LsmOptions::default() };
+        let builder = Database::builder().engine("lsm").max_size(48 << 20).lsm(lsm);
+        let db = builder.partitioning(Partitioning::Hash(2)).open(&self.pool).unwrap();
+        let spaces = ["values", "deadlines"].map(|name| db.key_space(name).unwrap());
+        let [values, deadlines] = spaces;
+        self.open = Some((db, values, deadlines));
+    }
+
+    fn db(&self) -> &Database {
+        &self.open.as_ref().unwrap().0
+    }
+
+    fn values(&self) -> &KeySpace {
+        &self.open.as_ref().unwrap().1
+    }
+
+    fn deadlines(&self) -> &KeySpace {
+        &self.open.as_ref().unwrap().2
+    }
+
+    fn put(&mut self) -> Result<(), Error> {
+        self.values().put(key(self.next), value(self.next))?;
+        self.model.insert(self.next, self.next);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Puts new keys until one is refused for want of room: how many were taken.
+    fn fill(&mut self) -> u64 {
+        for taken in 0.. {
+            match self.put() {
+                Ok(()) => {}
+                Err(Error::NoRoomBelow { .. } | Error::LogFull { .. } | Error::Full { .. }) => {
+                    return taken;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        unreachable!()
+    }
+
+    fn delete(&mut self, number: u64) {
+        self.values().delete(key(number)).unwrap();
+        self.model.remove(&number);
+    }
+
+    /// What EXPIRE does.
+    fn set_deadline(&mut self, number: u64, at: u64) {
+        let mut batch = self.db().batch();
+        batch.put(self.deadlines(), key(number), at.to_be_bytes());
+        batch.commit_bookkeeping_and_clear(Durability::Deferred).unwrap();
+        self.deadlines.insert(number, at);
+    }
+
+    /// What PERSIST does.
+    fn clear_deadline(&mut self, number: u64) {
+        self.deadlines().delete(key(number)).unwrap();
+        self.deadlines.remove(&number);
+    }
+
+    /// Removes everything.
+    fn clear(&mut self) {
+        let mut batch = self.db().batch();
+        batch.delete_range(self.values(), &KeyRange::all());
+        batch.delete_range(self.deadlines(), &KeyRange::all());
+        batch.commit().unwrap();
+        self.model.clear();
+        self.deadlines.clear();
+    }
+
+    /// Waits until `count` puts were taken.
+    fn refill(&mut self, count: u64, after: &str) {
+        let (until, mut taken) = (Instant::now() + PATIENCE, 0);
+        while taken < count {
+            match self.put() {
+                Ok(()) => taken += 1,
+                Err(error) if Instant::now() > until => {
+                    panic!("{taken} of {count} after {after}: {error}")
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn compare(&self, when: &str) {
+        let mut found = self.values().iter().unwrap().map(Result::unwrap);
+        for (&number, &of) in &self.model {
+            let (found_key, found_value) =
+                found.next().unwrap_or_else(|| panic!("{when}: {number} is missing"));
+            assert_eq!(&*found_key, key(number), "{when}");
+            assert!(*found_value == *value(of), "{when}: the value of {number}");
+        }
+        assert!(found.next().is_none(), "{when}: there is more");
+        let deadlines = self.deadlines().iter().unwrap().map(Result::unwrap);
+        let expected =
+            self.deadlines.iter().map(|(&number, at)| (key(number), at.to_be_bytes().to_vec()));
+        assert!(deadlines.map(|(key, at)| (key.to_vec(), at.to_vec())).eq(expected), "{when}");
+    }
+}
+
+/// Rounds of fill and empty.
+fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable) {
+    let mut store = Store::new(pool, levels, durable);
+    let mut least = u64::MAX;
+    for round in 0..10 {
+        let taken = store.fill();
+        eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
+        store.compare("full");
+        if round % 3 == 1 {
+            store.reopen();
+            store.compare("opened full");
+            store.fill();
+        }
+        // Deadlines of some keys, and of some of these none any more.
+        let keys: Vec<u64> = store.model.keys().copied().collect();
+        for &number in keys.iter().take(200) {
+            store.set_deadline(number, number + 7);
+        }
+        for &number in keys.iter().take(200).step_by(3) {
+            store.clear_deadline(number);
+        }
+        if round % 2 == 0 {
+            for &number in keys.iter().step_by(2) {
+                store.delete(number);
+            }
+            store.compare("every second key removed");
+            if round % 4 == 2 {
+                store.reopen();
+                store.compare("opened with every second key removed");
+            }
+            store.refill(keys.len() as u64 / 8, "every second key was removed");
+        }
+        store.compare("before everything is removed");
+        store.clear();
+        store.compare("everything removed");
+        if round % 3 == 2 {
+            store.reopen();
+            store.compare("opened empty");
+        }
+        store.refill(100, "everything was removed");
+        store.compare("after everything was removed");
+        if round > 0 {
+            least = least.min(taken);
+        }
+    }
+    assert!(least > 1_000, "a round took no more than {least} keys");
+    store.reopen();
+    store.compare("opened in the end");
+    let report = store.db().verify(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    assert!(report.complete && report.damage.is_empty());
+}
+
+#[test]
+fn levels_on_a_full_disk_are_emptied() {
+    on_disk("levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
+        let pool = tempfile::tempdir_in("/dev/shm").unwrap();
+        fill_and_empty(pool.path(), folder, Durable::Pool);
+    });
+}
+
+#[test]
+fn pool_and_levels_on_a_full_disk_are_emptied() {
+    on_disk("pool_and_levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
+        fill_and_empty(folder, folder, Durable::Pool);
+    });
+}
+
+#[test]
+fn a_log_and_levels_on_a_full_disk_are_emptied() {
+    on_disk("a_log_and_levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
+        fill_and_empty(folder, folder, Durable::Log);
+    });
+}
+
+#[test]
+fn a_log_and_levels_on_a_full_ext4_are_emptied() {
+    on_disk("a_log_and_levels_on_a_full_ext4_are_emptied", EXT4, |folder| {
+        fill_and_empty(folder, folder, Durable::Log);
+    });
+}

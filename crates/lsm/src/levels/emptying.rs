@@ -1,0 +1,436 @@
+//! How a full disk is emptied: what was removed goes, with no more room than was set aside for that.
+//!
+//! Merging writes new tables before the old ones go, so a full disk has no room for it, however much of what is merged was
+//! removed. Here tables go whole, without being read, where a removed range covers them; and others are merged table
+//! by table, each with the [`super::ballast`] if there is no other room, as long as none becomes larger. An entry
+//! that something newer in memory hides is left out ([`Hidden`]): so what was removed does not have to come down first.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::compaction::{Outputs, Task};
+use super::edit::{Edit, LEVELS, Place, TableMeta};
+use super::inner::{Change, Inner, Levels};
+use super::part::{Part, Tables};
+use super::pick::{Compaction, Shape};
+use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
+use super::version::TableFile;
+use crate::sst::{Error, RangeDelete, RangeDeletes, Reads, Result};
+
+/// Whether memory has something newer for a key, durably, so that nobody sees the version with this sequence any more.
+pub(crate) type Hidden<'a> = &'a (dyn Fn(&[u8], u64) -> bool + Sync);
+
+/// How a compaction is done.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Terms<'a> {
+    pub(crate) hidden: Option<Hidden<'a>>,
+    /// How many bytes more than the tables that go the new ones may have, where that is limited.
+    pub(crate) growth_max: Option<u64>,
+}
+
+/// Keys from the first on, below the second.
+type Range = (Option<Box<[u8]>>, Option<Box<[u8]>>);
+
+/// Of which part of a table has to be hidden for it to be written anew.
+const PURGED_PART: u64 = 8;
+
+/// Whether the disk has no room.
+fn is_no_space(error: &Error) -> bool {
+    matches!(error, Error::Disk(error) if matches!(**error, halite_disk::Error::NoSpace { .. }))
+}
+
+/// What was moved further down.
+enum Pushed {
+    One,
+    /// Something is to, and others work on it, or on where it is to go.
+    Blocked,
+    None,
+}
+
+impl Levels {
+    /// [`Levels::add_run`], with the ballast if there is no other room: for a run whose coming down gives room back.
+    pub(crate) fn add_run_in_need(
+        &self,
+        tree: u32,
+        run: &dyn SortedRun,
+        change: &Change,
+        hidden: Option<Hidden<'_>>,
+    ) -> Result<()> {
+        let terms = Terms { hidden, growth_max: None };
+        match self.add_run_with(tree, run, change, terms) {
+            Err(error) if is_no_space(&error) => {
+                let _lent = self.inner.ballast.lend();
+                self.add_run_with(tree, run, change, terms)
+            }
+            done => done,
+        }
+    }
+
+    /// [`Levels::merge_run`], table by table of the base.
+    ///
+    /// # Errors
+    /// As there. Parts of the run may be in the levels then, and nothing says so: they are merged once more.
+    pub(crate) fn merge_run_in_parts(
+        &self,
+        tree: u32,
+        run: &dyn SortedRun,
+        change: &Change,
+        hidden: Hidden<'_>,
+    ) -> Result<()> {
+        let version = self.inner.version(tree).unwrap_or_default();
+        let base = Shape::of(&version.level_bytes(), &self.inner.options).base;
+        let tables = version.levels[base].iter().flat_map(|run| &run.tables);
+        let mut bounds: Vec<_> =
+            tables.skip(1).map(|table| table.meta.span.first.clone()).collect();
+        drop(version);
+        let parts = run.bytes() / self.inner.options.table_bytes.max(1);
+        if parts > 1 {
+            bounds.extend(run.split(parts as usize));
+        }
+        bounds.sort_unstable();
+        bounds.dedup();
+        let mut left = between(bounds);
+        let hidden = Some(hidden);
+        while !left.is_empty() {
+            let (before, mut failure) = (left.len(), None);
+            let mut not_done = Vec::new();
+            for (from, to) in left {
+                let part = Part { run, from: from.clone(), to: to.clone() };
+                if part.span().is_none() {
+                    continue;
+                }
+                let none = Change::default();
+                let terms = Terms { hidden, growth_max: None };
+                let done = match self.merge_run_with(tree, &part, &none, terms) {
+                    Err(error) if is_no_space(&error) => {
+                        let _lent = self.inner.ballast.lend();
+                        self.merge_run_with(
+                            tree,
+                            &part,
+                            &none,
+                            Terms { growth_max: Some(0), ..terms },
+                        )
+                    }
+                    done => done,
+                };
+                match done {
+                    Err(error) if is_no_space(&error) => {
+                        failure = Some(error);
+                        not_done.push((from, to));
+                    }
+                    done => done?,
+                }
+            }
+            left = not_done;
+            // What others gave back may suffice for those that are left.
+            if let Some(error) = failure.filter(|_| left.len() == before) {
+                return Err(error);
+            }
+        }
+        let _lent = self.inner.ballast.lend();
+        self.note(tree, change)?;
+        self.retry();
+        Ok(())
+    }
+
+    /// Removes the tables of a tree that removed ranges cover, with all that is in them, and that no snapshot needs. The
+    /// removals are durable, and in memory. Returns whether there were any.
+    ///
+    /// # Errors
+    /// What the disk says. Then nothing has changed.
+    pub(crate) fn drop_covered(&self, tree: u32, deletes: Vec<RangeDelete>) -> Result<bool> {
+        if deletes.is_empty() {
+            return Ok(false);
+        }
+        let inner = &*self.inner;
+        let deletes = RangeDeletes::fragments(deletes);
+        let snapshots = (inner.snapshots)();
+        let mut edit = Edit::default();
+        {
+            let mut locked = inner.locked.lock();
+            let Some(version) = inner.version(tree) else { return Ok(false) };
+            for (level, run) in version.runs() {
+                for table in &run.tables {
+                    let is_busy = locked.busy.contains(&table.meta.number);
+                    if !is_busy && is_covered(&table.meta, deletes.as_slice(), &snapshots) {
+                        edit.removed.push((tree, level, table.meta.number));
+                    }
+                }
+            }
+            locked.busy.extend(edit.removed.iter().map(|(.., number)| *number));
+        }
+        if edit.removed.is_empty() {
+            return Ok(false);
+        }
+        let numbers: Vec<u64> = edit.removed.iter().map(|(.., number)| *number).collect();
+        let done = {
+            let _lent = inner.ballast.lend();
+            let done = inner.commit(tree, edit, &mut Outputs::none(&inner.files), 0, 0);
+            inner.bury();
+            done
+        };
+        inner.free(&numbers, None);
+        done.map(|()| true)
+    }
+
+    /// Writes tables of a tree anew, of which an eighth or more is hidden, without that: one after the other, with the
+    /// ballast, as none becomes larger. Returns whether there were any.
+    ///
+    /// # Errors
+    /// What the disk says, or a table that cannot be read.
+    pub(crate) fn purge(&self, tree: u32, hidden: Hidden<'_>) -> Result<bool> {
+        let inner = &*self.inner;
+        let mut purged = false;
+        let version = inner.version(tree).unwrap_or_default();
+        let number = |table: &Arc<TableFile>| table.meta.number;
+        let numbers = version.runs().flat_map(|(_, run)| run.tables.iter().map(number));
+        let numbers: Vec<u64> = numbers.collect();
+        drop(version);
+        for number in numbers {
+            if inner.stop.load(Ordering::Relaxed) {
+                return Err(Error::Closing);
+            }
+            let taken = {
+                let mut locked = inner.locked.lock();
+                let version = inner.version(tree).unwrap_or_default();
+                // Another compaction may have it, or had it.
+                let place = version.place_of(number).filter(|_| !locked.busy.contains(&number));
+                if place.is_some() {
+                    locked.busy.insert(number);
+                }
+                place
+            };
+            let Some((place, table)) = taken else { continue };
+            let done = inner.purge_one(Place { tree, ..place }, table, hidden);
+            inner.free(&[number], None);
+            inner.bury();
+            purged |= done?;
+        }
+        Ok(purged)
+    }
+
+    /// Brings the oldest run of level 0 to the base, and tables with tombstones further down, until there are none
+    /// above the last level that has something for them. Returns whether anything was moved, and whether these are all:
+    /// others may be compacting.
+    ///
+    /// # Errors
+    /// As [`Levels::add_run`].
+    pub(crate) fn push_removals_down(&self, tree: u32, hidden: Hidden<'_>) -> Result<(bool, bool)> {
+        let mut moved = false;
+        // Tables that were made meanwhile are looked at the next time.
+        let below = self.inner.numbers.load(Ordering::Relaxed);
+        loop {
+            match self.push_one_down(tree, below, hidden)? {
+                Pushed::One => moved = true,
+                Pushed::Blocked => return Ok((moved, false)),
+                Pushed::None => return Ok((moved, true)),
+            }
+        }
+    }
+
+    fn push_one_down(&self, tree: u32, below: u64, hidden: Hidden<'_>) -> Result<Pushed> {
+        let inner = &*self.inner;
+        let (level, to_level, upper, lower, base) = {
+            let mut locked = inner.locked.lock();
+            let Some(version) = inner.version(tree) else { return Ok(Pushed::None) };
+            let is_free = |table: &Arc<TableFile>| !locked.busy.contains(&table.meta.number);
+            let base = Shape::of(&version.level_bytes(), &inner.options).base;
+            let is_base_free =
+                !locked.into_base.contains(&tree) && !locked.base_wanted.contains(&tree);
+            let oldest = version.levels[0].last().filter(|_| is_base_free);
+            let found = match oldest {
+                Some(run) => Some((0, base, run.tables.clone())),
+                None if !version.levels[0].is_empty() => return Ok(Pushed::Blocked),
+                None => (base..LEVELS - 1).find_map(|level| {
+                    let tables = version.levels[level].iter().flat_map(|run| &run.tables);
+                    let mut tables = tables.filter(|table| {
+                        let meta = &table.meta;
+                        let has_removals =
+                            meta.range_deletes > 0 || meta.deletes * PURGED_PART > meta.entries;
+                        has_removals && table.meta.number < below && is_free(table)
+                    });
+                    Some((level, level + 1, vec![Arc::clone(tables.next()?)]))
+                }),
+            };
+            let Some((level, to_level, upper)) = found else { return Ok(Pushed::None) };
+            let mut span = upper[0].meta.span.clone();
+            upper.iter().for_each(|table| span.extend(&table.meta.span));
+            let lower = version.levels[to_level].iter();
+            let lower: Vec<_> =
+                lower.flat_map(|run| run.overlapping_span(&span)).cloned().collect();
+            if !upper.iter().chain(&lower).all(is_free) {
+                return Ok(Pushed::Blocked);
+            }
+            locked.busy.extend(upper.iter().chain(&lower).map(|table| table.meta.number));
+            if level <= base {
+                locked.into_base.insert(tree);
+            }
+            let numbers: Vec<u64> = lower.iter().map(|table| table.meta.number).collect();
+            (level, to_level, upper, (parts_of(lower.iter()), numbers), level <= base)
+        };
+        let numbers = upper.iter().map(|table| table.meta.number).chain(lower.1);
+        let numbers: Vec<u64> = numbers.collect();
+        let done = {
+            let _lent = inner.ballast.lend();
+            let done = inner.push_down(tree, (level, upper), (to_level, lower.0), hidden);
+            inner.bury();
+            done
+        };
+        inner.free(&numbers, base.then_some(tree));
+        done.map(|()| Pushed::One)
+    }
+}
+
+impl Inner {
+    /// Writes a table anew without what is hidden, if that is an eighth of it. It is busy.
+    fn purge_one(&self, place: Place, table: Arc<TableFile>, hidden: Hidden<'_>) -> Result<bool> {
+        let (mut hidden_bytes, mut bytes) = (0, 0);
+        let tables = RunTables::Some(vec![Arc::clone(&table)]);
+        let mut cursor = RunCursor::new(tables, Reads::Ahead, Direction::Forward, None, None)?;
+        while let Some(entry) = cursor.entry() {
+            let len = (entry.key.len() + entry.value.len()) as u64;
+            bytes += len;
+            hidden_bytes += if hidden(entry.key, entry.sequence) { len } else { 0 };
+            cursor.advance()?;
+        }
+        drop(cursor);
+        if hidden_bytes == 0 || hidden_bytes * PURGED_PART < bytes {
+            return Ok(false);
+        }
+        let (tree, to_level) = (place.tree, place.level);
+        let version = self.version(tree).unwrap_or_default();
+        let removed = vec![(tree, to_level, table.meta.number)];
+        let inputs = vec![(to_level, vec![table])];
+        let compaction = Compaction { tree, version, inputs, to_level };
+        let snapshots = (self.snapshots)();
+        let _lent = self.ballast.lend();
+        let task = Task {
+            files: &self.files,
+            options: &self.options,
+            numbers: &self.numbers,
+            snapshots: &snapshots,
+            stop: &self.stop,
+            health: &self.health,
+            compaction: &compaction,
+            external: None,
+            terms: Terms { hidden: Some(hidden), growth_max: Some(0) },
+        };
+        let mut outputs = task.run()?;
+        let added = outputs.tables.iter().map(|meta| (place, meta.clone())).collect();
+        let edit = Edit { removed, added, ..Edit::default() };
+        self.commit(tree, edit, &mut outputs, compaction.bytes(), 0)?;
+        drop(compaction);
+        // Before the space is taken back.
+        self.bury();
+        Ok(true)
+    }
+
+    /// Merges tables with those of the level below, part by part. All of them are busy.
+    fn push_down(
+        &self,
+        tree: u32,
+        (level, upper): (usize, Vec<Arc<TableFile>>),
+        (to_level, parts): (usize, Vec<Range>),
+        hidden: Hidden<'_>,
+    ) -> Result<()> {
+        let terms = Terms { hidden: Some(hidden), growth_max: None };
+        let numbers: HashSet<u64> = upper.iter().map(|table| table.meta.number).collect();
+        let run = Tables::new(upper)?;
+        for (from, to) in parts {
+            let part = Part { run: &run, from, to };
+            let Some(span) = part.span() else { continue };
+            let version = self.version(tree).unwrap_or_default();
+            let tables = version.levels[to_level].iter();
+            let tables: Vec<_> =
+                tables.flat_map(|run| run.overlapping_span(&span)).cloned().collect();
+            let inputs = if tables.is_empty() { Vec::new() } else { vec![(to_level, tables)] };
+            let compaction = Compaction { tree, version, inputs, to_level };
+            self.execute(&compaction, Some(&part), &Change::default(), terms)?;
+            drop(compaction);
+            self.bury();
+        }
+        let removed = numbers.iter().map(|number| (tree, level, *number)).collect();
+        let edit = Edit { removed, ..Edit::default() };
+        self.commit(tree, edit, &mut Outputs::none(&self.files), 0, 0)
+    }
+
+    /// Lets others have tables, and the base of a tree.
+    fn free(&self, numbers: &[u64], into_base: Option<u32>) {
+        let mut locked = self.locked.lock();
+        numbers.iter().for_each(|number| {
+            locked.busy.remove(number);
+        });
+        if let Some(tree) = into_base {
+            locked.into_base.remove(&tree);
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// The ranges that bounds, which ascend, divide all keys into.
+fn between(bounds: Vec<Box<[u8]>>) -> Vec<Range> {
+    let starts = std::iter::once(None).chain(bounds.iter().cloned().map(Some));
+    starts.zip(bounds.iter().cloned().map(Some).chain(std::iter::once(None))).collect()
+}
+
+/// The ranges that tables, in their order, divide all keys into: one for each, at least one.
+fn parts_of<'a>(tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Vec<Range> {
+    between(tables.skip(1).map(|table| table.meta.span.first.clone()).collect())
+}
+
+/// Whether removed ranges, as fragments, cover all of a table, and no snapshot sees anything of it.
+fn is_covered(table: &TableMeta, deletes: &[RangeDelete], snapshots: &[u64]) -> bool {
+    let mut at = &table.span.first;
+    loop {
+        // Of the same keys the newest is the first.
+        let first = deletes.partition_point(|delete| delete.end <= *at);
+        let Some(delete) = deletes.get(first).filter(|delete| delete.start <= *at) else {
+            return false;
+        };
+        let is_seen = |snapshot: &u64| (table.sequence_min..delete.sequence).contains(snapshot);
+        if delete.sequence <= table.sequence_max || snapshots.iter().any(is_seen) {
+            return false;
+        }
+        if table.span.is_before(&delete.end) {
+            return true;
+        }
+        at = &delete.end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sst::Span;
+
+    #[test]
+    fn a_table_is_covered_by_ranges_without_a_gap_that_are_newer_and_not_by_what_a_snapshot_sees() {
+        let table = |first: &str, last: &str, is_open| TableMeta {
+            number: 1,
+            file_len: 1,
+            entries: 1,
+            deletes: 0,
+            range_deletes: 0,
+            sequence_min: 10,
+            sequence_max: 20,
+            span: Span { first: first.as_bytes().into(), last: last.as_bytes().into(), is_open },
+        };
+        let delete = |start: &str, end: &str, sequence| RangeDelete {
+            start: start.as_bytes().into(),
+            end: end.as_bytes().into(),
+            sequence,
+        };
+        let deletes = [delete("b", "d", 30), delete("b", "d", 15), delete("d", "f", 25)];
+        let covered = |table: &TableMeta, snapshots: &[u64]| is_covered(table, &deletes, snapshots);
+        assert!(covered(&table("b", "e", false), &[40]));
+        assert!(covered(&table("c", "f", true), &[9, 30, 40]));
+        assert!(!covered(&table("c", "f", false), &[40]), "the last key is behind all ranges");
+        assert!(!covered(&table("a", "c", false), &[40]), "the first is before them");
+        assert!(!covered(&table("b", "c", false), &[10, 40]), "a snapshot sees it");
+        assert!(!covered(&table("b", "c", false), &[29]));
+        let newer = TableMeta { sequence_max: 26, ..table("b", "e", false) };
+        assert!(!covered(&newer, &[40]), "something in it may be newer than one range");
+        assert!(covered(&TableMeta { sequence_max: 26, ..table("b", "c", false) }, &[40]));
+    }
+}
