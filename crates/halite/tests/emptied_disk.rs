@@ -109,7 +109,7 @@ impl<'a> Store<'a> {
     }
 
     fn put(&mut self) -> Result<(), Error> {
-        self.values().put(key(self.next), value(self.next))?;
+        self.values().put_with(key(self.next), value(self.next), Durability::Deferred)?;
         self.model.insert(self.next, self.next);
         self.next += 1;
         Ok(())
@@ -130,7 +130,7 @@ impl<'a> Store<'a> {
     }
 
     fn delete(&mut self, number: u64) {
-        self.values().delete(key(number)).unwrap();
+        self.values().delete_with(key(number), Durability::Deferred).unwrap();
         self.model.remove(&number);
     }
 
@@ -144,7 +144,7 @@ impl<'a> Store<'a> {
 
     /// What PERSIST does.
     fn clear_deadline(&mut self, number: u64) {
-        self.deadlines().delete(key(number)).unwrap();
+        self.deadlines().delete_with(key(number), Durability::Deferred).unwrap();
         self.deadlines.remove(&number);
     }
 

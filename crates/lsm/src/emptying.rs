@@ -29,10 +29,7 @@ impl Store {
     /// that holds `flushing`.
     pub(crate) fn empty(&self) -> Result<bool> {
         self.check_healthy()?;
-        if self.is_logged() {
-            // The log gets shorter only when its memtables go.
-            self.roll_all()?;
-        } else {
+        if !self.is_logged() {
             self.merge_all()?;
             if !self.has_more_to_hand_on() {
                 self.roll_all()?;
@@ -52,6 +49,11 @@ impl Store {
             let purged =
                 self.without_hidden(tree, durable, |hidden| self.levels.purge(tree as u32, hidden));
             emptied |= purged.map_err(from_levels)?;
+        }
+        // What removals are in memory makes tables go that they concern little of as soon as there are more of them: so they
+        // stay as long as something else goes.
+        if self.is_logged() && !emptied {
+            self.roll_all()?;
         }
         let handed_on = self.hand_on(Some(durable));
         let mut is_done = true;

@@ -48,7 +48,7 @@ impl Store {
 
     /// [`Store::flush_all`], of who holds `flushing`.
     fn flush_alone(&self) -> Result<bool> {
-        let empty = || self.refusals.empty(|| self.empty()).unwrap_or(Ok(false));
+        let empty = || self.refusals.empty(|| self.empty());
         let mut flushed =
             if self.refusals.are_removals_due() { empty() } else { self.hand_on(None) };
         if flushed.as_ref().is_err_and(lacks_space) && !self.refusals.is_stuck() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use halite_engine::{Error, Op};
+use halite_engine::{Error, Op, Result};
 use parking_lot::Mutex;
 
 /// What a batch is for: what is left of the reserves to those behind it. Of batches that are committed together, the
@@ -113,7 +113,8 @@ impl Refusals {
             origin: Instant::now(),
             gates: std::array::from_fn(|_| Gate::new()),
             is_stuck: AtomicBool::new(false),
-            has_removed: AtomicBool::new(false),
+            // What was removed before the store was opened is not known.
+            has_removed: AtomicBool::new(true),
             next_emptying: AtomicU64::new(0),
             is_timed,
             looks: AtomicU64::new(0),
@@ -214,19 +215,19 @@ impl Refusals {
     }
 
     /// Does that, unless it was done lately.
-    pub(crate) fn empty<R>(&self, empty: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn empty(&self, empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let began = self.origin.elapsed();
         if self.is_timed && nanos(began) < self.next_emptying.load(Relaxed) {
-            return None;
+            return Ok(false);
         }
         self.has_removed.store(false, Relaxed);
         self.next_emptying.store(u64::MAX, Relaxed);
-        let emptied = empty();
+        let emptied = empty().inspect_err(|_| self.try_removals_again());
         let now = self.origin.elapsed();
         let next = nanos(now + ((now - began) * EMPTYING_PART).max(LOOKS_APART_MIN));
         // Unless a range was removed meanwhile.
         let _ = self.next_emptying.compare_exchange(u64::MAX, next, Relaxed, Relaxed);
-        Some(emptied)
+        emptied
     }
 
     /// Whether the levels or the log took nothing, the last time that they were to.

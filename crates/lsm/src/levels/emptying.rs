@@ -245,9 +245,7 @@ impl Levels {
                 None => (base..LEVELS - 1).find_map(|level| {
                     let tables = version.levels[level].iter().flat_map(|run| &run.tables);
                     let mut tables = tables.filter(|table| {
-                        let meta = &table.meta;
-                        let has_removals =
-                            meta.range_deletes > 0 || meta.deletes * PURGED_PART > meta.entries;
+                        let has_removals = table.meta.deletes + table.meta.range_deletes > 0;
                         has_removals && table.meta.number < below && is_free(table)
                     });
                     Some((level, level + 1, vec![Arc::clone(tables.next()?)]))
