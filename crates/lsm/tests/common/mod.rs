@@ -208,6 +208,8 @@ pub(crate) fn small_options() -> LevelsOptions {
         manifest_bytes_max: 1000,
         flushes: 0,
         background: false,
+        ballast_bytes_min: 0,
+        ballast_bytes_max: 0,
     }
 }
 

@@ -277,7 +277,7 @@ impl Store {
             let database = &self.databases[spot.place];
             self.batch.put(&database.values, key, value);
             database.batch_deadline(&mut self.batch, key, new);
-            self.commit_batch()?;
+            self.commit_batch(false)?;
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
         self.changed(db, spot.partition, key);
