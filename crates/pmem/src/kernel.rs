@@ -116,6 +116,8 @@ struct Plan {
     from: u64,
     until: u64,
     errno: i32,
+    /// The calls that may fail, if not all.
+    only: Option<Call>,
     failed: Vec<Call>,
 }
 
@@ -126,7 +128,14 @@ impl Failures {
         plan.from = plan.calls + after;
         plan.until = plan.from.saturating_add(count);
         plan.errno = errno;
+        plan.only = None;
         plan.failed.clear();
+    }
+
+    /// Lets every call of a kind fail with an error number of the operating system, from now on.
+    pub fn fail_every(&self, call: Call, errno: i32) {
+        self.fail(0, u64::MAX, errno);
+        self.0.lock().only = Some(call);
     }
 
     /// Lets no more calls fail.
@@ -151,7 +160,8 @@ impl Failures {
         let mut plan = self.0.lock();
         let number = plan.calls;
         plan.calls += 1;
-        let is_wanted = (plan.from..plan.until).contains(&number);
+        let may_fail = plan.only.is_none_or(|only| only == call);
+        let is_wanted = may_fail && (plan.from..plan.until).contains(&number);
         if is_wanted {
             plan.failed.push(call);
         }

@@ -81,4 +81,18 @@ mod tests {
             assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
         }
     }
+
+    #[test]
+    fn a_store_without_descriptors_is_not_out_of_memory() {
+        let none = || halite_disk::Error::TooManyFiles { path: "LOG-000007".into() };
+        let below = || Arc::new(halite::Error::Disk(Arc::new(none())));
+        for error in [
+            halite::Error::LogFile { reason: Arc::new(none()) },
+            halite::Error::NoRoomBelow { reason: below() },
+        ] {
+            let failure = Failure::from(error);
+            let text = failure.text();
+            assert!(text.starts_with("ERR ") && text.contains("LOG-000007: too many open files"));
+        }
+    }
 }

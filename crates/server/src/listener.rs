@@ -17,8 +17,8 @@ const BACKLOG: i32 = 511;
 /// Descriptors of the server beside those of its clients, its threads and the engine: listeners, the metrics, standard
 /// streams, a backup, sockets that are refused, and what the rest of the process has. Redis reserves as many.
 const OTHER_DESCRIPTORS: u64 = 32;
-/// Descriptors of a thread: its poll and its waker.
-const DESCRIPTORS_PER_THREAD: u64 = 2;
+/// Descriptors of a thread: its poll, its waker, and a spare one.
+const DESCRIPTORS_PER_THREAD: u64 = 3;
 /// Descriptors beside clients' with which an engine does as well as with more.
 const ENGINE_DESCRIPTORS: u64 = 16 << 10;
 /// How often TCP asks before it gives a connection up.
