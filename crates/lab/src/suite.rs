@@ -142,13 +142,15 @@ where
             add(subject, share);
         }
     }
-    for (name, durable, trees, points) in LSM_PLANS {
-        let plan = LsmPlan::new(durable, points);
-        let subject = Store::new(&format!("{name}-values"), open.clone())
-            .with_kinds(&[Kind::Few, Kind::Mixed])
-            .with_partitioning(Partitioning::Hash(trees))
-            .with_lsm(LsmPlan { large_value_bytes: LARGE_VALUE_BYTES, ..plan });
-        add(subject, 2);
+    for (kind, kinds) in [("few", &[Kind::Few]), ("mixed", &[Kind::Mixed])] {
+        for (name, durable, trees, points) in LSM_PLANS {
+            let plan = LsmPlan::new(durable, points);
+            let subject = Store::new(&format!("{name}-{kind}-values"), open.clone())
+                .with_kinds(kinds)
+                .with_partitioning(Partitioning::Hash(trees))
+                .with_lsm(LsmPlan { large_value_bytes: LARGE_VALUE_BYTES, ..plan });
+            add(subject, 2);
+        }
     }
     let plan = LsmPlan::new(Durable::Pool, CommitPoints::Trailing);
     let wide = LsmPlan { memtable_bytes: SEVERAL_ZONES, ..plan };

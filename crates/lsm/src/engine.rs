@@ -412,7 +412,7 @@ impl Engine for Lsm {
         }
         encoded.push(0, Kind::Delete, CATALOGUE.0.to_be_bytes(), name.as_bytes(), &[]);
         self.store.commit(&mut encoded, Durability::Immediate, None)?;
-        self.store.look_for_all_hidden();
+        self.store.look_for_hidden_within(&start, &end);
         self.store.let_values_go();
         spaces.remove(space);
         self.spaces.store(spaces);

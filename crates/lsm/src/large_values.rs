@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use halite_disk::Disk;
-use halite_engine::{Error, Op, Result};
+use halite_engine::{Error, KeyRange, Op, Result};
 use halite_index::Direction;
 
 use crate::address::Address;
@@ -19,6 +19,7 @@ use crate::layer::Layer;
 use crate::layout;
 use crate::read::{At, file_of, from_levels};
 use crate::record::Kind;
+use crate::scan::bounds;
 use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::values::Written;
@@ -88,7 +89,11 @@ impl Store {
                         self.look_for_hidden(tree_of(key), &full);
                     }
                 }
-                Op::DeleteRange { .. } => self.look_for_all_hidden(),
+                Op::DeleteRange { space, start, end } => {
+                    let range = KeyRange::new(*start, end.map(<[u8]>::to_vec));
+                    let (start, end) = bounds(*space, &range);
+                    self.look_for_hidden_within(&start, &end);
+                }
             }
         }
     }
@@ -108,10 +113,12 @@ impl Store {
         }
     }
 
-    /// Looks whether anything hides large values of any key in memory.
-    pub(crate) fn look_for_all_hidden(&self) {
-        let keys = self.levels.values().keys();
-        keys.iter().for_each(|(tree, key)| self.look_for_hidden(*tree as usize, key));
+    /// Looks whether anything hides large values in memory of keys from `start` up to `end`, with their key spaces.
+    pub(crate) fn look_for_hidden_within(&self, start: &[u8], end: &[u8]) {
+        for tree in 0..self.trees.len() {
+            let keys = self.levels.values().keys_within(tree, start, end);
+            keys.iter().for_each(|key| self.look_for_hidden(tree, key));
+        }
     }
 
     /// Lets files go whose versions are hidden for good.

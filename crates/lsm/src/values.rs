@@ -18,7 +18,7 @@
 //! files tables have; other files of the store go.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ pub(crate) struct Values {
 struct State {
     files: BTreeMap<u64, Known>,
     /// Of versions in memory, by tree and key.
-    by_key: HashMap<Key, Vec<u64>>,
+    by_key: BTreeMap<Key, Vec<u64>>,
     hidden: Vec<Hidden>,
     /// By tree: what a flush has taken up.
     on_its_way: BTreeMap<u32, BTreeSet<u64>>,
@@ -206,9 +206,14 @@ impl Values {
         numbers.into_iter().flatten().filter(is_shown).copied().collect()
     }
 
-    /// The keys that have large values in memory.
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        self.state.lock().by_key.keys().cloned().collect()
+    /// The keys of a tree from `start` up to `end` that have large values in memory.
+    pub(crate) fn keys_within(&self, tree: usize, start: &[u8], end: &[u8]) -> Vec<Box<[u8]>> {
+        let key = |key: &[u8]| -> Key { (tree as u32, key.into()) };
+        if start >= end {
+            return Vec::new();
+        }
+        let state = self.state.lock();
+        state.by_key.range(key(start)..key(end)).map(|((_, key), _)| key.clone()).collect()
     }
 
     /// Notes that what has the sequence `by`, which is visible, hides versions in memory.
