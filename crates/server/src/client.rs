@@ -91,12 +91,6 @@ pub(crate) struct Buffers {
 }
 
 impl Client {
-    /// Bytes of memory that its requests and replies take.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let Buffers { query_len, query_free, output_capacity, .. } = self.buffers;
-        query_len + query_free + output_capacity + self.queue.as_ref().map_or(0, Queue::byte_len)
-    }
-
     /// The id of the one that stands for the clients of other threads.
     pub(crate) const GUEST: u64 = 0;
 

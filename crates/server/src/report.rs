@@ -64,7 +64,7 @@ impl Report {
             clients: lines.map(|client| Line::of(client, service)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
-            buffer_bytes: service.clients.iter().map(Client::memory_bytes).sum::<usize>()
+            buffer_bytes: buffers().map(|buffers| buffers.memory).sum::<usize>()
                 + service.scratch.capacity(),
             expiring: (0..service.settings.databases)
                 .map(|db| service.store.expiring(db, own))
