@@ -24,7 +24,7 @@ const EMFILE: i32 = 24;
 const ERRNOS: [i32; 5] = [EINTR, EAGAIN, ENOMEM, ENFILE, EMFILE];
 
 /// Calls that fail in a test that is not to take long, for each store and error.
-const CALLS: u64 = 8;
+const CALLS: u64 = 4;
 
 /// A kind of store.
 #[derive(Debug, Clone, Copy)]
