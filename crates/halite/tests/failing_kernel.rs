@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::env;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
+use std::thread::sleep;
+use std::time::Duration;
 
 use halite::{
     Builder, Database, Domain, Durable, Error, KeyRange, KeySpace, LsmOptions, Partitioning,
@@ -339,6 +341,13 @@ fn without_descriptors_batches_are_refused_and_the_store_goes_on_when_there_are_
             assert!(refused > 0 || matches!(kind, Kind::Lsm), "{}", store.what);
             store.failures.stop();
             store.compare();
+            // A store that had no room looks for some now and then.
+            let (db, space) = store.db.as_ref().unwrap();
+            let goes_on = || {
+                sleep(Duration::from_millis(10));
+                put(260).apply(db, space).is_ok()
+            };
+            assert!((0..6_000).any(|_| goes_on()), "{}", store.what);
             (260..400).for_each(|number| store.change(&put(number)));
             store.compare();
             store.check();
