@@ -9,6 +9,8 @@ pub(crate) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// The largest `end` since the last look at it.
+    peak: usize,
 }
 
 /// The smallest room for a read, in bytes; that of Redis.
@@ -89,7 +91,20 @@ impl Buffer {
         let limit = room.min(READ_LEN_MAX.max(missing));
         let len = socket.read(&mut self.bytes[self.end..self.end + limit])?;
         self.end += len;
+        self.peak = self.peak.max(self.end);
         Ok(Received { len, drained: len < limit })
+    }
+
+    /// Gives memory back that was not needed since the last call, if it is more than was, and begins to watch anew: so
+    /// that of a client which is never silent does not stay what one burst made it.
+    pub(crate) fn shrink_to_peak(&mut self) {
+        self.compact();
+        let needed = self.peak.max(READ_LEN);
+        if self.bytes.capacity() > 2 * needed {
+            self.bytes.truncate(needed);
+            self.bytes.shrink_to(needed);
+        }
+        self.peak = self.end;
     }
 
     /// Gives memory back that is not needed.
@@ -148,12 +163,32 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_burst_goes_while_the_client_goes_on() {
+        let mut buffer = Buffer::default();
+        let mut input = &vec![7; KEPT / 2][..];
+        while !input.is_empty() {
+            buffer.read(&mut input, KEPT / 2).unwrap();
+        }
+        buffer.consume(KEPT / 2 - 3);
+        let full = buffer.bytes.capacity();
+        buffer.shrink_to_peak();
+        assert_eq!(buffer.bytes.capacity(), full, "it was needed since the last look");
+        for _ in 0..3 {
+            buffer.read(&mut &b"abc"[..], 1).unwrap();
+            buffer.consume(3);
+            buffer.shrink_to_peak();
+        }
+        assert!(buffer.bytes.capacity() <= READ_LEN, "{}", buffer.bytes.capacity());
+        assert_eq!(buffer.unread(), b"abc");
+    }
+
+    #[test]
     fn what_is_given_away_is_consumed() {
         let mut buffer = Buffer::default();
         buffer.read(&mut &b"abcdefgh"[..], 1).unwrap();
         buffer.consume(2);
         assert!(buffer.is_mostly_front(3) && !buffer.is_mostly_front(2));
-        let small = Buffer { bytes: vec![7; 1 << 20], start: 0, end: 1 << 14 };
+        let small = Buffer { bytes: vec![7; 1 << 20], start: 0, end: 1 << 14, peak: 1 << 14 };
         assert!(!small.is_mostly_front(1 << 14), "it would take all of the memory along");
         let (bytes, base) = buffer.take_front(4);
         assert_eq!((&bytes[base..], buffer.unread()), (&b"cdef"[..], &b"gh"[..]));

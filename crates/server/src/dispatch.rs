@@ -1,12 +1,10 @@
 //! From a request to its command: who may do what, now or at EXEC.
 
-use std::borrow::Cow;
-
 use crate::ahead::AHEAD;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::commands::{self, Command, flags};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{FULL, Failure, Outcome, shown, without_code};
 use crate::reply::Reply;
 use crate::resp::Args;
 use crate::route::partitions_of;
@@ -68,8 +66,9 @@ pub(crate) fn dispatch(
         }
     };
     if let Err(failure) = result {
-        service.counters.errors += 1;
-        Reply { out, protocol: client.protocol }.error(&failure.text());
+        let text = failure.text();
+        service.note_error(&text);
+        Reply { out, protocol: client.protocol }.error(&text);
     }
     match client.replies {
         Replies::All => {}
@@ -85,8 +84,9 @@ pub(crate) fn dispatch(
 /// Whether a pause keeps a client from executing a command.
 #[inline]
 pub(crate) fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
-    let writes =
-        || command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues_write(client));
+    let writes = || {
+        command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues(client, flags::WRITE))
+    };
     service.pause.is_some() && service.pauses(writes())
 }
 
@@ -100,9 +100,13 @@ pub(crate) fn awaits(client: &Client, command: &Command) -> bool {
 /// within EXEC, have changed something.
 #[inline]
 pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome {
-    call.check_ending()?;
-    if call.service.store.has_broken() {
-        check_partitions(&call.service.store, command, call.args)?;
+    let mut can_begin = call.check_ending();
+    if can_begin.is_ok() && call.service.store.has_broken() {
+        can_begin = check_partitions(&call.service.store, command, call.args);
+    }
+    if can_begin.is_err() {
+        call.service.commands.reject(command);
+        return can_begin;
     }
     // A command with one key changes it by one operation of the store, which is atomic by itself.
     let gathers =
@@ -126,7 +130,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if result.is_err() {
         call.out.truncate(start);
     }
-    call.service.end_lap(began, call.client, command, call.args);
+    call.service.end_lap(began, call.client, command, call.args, result.is_err());
     result
 }
 
@@ -161,14 +165,13 @@ fn admit(
     out: &mut Vec<u8>,
 ) -> Outcome {
     check_admission(service, client, command, args).map_err(|failure| {
+        service.commands.reject(command);
         if !command.is(flags::EXECUTES) {
             client.queue.iter_mut().for_each(|queue| queue.aborted = true);
             return failure;
         }
         commands::transactions::leave(service, client);
-        let text = failure.text();
-        let text = text.strip_prefix("ERR ").unwrap_or(&text);
-        format!("EXECABORT Transaction discarded because of: {text}").into()
+        abort(&failure)
     })?;
     client.last_command = command.full_name;
     if let Some(queue) = &mut client.queue
@@ -176,6 +179,7 @@ fn admit(
     {
         if queue.byte_len() + args.byte_len() > service.settings.limits.transaction_len_max {
             queue.aborted = true;
+            service.commands.reject(command);
             return Err("ERR the transaction is too large, end it with EXEC or DISCARD".into());
         }
         queue.push(command, args);
@@ -206,6 +210,9 @@ pub(crate) fn check_admission(
     if client.queue.is_some() && command.is(flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
+    if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
+        return Err(FULL.into());
+    }
     Ok(())
 }
 
@@ -232,32 +239,48 @@ fn is_http(word: &[u8]) -> bool {
 }
 
 fn unknown(args: Args<'_>) -> Failure {
-    let mut shown = String::new();
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(quoted(&args[0], QUOTED_LEN_MAX));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
     for arg in args.from(1) {
-        if shown.len() >= QUOTED_LEN_MAX {
+        let shown = text.len() - start;
+        if shown >= QUOTED_LEN_MAX {
             break;
         }
-        let room = QUOTED_LEN_MAX - shown.len();
-        shown.push_str(&format!("'{}' ", quoted(arg, room)));
+        text.push(b'\'');
+        text.extend_from_slice(quoted(arg, QUOTED_LEN_MAX - shown));
+        text.extend_from_slice(b"' ");
     }
-    let name = quoted(&args[0], QUOTED_LEN_MAX);
-    format!("ERR unknown command '{name}', with args beginning with: {shown}").into()
+    text.into()
 }
 
 fn unknown_subcommand(command: &Command, word: &[u8]) -> Failure {
     let name = command.name.to_ascii_uppercase();
     let word = quoted(word, QUOTED_LEN_MAX);
-    format!("ERR unknown subcommand '{word}'. Try {name} HELP.").into()
+    Failure::quoting("ERR unknown subcommand '", word, &format!("'. Try {name} HELP."))
+}
+
+/// What EXEC says when a failure gives a transaction up.
+pub(crate) fn abort(failure: &Failure) -> Failure {
+    let why = failure.text();
+    Failure::quoting("EXECABORT Transaction discarded because of: ", without_code(&why), "")
 }
 
 /// How much of what a client sent is shown to it again, in bytes.
 const QUOTED_LEN_MAX: usize = 128;
 
-fn quoted(word: &[u8], len_max: usize) -> Cow<'_, str> {
-    String::from_utf8_lossy(&word[..word.len().min(len_max)])
+fn quoted(word: &[u8], len_max: usize) -> &[u8] {
+    shown(&word[..word.len().min(len_max)])
 }
 
-fn queues_write(client: &Client) -> bool {
+/// Whether a command, or one that it executes, needs room.
+fn takes_room(client: &Client, command: &Command) -> bool {
+    command.is(flags::DENY_OOM) || command.is(flags::EXECUTES) && queues(client, flags::DENY_OOM)
+}
+
+/// Whether some command that a client has queued has these flags.
+fn queues(client: &Client, flags: u32) -> bool {
     let queue = client.queue.as_ref();
-    queue.is_some_and(|queue| queue.iter().any(|(command, _)| command.is(flags::WRITE)))
+    queue.is_some_and(|queue| queue.iter().any(|(command, _)| command.is(flags)))
 }

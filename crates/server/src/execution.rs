@@ -122,12 +122,13 @@ fn refuse(
 ) {
     let mut out = Vec::new();
     let mut reply = Reply { out: &mut out, protocol: client.protocol };
-    reply.error(&format!("ERR {error}"));
+    let text = format!("ERR {error}").into_bytes();
+    reply.error(&text);
     if connection.answers.is_empty() {
         connection.output.push(Answer::Shared(&out));
     } else {
         connection.answers.push(Answer::Shared(&out));
     }
-    service.counters.errors += 1;
+    service.note_error(&text);
     client.closing = true;
 }

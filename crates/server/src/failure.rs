@@ -8,8 +8,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Why a command was not done.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What it asks cannot be done; the reply says why: a code, a space, and a text.
-    Refused(Cow<'static, str>),
+    /// What it asks cannot be done; the reply says why: a code, a space, and a text, in which bytes of the client may be.
+    Refused(Cow<'static, [u8]>),
     /// The server ends before it is done.
     Interrupted,
     /// The store failed.
@@ -17,7 +17,7 @@ pub(crate) enum Failure {
 }
 
 /// The reply to a write when the store is full.
-const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(crate) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 pub(crate) const SYNTAX: &str = "ERR syntax error";
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
@@ -28,35 +28,59 @@ pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 
 impl Failure {
     /// The reply.
-    pub(crate) fn text(&self) -> Cow<'_, str> {
+    pub(crate) fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
             // Memory would be freed by deleting something; this is not.
-            Self::Store(error) if error.lacks_descriptors() => Cow::Owned(format!("ERR {error}")),
-            Self::Interrupted => Cow::Borrowed("ERR the server is shutting down"),
+            Self::Store(error) if error.lacks_descriptors() => {
+                Cow::Owned(format!("ERR {error}").into_bytes())
+            }
+            Self::Interrupted => Cow::Borrowed(b"ERR the server is shutting down"),
             Self::Store(
                 halite::Error::Full { .. }
                 | halite::Error::NoRoomBelow { .. }
                 | halite::Error::LogFull { .. }
                 | halite::Error::ValuesFull { .. },
-            ) => Cow::Borrowed(FULL),
+            ) => Cow::Borrowed(FULL.as_bytes()),
             Self::Store(halite::Error::TransactionTooLarge { limit, .. }) => {
                 let text = "OOM what the commands change together takes more than";
-                Cow::Owned(format!("{text} {limit} bytes"))
+                Cow::Owned(format!("{text} {limit} bytes").into_bytes())
             }
-            Self::Store(error) => Cow::Owned(format!("ERR {error}")),
+            Self::Store(error) => Cow::Owned(format!("ERR {error}").into_bytes()),
         }
     }
+
+    /// Refuses with a text that shows a word of the client as it is, up to its first zero byte, as Redis does.
+    pub(crate) fn quoting(before: &str, word: &[u8], behind: &str) -> Self {
+        let text = [before.as_bytes(), shown(word), behind.as_bytes()].concat();
+        Self::Refused(Cow::Owned(text))
+    }
+}
+
+/// What is shown of a word.
+pub(crate) fn shown(word: &[u8]) -> &[u8] {
+    word.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// A reply without the code of most errors, to be quoted in another one.
+pub(crate) fn without_code(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"ERR ").unwrap_or(text)
 }
 
 impl From<&'static str> for Failure {
     fn from(text: &'static str) -> Self {
-        Self::Refused(Cow::Borrowed(text))
+        Self::Refused(Cow::Borrowed(text.as_bytes()))
     }
 }
 
 impl From<String> for Failure {
     fn from(text: String) -> Self {
+        Self::Refused(Cow::Owned(text.into_bytes()))
+    }
+}
+
+impl From<Vec<u8>> for Failure {
+    fn from(text: Vec<u8>) -> Self {
         Self::Refused(Cow::Owned(text))
     }
 }
@@ -78,7 +102,8 @@ mod tests {
         let full = || halite::Error::Full { used: 1, limit: 1, held: 0 };
         for error in [full(), halite::Error::NoRoomBelow { reason: Arc::new(full()) }] {
             let failure = Failure::from(error);
-            assert_eq!(failure.text(), "OOM command not allowed when used memory > 'maxmemory'.");
+            let expected = b"OOM command not allowed when used memory > 'maxmemory'.";
+            assert_eq!(failure.text().as_ref(), expected);
         }
     }
 
@@ -92,6 +117,7 @@ mod tests {
         ] {
             let failure = Failure::from(error);
             let text = failure.text();
+            let text = String::from_utf8_lossy(&text);
             assert!(text.starts_with("ERR ") && text.contains("LOG-000007: too many open files"));
         }
     }

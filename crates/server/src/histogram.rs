@@ -1,34 +1,25 @@
-//! How long commands took: what LATENCY HISTOGRAM tells.
-//!
-//! Each thread counts the commands that it executes.
+//! How long something took, how often.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::commands::{self, Command};
+/// Durations in microseconds, rounded up, in places that are powers of two and each of them in [`STEPS`] equal steps: so
+/// a step's end is at most an eighth longer than what is in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Histogram([u64; PLACES * STEPS]);
 
-/// Commands by how long they took: place `n` counts those of up to `2^n` microseconds that the place
-/// before does not.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Histogram([u64; PLACES]);
-
+/// Place `n` is for up to `2^n` microseconds that the place before does not have.
 const PLACES: usize = 32;
-
-/// The histograms of all commands.
-#[derive(Debug)]
-pub(crate) struct Histograms {
-    /// By number of the command.
-    whole: Vec<Histogram>,
-    /// Those of commands that are parts of others, by their names.
-    parts: BTreeMap<&'static str, Histogram>,
-}
+/// Steps of a place. The first places are shorter than that, and use the last steps.
+const STEPS: usize = 8;
 
 impl Histogram {
     #[inline]
-    fn note(&mut self, took: Duration) {
-        let us = (took.as_nanos() as u64).div_ceil(1000).max(1);
+    pub(crate) fn note(&mut self, took: Duration) {
+        let us = (took.as_nanos() as u64).div_ceil(1000).clamp(1, 1 << (PLACES - 1));
         let place = us.next_power_of_two().trailing_zeros() as usize;
-        self.0[place.min(PLACES - 1)] += 1;
+        // What is left to the end of the place, in steps.
+        let left = ((1u64 << place) - us) as usize * STEPS * 2 >> place;
+        self.0[place * STEPS + STEPS - 1 - left] += 1;
     }
 
     /// Adds those of another thread.
@@ -36,48 +27,40 @@ impl Histogram {
         self.0.iter_mut().zip(other.0).for_each(|(mine, others)| *mine += others);
     }
 
-    /// The number of commands.
+    /// The number of durations.
     pub(crate) fn calls(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// How many commands took at most so many microseconds, for the powers of two between the fastest
-    /// and the slowest.
+    /// How many took at most so many microseconds, for the powers of two between the shortest and the longest.
     pub(crate) fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut sum = 0;
-        let places = self.0.iter().enumerate().map(|(place, count)| {
-            sum += count;
+        let places = self.0.chunks(STEPS).enumerate().map(|(place, steps)| {
+            sum += steps.iter().sum::<u64>();
             (1 << place, sum)
         });
-        let end = self.0.iter().rposition(|&count| count > 0).map_or(0, |place| place + 1);
-        places.take(end).filter(|(_, sum)| *sum > 0).collect()
+        let places: Vec<_> = places.collect();
+        let end = places.partition_point(|(_, reached)| *reached < sum);
+        places.into_iter().take(end + 1).filter(|(_, sum)| *sum > 0).collect()
+    }
+
+    /// The microseconds that so many of a thousand took at most; to the end of a step.
+    pub(crate) fn permille_us(&self, permille: u64) -> f64 {
+        let wanted = (u128::from(self.calls()) * u128::from(permille)).div_ceil(1000);
+        let mut sum = 0;
+        let reaches = |count: &u64| {
+            sum += u128::from(*count);
+            sum >= wanted.max(1)
+        };
+        let Some(at) = self.0.iter().position(reaches) else { return 0.0 };
+        let (end, left) = ((1u64 << (at / STEPS)) as f64, STEPS - 1 - at % STEPS);
+        end - end / 2.0 * left as f64 / STEPS as f64
     }
 }
 
-impl Histograms {
-    /// Notes that a command took so long.
-    #[inline]
-    pub(crate) fn note(&mut self, command: &'static Command, took: Duration) {
-        match commands::number(command).and_then(|number| self.whole.get_mut(number)) {
-            Some(histogram) => histogram.note(took),
-            None => self.parts.entry(command.full_name).or_default().note(took),
-        }
-    }
-
-    /// The histograms of the commands that were executed, by name.
-    pub(crate) fn by_name(&self) -> BTreeMap<&'static str, Histogram> {
-        let mut all = self.parts.clone();
-        let whole = commands::all().iter().zip(&self.whole);
-        let executed = whole.filter(|(_, histogram)| histogram.calls() > 0);
-        all.extend(executed.map(|(command, histogram)| (command.name, *histogram)));
-        all
-    }
-}
-
-impl Default for Histograms {
+impl Default for Histogram {
     fn default() -> Self {
-        let whole = vec![Histogram::default(); commands::all().len()];
-        Self { whole, parts: BTreeMap::new() }
+        Self([0; PLACES * STEPS])
     }
 }
 
@@ -87,20 +70,34 @@ mod tests {
 
     #[test]
     fn places_are_powers_of_two_up_to_the_slowest() {
-        let mut histograms = Histograms::default();
-        let get = commands::find(b"get").unwrap();
+        let mut histogram = Histogram::default();
         for us in [0, 1, 3, 4, 5, 100] {
-            histograms.note(get, Duration::from_micros(us));
+            histogram.note(Duration::from_micros(us));
         }
-        histograms.note(get, Duration::from_nanos(1001));
-        let part = commands::find(b"object").unwrap().subcommand(b"freq").unwrap();
-        histograms.note(part, Duration::MAX);
-        let found = histograms.by_name();
-        assert_eq!(found.keys().copied().collect::<Vec<_>>(), ["get", "object|freq"]);
-        let get = found["get"];
-        assert_eq!(get.calls(), 7);
+        histogram.note(Duration::from_nanos(1001));
+        assert_eq!(histogram.calls(), 7);
         let expected = [(1, 2), (2, 3), (4, 5), (8, 6), (16, 6), (32, 6), (64, 6), (128, 7)];
-        assert_eq!(get.cumulative(), expected);
-        assert_eq!(found["object|freq"].cumulative(), [(1 << 31, 1)]);
+        assert_eq!(histogram.cumulative(), expected);
+        let mut longest = Histogram::default();
+        longest.note(Duration::MAX);
+        assert_eq!(longest.cumulative(), [(1 << 31, 1)]);
+        assert!(Histogram::default().cumulative().is_empty());
+    }
+
+    #[test]
+    fn a_percentile_is_at_most_an_eighth_too_long() {
+        for us in (1..3000).chain([1 << 20, (1 << 20) + 1, 1 << 31]) {
+            let mut histogram = Histogram::default();
+            histogram.note(Duration::from_micros(us));
+            let found = histogram.permille_us(500);
+            assert!((us as f64..=us as f64 * 1.125).contains(&found), "{us}: {found}");
+        }
+        let mut histogram = Histogram::default();
+        (1..=1000).for_each(|us| histogram.note(Duration::from_micros(us)));
+        for (permille, expected) in [(500, 500.0), (990, 990.0), (999, 999.0)] {
+            let found = histogram.permille_us(permille);
+            assert!((expected..=expected * 1.125).contains(&found), "{permille}: {found}");
+        }
+        assert_eq!(Histogram::default().permille_us(500), 0.0);
     }
 }

@@ -49,10 +49,12 @@ impl Latency {
         std::str::from_utf8(name).ok().and_then(|name| self.events.get(name))
     }
 
-    /// Forgets an event, or all if none is named; returns how many.
+    /// Forgets an event, in upper or lower case, or all if none is named; returns how many.
     pub(crate) fn reset(&mut self, name: Option<&[u8]>) -> usize {
         let before = self.events.len();
-        self.events.retain(|known, _| name.is_some_and(|name| name != known.as_bytes()));
+        let is_kept =
+            |known: &str| name.is_some_and(|name| !name.eq_ignore_ascii_case(known.as_bytes()));
+        self.events.retain(|known, _| is_kept(known));
         before - self.events.len()
     }
 }

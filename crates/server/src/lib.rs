@@ -27,6 +27,7 @@ mod call;
 mod client;
 mod client_memory;
 mod clients;
+mod command_stats;
 mod commands;
 mod config;
 mod connection;

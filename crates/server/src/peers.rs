@@ -218,8 +218,9 @@ fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) 
         (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
         let mut call = Call { service, client: guest, args, out };
         if let Err(failure) = dispatch::perform(&mut call, item.command) {
-            service.counters.errors += 1;
-            Reply { out, protocol: item.protocol }.error(&failure.text());
+            let text = failure.text();
+            call.service.note_error(&text);
+            Reply { out: call.out, protocol: item.protocol }.error(&text);
         }
         asker = service.slow_guest.is_some().then_some(item.from);
     });

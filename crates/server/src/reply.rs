@@ -43,9 +43,9 @@ impl Reply<'_> {
     }
 
     /// An error: its code, a space, and a text. Line breaks in it become spaces.
-    pub(crate) fn error(&mut self, text: &str) {
+    pub(crate) fn error(&mut self, text: &[u8]) {
         self.out.push(b'-');
-        let bytes = text.bytes();
+        let bytes = text.iter().copied();
         self.out.extend(bytes.map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
         self.end_line();
     }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_whatever_it_quotes() {
-        let text = written(Protocol::Resp2, |reply| reply.error("ERR no\r\n+OK"));
+        let text = written(Protocol::Resp2, |reply| reply.error(b"ERR no\r\n+OK"));
         assert_eq!(text, "-ERR no  +OK\r\n");
     }
 }

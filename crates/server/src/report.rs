@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::client::Client;
-use crate::histogram::Histogram;
+use crate::command_stats::{Calls, CommandStats};
 use crate::partition_set::PartitionSet;
 use crate::service::{Counters, Service};
 
@@ -14,8 +14,10 @@ pub(crate) struct Report {
     /// The thread.
     pub(crate) thread: usize,
     pub(crate) counters: Counters,
-    /// How long the commands took that it has executed, if that is asked for.
-    pub(crate) histograms: BTreeMap<&'static str, Histogram>,
+    /// What happened to the commands that it has executed or refused, if that is asked for.
+    pub(crate) commands: BTreeMap<&'static str, Calls>,
+    /// How often it answered with an error, by its code, if that is asked for.
+    pub(crate) errors: BTreeMap<Box<[u8]>, u64>,
     /// Its clients, if they are asked for.
     pub(crate) clients: Vec<Line>,
     /// The most that a client has sent and is not executed, in bytes.
@@ -28,6 +30,10 @@ pub(crate) struct Report {
     pub(crate) expiring: Vec<(usize, u128)>,
     pub(crate) expired: u64,
     pub(crate) changes: u64,
+    /// Those since a client last had everything made durable.
+    pub(crate) changes_since_save: u64,
+    /// Clients whose request waits for the end of a pause.
+    pub(crate) blocked: usize,
     /// When its writes were last durable, in milliseconds since 1970.
     pub(crate) synced_ms: u64,
 }
@@ -47,20 +53,21 @@ pub(crate) struct Line {
 pub(crate) struct Details {
     /// Who the clients are.
     pub(crate) clients: bool,
-    /// How long commands took.
-    pub(crate) histograms: bool,
+    /// What happened to commands.
+    pub(crate) commands: bool,
 }
 
 impl Report {
     /// The report of this thread, which has the parts `own`.
     pub(crate) fn of(service: &Service, own: PartitionSet, details: Details) -> Self {
         let lines = service.clients.iter().filter(|client| details.clients && !client.killed);
-        let histograms = details.histograms.then(|| service.histograms.by_name());
+        let commands = details.commands.then_some(&service.commands);
         let buffers = || service.clients.iter().map(|client| client.buffers);
         Self {
             thread: service.thread,
             counters: service.counters,
-            histograms: histograms.unwrap_or_default(),
+            commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
+            errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
             clients: lines.map(|client| Line::of(client, service)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
@@ -71,6 +78,8 @@ impl Report {
                 .collect(),
             expired: service.store.expired - service.counters.expired_before,
             changes: service.store.changes,
+            changes_since_save: service.changes_since_save(),
+            blocked: service.blocked,
             synced_ms: service.synced_ms,
         }
     }
@@ -78,8 +87,11 @@ impl Report {
     /// Adds what another thread tells.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
-        for (name, histogram) in &other.histograms {
-            self.histograms.entry(name).or_default().add(histogram);
+        for (name, calls) in &other.commands {
+            self.commands.entry(name).or_default().add(calls);
+        }
+        for (code, count) in &other.errors {
+            *self.errors.entry(code.clone()).or_default() += count;
         }
         self.input_len_max = self.input_len_max.max(other.input_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
@@ -89,6 +101,8 @@ impl Report {
         }
         self.expired += other.expired;
         self.changes += other.changes;
+        self.changes_since_save += other.changes_since_save;
+        self.blocked += other.blocked;
         self.synced_ms = self.synced_ms.max(other.synced_ms);
     }
 }

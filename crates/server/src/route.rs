@@ -197,7 +197,7 @@ fn add_needs(
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;
         needs.details.clients |= command.group == Group::Connection;
-        needs.details.histograms |= command.is(flags::TIMES);
+        needs.details.commands |= command.is(flags::TIMES);
         needs.parts = needs.parts.or(peers.lender.own());
     }
 }

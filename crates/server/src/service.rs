@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::client::Client;
 use crate::clients::Clients;
+use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
-use crate::histogram::Histograms;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::random::Random;
@@ -57,10 +57,15 @@ pub(crate) struct Service {
     slow: Option<Duration>,
     /// The last command was a slow one, of another thread's client.
     pub(crate) slow_guest: Option<slowlog::Entry>,
-    /// How long commands took here.
-    pub(crate) histograms: Histograms,
+    /// What happened to commands here.
+    pub(crate) commands: CommandStats,
     /// How often the counters were set to zero.
     resets: u64,
+    /// How often a client had everything made durable, and the changes here before the last time.
+    saves: u64,
+    changes_saved: u64,
+    /// Clients whose request waits for the end of a pause.
+    pub(crate) blocked: usize,
     /// Some client is [`crate::client::Client::killed`].
     pub(crate) some_killed: bool,
     /// Identifies this run of the server: 40 hexadecimal digits.
@@ -105,6 +110,8 @@ pub(crate) struct Counters {
     pub(crate) parts_lent: u64,
     /// Messages that were sent to other threads.
     pub(crate) messages_sent: u64,
+    /// Keys that FLUSHDB ASYNC and FLUSHALL ASYNC removed.
+    pub(crate) keys_flushed_async: u64,
 }
 
 impl Counters {
@@ -126,6 +133,7 @@ impl Counters {
         self.errands += other.errands;
         self.parts_lent += other.parts_lent;
         self.messages_sent += other.messages_sent;
+        self.keys_flushed_async += other.keys_flushed_async;
     }
 }
 
@@ -164,8 +172,11 @@ impl Service {
             to_kill: Vec::new(),
             lap: Instant::now(),
             slow_guest: None,
-            histograms: Histograms::default(),
+            commands: CommandStats::default(),
             resets: 0,
+            saves: 0,
+            changes_saved: 0,
+            blocked: 0,
             some_killed: false,
             run_id: run_id.to_owned(),
             spares: Spares::default(),
@@ -205,10 +216,33 @@ impl Service {
         self.settings = common.settings;
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
+        if common.saves != self.saves {
+            self.saves = common.saves;
+            self.changes_saved = self.store.changes;
+        }
         if common.resets != self.resets {
             self.resets = common.resets;
-            self.histograms = Histograms::default();
+            self.commands = CommandStats::default();
             self.counters = Counters { expired_before: self.store.expired, ..Counters::default() };
+        }
+    }
+
+    /// Changes here since a client last had everything made durable.
+    pub(crate) fn changes_since_save(&self) -> u64 {
+        self.store.changes - self.changes_saved
+    }
+
+    /// Whether live records take more than `maxmemory` allows.
+    pub(crate) fn is_full(&self) -> bool {
+        let limit = self.settings.memory_max;
+        limit > 0 && self.store.stats().live_bytes > limit
+    }
+
+    /// The bytes that live records may take: what is set, or what the pool can have.
+    pub(crate) fn memory_max(&self) -> u64 {
+        match self.settings.memory_max {
+            0 => self.store.stats().pool_bytes_max,
+            limit => limit,
         }
     }
 
@@ -247,7 +281,7 @@ impl Service {
         self.keep_time();
     }
 
-    /// Notes how long a command took that `began` with a lap. The end of a command is the beginning of the next
+    /// Notes how long a command took that `began` with a lap, and whether it failed. The end of a command is the beginning of the next
     /// one: one look at the clock a command tells both, and the time that the next one sees.
     #[inline]
     pub(crate) fn end_lap(
@@ -256,6 +290,7 @@ impl Service {
         client: &Client,
         command: &'static Command,
         args: Args<'_>,
+        failed: bool,
     ) {
         self.lap = Instant::now();
         let took = self.lap.saturating_duration_since(began);
@@ -263,7 +298,7 @@ impl Service {
         if !self.store.in_transaction() {
             self.keep_time();
         }
-        self.histograms.note(command, took);
+        self.commands.note(command, took, failed);
         if self.slow.is_some_and(|slow| took >= slow) {
             self.note_slow(client, command, args, took);
         }
@@ -275,6 +310,12 @@ impl Service {
         if self.lap >= self.now_until {
             self.tick();
         }
+    }
+
+    /// Notes an error that a client is answered with.
+    pub(crate) fn note_error(&mut self, text: &[u8]) {
+        self.counters.errors += 1;
+        self.commands.note_error(text);
     }
 
     #[cold]

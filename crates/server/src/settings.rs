@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
     log: Option<fn(&str)>,
+    /// Bytes of live records beyond which nothing is written but removals; 0: the pool's limit holds alone.
+    pub(crate) memory_max: u64,
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
     pub(crate) shutdown_grace: Duration,
@@ -69,6 +71,7 @@ impl Settings {
             limits: config.limits.clone(),
             client_memory_max: config.client_memory_max,
             log: config.log,
+            memory_max: 0,
             sync: config.sync,
             debug_command: config.debug_command,
             shutdown_grace: config.shutdown_grace,

@@ -61,12 +61,14 @@ pub(crate) struct Common {
     pub(crate) expires_actively: bool,
     /// How often the counters were set to zero.
     pub(crate) resets: u64,
+    /// How often a client had everything made durable.
+    pub(crate) saves: u64,
 }
 
 impl Shared {
     pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
         let ending = Arc::new(Ending::new(settings.shutdown_grace));
-        let common = Common { settings, pause: None, expires_actively: true, resets: 0 };
+        let common = Common { settings, pause: None, expires_actively: true, resets: 0, saves: 0 };
         Self {
             common: Mutex::new(common),
             version: AtomicU64::new(0),

@@ -36,7 +36,7 @@ fn what_is_no_request_is_named_and_ends_the_connection() {
         (b"*1\r\n$-10\r\n", "invalid bulk length"),
         (b"*1\r\n$536870913\r\n", "invalid bulk length"),
         (b"*1\r\n$x\r\n", "invalid bulk length"),
-        (b"*1048577\r\n", "invalid multibulk length"),
+        (b"*16777217\r\n", "invalid multibulk length"),
         (b"*x\r\n", "invalid multibulk length"),
         (b"set \"\"\"k\"\"\" v\r\n", "unbalanced quotes in request"),
         (&long, "too big inline request"),

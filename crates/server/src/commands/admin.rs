@@ -42,7 +42,11 @@ fn flush(call: &mut Call<'_>, dbs: std::ops::Range<usize>) -> Outcome {
         Some(word) if call.args.len() == 2 && (is(word, "SYNC") || is(word, "ASYNC")) => {}
         Some(_) => return Err(SYNTAX.into()),
     }
+    let before = call.service.store.changes;
     call.service.store.flush(dbs)?;
+    if call.args.get(1).is_some_and(|word| is(word, "ASYNC")) {
+        call.service.counters.keys_flushed_async += call.service.store.changes - before;
+    }
     call.reply().ok();
     Ok(())
 }
@@ -62,9 +66,15 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Has everything made durable, and changes counted anew from here on.
+fn ask_for_sync(call: &mut Call<'_>) {
+    call.service.sync_asked = true;
+    call.service.change(|common| common.saves += 1);
+}
+
 /// The event loop makes everything durable before it sends the reply.
 pub(super) fn save(call: &mut Call<'_>) -> Outcome {
-    call.service.sync_asked = true;
+    ask_for_sync(call);
     call.reply().ok();
     Ok(())
 }
@@ -75,7 +85,7 @@ pub(super) fn bgsave(call: &mut Call<'_>) -> Outcome {
         Some(word) if is(word, "SCHEDULE") && call.args.len() == 2 => {}
         Some(_) => return Err(SYNTAX.into()),
     }
-    call.service.sync_asked = true;
+    ask_for_sync(call);
     call.reply().simple("Background saving started");
     Ok(())
 }
@@ -142,11 +152,8 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
         let actively = call.integer(2)? != 0;
         call.service.change(|common| common.expires_actively = actively);
     } else {
-        let word = String::from_utf8_lossy(word);
-        return Err(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP."
-        )
-        .into());
+        let before = "ERR unknown subcommand or wrong number of arguments for '";
+        return Err(Failure::quoting(before, word, "'. Try DEBUG HELP."));
     }
     call.reply().ok();
     Ok(())

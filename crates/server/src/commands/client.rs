@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::call::{Call, is};
 use crate::client::Replies;
-use crate::failure::{Outcome, SYNTAX};
+use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::report::Line;
 use crate::service::Pause;
@@ -54,16 +54,24 @@ fn printable(text: &[u8]) -> Option<String> {
 
 pub(super) fn setinfo(call: &mut Call<'_>) -> Outcome {
     check_name_len(call.arg(3))?;
-    let option = String::from_utf8_lossy(&call.arg(2)[..call.arg(2).len().min(64)]).into_owned();
+    let option = &call.arg(2)[..call.arg(2).len().min(64)];
     let value = printable(call.arg(3));
     let field = match () {
-        () if is(option.as_bytes(), "lib-name") => &mut call.client.lib_name,
-        () if is(option.as_bytes(), "lib-ver") => &mut call.client.lib_version,
-        () => return Err(format!("ERR Unrecognized option '{option}'").into()),
+        () if is(option, "lib-name") => &mut call.client.lib_name,
+        () if is(option, "lib-ver") => &mut call.client.lib_version,
+        () => return Err(Failure::quoting("ERR Unrecognized option '", option, "'")),
     };
-    *field = value.ok_or_else(|| {
-        format!("ERR {option} cannot contain spaces, newlines or special characters.")
-    })?;
+    let why = " cannot contain spaces, newlines or special characters.";
+    *field = value.ok_or_else(|| Failure::quoting("ERR ", option, why))?;
+    call.reply().ok();
+    Ok(())
+}
+
+/// There is no maintenance that a client could be told of.
+pub(super) fn maint_notifications(call: &mut Call<'_>) -> Outcome {
+    if !is(call.arg(2), "ON") && !is(call.arg(2), "OFF") {
+        return Err(SYNTAX.into());
+    }
     call.reply().ok();
     Ok(())
 }
@@ -134,10 +142,7 @@ fn is_normal(word: &[u8]) -> Outcome<bool> {
         () if ["master", "replica", "slave", "pubsub"].iter().any(|name| is(word, name)) => {
             Ok(false)
         }
-        () => {
-            let word = String::from_utf8_lossy(word);
-            Err(format!("ERR Unknown client type '{word}'").into())
-        }
+        () => Err(Failure::quoting("ERR Unknown client type '", word, "'")),
     }
 }
 
@@ -170,7 +175,7 @@ impl Filter {
                 () if is(word, "TYPE") => filter.nobody |= !is_normal(value)?,
                 () if is(word, "USER") => {
                     if value != b"default" {
-                        return Err(format!("ERR No such user '{}'", text()).into());
+                        return Err(Failure::quoting("ERR No such user '", value, "'"));
                     }
                 }
                 () if is(word, "SKIPME") => {
@@ -277,6 +282,8 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Disconnects the clients that fit.",
         "LIST [TYPE normal] [ID <id> ...]",
         "    Describes connections.",
+        "MAINT_NOTIFICATIONS ON|OFF [<option> <value> ...]",
+        "    Asks to be told of maintenance; there is none here.",
         "NO-EVICT ON|OFF",
         "    Lets this connection not be disconnected because all clients take too much memory.",
         "PAUSE <milliseconds> [WRITE|ALL]",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::call::Call;
-use crate::failure::{Outcome, SYNTAX};
+use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::listener;
 use crate::number::parse_i64;
@@ -90,7 +90,15 @@ static PARAMETERS: &[Parameter] = &[
         },
     ),
     fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
-    fixed("maxmemory", |service| service.store.stats().pool_bytes_max.to_string()),
+    // What it bounds is INFO's `used_memory_dataset`: deletes make room at once, unlike of the pool, which stays as it is.
+    settable(
+        "maxmemory",
+        |service| service.memory_max().to_string(),
+        |settings, value| {
+            settings.memory_max = bytes(value, 0..=usize::MAX)? as u64;
+            Ok(())
+        },
+    ),
     settable(
         "maxmemory-clients",
         |service| service.settings.client_memory_max.unwrap_or(0).to_string(),
@@ -170,6 +178,54 @@ static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+/// Settings that Redis has and this server has not, or not as one that could be another.
+#[rustfmt::skip]
+static OTHER_NAMES: &[&str] = &[
+    "acl-pubsub-default", "aclfile", "acllog-max-len", "active-defrag-cycle-max",
+    "active-defrag-cycle-min", "active-defrag-ignore-bytes", "active-defrag-max-scan-fields", "active-defrag-threshold-lower",
+    "active-defrag-threshold-upper", "active-expire-effort", "activedefrag", "activerehashing",
+    "always-show-logo", "aof-disable-auto-gc", "aof-load-truncated", "aof-rewrite-incremental-fsync",
+    "aof-timestamp-enabled", "aof-use-rdb-preamble", "aof_rewrite_cpulist", "appenddirname",
+    "appendfilename", "auto-aof-rewrite-min-size", "auto-aof-rewrite-percentage", "bgsave_cpulist",
+    "bind-source-addr", "bio_cpulist", "busy-reply-threshold", "cluster-allow-pubsubshard-when-down",
+    "cluster-allow-reads-when-down", "cluster-allow-replica-migration", "cluster-announce-bus-port", "cluster-announce-hostname",
+    "cluster-announce-ip", "cluster-announce-port", "cluster-announce-tls-port", "cluster-config-file",
+    "cluster-enabled", "cluster-link-sendbuf-limit", "cluster-migration-barrier", "cluster-node-timeout",
+    "cluster-port", "cluster-preferred-endpoint-type", "cluster-replica-no-failover", "cluster-replica-validity-factor",
+    "cluster-require-full-coverage", "cluster-slave-no-failover", "cluster-slave-validity-factor", "crash-log-enabled",
+    "crash-memcheck-enabled", "daemonize", "dbfilename", "disable-thp",
+    "dynamic-hz", "enable-module-command", "enable-protected-configs", "hash-max-listpack-entries",
+    "hash-max-listpack-value", "hash-max-ziplist-entries", "hash-max-ziplist-value", "hll-sparse-max-bytes",
+    "hz", "ignore-warnings", "io-threads", "io-threads-do-reads",
+    "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
+    "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",
+    "lfu-decay-time", "lfu-log-factor", "list-compress-depth", "list-max-listpack-size",
+    "list-max-ziplist-size", "logfile", "loglevel", "lua-time-limit",
+    "masterauth", "masteruser", "maxmemory-eviction-tenacity", "maxmemory-samples",
+    "min-replicas-max-lag", "min-replicas-to-write", "min-slaves-max-lag", "min-slaves-to-write",
+    "no-appendfsync-on-rewrite", "notify-keyspace-events", "oom-score-adj", "oom-score-adj-values",
+    "pidfile", "proc-title-template", "propagation-error-behavior", "protected-mode",
+    "rdb-del-sync-files", "rdb-save-incremental-fsync", "rdbchecksum", "rdbcompression",
+    "repl-backlog-size", "repl-backlog-ttl", "repl-disable-tcp-nodelay", "repl-diskless-load",
+    "repl-diskless-sync", "repl-diskless-sync-delay", "repl-diskless-sync-max-replicas", "repl-ping-replica-period",
+    "repl-ping-slave-period", "repl-timeout", "replica-announce-ip", "replica-announce-port",
+    "replica-announced", "replica-ignore-disk-write-errors", "replica-ignore-maxmemory", "replica-lazy-flush",
+    "replica-priority", "replica-read-only", "replica-serve-stale-data", "replicaof",
+    "sanitize-dump-payload", "server_cpulist", "set-max-intset-entries", "set-proc-title",
+    "shutdown-on-sigint", "shutdown-on-sigterm", "shutdown-timeout", "slave-announce-ip",
+    "slave-announce-port", "slave-ignore-maxmemory", "slave-lazy-flush", "slave-priority",
+    "slave-read-only", "slave-serve-stale-data", "slaveof", "socket-mark-id",
+    "stop-writes-on-bgsave-error", "stream-node-max-bytes", "stream-node-max-entries", "supervised",
+    "syslog-enabled", "syslog-facility", "syslog-ident", "tcp-backlog",
+    "tls-auth-clients", "tls-ca-cert-dir", "tls-ca-cert-file", "tls-cert-file",
+    "tls-ciphers", "tls-ciphersuites", "tls-client-cert-file", "tls-client-key-file",
+    "tls-client-key-file-pass", "tls-cluster", "tls-dh-params-file", "tls-key-file",
+    "tls-key-file-pass", "tls-port", "tls-prefer-server-ciphers", "tls-protocols",
+    "tls-replication", "tls-session-cache-size", "tls-session-cache-timeout", "tls-session-caching",
+    "tracking-table-max-keys", "unixsocket", "unixsocketperm", "zset-max-listpack-entries",
+    "zset-max-listpack-value", "zset-max-ziplist-entries", "zset-max-ziplist-value",
+];
+
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let patterns = call.args.from(2);
     let mut found = Vec::new();
@@ -209,6 +265,12 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+fn fixed_text(name: &str) -> String {
+    format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
+    )
+}
+
 /// The settings as `words` change them.
 fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
     let mut settings = settings.clone();
@@ -217,14 +279,16 @@ fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         let parameter = PARAMETERS.iter().find(|parameter| crate::call::is(name, parameter.name));
         let Some(parameter) = parameter else {
-            let name = String::from_utf8_lossy(name);
-            let text = "ERR Unknown option or number of arguments for CONFIG SET";
-            return Err(format!("{text} - '{name}'").into());
+            if let Some(name) = OTHER_NAMES.iter().find(|known| crate::call::is(name, known)) {
+                return Err(fixed_text(name).into());
+            }
+            let text = "ERR Unknown option or number of arguments for CONFIG SET - '";
+            return Err(Failure::quoting(text, name, "'"));
         };
         let changed = match parameter.set {
             _ if seen.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
             Some(set) => set(&mut settings, value),
-            None => Err("can't set immutable config".to_owned()),
+            None => return Err(fixed_text(parameter.name).into()),
         };
         seen.push(parameter.name);
         changed.map_err(|why| {

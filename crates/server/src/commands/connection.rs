@@ -2,7 +2,7 @@
 
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
-use crate::failure::{Outcome, SYNTAX};
+use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::reply::Protocol;
 
@@ -114,8 +114,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
         } else if is(word, "SETNAME") && left >= 1 {
             name = words.next();
         } else {
-            let word = String::from_utf8_lossy(word);
-            return Err(format!("ERR Syntax error in HELLO option '{word}'").into());
+            return Err(Failure::quoting("ERR Syntax error in HELLO option '", word, "'"));
         }
     }
     if let Some((user, password)) = login {

@@ -4,7 +4,9 @@ use crate::call::Call;
 use crate::failure::{NOT_A_FLOAT, NOT_AN_INTEGER, Outcome};
 use crate::long_double::LongDouble;
 use crate::number::{Decimal, parse_i64};
-use crate::store::NewDeadline;
+use crate::store::{Encoding, NewDeadline};
+
+use super::object::EMBEDDED_LEN_MAX;
 
 pub(super) fn incr(call: &mut Call<'_>) -> Outcome {
     add(call, 1)
@@ -50,6 +52,9 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     };
     let text = sum.ok_or("ERR increment would produce NaN or Infinity")?.to_text();
     call.service.store.put(call.client.db, key, text.as_bytes(), NewDeadline::Keep)?;
+    if text.len() <= EMBEDDED_LEN_MAX {
+        call.service.store.note_encoding(call.client.db, key, Encoding::Embedded);
+    }
     call.reply().bulk(text.as_bytes());
     Ok(())
 }

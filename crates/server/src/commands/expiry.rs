@@ -45,8 +45,7 @@ impl Condition {
                 () if is(word, "GT") => condition.if_later = true,
                 () if is(word, "LT") => condition.if_earlier = true,
                 () => {
-                    let word = String::from_utf8_lossy(word);
-                    return Err(format!("ERR Unsupported option {word}").into());
+                    return Err(Failure::quoting("ERR Unsupported option ", word, ""));
                 }
             }
         }

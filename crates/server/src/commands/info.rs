@@ -16,29 +16,34 @@ use super::memory::Used;
 /// Writes the lines of a section.
 type Section = fn(&Service, &Report, &mut String);
 
-static SECTIONS: &[(&str, Section)] = &[
-    ("Server", server),
-    ("Clients", clients),
-    ("Memory", memory),
-    ("Persistence", persistence),
-    ("Stats", stats),
-    ("Replication", replication),
-    ("CPU", cpu),
-    ("Halite", halite),
-    ("Partitions", partitions),
-    ("Keyspace", keyspace),
+/// The sections, and whether they are told of when none is asked for.
+static SECTIONS: &[(&str, bool, Section)] = &[
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, cpu),
+    ("Modules", true, |_, _, _| {}),
+    ("Commandstats", false, command_stats),
+    ("Errorstats", true, error_stats),
+    ("Latencystats", false, latency_stats),
+    ("Cluster", true, cluster),
+    ("Halite", true, halite),
+    ("Partitions", true, partitions),
+    ("Keyspace", true, keyspace),
 ];
 
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let wanted = call.args.from(1);
-    let all = wanted.is_empty()
-        || wanted
-            .iter()
-            .any(|word| ["all", "default", "everything"].iter().any(|name| is(word, name)));
-    let report = call.service.report(Details::default());
+    let asks_for = |name: &str| wanted.iter().any(|word| is(word, name));
+    let all = asks_for("all") || asks_for("everything");
+    let default = wanted.is_empty() || asks_for("default");
+    let report = call.service.report(Details { commands: true, ..Details::default() });
     let mut text = String::new();
-    for (name, section) in SECTIONS {
-        if all || wanted.iter().any(|word| is(word, name)) {
+    for (name, is_default, section) in SECTIONS {
+        if all || default && *is_default || asks_for(name) {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
@@ -85,7 +90,7 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
         "maxclients": service.settings.client_count_max,
         "client_recent_max_input_buffer": report.input_len_max,
         "client_recent_max_output_buffer": report.output_len_max,
-        "blocked_clients": 0,
+        "blocked_clients": report.blocked,
     );
 }
 
@@ -107,10 +112,12 @@ fn memory(service: &Service, report: &Report, text: &mut String) {
         "used_memory_cache": stats.cache_bytes,
         "used_memory_volatile": stats.volatile_bytes,
         "used_memory_buffers": used.buffers,
-        "maxmemory": stats.pool_bytes_max,
-        "maxmemory_human": human(stats.pool_bytes_max),
+        "maxmemory": service.memory_max(),
+        "maxmemory_human": human(service.memory_max()),
         "maxmemory_policy": "noeviction",
         "mem_clients_normal": service.shared.client_memory.total(),
+        "lazyfree_pending_objects": 0,
+        "lazyfreed_objects": report.counters.keys_flushed_async,
     );
 }
 
@@ -119,7 +126,7 @@ fn persistence(service: &Service, report: &Report, text: &mut String) {
     lines!(text,
         "loading": u8::from(!loading.is_complete()),
         "async_loading": 0,
-        "rdb_changes_since_last_save": service.store.stats().unsynced_writes,
+        "rdb_changes_since_last_save": report.changes_since_save,
         "rdb_bgsave_in_progress": 0,
         "rdb_last_save_time": report.synced_ms / 1000,
         "rdb_last_bgsave_status": "ok",
@@ -159,11 +166,55 @@ fn stats(_: &Service, report: &Report, text: &mut String) {
     );
 }
 
-fn replication(_: &Service, _: &Report, text: &mut String) {
+/// A master without replicas, and so without a backlog for them.
+fn replication(service: &Service, _: &Report, text: &mut String) {
     lines!(text,
         "role": "master",
         "connected_slaves": 0,
+        "master_failover_state": "no-failover",
+        "master_replid": service.run_id,
+        "master_replid2": "0".repeat(40),
+        "master_repl_offset": 0,
+        "second_repl_offset": -1,
+        "repl_backlog_active": 0,
+        "repl_backlog_size": 0,
+        "repl_backlog_first_byte_offset": 0,
+        "repl_backlog_histlen": 0,
     );
+}
+
+fn command_stats(_: &Service, report: &Report, text: &mut String) {
+    for (name, calls) in &report.commands {
+        let (count, took_us) = (calls.histogram.calls(), calls.took_us());
+        let mean_us = if count == 0 { 0.0 } else { took_us as f64 / count as f64 };
+        let _ = write!(
+            text,
+            "cmdstat_{name}:calls={count},usec={took_us},usec_per_call={mean_us:.2},\
+             rejected_calls={},failed_calls={}\r\n",
+            calls.rejected, calls.failed,
+        );
+    }
+}
+
+fn error_stats(_: &Service, report: &Report, text: &mut String) {
+    for (code, count) in &report.errors {
+        let _ = write!(text, "errorstat_{}:count={count}\r\n", code.escape_ascii());
+    }
+}
+
+fn latency_stats(_: &Service, report: &Report, text: &mut String) {
+    for (name, calls) in report.commands.iter().filter(|(_, calls)| calls.histogram.calls() > 0) {
+        let [p50, p99, p999] =
+            [500, 990, 999].map(|permille| calls.histogram.permille_us(permille));
+        let _ = write!(
+            text,
+            "latency_percentiles_usec_{name}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n",
+        );
+    }
+}
+
+fn cluster(_: &Service, _: &Report, text: &mut String) {
+    lines!(text, "cluster_enabled": 0,);
 }
 
 fn cpu(_: &Service, _: &Report, text: &mut String) {
@@ -186,6 +237,7 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "messages_sent": report.counters.messages_sent,
         "requests_forwarded": report.counters.requests_forwarded,
         "errands": report.counters.errands,
+        "unsynced_writes": stats.unsynced_writes,
         "parts_lent": report.counters.parts_lent,
     );
     let _ = write!(text, "{}:{}\r\n", records_name(&stats), stats.records);

@@ -62,7 +62,11 @@ fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
         return Ok(false);
     }
     let deadline = new_deadline(call.service.store.deadline(db, from));
+    let encoding = call.service.store.encoding(db, from);
     call.service.store.put(db, to, &value, deadline)?;
+    if let Some(encoding) = encoding {
+        call.service.store.note_encoding(db, to, encoding);
+    }
     call.service.store.remove(db, from)?;
     Ok(true)
 }
@@ -89,7 +93,11 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     let copied = match value {
         Some(value) if replace || !call.service.store.contains(to_db, to)? => {
             let deadline = new_deadline(call.service.store.deadline(from_db, from));
+            let encoding = call.service.store.encoding(from_db, from);
             call.service.store.put(to_db, to, &value, deadline)?;
+            if let Some(encoding) = encoding {
+                call.service.store.note_encoding(to_db, to, encoding);
+            }
             true
         }
         _ => false,
@@ -107,7 +115,11 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
     let moved = match value {
         Some(value) if !call.service.store.contains(to, key)? => {
             let deadline = new_deadline(call.service.store.deadline(from, key));
+            let encoding = call.service.store.encoding(from, key);
             call.service.store.put(to, key, &value, deadline)?;
+            if let Some(encoding) = encoding {
+                call.service.store.note_encoding(to, key, encoding);
+            }
             call.service.store.remove(from, key)?;
             true
         }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::call::Call;
-use crate::failure::Outcome;
+use crate::command_stats::Calls;
+use crate::failure::{Failure, Outcome};
 use crate::report::Details;
 use crate::service::unix_time;
 use crate::shared::lock;
@@ -84,8 +85,7 @@ pub(super) fn graph(call: &mut Call<'_>) -> Outcome {
     let text = {
         let latency = lock(&call.service.shared.latency);
         let Some(event) = latency.event(name) else {
-            let name = String::from_utf8_lossy(name);
-            return Err(format!("ERR No samples available for event '{name}'").into());
+            return Err(Failure::quoting("ERR No samples available for event '", name, "'"));
         };
         let first = event.samples.len().saturating_sub(WIDTH);
         let samples: Vec<_> = event.samples.iter().skip(first).copied().collect();
@@ -133,8 +133,9 @@ fn age(seconds: u64) -> String {
 }
 
 pub(super) fn histogram(call: &mut Call<'_>) -> Outcome {
-    let details = Details { histograms: true, ..Details::default() };
-    let mut found = call.service.report(details).histograms;
+    let details = Details { commands: true, ..Details::default() };
+    let mut found = call.service.report(details).commands;
+    found.retain(|_, calls| calls.histogram.calls() > 0);
     let wanted = call.args.from(2);
     if !wanted.is_empty() {
         // The name of a command is that of all its parts, too.
@@ -146,7 +147,7 @@ pub(super) fn histogram(call: &mut Call<'_>) -> Outcome {
     }
     let mut reply = call.reply();
     reply.map(found.len());
-    for (name, histogram) in found {
+    for (name, Calls { histogram, .. }) in found {
         reply.bulk(name.as_bytes());
         reply.map(2);
         reply.bulk(b"calls");

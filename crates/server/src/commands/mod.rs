@@ -7,6 +7,7 @@
 mod admin;
 mod backup;
 mod client;
+mod cluster;
 mod command;
 mod config;
 mod connection;

@@ -3,17 +3,25 @@
 use crate::call::Call;
 use crate::failure::Outcome;
 use crate::number::parse_i64;
+use crate::store::Encoding;
 
-/// Tells the encoding that Redis would choose for such a value.
+/// Tells the encoding that Redis would choose for such a value, or that the last command left, if it differs.
 pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
-    let encoding = call.get(call.arg(2))?.map(|value| match value.len() {
-        ..=20 if parse_i64(&value).is_some() => "int",
-        ..=44 => "embstr",
+    let key = call.arg(2);
+    let value = call.get(key)?;
+    let noted = call.service.store.encoding(call.client.db, key);
+    let encoding = value.map(|value| match value.len() {
+        _ if noted == Some(Encoding::Raw) => "raw",
+        ..=20 if noted.is_none() && parse_i64(&value).is_some() => "int",
+        ..=EMBEDDED_LEN_MAX => "embstr",
         _ => "raw",
     });
     call.reply().bulk_or_null(encoding.map(str::as_bytes));
     Ok(())
 }
+
+/// The longest text that Redis embeds in an object, in bytes.
+pub(super) const EMBEDDED_LEN_MAX: usize = 44;
 
 /// A value has one key.
 pub(super) fn refcount(call: &mut Call<'_>) -> Outcome {

@@ -3,8 +3,9 @@
 use crate::call::Call;
 use crate::failure::{NOT_AN_INTEGER, Outcome, TOO_LONG};
 use crate::number::parse_i64;
-use crate::store::NewDeadline;
+use crate::store::{Encoding, NewDeadline};
 
+use super::object::EMBEDDED_LEN_MAX;
 use super::options::{self, Clock, SetOptions};
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
@@ -188,9 +189,11 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
 pub(super) fn append(call: &mut Call<'_>) -> Outcome {
     let (key, tail) = (call.arg(1), call.arg(2));
     let old = call.get(key)?;
+    let existed = old.is_some();
     let old = old.as_deref().unwrap_or_default();
     let len = check_len(call, old.len().checked_add(tail.len()))?;
-    put_computed(call, key, |value| {
+    let encoding = existed.then_some(Encoding::Raw);
+    put_computed(call, key, encoding, |value| {
         value.extend_from_slice(old);
         value.extend_from_slice(tail);
     })?;
@@ -209,7 +212,7 @@ pub(super) fn setrange(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let end = check_len(call, offset.checked_add(text.len()))?;
-    put_computed(call, key, |value| {
+    put_computed(call, key, Some(Encoding::Raw), |value| {
         value.extend_from_slice(old);
         value.resize(old.len().max(end), 0);
         value[offset..end].copy_from_slice(text);
@@ -224,12 +227,22 @@ fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
     len.filter(|&len| len <= len_max).ok_or_else(|| TOO_LONG.into())
 }
 
-/// Sets a value that `compute` writes; the key's deadline stays.
-fn put_computed(call: &mut Call<'_>, key: &[u8], compute: impl FnOnce(&mut Vec<u8>)) -> Outcome {
+/// Sets a value that `compute` writes; the key's deadline stays. `encoding` is what Redis would leave, if that does not
+/// follow from the value.
+fn put_computed(
+    call: &mut Call<'_>,
+    key: &[u8],
+    encoding: Option<Encoding>,
+    compute: impl FnOnce(&mut Vec<u8>),
+) -> Outcome {
     let service = &mut *call.service;
     service.scratch.clear();
     compute(&mut service.scratch);
     let put = service.store.put(call.client.db, key, &service.scratch, NewDeadline::Keep);
+    let encoding = encoding.filter(|_| service.scratch.len() <= EMBEDDED_LEN_MAX && put.is_ok());
+    if let Some(encoding) = encoding {
+        service.store.note_encoding(call.client.db, key, encoding);
+    }
     if service.scratch.capacity() > SCRATCH_KEPT {
         service.scratch = Vec::new();
     }

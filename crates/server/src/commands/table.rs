@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, backup, client, command, config, connection, counters, expiry, info, keys, latency, lcs,
-    memory, object, scan, slowlog, strings, transactions,
+    admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
+    latency, lcs, memory, object, scan, slowlog, strings, transactions,
 };
 
 /// What a command is, for dispatch and for COMMAND.
@@ -44,6 +44,7 @@ pub(crate) struct Keys {
 /// What a command is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
+    Cluster,
     Connection,
     Generic,
     Server,
@@ -54,6 +55,7 @@ pub(crate) enum Group {
 impl Group {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
             Self::Server => "server",
@@ -67,7 +69,7 @@ impl Group {
         match self {
             Self::Connection => Some("connection"),
             Self::Generic => Some("keyspace"),
-            Self::Server => None,
+            Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
         }
@@ -107,7 +109,7 @@ pub(crate) mod flags {
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
     /// It is executed while no other thread executes anything for a key.
     pub(crate) const ALONE: u32 = 1 << 14;
-    /// It tells how long commands took.
+    /// It tells how often commands were executed, and how long they took.
     pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
@@ -206,8 +208,13 @@ const fn part(
     command
 }
 
-use Group::{Connection, Generic, Server, String as Text, Transactions};
+use Group::{Cluster, Connection, Generic, Server, String as Text, Transactions};
 use flags::*;
+
+/// A part of CLUSTER.
+const fn clustered(full_name: &'static str, arity: i32) -> Command {
+    part(full_name, arity, 0, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse)
+}
 
 const GROWS: u32 = WRITE | DENY_OOM;
 const OPEN: u32 = FAST | NO_AUTH;
@@ -262,6 +269,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
+    new("wait", 3, 0, Generic, "3.0.0", "Tells how many replicas have what was written: none", cluster::wait),
+    new("waitaof", 4, 0, Generic, "7.2.0", "Makes what was written durable, and tells so", cluster::waitaof),
     new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
@@ -281,6 +290,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|info", 2, 0, Connection, "6.2.0", "Describes this client", client::info),
         part("client|kill", -3, ADMIN | ALL_THREADS, Connection, "2.4.0", "Disconnects clients", client::kill),
         part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
+        part("client|maint_notifications", -3, 0, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
         part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
         part("client|pause", -3, ADMIN | ALONE, Connection, "3.0.0", "Lets clients wait", client::pause),
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
@@ -294,6 +304,39 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("quit", -1, OPEN | NOT_QUEUED, Connection, "1.0.0", "Closes the connection", connection::quit),
     new("reset", 1, OPEN | NOT_QUEUED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
     new("select", 2, FAST, Connection, "1.0.0", "Selects a database", connection::select),
+
+    new("asking", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
+    new("cluster", -2, 0, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse).with(&[
+        clustered("cluster|addslots", -3),
+        clustered("cluster|addslotsrange", -4),
+        clustered("cluster|bumpepoch", 2),
+        clustered("cluster|count-failure-reports", 3),
+        clustered("cluster|countkeysinslot", 3),
+        clustered("cluster|delslots", -3),
+        clustered("cluster|delslotsrange", -4),
+        clustered("cluster|failover", -2),
+        clustered("cluster|flushslots", 2),
+        clustered("cluster|forget", 3),
+        clustered("cluster|getkeysinslot", 4),
+        clustered("cluster|help", 2),
+        clustered("cluster|info", 2),
+        clustered("cluster|keyslot", 3),
+        clustered("cluster|links", 2),
+        clustered("cluster|meet", -4),
+        clustered("cluster|myid", 2),
+        clustered("cluster|nodes", 2),
+        clustered("cluster|replicas", 3),
+        clustered("cluster|replicate", 3),
+        clustered("cluster|reset", -2),
+        clustered("cluster|saveconfig", 2),
+        clustered("cluster|set-config-epoch", 3),
+        clustered("cluster|setslot", -4),
+        clustered("cluster|shards", 2),
+        clustered("cluster|slaves", 3),
+        clustered("cluster|slots", 2),
+    ]),
+    new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
+    new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
     new("bgsave", -1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[
@@ -321,7 +364,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
         part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
     ]),
-    new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
+    new("info", -1, DANGEROUS | ALL_THREADS | TIMES, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
         part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", latency::doctor),
@@ -338,6 +381,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Tells what takes memory", memory::stats),
         part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
+    new("module", -2, 0, Server, "4.0.0", "Commands about modules", cluster::module_help).with(&[
+        part("module|help", 2, 0, Server, "5.0.0", "Lists the subcommands", cluster::module_help),
+        part("module|list", 2, ADMIN, Server, "4.0.0", "Returns the modules: there are none", cluster::modules),
+        part("module|load", -3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
+        part("module|loadex", -3, ADMIN, Server, "7.0.0", "Is refused", cluster::refuse_module),
+        part("module|unload", 3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
+    ]),
+    new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
     new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[

@@ -98,9 +98,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     done.map_err(|failure| {
         // A SELECT of it did not happen, either.
         call.client.db = db;
-        let text = failure.text();
-        let text = text.strip_prefix("ERR ").unwrap_or(&text);
-        format!("EXECABORT Transaction discarded because of: {text}").into()
+        dispatch::abort(&failure)
     })
 }
 
@@ -124,7 +122,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
         let mut queued = Call { service: call.service, client: call.client, args, out: call.out };
         match dispatch::perform(&mut queued, command) {
             Err(Failure::Refused(text)) => {
-                queued.service.counters.errors += 1;
+                queued.service.note_error(&text);
                 queued.reply().error(&text);
             }
             done => done?,

@@ -155,6 +155,7 @@ impl EventLoop {
             self.free.push(place);
         }
         self.paused.retain(|&paused| paused != place);
+        self.service.blocked = self.paused.len();
         self.awaiting.retain(|&awaiting| awaiting != place);
         self.unready.retain(|&unready| unready != place);
         self.stalled.retain(|&stalled| stalled != place);

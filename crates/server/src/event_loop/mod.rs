@@ -436,7 +436,10 @@ impl EventLoop {
                 execute(&mut self.service, peers, &mut self.ahead, place, connection, &mut client);
             connection.waits_for = dispatched;
             match dispatched {
-                Dispatched::Paused => self.paused.push(place),
+                Dispatched::Paused => {
+                    self.paused.push(place);
+                    self.service.blocked = self.paused.len();
+                }
                 Dispatched::Stalled => self.stalled.push(place),
                 // It would wait for longer than the server lives.
                 Dispatched::Unready if self.shared.ending.has_begun() => {
@@ -524,6 +527,7 @@ impl EventLoop {
     }
 
     fn resume_paused(&mut self) {
+        self.service.blocked = 0;
         for place in std::mem::take(&mut self.paused) {
             self.resume(place, Dispatched::Paused);
         }
@@ -594,6 +598,7 @@ impl EventLoop {
             let Some(connection) = &mut self.connections[place] else { continue };
             let Some(client) = self.service.clients.get_mut(place) else { continue };
             let silent = self.service.now.saturating_duration_since(client.active_at);
+            connection.input.shrink_to_peak();
             if silent >= BUFFERS_KEPT && connection.input.free() > 0 {
                 connection.input.shrink();
                 connection.output.shrink();

@@ -28,11 +28,11 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 512 MiB a word, 1,048,576 words, 64 KiB a line.
+    /// 512 MiB a word, 16,777,216 words, 64 KiB a line.
     fn default() -> Self {
         Self {
             bulk_len_max: 512 << 20,
-            args_max: 1 << 20,
+            args_max: 16 << 20,
             inline_len_max: 64 << 10,
             unauthenticated: false,
         }

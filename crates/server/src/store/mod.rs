@@ -18,6 +18,7 @@
 
 mod database;
 mod deadlines;
+mod encodings;
 mod opened;
 mod order;
 mod overlay;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use halite::{Bytes, Durability, KEY_LEN_MAX, VALUE_LEN_MAX};
 
 use database::Database;
+pub(crate) use encodings::Encoding;
 pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
 pub(crate) use part::Part;
@@ -280,8 +282,21 @@ impl Store {
             self.commit_batch(false)?;
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
+        self.part_mut(spot.partition).encodings[spot.place].forget(key);
         self.changed(db, spot.partition, key);
         Ok(())
+    }
+
+    /// The encoding of a value, if that does not follow from its bytes.
+    pub(crate) fn encoding(&self, db: usize, key: &[u8]) -> Option<Encoding> {
+        let spot = self.spot(db, key);
+        self.part(spot.partition).encodings[spot.place].get(key)
+    }
+
+    /// Notes that the encoding of a value that was put does not follow from its bytes.
+    pub(crate) fn note_encoding(&mut self, db: usize, key: &[u8], encoding: Encoding) {
+        let spot = self.spot(db, key);
+        self.part_mut(spot.partition).encodings[spot.place].note(key, encoding);
     }
 
     /// Removes `key`; returns whether it had a value.
@@ -319,6 +334,9 @@ impl Store {
                 self.len_by(db, |values| walk::count(values, all, go_on).map(|(len, _)| len))?;
         }
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
+        for part in self.parts.iter_mut().flatten() {
+            places.iter().for_each(|&place| part.encodings[place].clear());
+        }
         if let Some(overlay) = &mut self.overlay {
             places.iter().for_each(|&place| overlay.clear(place));
             return Ok(());
@@ -705,6 +723,7 @@ impl Store {
                 database.values.delete_with(key, Durability::Deferred)?;
             }
         }
+        self.part_mut(partition).encodings[place].forget(key);
         self.changed(db, partition, key);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::Result;
 use super::database::Database;
 use super::deadlines::Deadlines;
+use super::encodings::Encodings;
 use super::watches::Watches;
 use crate::cursors::Cursors;
 use crate::ending::Ending;
@@ -17,6 +18,8 @@ pub(crate) struct Part {
     pub(super) order: Vec<usize>,
     /// By index of the key spaces.
     pub(super) deadlines: Vec<Deadlines>,
+    /// By index of the key spaces.
+    pub(super) encodings: Vec<Encodings>,
     /// By number of the database.
     pub(super) watches: Watches,
     /// The scans that stand in this partition.
@@ -40,6 +43,7 @@ impl Part {
             number,
             order: order.to_vec(),
             deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
+            encodings: (0..databases).map(|_| Encodings::default()).collect(),
             watches: Watches::new(order.len()),
             cursors: Cursors::new(random, partitions),
             broken: None,
