@@ -12,7 +12,6 @@ use halite_engine::{
 };
 use halite_pmem::locks::RwLock;
 
-use crate::cost;
 use crate::discard;
 use crate::encoded::Encoded;
 use crate::large_values::Large;
@@ -229,7 +228,6 @@ impl Lsm {
                 let Some(pair) = scan.step(false)? else { break };
                 keys.extend(pair.map(|(key, _)| key));
                 passed += 1;
-                cost::step();
             }
             keys.extend(before.iter().filter_map(|op| match *op {
                 Op::Put { space: of, key, .. }

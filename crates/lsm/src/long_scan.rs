@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use halite_engine::{Bytes, Direction, Error, Result};
 use halite_pmem::locks::Mutex;
 
+use crate::cost;
 use crate::scan::{ReadAt, TreeScan};
 
 /// A scan of one tree's keys in a state.
@@ -171,6 +172,7 @@ impl LongScans {
         let leases: Vec<_> = self.leases.lock().values().filter_map(Weak::upgrade).collect();
         let (time, mut has_any) = (self.time(), false);
         for lease in leases {
+            cost::step();
             lease.is_wanted.store(true, Ordering::Relaxed);
             // Who holds it is on its way to a key, and sees to it before the next.
             if let Some(mut left) = lease.left.try_lock() {

@@ -104,10 +104,7 @@ impl State {
         let is_newest = self.versions.last().is_none_or(|(newest, _)| *newest <= sequence);
         let after = match is_newest {
             true => self.versions.len(),
-            false => self.versions.partition_point(|(from, _)| {
-                cost::step();
-                *from <= sequence
-            }),
+            false => self.versions.partition_point(|(from, _)| cost::counted(*from <= sequence)),
         };
         after.checked_sub(1).map(|last| &self.versions[last].1)
     }

@@ -11,6 +11,7 @@ use halite_pmem::locks;
 
 use crate::address::ZONE;
 use crate::commit::is_full;
+use crate::cost;
 use crate::emptying::lacks_space;
 use crate::memtable::Memtable;
 use crate::refusals::Purpose;
@@ -116,7 +117,7 @@ impl Store {
     /// Bytes of memtables that were given back, and that somebody still reads.
     fn held(&self) -> u64 {
         let mut held = 0;
-        self.spared.lock().retain(|zones| match zones.upgrade() {
+        self.spared.lock().retain(|zones| match cost::counted(zones).upgrade() {
             Some(zones) => {
                 held += zones.pool_bytes();
                 true

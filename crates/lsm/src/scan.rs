@@ -8,6 +8,7 @@ use halite_index::{Direction as Way, RadixCursor};
 use smallvec::SmallVec;
 
 use crate::address::Address;
+use crate::cost;
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
 use crate::levels::{self, LevelsIter};
@@ -377,6 +378,7 @@ impl TreeScan {
     /// Goes to the next key, removed or not: the source that has its newest version.
     #[inline]
     fn go_on(&mut self) -> Result<Option<usize>> {
+        cost::step();
         if std::mem::replace(&mut self.is_told, true) {
             self.pass()?;
         }

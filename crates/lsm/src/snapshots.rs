@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_pmem::locks::Mutex;
 
+use crate::cost;
+
 /// The sequences at which somebody reads, with how many do.
 #[derive(Default)]
 pub(crate) struct Snapshots {
@@ -36,7 +38,7 @@ impl Snapshots {
     /// The sequences that are read at now, or may be from now on.
     pub(crate) fn kept(&self, visible: &AtomicU64) -> Kept {
         let at = self.at.lock();
-        let mut sequences: Vec<_> = at.keys().copied().collect();
+        let mut sequences: Vec<_> = at.keys().copied().inspect(|_| cost::step()).collect();
         let now = visible.load(Ordering::Acquire);
         if sequences.last() != Some(&now) {
             sequences.push(now);
@@ -56,7 +58,7 @@ impl Kept {
         let visible = self.0.last().copied().unwrap_or(0);
         // A state between the two that is still to come reads the older one.
         newer > visible
-            || self.0[self.0.partition_point(|&at| at < older)..]
+            || self.0[self.0.partition_point(|&at| cost::counted(at < older))..]
                 .first()
                 .is_some_and(|&at| at < newer)
     }
