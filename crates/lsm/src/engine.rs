@@ -128,7 +128,7 @@ impl Lsm {
         expected: &[Expectation<'_>],
     ) -> Result<()> {
         // Taken, not borrowed: of threads that a scheduler simulates, several share it.
-        let mut large = self.store.write_large(ops)?;
+        let mut large = self.write_large(ops)?;
         let mut encoded = ENCODED.take().unwrap_or_default();
         encoded.clear();
         encoded.purpose = purpose;
@@ -144,6 +144,25 @@ impl Lsm {
         self.store.note_large(ops, large, |key| self.tree_of(key));
         self.store.let_values_go();
         Ok(())
+    }
+
+    /// Writes large values to files, unless others as large were refused for want of room.
+    fn write_large<'o>(&'o self, ops: &[Op<'_>]) -> Result<Large<'o>> {
+        let len = |op: &Op<'_>| match op {
+            Op::Put { value, .. } => value.len() as u64,
+            _ => 0,
+        };
+        let largest = ops.iter().map(len).max().unwrap_or(0);
+        if largest < self.store.limits.large_value_bytes {
+            return Ok(Large::default());
+        }
+        if let Some(error) = self.store.refusals.refusal_of(largest) {
+            return Err(error);
+        }
+        let began = self.store.refusals.now();
+        self.store.write_large(ops).inspect_err(|error| {
+            self.store.refusals.note(Purpose::Put, largest, error, Some(began));
+        })
     }
 
     /// Commits operations, by memory that others may have used.

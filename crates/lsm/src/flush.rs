@@ -194,10 +194,9 @@ impl Store {
             wal.release(u64::MAX).map_err(from_levels)?;
         }
         self.flush_paced(tree, &*oldest, |run| match durable {
-            // Its part of the log goes.
-            None => self.levels.add_run_in_need(tree as u32, run, &change, None),
+            None => self.levels.add_run(tree as u32, run, &change),
             Some(durable) => self.without_hidden(tree, durable, |hidden| {
-                self.levels.add_run_in_need(tree as u32, run, &change, Some(hidden))
+                self.levels.add_run_in_need(tree as u32, run, &change, hidden)
             }),
         })?;
         self.trees[tree].change(|view| {

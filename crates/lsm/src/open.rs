@@ -543,7 +543,7 @@ fn limits(
         slow_below: pool / 16,
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
         reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),
-        removals: (trees + 1) * SEGMENT.min(pool / 8 / (trees + 1)),
+        removals: (2 * trees * SEGMENT).min(pool / 4),
     }
 }
 

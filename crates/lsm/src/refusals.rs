@@ -103,6 +103,7 @@ fn again(error: &Error) -> Option<Error> {
         &Error::Full { used, limit, held } => Error::Full { used, limit, held },
         Error::NoRoomBelow { reason } => Error::NoRoomBelow { reason: Arc::clone(reason) },
         Error::LogFull { reason } => Error::LogFull { reason: Arc::clone(reason) },
+        Error::ValuesFull { reason } => Error::ValuesFull { reason: Arc::clone(reason) },
         _ => return None,
     })
 }
@@ -152,6 +153,14 @@ impl Refusals {
             Some(error) if bytes >= from => Entrance::Refused(error),
             _ => Entrance::NoWaiting,
         }
+    }
+
+    /// Why a put of so many bytes is refused, unless it is to look for room.
+    pub(crate) fn refusal_of(&self, bytes: u64) -> Option<Error> {
+        let gate = &self.gates[Purpose::Put as usize];
+        let is_closed = gate.from.load(Relaxed) <= bytes && self.is_timed;
+        let is_early = nanos(self.now()) < gate.next.load(Relaxed);
+        if is_closed && is_early { gate.error.lock().as_ref().and_then(again) } else { None }
     }
 
     /// A batch found no room; if it looked for it, since when.

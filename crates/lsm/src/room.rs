@@ -59,7 +59,12 @@ impl Store {
             return Ok(false);
         }
         // The device may have less than the pool may grow by. Where nothing is taken, nothing is missing since.
-        let zones = missing + reserve.min(self.limits.removals).div_ceil(ZONE);
+        let on_device = match purpose {
+            Purpose::Put => self.limits.removals,
+            Purpose::Bookkeeping => self.limits.removals / 2,
+            Purpose::Removal => 0,
+        };
+        let zones = missing + on_device / ZONE;
         Ok(missing == 0 || self.segments.keep_free(zones)? || self.take_from_rows(zones * ZONE))
     }
 

@@ -55,9 +55,9 @@ impl Levels {
         tree: u32,
         run: &dyn SortedRun,
         change: &Change,
-        hidden: Option<Hidden<'_>>,
+        hidden: Hidden<'_>,
     ) -> Result<()> {
-        let terms = Terms { hidden, growth_max: None };
+        let terms = Terms { hidden: Some(hidden), growth_max: None };
         match self.add_run_with(tree, run, change, terms) {
             Err(error) if is_no_space(&error) => {
                 let _lent = self.inner.ballast.lend();
