@@ -15,6 +15,9 @@ use halite::{Database, Durability, Durable, Error, KeyRange, KeySpace, LsmOption
 /// The folder of the file system, for the test that is run again in it.
 const FOLDER: &str = "HALITE_SMALL_DISK";
 
+/// How often disks are filled, if not four times.
+const ROUNDS: &str = "HALITE_DISK_ROUNDS";
+
 /// How long room may take to come back: a machine may stall.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -192,7 +195,7 @@ impl<'a> Store<'a> {
 fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable) {
     let mut store = Store::new(pool, levels, durable);
     let mut least = u64::MAX;
-    for round in 0..10 {
+    for round in 0..env::var(ROUNDS).map_or(4, |rounds| rounds.parse().unwrap()) {
         let taken = store.fill();
         eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
         store.compare("full");

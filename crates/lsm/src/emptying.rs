@@ -65,10 +65,12 @@ impl Store {
             emptied |= moved;
             is_done &= is_all;
         }
-        if !is_done {
+        let emptied = handed_on? || emptied;
+        // What others had, and what there was no room for, may go now.
+        if emptied || !is_done {
             self.refusals.try_removals_again();
         }
-        Ok(handed_on? || emptied)
+        Ok(emptied)
     }
 
     /// The ranges of a tree that were removed up to a sequence, as far as memory has them.

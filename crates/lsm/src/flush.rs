@@ -13,7 +13,7 @@ use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
 use crate::layout;
-use crate::levels::{Change, FLUSHES};
+use crate::levels::{Change, FLUSHES, is_no_space};
 use crate::memtable::Memtable;
 use crate::read::from_levels;
 use crate::rows::Rows;
@@ -136,9 +136,15 @@ impl Store {
         let change = Change { memtables: newest, words: vec![(FLUSHES.to_owned(), flushes)] };
         self.flush_paced(tree, &**frozen, |run| {
             match durable {
-                None => self.levels.merge_run(tree as u32, run, &change)?,
+                None => match self.levels.merge_run(tree as u32, run, &change) {
+                    // Not again and again, where nothing has changed since.
+                    Err(error) if is_no_space(&error) && !self.refusals.is_stuck() => {
+                        self.levels.merge_run_in_parts(tree as u32, run, &change, None)?;
+                    }
+                    merged => merged?,
+                },
                 Some(durable) => self.without_hidden(tree, durable, |hidden| {
-                    self.levels.merge_run_in_parts(tree as u32, run, &change, hidden)
+                    self.levels.merge_run_in_parts(tree as u32, run, &change, Some(hidden))
                 })?,
             }
             // Before memory lets go of them.

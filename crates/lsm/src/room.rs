@@ -254,8 +254,18 @@ impl Store {
 
     /// Brings memtables to the levels, so that files of the log can go.
     fn make_log_shorter(&self, full: Error) -> Result<()> {
-        self.refusals.note_removal(true);
-        match self.flush_all() {
+        let handed_on = {
+            let _flushing = self.flushing.lock();
+            self.roll_all().and_then(|()| self.sync()).and_then(|()| {
+                let durable = self.visible();
+                let mut handed_on = false;
+                while self.hand_on(Some(durable))? {
+                    handed_on = true;
+                }
+                Ok(handed_on)
+            })
+        };
+        match handed_on {
             Ok(true) => Ok(()),
             Err(error) if !lacks_space(&error) => Err(error),
             _ => Err(full),

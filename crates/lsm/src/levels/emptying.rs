@@ -36,7 +36,7 @@ type Range = (Option<Box<[u8]>>, Option<Box<[u8]>>);
 const PURGED_PART: u64 = 8;
 
 /// Whether the disk has no room.
-fn is_no_space(error: &Error) -> bool {
+pub(crate) fn is_no_space(error: &Error) -> bool {
     matches!(error, Error::Disk(error) if matches!(**error, halite_disk::Error::NoSpace { .. }))
 }
 
@@ -67,7 +67,8 @@ impl Levels {
         }
     }
 
-    /// [`Levels::merge_run`], table by table of the base.
+    /// [`Levels::merge_run`], table by table of the base: so it needs no room but for what there is more in the end. With
+    /// the ballast, too, where that is no more, and something may be hidden.
     ///
     /// # Errors
     /// As there. Parts of the run may be in the levels then, and nothing says so: they are merged once more.
@@ -76,7 +77,7 @@ impl Levels {
         tree: u32,
         run: &dyn SortedRun,
         change: &Change,
-        hidden: Hidden<'_>,
+        hidden: Option<Hidden<'_>>,
     ) -> Result<()> {
         let version = self.inner.version(tree).unwrap_or_default();
         let base = Shape::of(&version.level_bytes(), &self.inner.options).base;
@@ -91,7 +92,6 @@ impl Levels {
         bounds.sort_unstable();
         bounds.dedup();
         let mut left = between(bounds);
-        let hidden = Some(hidden);
         while !left.is_empty() {
             let (before, mut failure) = (left.len(), None);
             let mut not_done = Vec::new();
@@ -103,7 +103,7 @@ impl Levels {
                 let none = Change::default();
                 let terms = Terms { hidden, growth_max: None };
                 let done = match self.merge_run_with(tree, &part, &none, terms) {
-                    Err(error) if is_no_space(&error) => {
+                    Err(error) if is_no_space(&error) && hidden.is_some() => {
                         let _lent = self.inner.ballast.lend();
                         self.merge_run_with(
                             tree,

@@ -53,7 +53,7 @@ mod writing;
 pub use check::Checked;
 pub(crate) use discard::discard;
 pub use edit::{LEVELS, TableMeta};
-pub(crate) use emptying::Hidden;
+pub(crate) use emptying::{Hidden, is_no_space};
 pub(crate) use inner::FLUSHES;
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;
