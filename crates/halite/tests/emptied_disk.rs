@@ -192,7 +192,10 @@ impl<'a> Store<'a> {
 }
 
 /// Rounds of fill and empty.
-fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable) {
+///
+/// Where the pool takes its room from the levels' device, `is_shared`, what a store finds in it when it is opened goes to
+/// the levels at once: so it is not opened with half of that removed.
+fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool) {
     let mut store = Store::new(pool, levels, durable);
     let mut least = u64::MAX;
     for round in 0..env::var(ROUNDS).map_or(4, |rounds| rounds.parse().unwrap()) {
@@ -217,7 +220,7 @@ fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable) {
                 store.delete(number);
             }
             store.compare("every second key removed");
-            if round % 4 == 2 {
+            if round % 4 == 2 && !is_shared {
                 store.reopen();
                 store.compare("opened with every second key removed");
             }
@@ -247,27 +250,27 @@ fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable) {
 fn levels_on_a_full_disk_are_emptied() {
     on_disk("levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
         let pool = tempfile::tempdir_in("/dev/shm").unwrap();
-        fill_and_empty(pool.path(), folder, Durable::Pool);
+        fill_and_empty(pool.path(), folder, Durable::Pool, false);
     });
 }
 
 #[test]
 fn pool_and_levels_on_a_full_disk_are_emptied() {
     on_disk("pool_and_levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
-        fill_and_empty(folder, folder, Durable::Pool);
+        fill_and_empty(folder, folder, Durable::Pool, true);
     });
 }
 
 #[test]
 fn a_log_and_levels_on_a_full_disk_are_emptied() {
     on_disk("a_log_and_levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
-        fill_and_empty(folder, folder, Durable::Log);
+        fill_and_empty(folder, folder, Durable::Log, false);
     });
 }
 
 #[test]
 fn a_log_and_levels_on_a_full_ext4_are_emptied() {
     on_disk("a_log_and_levels_on_a_full_ext4_are_emptied", EXT4, |folder| {
-        fill_and_empty(folder, folder, Durable::Log);
+        fill_and_empty(folder, folder, Durable::Log, false);
     });
 }

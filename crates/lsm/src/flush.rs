@@ -217,6 +217,7 @@ impl Store {
             let first = self.first_log_needed(wal);
             layout::raise(&self.home, layout::LOG_FIRST, first)?;
             let files = wal.release(first).map_err(from_levels)?;
+            self.levels.take_ballast();
             if files > LOG_FILES_MAX * self.trees.len() {
                 // A tree that is seldom written to keeps the log from getting shorter.
                 self.roll_all()?;

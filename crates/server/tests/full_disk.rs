@@ -10,6 +10,8 @@ mod common;
 use std::env;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Client, Running};
 use halite::{Database, Durable, LsmOptions, Partitioning};
@@ -18,6 +20,9 @@ use halite::{Database, Durable, LsmOptions, Partitioning};
 const FOLDER: &str = "HALITE_SMALL_DISK";
 
 const TEST: &str = "writes_are_refused_as_by_a_full_store_until_there_is_room";
+
+/// How long room may take to be found: a machine may stall.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -100,14 +105,32 @@ fn run(folder: &Path) {
         ("TTL gone:1", ":-2"),
     ]);
     check_all(&mut client, end);
+    // What gives room back is taken, and so are deadlines.
+    client.check(&[
+        ("EXPIRE key:0 1000", ":1"),
+        ("PERSIST key:0", ":1"),
+        ("MULTI", "+OK"),
+        ("PEXPIRE key:0 1000000", "+QUEUED"),
+        ("EXEC", "[:1]"),
+        ("DEL small", ":1"),
+        ("EXISTS small", ":0"),
+    ]);
 
     let mut command = Command::new("mount");
     let status = command.args(["-o", "remount,size=256m"]).arg(folder).status().unwrap();
     assert!(status.success());
+    // Room is looked for again now and then.
+    let until = Instant::now() + PATIENCE;
+    while set(&mut client, end) != "+OK" {
+        assert!(Instant::now() < until, "there is room");
+        thread::sleep(Duration::from_millis(20));
+    }
+    end += 1;
     for _ in 0..5_000 {
         assert_eq!(set(&mut client, end), "+OK");
         end += 1;
     }
     check_all(&mut client, end);
+    client.check(&[("FLUSHALL", "+OK"), ("EXISTS key:0 key:7", ":0")]);
     client.check(&[("SET gone:1 7 KEEPTTL", "+OK"), ("TTL gone:1", ":-1"), ("GET gone:2", "nil")]);
 }

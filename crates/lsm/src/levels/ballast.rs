@@ -28,8 +28,8 @@ pub(super) struct Ballast {
 struct State {
     writer: Option<Writer>,
     wanted: u64,
-    /// Bytes that were asked for, whether the disk had them or not.
-    asked: u64,
+    /// Bytes that the disk had when they were asked for.
+    taken: u64,
     /// How many have borrowed it.
     lent: u32,
 }
@@ -52,7 +52,7 @@ impl Ballast {
             // On a disk that has no room for a name, there is none.
             (_, false) => disk.create(BALLAST).ok(),
         };
-        let state = State { writer, wanted: 0, asked: 0, lent: 0 };
+        let state = State { writer, wanted: 0, taken: 0, lent: 0 };
         Ok(Self { min, max, state: Mutex::new(state) })
     }
 
@@ -61,9 +61,12 @@ impl Ballast {
         let mut state = self.state.lock();
         let wanted = self.min.saturating_add(levels_bytes / PART).min(self.max);
         state.wanted = wanted.next_multiple_of(STEP).min(self.max);
-        if state.wanted > state.asked {
-            state.take();
-        }
+        state.take();
+    }
+
+    /// Takes what is missing, as others have given space back.
+    pub(super) fn take(&self) {
+        self.state.lock().take();
     }
 
     /// Gives the space to others for a while.
@@ -73,17 +76,22 @@ impl Ballast {
         if let Some(writer) = &mut state.writer {
             let _ = writer.give_back();
         }
+        state.taken = 0;
         Lent(self)
     }
 }
 
 impl State {
-    /// Takes the space, as far as it is not there yet.
+    /// Takes the space, as far as it is not there yet; of what the disk does not have, a half, or a quarter.
     fn take(&mut self) {
-        if let Some(writer) = self.writer.as_mut().filter(|_| self.lent == 0) {
-            self.asked = self.wanted;
-            // What the disk does not have now is asked for again when it was lent, or the levels have grown.
-            let _ = writer.reserve(self.wanted);
+        if self.lent > 0 || self.taken >= self.wanted {
+            return;
+        }
+        let Some(writer) = &mut self.writer else { return };
+        let mut sizes =
+            (0..3).map(|halved| self.wanted >> halved).filter(|size| *size > self.taken);
+        if let Some(taken) = sizes.find(|size| writer.reserve(*size).is_ok()) {
+            self.taken = taken;
         }
     }
 }

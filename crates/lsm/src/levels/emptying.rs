@@ -174,6 +174,11 @@ impl Levels {
         done.map(|()| true)
     }
 
+    /// Sets aside what of the ballast is missing, as others have given space back.
+    pub(crate) fn take_ballast(&self) {
+        self.inner.ballast.take();
+    }
+
     /// Writes tables of a tree anew, of which an eighth or more is hidden, without that: one after the other, with the
     /// ballast, as none becomes larger. Returns whether there were any.
     ///
