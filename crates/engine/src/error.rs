@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Damage, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, KeySpaceId, VALUE_LEN_MAX};
+use crate::{Damage, Holder, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, KeySpaceId, VALUE_LEN_MAX};
 
 /// A result of an engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -15,7 +15,7 @@ pub enum Error {
     /// There is no room for a write, and nothing left to collect.
     #[error(
         "the store is full: {used} of at most {limit} bytes hold live data{}; \
-         delete something, raise the size limit, or free space on the device", held_by_snapshots(*.held)
+         delete something, raise the size limit, or free space on the device", held_by_snapshots(*.held, *.holder)
     )]
     Full {
         /// Bytes that cannot be reclaimed.
@@ -24,6 +24,8 @@ pub enum Error {
         limit: u64,
         /// Bytes that could be reclaimed if no snapshot or scan read them any more.
         held: u64,
+        /// The oldest of those, if the engine knows it.
+        holder: Option<Holder>,
     },
 
     /// The pool is full, and what is below it does not take anything.
@@ -343,10 +345,13 @@ pub enum Error {
 }
 
 /// What keeps bytes of a full store that nothing else needs.
-fn held_by_snapshots(bytes: u64) -> String {
+fn held_by_snapshots(bytes: u64, holder: Option<Holder>) -> String {
+    let oldest = holder.map(|holder| format!(" (the oldest is {holder})")).unwrap_or_default();
     match bytes {
         0 => String::new(),
-        _ => format!(", and {bytes} only what old snapshots or scans may still read: drop those"),
+        _ => format!(
+            ", and {bytes} only what open snapshots or scans may still read: drop those{oldest}"
+        ),
     }
 }
 
@@ -413,6 +418,17 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reader;
+
+    #[test]
+    fn a_full_store_says_what_holds_its_space_and_since_when() {
+        let age = Duration::from_millis(12_340);
+        let holder = Some(Holder { reader: Reader::Backup, age });
+        let full = |held| Error::Full { used: 1, limit: 9, held, holder }.to_string();
+        assert!(full(7).contains("and 7 only what"), "{}", full(7));
+        assert!(full(7).contains("a backup that began 12.3 s ago"), "{}", full(7));
+        assert!(!full(0).contains("backup"), "it holds nothing: {}", full(0));
+    }
 
     #[test]
     fn damage_is_told_wherever_it_was_met() {

@@ -21,6 +21,7 @@ mod change;
 pub mod conformance;
 mod error;
 mod expectation;
+mod holder;
 mod index_kind;
 mod limits;
 mod lsm_options;
@@ -38,6 +39,7 @@ pub use bytes::Bytes;
 pub use change::{Change, ChangeOp, Changes, Positions};
 pub use error::{Error, Result};
 pub use expectation::Expectation;
+pub use holder::{Holder, Reader};
 pub use index_kind::IndexKind;
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Result, Scan};
+use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Reader, Result, Scan};
 
 /// All key spaces of a store as they were at one point in time, across all partitions: a batch is in it
 /// whole or not at all.
@@ -12,6 +12,10 @@ use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Result, Scan};
 ///
 /// It is as volatile as a scan: it goes with the process.
 pub trait Snapshot: Any + Send + Sync {
+    /// Says what reads it, so that a store that fills up can tell what keeps its space ([`crate::Holder`]). Without
+    /// it, a snapshot.
+    fn name_reader(&self, _reader: Reader) {}
+
     /// Where the changes of the partitions had come to; `None` if the store has no change log.
     ///
     /// What came before is in the snapshot, also if it is not durable yet.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use halite_pmem::{Domain, Traffic};
 
-use crate::Damage;
+use crate::{Damage, Holder};
 
 /// Statistics of an open store, of what is recovered of it. Counters start at zero when the store opens.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,10 @@ pub struct Stats {
     pub live_bytes: u64,
     /// Bytes of the pool that hold dead records, for collection to reclaim.
     pub dead_bytes: u64,
+    /// Bytes of the pool that only snapshots and scans may still read, of what was replaced since they began.
+    pub held_bytes: u64,
+    /// The oldest snapshot or scan that is under way, if the engine knows it.
+    pub oldest_reader: Option<Holder>,
     /// Bytes of the pool that are free for records without collection or growth.
     pub free_bytes: u64,
     /// Bytes of the pool that the change log takes.

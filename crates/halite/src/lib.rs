@@ -57,9 +57,9 @@ use engines::open_any;
 pub use engines::{ENGINES, open_engine};
 pub use halite_engine::{
     Bytes, Change, ChangeOp, Changes, CommitPoints, Compression, Damage, Durability, Durable,
-    Engine, Error, IndexKind, KEY_LEN_MAX, KeyRange, KeySpaceId, LevelStats, LsmOptions,
-    Partitioning, Progress, Recovery, RepairReport, Result, Stats, VALUE_LEN_MAX, VerifyReport,
-    WaitStrategy,
+    Engine, Error, Holder, IndexKind, KEY_LEN_MAX, KeyRange, KeySpaceId, LevelStats, LsmOptions,
+    Partitioning, Progress, Reader, Recovery, RepairReport, Result, Stats, VALUE_LEN_MAX,
+    VerifyReport, WaitStrategy,
 };
 pub use halite_indexlog::PARTITIONS_MAX;
 pub use halite_pmem::{Domain, Traffic};

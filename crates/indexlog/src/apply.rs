@@ -18,14 +18,18 @@ impl Writer {
         let first_seq = self.next_seq - ops.len() as u64;
         for (at, op) in ops.iter().enumerate() {
             let entry = self.entries[at];
-            self.blocks.born(entry.block(), entry.footprint());
             match *op {
                 Op::Put { space, key, value } => {
+                    self.blocks.born(entry.block(), entry.footprint());
                     self.user_bytes += (key.len() + value.len()) as u64;
                     self.apply_put(view, space.0, key, entry)?;
                 }
-                Op::Delete { space, key } => self.apply_delete(view, space.0, key, entry)?,
+                Op::Delete { space, key } => {
+                    self.blocks.tombstone_born(entry.block(), entry.footprint());
+                    self.apply_delete(view, space.0, key, entry)?;
+                }
                 Op::DeleteRange { space, start, end } => {
+                    self.blocks.tombstone_born(entry.block(), entry.footprint());
                     let tombstone = RangeTombstone {
                         seq: first_seq + at as u64,
                         start: start.into(),
@@ -38,6 +42,7 @@ impl Writer {
             }
         }
         view.position = self.next_seq;
+        view.end_change();
         Ok(())
     }
 
@@ -81,7 +86,7 @@ impl Writer {
         }
         self.tombstones.insert(space, key, entry.with_stale(stale), &view.blocks)?;
         if stale == 0 {
-            self.blocks.died(entry.block(), entry.footprint());
+            self.blocks.tombstone_died(entry.block(), entry.footprint());
         }
         Ok(())
     }
@@ -108,7 +113,7 @@ impl Writer {
             self.bury_tombstone(old);
         }
         if tombstone.stale.is_zero() {
-            self.blocks.died(tombstone.entry.block(), tombstone.entry.footprint());
+            self.blocks.tombstone_died(tombstone.entry.block(), tombstone.entry.footprint());
         }
         self.tombstones.insert_range(space, tombstone);
         Ok(())
@@ -124,18 +129,18 @@ impl Writer {
                 for piece in record.pieces() {
                     self.blocks.clear_owner(piece.place.get());
                     self.blocks.died(piece.block(), piece.len.get().into());
-                    let limbo = Limbo::piece(piece, record.seq(), self.next_seq - 1);
-                    self.send_to_limbo(view, limbo);
+                    let shown = view.piece_shown(piece);
+                    self.limbo.push(Limbo::piece(piece, shown, record.seq(), self.next_seq - 1));
                 }
             }
         }
-        self.blocks.died(dead.block(), dead.footprint());
+        self.blocks.hide(dead.block(), dead.footprint(), view.epoch);
     }
 
     /// Accounts for the death of a tombstone that was superseded.
     fn bury_tombstone(&mut self, dead: Entry) {
         if dead.stale() > 0 {
-            self.blocks.died(dead.block(), dead.footprint());
+            self.blocks.tombstone_died(dead.block(), dead.footprint());
         }
     }
 }

@@ -259,8 +259,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
 fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
     for (part, ops) in parts.iter_mut().zip(ops) {
         part.writer.check_health()?;
-        let scans = &part.partition.scans;
-        let made = part.writer.make_room_for(&part.partition.view, ops, &|| scans.oldest());
+        let made = part.writer.make_room_for(&part.partition.view, ops);
         part.partition.named(made)?;
     }
     Ok(())
@@ -270,8 +269,8 @@ fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
 fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<Values>> {
     let mut values = Vec::new();
     for at in 0..parts.len() {
-        let Partition { view, scans, .. } = parts[at].partition;
-        match parts[at].writer.write_values(view, &ops[at], false, &|| scans.oldest()) {
+        let view = &parts[at].partition.view;
+        match parts[at].writer.write_values(view, &ops[at], false) {
             Ok(written) => values.push(written),
             Err(error) => {
                 let written = parts.iter_mut().zip(values);

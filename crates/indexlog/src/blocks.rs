@@ -10,6 +10,7 @@ use crate::block_map::INCARNATIONS;
 use crate::collect::WORTHWHILE;
 use crate::entry::Entry;
 use crate::record::INLINE_LEN_MAX;
+use crate::scans::Shown;
 use crate::split::{CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
 use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
@@ -41,12 +42,22 @@ struct Block {
     spent: u64,
     /// Bytes of live records.
     live: u64,
+    /// Bytes of these that are tombstones, which no scan reads.
+    tombstones: u64,
+    /// When indexes led to its records (`scans`).
+    shown: Shown,
 }
 
 impl Block {
     /// Bytes that collection of it can reclaim, if it is sealed.
     fn reclaimable(&self) -> Option<u64> {
         (self.used_as == Use::Sealed).then(|| self.spent - self.live)
+    }
+
+    /// Whether it is free as soon as its live records have moved, where `youngest` is the epoch of the youngest scan:
+    /// what an index leads to now, and led to when that scan began, stays for the scan.
+    fn can_go(&self, youngest: Option<u64>) -> bool {
+        self.live == self.tombstones || youngest.is_none_or(|epoch| epoch <= self.shown.born)
     }
 }
 
@@ -58,7 +69,14 @@ pub(crate) fn spent_of(used: u64) -> u64 {
     if BLOCK - used > 2 * INLINE_LEN_MAX as u64 { BLOCK } else { used }
 }
 
-const ABSENT: Block = Block { used_as: Use::Absent, incarnation: 0, spent: 0, live: 0 };
+const ABSENT: Block = Block {
+    used_as: Use::Absent,
+    incarnation: 0,
+    spent: 0,
+    live: 0,
+    tombstones: 0,
+    shown: Shown { born: 0, hidden: 0 },
+};
 
 /// A segment's blocks, all free.
 const ALL_FREE: u16 = u16::MAX;
@@ -362,6 +380,39 @@ impl Blocks {
         }
     }
 
+    /// Counts the death of a record of a block that the index led to until now, in this epoch.
+    pub(crate) fn hide(&mut self, block: u32, bytes: u64, epoch: u64) {
+        self.blocks[block as usize].shown.hidden = epoch;
+        self.died(block, bytes);
+    }
+
+    /// Counts a live tombstone of a block.
+    pub(crate) fn tombstone_born(&mut self, block: u32, bytes: u64) {
+        self.note_tombstone(block, bytes);
+        self.born(block, bytes);
+    }
+
+    /// Notes that so many live bytes of a block are a tombstone.
+    pub(crate) fn note_tombstone(&mut self, block: u32, bytes: u64) {
+        self.blocks[block as usize].tombstones += bytes;
+    }
+
+    /// Counts the death of a tombstone of a block.
+    pub(crate) fn tombstone_died(&mut self, block: u32, bytes: u64) {
+        self.blocks[block as usize].tombstones -= bytes;
+        self.died(block, bytes);
+    }
+
+    /// Notes in which epoch a block was opened.
+    pub(crate) fn set_born(&mut self, block: u32, epoch: u64) {
+        self.blocks[block as usize].shown.born = epoch;
+    }
+
+    /// When indexes led to the records of a block, up to now.
+    pub(crate) fn shown(&self, block: u32) -> Shown {
+        self.blocks[block as usize].shown
+    }
+
     /// Ends the appending to a block, before the record number `seq`. So many bytes of it can be reclaimed
     /// once they are dead.
     pub(crate) fn seal(&mut self, block: u32, spent: u64, seq: u64) {
@@ -385,23 +436,33 @@ impl Blocks {
         self.victims.condemned(block);
     }
 
-    /// The sealed block with the most to reclaim, but for a class of [`Victims`], and how much that is in bytes.
-    pub(crate) fn emptiest(&mut self) -> Option<(u32, u64)> {
-        self.victims.rank_changed(|block| self.blocks[block as usize].reclaimable());
-        self.with_gain(self.victims.first())
+    /// The sealed block with the most to reclaim, but for a class of [`Victims`], of those that no scan keeps from being
+    /// freed, the youngest being of epoch `youngest`; and how much that is in bytes.
+    pub(crate) fn emptiest(&mut self, youngest: Option<u64>) -> Option<(u32, u64)> {
+        self.rank();
+        let can_go = |block: u32| self.blocks[block as usize].can_go(youngest);
+        self.with_gain(self.victims.first(can_go))
     }
 
-    /// The sealed block to collect where the pool cannot grow, and how much can be reclaimed of it, in
-    /// bytes: no less than of a sealed block on average, so what a write pays for is bounded. `seq` is the
-    /// number of the next record.
-    pub(crate) fn victim(&mut self, seq: u64) -> Option<(u32, u64)> {
-        self.victims.rank_changed(|block| self.blocks[block as usize].reclaimable());
+    /// The sealed block to collect where the pool cannot grow, of those that no scan keeps from being freed, and how
+    /// much can be reclaimed of it, in bytes: no less than of a sealed block on average, so what a write pays for is
+    /// bounded. `seq` is the number of the next record.
+    pub(crate) fn victim(&mut self, seq: u64, youngest: Option<u64>) -> Option<(u32, u64)> {
+        self.rank();
         let mean = self.reclaimable / self.sealed.max(1);
-        let best = self.victims.best(mean.max(WORTHWHILE), seq, |block| {
+        let can_go = |block: u32| self.blocks[block as usize].can_go(youngest);
+        let best = self.victims.best(mean.max(WORTHWHILE), seq, can_go, |block| {
             let block = &self.blocks[block as usize];
             (block.live, block.spent - block.live)
         });
         self.with_gain(best)
+    }
+
+    fn rank(&mut self) {
+        self.victims.rank_changed(|block| {
+            let block = &self.blocks[block as usize];
+            Some((block.reclaimable()?, block.live == 0))
+        });
     }
 
     fn with_gain(&self, block: Option<u32>) -> Option<(u32, u64)> {
@@ -477,6 +538,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_scan_keeps_is_no_victim() {
+        let mut blocks = two_segments();
+        let [old, young, dead] = [1, 2, 3].map(|_| blocks.take().unwrap());
+        for (block, born, at) in [(old, 1, 1), (young, 5, 2), (dead, 1, 3)] {
+            blocks.set_born(block, born);
+            blocks.born(block, BLOCK);
+            blocks.seal(block, BLOCK, at);
+        }
+        blocks.hide(old, 100_000, 6);
+        blocks.hide(young, 50_000, 7);
+        let block = |found: Option<(u32, u64)>| found.map(|(block, _)| block);
+        assert_eq!(block(blocks.emptiest(None)), Some(old));
+        assert_eq!(block(blocks.emptiest(Some(5))), Some(young));
+        assert_eq!(block(blocks.victim(9, Some(5))), Some(young));
+        assert_eq!((blocks.emptiest(Some(6)), blocks.victim(9, Some(6))), (None, None));
+        // What no index leads to does not have to move, whatever a scan sees of it.
+        blocks.hide(dead, BLOCK, 8);
+        assert_eq!(block(blocks.emptiest(Some(8))), Some(dead));
+        assert_eq!(block(blocks.victim(9, Some(8))), Some(dead));
+        assert_eq!(blocks.shown(dead), Shown { born: 1, hidden: 8 });
+    }
+
+    #[test]
     fn the_victim_has_the_most_to_reclaim() {
         let mut blocks = two_segments();
         let [a, b] = [blocks.take().unwrap(), blocks.take().unwrap()];
@@ -484,16 +568,19 @@ mod tests {
             blocks.born(block, BLOCK);
             blocks.seal(block, BLOCK, 5);
         }
-        assert_eq!((blocks.victim(6), blocks.emptiest()), (None, None));
+        assert_eq!((blocks.victim(6, None), blocks.emptiest(None)), (None, None));
         blocks.died(a, 10_000);
         blocks.died(b, 20_000);
         blocks.died(a, 15_000);
-        assert_eq!(blocks.victim(6), Some((a, 25_000)));
+        assert_eq!(blocks.victim(6, None), Some((a, 25_000)));
         blocks.died(b, BLOCK - 20_000);
-        assert_eq!((blocks.victim(6), blocks.emptiest()), (Some((b, BLOCK)), Some((b, BLOCK))));
+        assert_eq!(
+            (blocks.victim(6, None), blocks.emptiest(None)),
+            (Some((b, BLOCK)), Some((b, BLOCK)))
+        );
         blocks.condemn(b);
         blocks.free(b);
-        assert_eq!((blocks.victim(6), blocks.reclaimable()), (Some((a, 25_000)), 25_000));
+        assert_eq!((blocks.victim(6, None), blocks.reclaimable()), (Some((a, 25_000)), 25_000));
         while blocks.take() != Some(b) {}
         assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2) % INCARNATIONS);
     }

@@ -80,17 +80,12 @@ pub(crate) struct Collection {
 
 impl Writer {
     /// Looks through as much of a victim as pays for `appended` bytes of new records.
-    pub(crate) fn pace(
-        &mut self,
-        view: &RwLock<View>,
-        appended: u64,
-        oldest_scan: &impl Fn() -> Option<u64>,
-    ) -> Result<()> {
+    pub(crate) fn pace(&mut self, view: &RwLock<View>, appended: u64) -> Result<()> {
         if self.collection.is_none() {
             if self.blocks.free_count() >= PACE_BELOW {
                 return Ok(());
             }
-            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
+            self.release_limbo(view, HELD_AT_ONCE)?;
             if !self.begin_in_time(view)? {
                 return Ok(());
             }
@@ -104,31 +99,26 @@ impl Writer {
             self.step(view, STEP)?;
         }
         if self.collection.is_none() {
-            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
+            self.release_limbo(view, HELD_AT_ONCE)?;
         }
         Ok(())
     }
 
     /// Takes a step of the snapshot of the index or of the collection that is under way, or begins a collection
     /// if the pool cannot grow and few blocks are free. Returns whether there is more to do.
-    pub(crate) fn collect_ahead(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: impl Fn() -> Option<u64>,
-    ) -> Result<bool> {
+    pub(crate) fn collect_ahead(&mut self, view: &RwLock<View>) -> Result<bool> {
         self.check_health()?;
         if self.packer.is_some() {
             self.step_snapshot()?;
             return Ok(true);
         }
         if self.collection.is_none() {
-            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
+            self.release_limbo(view, HELD_AT_ONCE)?;
             let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
-            // What scans hold is not got by collecting more.
-            if !is_near || self.has_block_in_limbo() || self.blocks.reclaimable() < BLOCK {
+            if !is_near || self.blocks.reclaimable() < BLOCK {
                 return Ok(false);
             }
-            let victim = self.blocks.victim(self.next_seq);
+            let victim = self.blocks.victim(self.next_seq, self.scans.youngest());
             let Some((victim, gain)) = victim.filter(|(_, gain)| *gain >= WORTHWHILE) else {
                 return Ok(false);
             };
@@ -136,7 +126,7 @@ impl Writer {
         }
         self.step(view, STEP)?;
         if self.collection.is_none() {
-            self.release_limbo(view, oldest_scan(), HELD_AT_ONCE)?;
+            self.release_limbo(view, HELD_AT_ONCE)?;
         }
         Ok(true)
     }
@@ -147,7 +137,8 @@ impl Writer {
         if self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW {
             return Ok(false);
         }
-        let Some((emptiest, gain)) = self.blocks.emptiest().filter(|(_, gain)| *gain >= WORTHWHILE)
+        let Some((emptiest, gain)) =
+            self.blocks.emptiest(self.scans.youngest()).filter(|(_, gain)| *gain >= WORTHWHILE)
         else {
             return Ok(false);
         };
@@ -158,7 +149,8 @@ impl Writer {
         if self.blocks.reclaimable() < BLOCK || self.add_segment()? {
             return Ok(false);
         }
-        let Some((victim, gain)) = self.blocks.victim(self.next_seq) else { return Ok(false) };
+        let victim = self.blocks.victim(self.next_seq, self.scans.youngest());
+        let Some((victim, gain)) = victim else { return Ok(false) };
         self.begin_collection(view, victim, gain)?;
         Ok(true)
     }
@@ -215,8 +207,8 @@ impl Writer {
         }
         self.blocks.condemn(collection.victim);
         self.collected_blocks += 1;
-        let limbo = Limbo::block(collection.victim, self.next_seq - 1);
-        self.send_to_limbo(&mut view.write(), limbo);
+        let shown = self.blocks.shown(collection.victim);
+        self.limbo.push(Limbo::block(collection.victim, shown, self.next_seq - 1));
         Ok(())
     }
 
@@ -296,7 +288,7 @@ impl Writer {
         let [proof] = self.pool.fence([flushed])?;
         self.collector.publish(proof);
         let mut view = view.write();
-        let View { spaces, blocks, .. } = &mut *view;
+        let View { spaces, blocks, epoch, .. } = &mut *view;
         for ((record, old), new) in group.iter().zip(entries) {
             let (space, seq) = (record.header.space.get(), record.seq());
             let old_place = (old.block(), old.offset());
@@ -327,16 +319,24 @@ impl Writer {
                     }
                 }
             }
-            // A tombstone that counts nothing any more was accounted for when it came to that.
-            if counts > 0 {
-                self.blocks.died(old.block(), old.footprint());
-                self.blocks.born(new.block(), new.footprint());
+            match record.kind {
+                Kind::Put => {
+                    self.blocks.hide(old.block(), old.footprint(), *epoch);
+                    self.blocks.born(new.block(), new.footprint());
+                }
+                // A tombstone that counts nothing any more was accounted for when it came to that.
+                Kind::Delete | Kind::DeleteRange if counts == 0 => {}
+                Kind::Delete | Kind::DeleteRange => {
+                    self.blocks.tombstone_died(old.block(), old.footprint());
+                    self.blocks.tombstone_born(new.block(), new.footprint());
+                }
             }
             for piece in record.pieces() {
                 self.blocks.set_owner(piece.place.get(), new);
             }
             self.moved_bytes += new.footprint();
         }
+        view.end_change();
         Ok(())
     }
 
@@ -356,7 +356,9 @@ impl Writer {
         }
         let block = self.take_block()?;
         let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;
-        view.write().set_block(block, readable);
+        let mut view = view.write();
+        self.blocks.set_born(block, view.epoch);
+        view.set_block(block, readable);
         Ok(())
     }
 }

@@ -44,12 +44,19 @@ impl Writer {
         let is_at_owner = |entry: &Entry| is_at(*entry, (owner.block(), owner.offset()));
         let current = view.read().live(space, key)?.filter(is_at_owner);
         let Some(current) = current.filter(|_| has_piece) else { return Ok(false) };
+        // What a scan may read keeps its place until that ends, whatever is moved.
+        let young = self.scans.youngest().unwrap_or(0);
+        let born = |piece: &Piece| view.read().pieces.born(piece.place.get());
+        let mut going = record.pieces().iter().filter(|piece| piece.block() == block);
+        if going.any(|piece| born(piece) < young) {
+            return Ok(false);
+        }
         let len = record.len() + record.pieces().len() as u64 * size_of::<Piece>() as u64;
         let has_block = self.blocks.free_count() > RESERVE_COLLECT;
         if len > self.log.remaining() && !has_block {
             return Ok(false);
         }
-        match self.make_room_in_changes(len, &|| None) {
+        match self.make_room_in_changes(len) {
             Err(Error::Full { .. }) => return Ok(false),
             made => made?,
         }
@@ -88,15 +95,16 @@ impl Writer {
             space.index.insert_with(key, with_stale, blocks)?;
         }
         self.blocks.born(new.block(), new.footprint());
-        self.blocks.died(current.block(), current.footprint());
+        self.blocks.hide(current.block(), current.footprint(), view.epoch);
         self.moved_bytes += new.footprint();
         for piece in gone {
             self.blocks.clear_owner(piece.place.get());
             self.blocks.died(piece.block(), piece.len.get().into());
             self.moved_bytes += u64::from(piece.len.get());
-            self.send_to_limbo(&mut view, Limbo::piece(&piece, record.seq(), seq));
+            self.limbo.push(Limbo::piece(&piece, view.piece_shown(&piece), record.seq(), seq));
         }
         view.position = self.next_seq;
+        view.end_change();
         Ok(true)
     }
 }

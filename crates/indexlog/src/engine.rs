@@ -528,6 +528,10 @@ impl Partition {
             let writer = self.writer.lock();
             stats.live_bytes += writer.blocks.live();
             stats.dead_bytes += writer.blocks.reclaimable();
+            stats.held_bytes += writer.limbo.pinned_bytes();
+            let oldest = writer.scans.oldest();
+            stats.oldest_reader =
+                oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);
             stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
             stats.user_bytes_written += writer.user_bytes;
             stats.collected_bytes_moved += writer.moved_bytes;

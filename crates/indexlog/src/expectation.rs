@@ -4,8 +4,7 @@
 //! the index leads to now was written since if its number is not below that one. A record at the place that
 //! the snapshot knows is the same: space that a snapshot may read is not reused. One that collection moved has
 //! the number that it had. Where a key is absent, as it was, a tombstone tells whether it was there meanwhile:
-//! the record that it outlives lies in a block that the snapshot keeps from being freed, and until then the
-//! tombstone stays.
+//! of those that have gone since, something is known too (`forgotten`).
 //!
 //! What is reported as changed and is not: a large value that was moved out of a sparse block, which gives its
 //! record a new number (`compact`); an absent key that a batch deleted, or that lies in a range that was.
@@ -115,7 +114,8 @@ impl State<'_> {
             (Some(now), Some(_)) => Ok(!self.is_old(now)?),
             (None, None) => {
                 let since = self.then.position;
-                self.writer.tombstones.deleted_since(space.0, key, since, blocks)
+                let has_gone = self.writer.forgotten.has_since(space.0, key, since);
+                Ok(has_gone || self.writer.tombstones.deleted_since(space.0, key, since, blocks)?)
             }
             _ => Ok(true),
         }

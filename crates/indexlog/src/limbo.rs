@@ -1,10 +1,16 @@
 //! Limbo: space that the index no longer leads to, until nothing else can either.
 //!
-//! A collected block, or a value that was replaced, may still be read by a scan or a reader, and a crash
-//! may bring back what led to it as long as what took its place is not durable. Then it is freed: a block
-//! by its word in the map, durably, before it is used again.
+//! A collected block, or a value that was replaced, may be needed after a crash, as long as what took its place is not
+//! durable; then by scans that began while it was shown; then by readers that hold it. It waits for each in turn:
+//!
+//! 1. In the queue, until what took its place is durable. From then on a block's word in the map is free, durably.
+//! 2. Pinned, filed under the youngest scan that may read it (`scans`), until none is left. What no scan can have seen
+//!    passes by: one that lasts holds what it shows, and nothing that came later.
+//! 3. Held, where readers have it at hand.
+//!
+//! Then it is free to be used again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use halite_engine::Result;
 use halite_pmem::locks::RwLock;
@@ -14,14 +20,15 @@ use crate::BLOCK;
 use crate::block_map::{Life, State};
 use crate::read::{Readable, View};
 use crate::record::Piece;
+use crate::scans::Shown;
 use crate::split::{UNITS, piece_space};
 use crate::write::Writer;
 
 /// Space that the index no longer leads to, until nothing else can either.
 pub(crate) struct Limbo {
     what: What,
-    /// Scans of this epoch or an earlier one may read it.
-    pub(crate) epoch: u64,
+    /// When it could be seen.
+    shown: Shown,
     /// Durable once this record is: what took its place.
     seq: u64,
 }
@@ -38,55 +45,84 @@ enum What {
 }
 
 impl Limbo {
-    pub(crate) fn block(block: u32, seq: u64) -> Self {
-        Self { what: What::Block(block), epoch: 0, seq }
+    pub(crate) fn block(block: u32, shown: Shown, seq: u64) -> Self {
+        Self { what: What::Block(block), shown, seq }
     }
 
     /// A piece of the value of record number `of`.
-    pub(crate) fn piece(piece: &Piece, of: u64, seq: u64) -> Self {
+    pub(crate) fn piece(piece: &Piece, shown: Shown, of: u64, seq: u64) -> Self {
         let (place, len) = (piece.place.get(), piece.len.get().into());
-        Self { what: What::Piece { place, len, of }, epoch: 0, seq }
+        Self { what: What::Piece { place, len, of }, shown, seq }
     }
 
     fn is_block(&self) -> bool {
         matches!(self.what, What::Block(_))
     }
+
+    /// Bytes of the pool.
+    fn space(&self) -> u64 {
+        match self.what {
+            What::Block(_) => BLOCK,
+            What::Piece { len, .. } => piece_space(len),
+        }
+    }
 }
 
-/// What is in limbo. It goes there in the order of epochs and of numbers, and leaves in that order, so what
-/// a scan or a crash may still lead to is not walked over; what readers hold waits beside.
+/// What is in limbo.
 #[derive(Default)]
 pub(crate) struct Waiting {
+    /// Space that a crash may lead to, in the order of the numbers that have to be durable.
     queue: VecDeque<Limbo>,
+    /// Space that scans may read, by the epoch of the youngest of them.
+    pinned: BTreeMap<u64, Vec<Limbo>>,
+    /// Bytes of that.
+    pinned_bytes: u64,
     /// Space that only readers hold.
     held: VecDeque<Limbo>,
-    /// Blocks of records in both.
+    /// Blocks of records in the queue, and in all of limbo.
+    queued_blocks: usize,
     blocks: usize,
 }
 
 impl Waiting {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.held.is_empty()
+    /// Whether a crash leads to none of it.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.queue.is_empty()
     }
 
-    fn push(&mut self, limbo: Limbo) {
-        let is_behind = |last: &Limbo| last.epoch <= limbo.epoch && last.seq <= limbo.seq;
-        debug_assert!(self.queue.back().is_none_or(is_behind));
+    /// Whether the map still has a collected block as one of records.
+    pub(crate) fn has_stored_block(&self) -> bool {
+        self.queued_blocks > 0
+    }
+
+    /// Bytes that wait only for scans and snapshots to end.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes
+    }
+
+    pub(crate) fn push(&mut self, limbo: Limbo) {
+        debug_assert!(self.queue.back().is_none_or(|last| last.seq <= limbo.seq));
         self.blocks += usize::from(limbo.is_block());
+        self.queued_blocks += usize::from(limbo.is_block());
         self.queue.push_back(limbo);
     }
 
-    /// Takes the oldest if no scan from `oldest_scan` on, and no crash, where the records up to `durable` are
-    /// so, leads to it.
-    fn next(&mut self, oldest_scan: Option<u64>, durable: u64) -> Option<Limbo> {
-        self.queue.pop_front_if(|limbo| {
-            let unseen = oldest_scan.is_none_or(|oldest| oldest > limbo.epoch);
-            unseen && (limbo.seq <= durable || planted!(ValueFreedBeforeReplaced))
-        })
+    /// Takes the oldest that no crash leads to, where the records up to `durable` are so.
+    fn next(&mut self, durable: u64) -> Option<Limbo> {
+        self.queue.pop_front_if(|limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced))
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Limbo> {
-        self.queue.iter().chain(&self.held)
+    /// Files space under the youngest scan that may read it.
+    fn pin(&mut self, epoch: u64, limbo: Limbo) {
+        self.pinned_bytes += limbo.space();
+        self.pinned.entry(epoch).or_default().push(limbo);
+    }
+
+    /// Takes what is filed under an epoch.
+    fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
+        let unpinned = self.pinned.remove(&epoch).unwrap_or_default();
+        self.pinned_bytes -= unpinned.iter().map(Limbo::space).sum::<u64>();
+        unpinned
     }
 }
 
@@ -96,40 +132,39 @@ impl Writer {
         self.limbo.blocks > 0
     }
 
-    /// Bytes that wait in limbo only for scans and snapshots to end.
-    pub(crate) fn held_in_limbo(&self, oldest_scan: Option<u64>) -> u64 {
-        let is_seen = |limbo: &&Limbo| oldest_scan.is_some_and(|oldest| oldest <= limbo.epoch);
-        let space = |limbo: &Limbo| match limbo.what {
-            What::Block(_) => BLOCK,
-            What::Piece { len, .. } => piece_space(len),
-        };
-        self.limbo.iter().filter(is_seen).map(space).sum::<u64>()
-    }
-
-    pub(crate) fn send_to_limbo(&mut self, view: &mut View, mut limbo: Limbo) {
-        limbo.epoch = view.epoch;
-        view.epoch += 1;
-        self.limbo.push(limbo);
-    }
-
-    /// Frees what is in limbo and can be reached by nobody: no scan, no reader, and no crash could
-    /// bring it back. Of what readers held before, so many are tried, in turns. Returns whether there was
+    /// Frees what is in limbo and cannot be reached any more: not by a scan, not by a reader, and not by a crash that
+    /// brings it back. Of what readers held before, so many are tried, in turns. Returns whether there was
     /// anything. A block costs at most 2 fences, and a segment that is given back with it another one.
-    pub(crate) fn release_limbo(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: Option<u64>,
-        held_max: usize,
-    ) -> Result<bool> {
+    pub(crate) fn release_limbo(&mut self, view: &RwLock<View>, held_max: usize) -> Result<bool> {
         let mut released = false;
         for _ in 0..self.limbo.held.len().min(held_max) {
             let Some(limbo) = self.limbo.held.pop_front() else { break };
             released |= self.release_or_hold(view, limbo)?;
         }
-        while let Some(limbo) = self.limbo.next(oldest_scan, self.durable_seq) {
-            released |= self.release_or_hold(view, limbo)?;
+        for epoch in self.scans.take_ended() {
+            for limbo in self.limbo.unpin(epoch) {
+                released |= self.release_or_pin(view, limbo)?;
+            }
+        }
+        while let Some(limbo) = self.limbo.next(self.durable_seq) {
+            if let What::Block(block) = limbo.what {
+                let freed = self.free_block(block);
+                self.poison_by(freed)?;
+                self.limbo.queued_blocks -= 1;
+            }
+            released |= self.release_or_pin(view, limbo)?;
         }
         Ok(released)
+    }
+
+    fn release_or_pin(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
+        match self.scans.pin(limbo.shown) {
+            Some(epoch) => {
+                self.limbo.pin(epoch, limbo);
+                Ok(false)
+            }
+            None => self.release_or_hold(view, limbo),
+        }
     }
 
     fn release_or_hold(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
@@ -152,15 +187,14 @@ impl Writer {
                     view.write().set_block(block, Readable { published, seed });
                     return Ok(false);
                 }
-                let freed = self.free_block(block);
-                self.poison_by(freed)?;
                 self.blocks.free(block);
                 block
             }
             What::Piece { place, len, of } => {
-                let Some(published) = view.write().pieces.remove(place) else { return Ok(false) };
+                let removed = view.write().pieces.remove(place);
+                let Some((born, published)) = removed else { return Ok(false) };
                 if let Err(published) = published.reclaim() {
-                    view.write().pieces.insert(place, published);
+                    view.write().pieces.insert(place, born, published);
                     return Ok(false);
                 }
                 let proved = self.prove(of);
@@ -206,20 +240,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn space_leaves_limbo_in_the_order_in_which_it_came() {
+    fn space_leaves_limbo_when_neither_a_crash_nor_a_scan_leads_to_it() {
         let mut waiting = Waiting::default();
-        for (epoch, seq) in [(1, 10), (2, 10), (4, 20), (5, 30)] {
-            waiting.push(Limbo { epoch, ..Limbo::block(0, seq) });
+        for (block, seq) in [(1, 10), (2, 10), (3, 20)] {
+            waiting.push(Limbo::block(block, Shown::default(), seq));
         }
-        let mut taken = |oldest_scan, durable| {
-            let next = std::iter::from_fn(|| waiting.next(oldest_scan, durable));
-            next.map(|limbo| limbo.epoch).collect::<Vec<_>>()
-        };
-        assert_eq!(taken(Some(1), 100), [], "a scan of its epoch sees it");
-        assert_eq!(taken(None, 9), [], "what took its place is not durable");
-        assert_eq!(taken(Some(3), 100), [1, 2]);
-        assert_eq!(taken(None, 29), [4]);
-        assert_eq!(taken(None, 30), [5]);
-        assert!(waiting.is_empty());
+        assert!(waiting.next(9).is_none(), "what took its place is not durable");
+        let durable: Vec<_> = std::iter::from_fn(|| waiting.next(19)).collect();
+        assert_eq!((durable.len(), waiting.queue.len()), (2, 1));
+        durable.into_iter().for_each(|limbo| waiting.pin(7, limbo));
+        assert_eq!((waiting.pinned_bytes(), waiting.unpin(6).len()), (2 * BLOCK, 0));
+        assert_eq!((waiting.unpin(7).len(), waiting.pinned_bytes()), (2, 0));
+        assert!(!waiting.is_durable() && waiting.next(20).is_some() && waiting.is_durable());
     }
 }

@@ -66,12 +66,14 @@ impl Writer {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let blocks = &view.blocks;
         let here = |entry: Entry| (entry.block(), entry.offset()) == place;
-        let keep = self.has_block_in_limbo();
+        // In a block whose word is not free yet, a crash would find older versions of the key.
+        let keep = self.limbo.has_stored_block();
         if record.kind == Kind::DeleteRange {
             let Some(tombstone) = self.tombstones.range(space, seq) else { return Ok(None) };
             let (entry, counts) = (tombstone.entry, !tombstone.stale.is_zero());
             if here(entry) && !(keep || counts) {
                 self.tombstones.remove_range_tombstone(space, seq);
+                self.forgotten.note_range(seq);
             }
             return Ok(Some(entry).filter(|entry| here(*entry) && (keep || counts)));
         }
@@ -81,6 +83,7 @@ impl Writer {
             }
             Some(_) => {
                 self.tombstones.remove(space, key, blocks)?;
+                self.forgotten.note(space, key, seq, self.scans.oldest_position());
             }
             // A dead tombstone is a dead record like any other.
             None => self.take_off(view, record)?,
@@ -102,7 +105,7 @@ impl Writer {
             return Ok(false);
         };
         if let Some(dead) = dead {
-            self.blocks.died(dead.block(), dead.footprint());
+            self.blocks.tombstone_died(dead.block(), dead.footprint());
         }
         Ok(true)
     }

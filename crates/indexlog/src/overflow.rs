@@ -59,7 +59,6 @@ impl Writer {
         view: &RwLock<View>,
         ops: &[Op<'_>],
         waits: bool,
-        oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<Values> {
         let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
@@ -68,7 +67,7 @@ impl Writer {
                 && let Err(error) = self.write_value(view, &mut values, at, value, waits)
             {
                 self.discard(view, values);
-                return Err(error.unwrap_or_else(|| self.full(oldest_scan())));
+                return Err(error.unwrap_or_else(|| self.full()));
             }
         }
         Ok(values)
@@ -98,7 +97,11 @@ impl Writer {
             let mut appender =
                 claim_piece(&self.device, place, len).map_err(Some)?.into_appender(0);
             let published = appender.published().clone();
-            view.write().pieces.insert(place, published.clone());
+            {
+                let mut view = view.write();
+                let born = view.epoch;
+                view.pieces.insert(place, born, published.clone());
+            }
             if waits {
                 let flushed = appender.write_stream(bytes);
                 values.streamed.push((appender, flushed));

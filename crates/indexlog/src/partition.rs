@@ -16,7 +16,7 @@ use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
 use crate::read::View;
-use crate::scan::Scans;
+use crate::scans::Scans;
 use crate::write::Writer;
 
 /// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
@@ -30,7 +30,7 @@ pub(crate) struct Partition {
     pub(crate) pool: Pool,
     pub(crate) salt: u64,
     pub(crate) view: RwLock<View>,
-    pub(crate) scans: Scans,
+    pub(crate) scans: Arc<Scans>,
     /// What readers see of the change log, if there is one.
     pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
@@ -57,7 +57,7 @@ impl Partition {
             pool: writer.pool.clone(),
             salt: writer.salt,
             view: RwLock::new(view),
-            scans: Scans::default(),
+            scans: Arc::clone(&writer.scans),
             changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
             snapshotting: Mutex::default(),
@@ -90,14 +90,15 @@ impl Partition {
         durability: Durability,
     ) -> Result<()> {
         self.check_spaces(ops)?;
-        self.named(self.expand(ops).and_then(|expanded| {
-            writer.write(&self.view, &expanded.ops(ops), durability, || self.scans.oldest())
-        }))
+        self.named(
+            self.expand(ops)
+                .and_then(|expanded| writer.write(&self.view, &expanded.ops(ops), durability)),
+        )
     }
 
     /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
     pub(crate) fn collect_ahead(&self) -> Result<bool> {
-        let ahead = self.writer.lock().collect_ahead(&self.view, || self.scans.oldest());
+        let ahead = self.writer.lock().collect_ahead(&self.view);
         self.named(ahead)
     }
 
@@ -235,7 +236,7 @@ impl Partition {
     /// room for it, or scans hold blocks that were collected. Others may write between its steps.
     pub(crate) fn snapshot_index(&self) -> Result<bool> {
         let _one_at_a_time = self.snapshotting.lock();
-        let begun = self.writer.lock().begin_snapshot(&self.view, || self.scans.oldest());
+        let begun = self.writer.lock().begin_snapshot(&self.view);
         let Some(number) = self.named(begun)? else { return Ok(false) };
         loop {
             let stepped = self.writer.lock().step_of_snapshot(number);
@@ -247,7 +248,7 @@ impl Partition {
 
     /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
     pub(crate) fn pace_snapshot(&self, writer: &mut Writer) {
-        writer.pace_snapshot(&self.view, || self.scans.oldest());
+        writer.pace_snapshot(&self.view);
     }
 
     /// The same when nobody uses the partition any more, if it is worth it.

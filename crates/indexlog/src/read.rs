@@ -12,6 +12,7 @@ use crate::entry::Entry;
 use crate::index::{Form, Index};
 use crate::pieces::Pieces;
 use crate::record::{self, Record};
+use crate::scans::Shown;
 use crate::write::{CATALOGUE, INTERNAL};
 
 /// The state that readers see. Writers change it under its lock, after their records are durable
@@ -25,7 +26,7 @@ pub(crate) struct View {
     pub(crate) form: Form,
     /// The number behind the last operation that shows.
     pub(crate) position: u64,
-    /// Counts the times that something went out of sight; a scan sees what went in its own epoch.
+    /// Counts the changes of what indexes lead to (`scans`).
     pub(crate) epoch: u64,
 }
 
@@ -47,7 +48,13 @@ pub(crate) struct Readable {
 impl View {
     /// A view without blocks and key spaces.
     pub(crate) fn new(form: Form) -> Self {
-        Self { form, ..Self::default() }
+        // What is there already was born before.
+        Self { form, epoch: 1, ..Self::default() }
+    }
+
+    /// Ends a change of what indexes lead to: from now on, scans see what it made, and not what it hid.
+    pub(crate) fn end_change(&mut self) {
+        self.epoch += 1;
     }
 
     /// A key space, made without a name if there is none.
@@ -111,6 +118,11 @@ impl View {
 
     pub(crate) fn take_block(&mut self, block: u32) -> Option<Readable> {
         self.blocks.0.get_mut(block as usize)?.take()
+    }
+
+    /// The epochs that show a piece which the change under way hides.
+    pub(crate) fn piece_shown(&self, piece: &record::Piece) -> Shown {
+        Shown { born: self.pieces.born(piece.place.get()), hidden: self.epoch }
     }
 
     /// Pins the record of an entry, and the pieces of its value if it is not inline: they may be

@@ -346,6 +346,13 @@ pub(crate) fn finish(
     for (number, index) in indexes {
         view.spaces.insert(number, Space { name: "".into(), index });
     }
+    let points = tombstones.points().flat_map(|(_, points)| points.iter().map(Entry::from_bits));
+    for point in points.filter(|point| point.stale() > 0) {
+        writer.blocks.note_tombstone(point.block(), point.footprint());
+    }
+    for range in tombstones.ranges().filter(|range| !range.stale.is_zero()) {
+        writer.blocks.note_tombstone(range.entry.block(), range.entry.footprint());
+    }
     writer.tombstones = tombstones;
     view.space_mut(INTERNAL);
     for block in 0..writer.blocks.len() {
@@ -410,7 +417,7 @@ pub(crate) fn take_pieces(
             writer.blocks.set_owner(place, owner);
         }
         let fresh = claim_piece(&writer.device, place, len)?;
-        view.pieces.insert(place, Arc::clone(fresh.into_appender(len).published()));
+        view.pieces.insert(place, 0, Arc::clone(fresh.into_appender(len).published()));
     }
     Ok(())
 }

@@ -2,13 +2,12 @@
 //!
 //! While a record is copied, the ones behind it are on their way into the cache (Lersch, Fig. 5.6).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::vec;
 
-use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Partitioning, Result, Scan};
+use halite_engine::{Bytes, Direction, KeyRange, KeySpaceId, Partitioning, Reader, Result, Scan};
 use halite_index::{FullKeys, HashIndex, PartialKeyCursor};
-use halite_pmem::locks::Mutex;
 
 use crate::entry::Entry;
 use crate::index::Index;
@@ -22,33 +21,6 @@ const AHEAD: usize = 4;
 /// Keys that a scan of a table reads before it lets writers in.
 const SORTED_AT_ONCE: usize = 256;
 
-/// The scans and snapshots that are under way, by the epoch of the view in which each began.
-#[derive(Default)]
-pub(crate) struct Scans {
-    epochs: Mutex<BTreeMap<u64, usize>>,
-}
-
-impl Scans {
-    /// The epoch of the oldest scan. What went out of sight later, it may still read.
-    pub(crate) fn oldest(&self) -> Option<u64> {
-        self.epochs.lock().keys().next().copied()
-    }
-
-    fn begin(&self, epoch: u64) {
-        *self.epochs.lock().entry(epoch).or_default() += 1;
-    }
-
-    fn end(&self, epoch: u64) {
-        let mut epochs = self.epochs.lock();
-        if let Some(count) = epochs.get_mut(&epoch) {
-            *count -= 1;
-            if *count == 0 {
-                epochs.remove(&epoch);
-            }
-        }
-    }
-}
-
 /// A moment of a partition. What went out of sight later is kept while it lives.
 pub(crate) struct Moment {
     partition: Arc<Partition>,
@@ -57,20 +29,25 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// The present of a partition whose view, `view`, is locked.
-    pub(crate) fn of(partition: &Arc<Partition>, view: &View) -> Self {
+    pub(crate) fn of(partition: &Arc<Partition>, view: &View, reader: Reader) -> Self {
         // Under the view's lock: nothing goes out of sight between the snapshot and this.
-        partition.scans.begin(view.epoch);
+        partition.scans.begin(view.epoch, view.position, reader);
         Self { partition: Arc::clone(partition), epoch: view.epoch }
     }
 
     pub(crate) fn partition(&self) -> &Partition {
         &self.partition
     }
+
+    /// Says what it is for.
+    pub(crate) fn name(&self, reader: Reader) {
+        self.partition.scans.name(self.epoch, reader);
+    }
 }
 
 impl Clone for Moment {
     fn clone(&self) -> Self {
-        self.partition.scans.begin(self.epoch);
+        self.partition.scans.begin_again(self.epoch);
         Self { partition: Arc::clone(&self.partition), epoch: self.epoch }
     }
 }
@@ -109,7 +86,7 @@ impl RangeScan {
         direction: Direction,
     ) -> Result<Self> {
         let index = &view.user_space(space)?.index;
-        Self::of(Moment::of(partition, view), index, &view.blocks, range, direction)
+        Self::of(Moment::of(partition, view, Reader::Scan), index, &view.blocks, range, direction)
     }
 
     /// Begins a scan of an index as it was at a moment, with the keys of its entries.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halite_engine::{
-    Bytes, Direction, Error, KeyRange, KeySpaceId, Partitioning, Positions, Result, Scan, Snapshot,
+    Bytes, Direction, Error, KeyRange, KeySpaceId, Partitioning, Positions, Reader, Result, Scan,
+    Snapshot,
 };
 
 use crate::batch;
@@ -60,7 +61,7 @@ impl StoreSnapshot {
             }
             positions.push(view.position);
             Part {
-                moment: Moment::of(partition, view),
+                moment: Moment::of(partition, view, Reader::Snapshot),
                 spaces: view.spaces.clone(),
                 position: view.position,
             }
@@ -93,6 +94,10 @@ impl StoreSnapshot {
 }
 
 impl Snapshot for StoreSnapshot {
+    fn name_reader(&self, reader: Reader) {
+        self.parts.iter().for_each(|part| part.moment.name(reader));
+    }
+
     fn positions(&self) -> Option<Positions> {
         self.positions.clone()
     }

@@ -131,12 +131,7 @@ impl Writer {
     }
 
     /// Makes sure that the operations find room, so that nothing can fail halfway for lack of it.
-    pub(crate) fn make_room_for(
-        &mut self,
-        view: &RwLock<View>,
-        ops: &[Op<'_>],
-        oldest_scan: &impl Fn() -> Option<u64>,
-    ) -> Result<()> {
+    pub(crate) fn make_room_for(&mut self, view: &RwLock<View>, ops: &[Op<'_>]) -> Result<()> {
         if self.unsealed.len() > UNSEALED_MAX {
             self.sync_records()?;
         }
@@ -157,7 +152,7 @@ impl Writer {
         if packed.bytes > BATCH_LEN_MAX {
             return Err(Error::BatchTooLarge { len: packed.bytes, limit: BATCH_LEN_MAX });
         }
-        self.make_room_in_changes(packed.bytes, oldest_scan)?;
+        self.make_room_in_changes(packed.bytes)?;
         demand.blocks += packed.blocks;
         let effort = match (only_deletes, self.is_bookkeeping) {
             (true, _) => Effort::Delete,
@@ -165,10 +160,10 @@ impl Writer {
             (false, false) => Effort::Put,
         };
         let next_seq = self.next_seq;
-        self.find_room(view, &demand, packed.bytes + of_values, effort, oldest_scan)?;
+        self.find_room(view, &demand, packed.bytes + of_values, effort)?;
         if self.next_seq > next_seq {
             // Emptying blocks of slots has written to the change log.
-            self.make_room_in_changes(packed.bytes, oldest_scan)?;
+            self.make_room_in_changes(packed.bytes)?;
         }
         Ok(())
     }
@@ -200,7 +195,7 @@ impl Writer {
         }
         let Packed { blocks, bytes } = self.packed(lens);
         let demand = Demand { blocks, ..Demand::default() };
-        match self.find_room(view, &demand, bytes, Effort::Replay, &|| None) {
+        match self.find_room(view, &demand, bytes, Effort::Replay) {
             Err(Error::Full { .. }) if u64::from(self.blocks.free_count()) >= blocks => Ok(()),
             found => found,
         }
@@ -222,18 +217,14 @@ impl Writer {
     }
 
     /// Makes sure that the change log has room for operations of so many bytes.
-    pub(crate) fn make_room_in_changes(
-        &mut self,
-        len: u64,
-        oldest_scan: &impl Fn() -> Option<u64>,
-    ) -> Result<()> {
+    pub(crate) fn make_room_in_changes(&mut self, len: u64) -> Result<()> {
         let mut has_room = self.find_room_in_changes(len)?;
         if !has_room && self.durable_seq + 1 < self.next_seq {
             // The oldest segment may go when the records of its entries are durable.
             self.sync_records()?;
             has_room = self.find_room_in_changes(len)?;
         }
-        if has_room { Ok(()) } else { Err(self.full(oldest_scan())) }
+        if has_room { Ok(()) } else { Err(self.full()) }
     }
 
     fn find_room_in_changes(&mut self, len: u64) -> Result<bool> {
@@ -252,7 +243,6 @@ impl Writer {
         demand: &Demand,
         appended: u64,
         effort: Effort,
-        oldest_scan: &impl Fn() -> Option<u64>,
     ) -> Result<()> {
         let reserve = match effort {
             Effort::Put => RESERVE_BOOKKEEPING,
@@ -269,7 +259,7 @@ impl Writer {
         // much unused as was dead: a put does not go through the whole store for that.
         let mut victims = (missing(self) + 1) * (BLOCK / WORTHWHILE);
         while missing(self) > 0 {
-            if self.release_limbo(view, oldest_scan(), usize::MAX)? {
+            if self.release_limbo(view, usize::MAX)? {
                 continue;
             }
             // While readers hold what was collected, collecting more only takes blocks.
@@ -279,7 +269,7 @@ impl Writer {
                 self.finish_collection(view)?;
                 continue;
             }
-            let emptiest = self.blocks.emptiest().filter(|_| can_collect);
+            let emptiest = self.blocks.emptiest(self.scans.youngest()).filter(|_| can_collect);
             let (block, bytes) = emptiest.unwrap_or_default();
             if bytes >= COLLECT_BEFORE_GROWING {
                 self.begin_collection(view, block, bytes)?;
@@ -295,7 +285,7 @@ impl Writer {
                 }
             }
             let has_waiting = self.durable_seq + 1 < self.next_seq;
-            if has_waiting && !(self.limbo.is_empty() && self.unsealed.is_empty()) {
+            if has_waiting && !(self.limbo.is_durable() && self.unsealed.is_empty()) {
                 self.sync_records()?;
                 continue;
             }
@@ -307,14 +297,14 @@ impl Writer {
             }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
             let worth = worth && (effort != Effort::Put || victims > 0);
-            match self.blocks.victim(self.next_seq).filter(|_| worth) {
+            match self.blocks.victim(self.next_seq, self.scans.youngest()).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
                 None if compacts && victims > 0 && self.compact(view, ANY)? => {}
-                None => return Err(self.full(oldest_scan())),
+                None => return Err(self.full()),
             }
             victims = victims.saturating_sub(1);
         }
-        self.pace(view, appended, oldest_scan)
+        self.pace(view, appended)
     }
 
     /// Adds a segment to the data device, if the pool has one.
@@ -355,13 +345,13 @@ impl Writer {
     }
 
     pub(crate) fn take_block(&mut self) -> Result<u32> {
-        self.blocks.take().ok_or_else(|| self.full(None))
+        self.blocks.take().ok_or_else(|| self.full())
     }
 
-    /// That there is no room; what the scans from the oldest on keep may be why.
-    pub(crate) fn full(&self, oldest_scan: Option<u64>) -> Error {
-        let held = self.held_in_limbo(oldest_scan);
-        Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held }
+    /// That there is no room; what scans keep may be why.
+    pub(crate) fn full(&self) -> Error {
+        let (held, holder) = (self.limbo.pinned_bytes(), self.scans.oldest());
+        Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held, holder }
     }
 }
 

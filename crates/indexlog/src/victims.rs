@@ -17,6 +17,13 @@ use crate::record::ALIGN;
 /// The class of a block that is not ranked.
 const UNRANKED: u8 = u8::MAX;
 
+/// The class of blocks in which nothing is alive, above all others: nothing has to move.
+const DEAD: u8 = UNRANKED - 1;
+
+/// Blocks that are looked at from each end of a class, where some may not be taken. Scans keep the older ones, so the
+/// youngest tell.
+const LOOKED_AT: usize = 4;
+
 /// What is known of a block.
 #[derive(Clone, Copy)]
 struct Standing {
@@ -78,42 +85,62 @@ impl Victims {
         }
     }
 
-    /// Ranks the blocks that changed: `reclaimable` says how many bytes of one there are, if it is sealed.
-    pub(crate) fn rank_changed(&mut self, reclaimable: impl Fn(u32) -> Option<u64>) {
+    /// Ranks the blocks that changed: `reclaimable` says how many bytes of one there are, and whether that is all, if it
+    /// is sealed.
+    pub(crate) fn rank_changed(&mut self, reclaimable: impl Fn(u32) -> Option<(u64, bool)>) {
         let mut queue = std::mem::take(&mut self.queue);
         for block in queue.drain(..) {
             self.standings[block as usize].queued = false;
-            let bytes = reclaimable(block).filter(|bytes| *bytes > 0);
-            self.rank(block, bytes.map_or(UNRANKED, class_of));
+            let class = match reclaimable(block) {
+                None | Some((0, _)) => UNRANKED,
+                Some((_, true)) => DEAD,
+                Some((bytes, false)) => class_of(bytes),
+            };
+            self.rank(block, class);
         }
         self.queue = queue;
     }
 
-    /// A block of the highest class.
-    pub(crate) fn first(&self) -> Option<u32> {
-        self.ranked.last().map(|&(_, _, block)| block)
+    /// The classes that have blocks, from the highest on.
+    fn classes(&self) -> impl Iterator<Item = u8> {
+        let top = self.ranked.last().map(|ranked| ranked.0);
+        std::iter::successors(top, |&class| Some(self.ranked.range(..(class, 0, 0)).next_back()?.0))
+    }
+
+    /// A block of the highest class that has one which `may` be taken, as far as is looked.
+    pub(crate) fn first(&self, may: impl Fn(u32) -> bool) -> Option<u32> {
+        let youngest = |class: u8| {
+            let of_class = self.ranked.range((class, 0, 0)..=(class, u64::MAX, u32::MAX));
+            of_class.rev().map(|ranked| ranked.2).take(LOOKED_AT).find(|&block| may(block))
+        };
+        self.classes().find_map(youngest)
     }
 
     /// The block with the best ratio of benefit to cost among those of which at least `bytes` can be
-    /// reclaimed, or which have the most. `now` is the number of the next record, `live` says how much of
-    /// a block and how much of it can be reclaimed.
+    /// reclaimed, or which have the most, and which `may` be taken. `now` is the number of the next record, the last
+    /// argument says how much of a block lives and how much of it can be reclaimed.
     pub(crate) fn best(
         &self,
         bytes: u64,
         now: u64,
+        may: impl Fn(u32) -> bool,
         cost_and_benefit: impl Fn(u32) -> (u64, u64),
     ) -> Option<u32> {
         let top = self.ranked.last()?.0;
+        let least = class_of(bytes).min(top);
         let oldest = |class: u8| {
-            let (found, at, block) = *self.ranked.range((class, 0, 0)..).next()?;
-            (found == class).then_some((at, block))
+            let of_class = || self.ranked.range((class, 0, 0)..=(class, u64::MAX, u32::MAX));
+            let old = of_class().take(LOOKED_AT);
+            let mut looked_at = old.chain(of_class().rev().take(LOOKED_AT));
+            looked_at.find(|ranked| may(ranked.2)).map(|&(_, at, block)| (at, block))
         };
         let ratio = |(at, block): (u64, u32)| {
             let (cost, benefit) = cost_and_benefit(block);
             let age = now.saturating_sub(at) + 1;
             (benefit as f64 * age as f64 / (cost + 1) as f64, block)
         };
-        (class_of(bytes).min(top)..=top)
+        self.classes()
+            .take_while(|class| *class >= least)
             .filter_map(oldest)
             .map(ratio)
             .max_by(|(one, _), (other, _)| one.total_cmp(other))
@@ -151,21 +178,39 @@ mod tests {
         for (block, at) in [(0, 900), (1, 100), (2, 950), (3, 0)] {
             victims.sealed(block, at);
         }
-        victims.rank_changed(|block| Some(dead[block as usize]));
+        victims.rank_changed(|block| Some((dead[block as usize], false)));
         let best = |victims: &Victims, bytes| {
-            victims.best(bytes, 1000, |block| {
-                let dead = dead[block as usize];
-                (BLOCK - dead, dead)
-            })
+            victims.best(
+                bytes,
+                1000,
+                |_| true,
+                |block| {
+                    let dead = dead[block as usize];
+                    (BLOCK - dead, dead)
+                },
+            )
         };
-        assert_eq!((victims.first(), best(&victims, 1)), (Some(0), Some(1)));
+        assert_eq!((victims.first(|_| true), best(&victims, 1)), (Some(0), Some(1)));
         assert_eq!(best(&victims, BLOCK / 2), Some(0));
         assert_eq!(best(&victims, BLOCK), Some(0), "nothing has as much: the one with the most");
         victims.condemned(1);
         assert_eq!(best(&victims, 1), Some(0));
         victims.condemned(0);
         victims.condemned(2);
-        assert_eq!((victims.first(), best(&victims, 1)), (None, None));
+        assert_eq!((victims.first(|_| true), best(&victims, 1)), (None, None));
+    }
+
+    #[test]
+    fn a_block_in_which_nothing_lives_is_the_first_that_may_be_taken() {
+        let mut victims = Victims::default();
+        for block in 0..10 {
+            victims.sealed(block, u64::from(block));
+        }
+        victims.rank_changed(|block| Some((BLOCK / 2 + 1, block == 0)));
+        let best = |may: fn(u32) -> bool| victims.best(1, 1000, may, |_| (1, 1));
+        assert_eq!((victims.first(|_| true), best(|_| true)), (Some(0), Some(0)));
+        assert_eq!((victims.first(|block| block > 0), best(|block| block > 0)), (Some(9), Some(1)));
+        assert_eq!((victims.first(|_| false), best(|_| false)), (None, None));
     }
 
     proptest! {
@@ -180,15 +225,15 @@ mod tests {
             for (block, &(at, _)) in blocks.iter().enumerate() {
                 victims.sealed(block as u32, at);
             }
-            victims.rank_changed(|block| Some(dead[block as usize]));
+            victims.rank_changed(|block| Some((dead[block as usize], false)));
             for (which, now_dead) in changes {
                 let block = which.index(dead.len());
                 dead[block] = now_dead;
                 victims.changed(block as u32);
             }
-            victims.rank_changed(|block| Some(dead[block as usize]));
+            victims.rank_changed(|block| Some((dead[block as usize], false)));
             let of = |block: u32| (BLOCK - dead[block as usize], dead[block as usize]);
-            let found = victims.best(least, 1000, of);
+            let found = victims.best(least, 1000, |_| true, of);
             let top = dead.iter().copied().max().unwrap_or(0);
             prop_assert_eq!(found.is_some(), top > 0);
             if let Some(found) = found {
@@ -198,7 +243,7 @@ mod tests {
                     let better = class_of(dead[block]) > class_of(dead[found as usize]);
                     prop_assert!(!(better && at <= blocks[found as usize].0));
                 }
-                let first = victims.first().unwrap();
+                let first = victims.first(|_| true).unwrap();
                 prop_assert_eq!(class_of(dead[first as usize]), class_of(top));
             }
         }

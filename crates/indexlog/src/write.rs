@@ -5,6 +5,8 @@
 //! the view (`apply`). Nothing has happened if anything fails before the records are written; if the fence itself
 //! fails, nobody knows what is durable, so the writer takes no more writes.
 
+use std::sync::Arc;
+
 use halite_alloc::{Device, Segments};
 use halite_engine::{Durability, Error, Op, Result};
 use halite_pmem::locks::RwLock;
@@ -15,10 +17,12 @@ use crate::blocks::Blocks;
 use crate::change_log::ChangeLog;
 use crate::collect::Collection;
 use crate::entry::Entry;
+use crate::forgotten::Forgotten;
 use crate::index_snapshot;
 use crate::limbo::Waiting;
 use crate::log::{Pending, Tail};
 use crate::read::View;
+use crate::scans::Scans;
 use crate::tombstones::Tombstones;
 
 /// The key space that holds the names of the others: name → id. Only the first partition's has any.
@@ -41,6 +45,7 @@ pub(crate) struct Writer {
     /// The collection that is under way.
     pub(crate) collection: Option<Collection>,
     pub(crate) tombstones: Tombstones,
+    pub(crate) forgotten: Forgotten,
     /// The number of the next record.
     pub(crate) next_seq: u64,
     /// Records up to this one are durable.
@@ -55,6 +60,8 @@ pub(crate) struct Writer {
     /// Blocks that were left before all of them was durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Waiting,
+    /// What may still read it.
+    pub(crate) scans: Arc<Scans>,
     /// The snapshots of the index, if any are taken.
     pub(crate) index_snapshots: Option<index_snapshot::Own>,
     /// The one that is being taken.
@@ -90,6 +97,7 @@ impl Writer {
             collector: Tail::default(),
             collection: None,
             tombstones: Tombstones::default(),
+            forgotten: Forgotten::default(),
             next_seq: 1,
             durable_seq: 0,
             said_seq: 0,
@@ -98,6 +106,7 @@ impl Writer {
             pending_values: Vec::new(),
             unsealed: Vec::new(),
             limbo: Waiting::default(),
+            scans: Arc::default(),
             index_snapshots: None,
             packer: None,
             shares_pool: false,
@@ -118,7 +127,6 @@ impl Writer {
         view: &RwLock<View>,
         ops: &[Op<'_>],
         durability: Durability,
-        oldest_scan: impl Fn() -> Option<u64>,
     ) -> Result<()> {
         self.check_health()?;
         if ops.is_empty() || is_needless(&view.read(), ops)? {
@@ -126,8 +134,8 @@ impl Writer {
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
         let waits = waits(durability);
-        let made = self.make_room_for(view, ops, &oldest_scan);
-        let values = made.and_then(|()| self.write_values(view, ops, waits, &oldest_scan));
+        let made = self.make_room_for(view, ops);
+        let values = made.and_then(|()| self.write_values(view, ops, waits));
         let values = match values {
             Err(full @ Error::Full { .. }) => {
                 self.give_back_room()?;

@@ -172,7 +172,8 @@ impl Store {
     /// That there is no room, and nothing in the pool can go.
     pub(crate) fn full(&self) -> Error {
         let limit = self.pool().len_max();
-        Error::Full { used: limit.saturating_sub(self.free()), limit, held: self.held() }
+        let (used, held) = (limit.saturating_sub(self.free()), self.held());
+        Error::Full { used, limit, held, holder: None }
     }
 
     /// Has a writer wait, where room has to last or the levels are behind.

@@ -95,7 +95,7 @@ impl ZoneCache {
     /// [`Error::Full`] if there is no memory for its table.
     pub(crate) fn new(device: &Device, pool_bytes: u64, spare: u64) -> Result<Self> {
         let table = Table::new((pool_bytes / ZONE).max(ZONES_MIN));
-        let full = || Error::Full { used: 0, limit: pool_bytes, held: 0 };
+        let full = || Error::Full { used: 0, limit: pool_bytes, held: 0, holder: None };
         Ok(Self {
             memory: ScratchPool::new(device)?,
             others: spare.div_ceil(ZONE),

@@ -102,7 +102,12 @@ impl Identity {
 /// The slot of an object.
 pub(crate) fn slot_of(index: u64) -> Result<u32> {
     let slot = u32::try_from(index).ok().filter(|&slot| slot < SLOTS_MAX);
-    slot.ok_or_else(|| Error::Full { used: index, limit: u64::from(SLOTS_MAX), held: 0 })
+    slot.ok_or_else(|| Error::Full {
+        used: index,
+        limit: u64::from(SLOTS_MAX),
+        held: 0,
+        holder: None,
+    })
 }
 
 /// Writes a new object, with nothing committed, and commits it. Two fences.

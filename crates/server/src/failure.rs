@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_full_store_is_what_redis_calls_out_of_memory() {
-        let full = || halite::Error::Full { used: 1, limit: 1, held: 0 };
+        let full = || halite::Error::Full { used: 1, limit: 1, held: 0, holder: None };
         for error in [full(), halite::Error::NoRoomBelow { reason: Arc::new(full()) }] {
             let failure = Failure::from(error);
             let expected = b"OOM command not allowed when used memory > 'maxmemory'.";

@@ -178,6 +178,12 @@ impl Metrics {
             "Pool bytes that are free without collection.",
             stats.free_bytes,
         );
+        one(
+            "halite_held_bytes",
+            "gauge",
+            "Pool bytes that only snapshots and scans may still read.",
+            stats.held_bytes,
+        );
         one("halite_index_bytes", "gauge", "DRAM bytes of the index.", stats.index_bytes);
         one(
             "halite_user_written_bytes_total",

@@ -112,7 +112,12 @@ impl Engine for LimitedModel {
         let mut counts = self.counts.lock().unwrap();
         let brought: u64 = ops.iter().map(|op| self.sizes(op).map_or(0, |(_, new)| new)).sum();
         if brought > 0 && counts.used + brought > self.limit {
-            return Err(Error::Full { used: counts.used, limit: self.limit, held: 0 });
+            return Err(Error::Full {
+                used: counts.used,
+                limit: self.limit,
+                held: 0,
+                holder: None,
+            });
         }
         let used = if let [op] = ops {
             let (old, new) = self.sizes(op)?;

@@ -34,7 +34,7 @@ pub(crate) use naming::{finish_before_opening, is_interrupted};
 pub use read::BackupReader;
 pub use restore::RestoreReport;
 
-use crate::{Database, Snapshot};
+use crate::{Database, Reader, Snapshot};
 
 /// What a backup is: how it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +136,7 @@ impl Database {
         out: impl Write,
     ) -> Result<BackupReport, BackupError> {
         let engine = self.engine_of(snapshot)?;
+        snapshot.inner.name_reader(Reader::Backup);
         write::full(&**engine, &*snapshot.inner, out)
     }
 
@@ -152,6 +153,7 @@ impl Database {
         out: impl Write,
     ) -> Result<BackupReport, BackupError> {
         let engine = self.engine_of(snapshot)?;
+        snapshot.inner.name_reader(Reader::Backup);
         write::since(&**engine, previous, &*snapshot.inner, out)
     }
 

@@ -39,7 +39,7 @@ use halite_engine::{
     Direction, Engine, Error, Expectation, KeyRange, KeySpaceId, Snapshot, check_key, check_value,
 };
 
-use crate::{Bytes, Database, Durability, KeySpace, Result};
+use crate::{Bytes, Database, Durability, KeySpace, Reader, Result};
 
 mod deadlock;
 mod locks;
@@ -95,10 +95,12 @@ impl Database {
     pub fn begin(&self, options: TransactionOptions) -> Result<Transaction> {
         self.engine.write_if(&[], Durability::Deferred, &[])?;
         let began = Instant::now();
+        let snapshot = self.engine.snapshot()?;
+        snapshot.name_reader(Reader::Transaction);
         Ok(Transaction {
             engine: Arc::clone(&self.engine),
             began,
-            snapshot: RefCell::new(self.engine.snapshot()?),
+            snapshot: RefCell::new(snapshot),
             reads: RefCell::default(),
             writes: WriteSet::default(),
             locks: RefCell::new(self.locks.begin(began.checked_add(options.age_max))),
@@ -442,6 +444,7 @@ impl Transaction {
     /// Moves on to a newer snapshot, in which all that was read is as it was.
     fn move_on(&self) -> Result<()> {
         let (older, newer) = (Arc::clone(&self.snapshot.borrow()), self.engine.snapshot()?);
+        newer.name_reader(Reader::Transaction);
         let reads = self.reads.borrow();
         let keys: Vec<_> = self.writes.keys().chain(reads.keys(false)).collect();
         let ranges = self.writes.ranges().chain(reads.ranges());

@@ -14,6 +14,7 @@ use halite_pmem::locks::RwLock;
 use halite_pmem::planted;
 
 use super::{ITEM_HEAD, Own, Put, VERSION, item, tree};
+use crate::blocks::Use;
 use crate::index::{Form, Index};
 use crate::read::View;
 use crate::record;
@@ -80,17 +81,13 @@ impl Writer {
 
     /// Takes the steps of a snapshot of the index that what was written pays for; begins one that is due. What
     /// is wrong with the pool, the next write tells.
-    pub(crate) fn pace_snapshot(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: impl Fn() -> Option<u64>,
-    ) {
+    pub(crate) fn pace_snapshot(&mut self, view: &RwLock<View>) {
         let written = self.written();
         if self.packer.is_none() {
             let is_due = self.index_snapshots.as_ref().is_some_and(|own| own.is_due(written));
             // It does not take long until a block has been looked through.
             if is_due && self.collection.is_none() {
-                drop(self.begin_snapshot(view, oldest_scan));
+                drop(self.begin_snapshot(view));
             }
             return;
         }
@@ -103,12 +100,8 @@ impl Writer {
 
     /// Begins a snapshot, in place of one that is being taken. Returns its number; `None` if that is not
     /// possible now.
-    pub(crate) fn begin_snapshot(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: impl Fn() -> Option<u64>,
-    ) -> Result<Option<u64>> {
-        let begun = self.capture_in_room(view, oldest_scan);
+    pub(crate) fn begin_snapshot(&mut self, view: &RwLock<View>) -> Result<Option<u64>> {
+        let begun = self.capture_in_room(view);
         let written = self.written();
         match begun {
             Ok(Some(packer)) => {
@@ -126,18 +119,14 @@ impl Writer {
     }
 
     /// Captures the index if there is room for a snapshot, in place of one that is being taken.
-    fn capture_in_room(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: impl Fn() -> Option<u64>,
-    ) -> Result<Option<Packer>> {
+    fn capture_in_room(&mut self, view: &RwLock<View>) -> Result<Option<Packer>> {
         let Some(own) = &self.index_snapshots else { return Ok(None) };
         let entries: u64 = view.read().spaces.values().map(|space| space.index.len()).sum();
         let len = entries * ENTRY_LEN;
         if self.packer.is_none() && !own.area().has_room(len) {
             return Ok(None);
         }
-        let Some(captured) = self.capture_index(view, oldest_scan)? else { return Ok(None) };
+        let Some(captured) = self.capture_index(view)? else { return Ok(None) };
         let Some(own) = &self.index_snapshots else { return Ok(None) };
         self.packer = None;
         let number = own.area().begin(len)?;
@@ -178,13 +167,8 @@ impl Writer {
         Ok(Some(own.is_some_and(|own| own.taken >= number)))
     }
 
-    /// Makes everything durable, and captures the index; `None` if that is not possible now: scans hold blocks
-    /// that were collected, whose records would be counted or not.
-    fn capture_index(
-        &mut self,
-        view: &RwLock<View>,
-        oldest_scan: impl Fn() -> Option<u64>,
-    ) -> Result<Option<Captured>> {
+    /// Makes everything durable, and captures the index; `None` if that is not possible now.
+    fn capture_index(&mut self, view: &RwLock<View>) -> Result<Option<Captured>> {
         if self.index_snapshots.is_none() {
             return Ok(None);
         }
@@ -195,15 +179,16 @@ impl Writer {
         }
         // Between the looking through of a block and its end, dead records are in it that nothing counts.
         self.finish_collection(view)?;
-        // Scans may have begun meanwhile.
-        self.release_limbo(view, oldest_scan(), usize::MAX)?;
-        if self.has_block_in_limbo() {
+        self.release_limbo(view, usize::MAX)?;
+        if self.limbo.has_stored_block() {
             return Ok(None);
         }
         // The map covers what the collector has copied: that was durable before the originals were freed.
         let view = view.read();
         let mut blocks: Vec<Vec<u8>> = Vec::new();
-        let of_records = view.record_blocks();
+        // Blocks that only scans hold are free in the map.
+        let mut of_records = view.record_blocks();
+        of_records.retain(|&block| self.blocks.used_as(block) != Use::Limbo);
         for (at, &block) in of_records.iter().enumerate() {
             if let Some(later) = of_records.get(at + AHEAD).and_then(|later| view.block(*later)) {
                 later.published.prefetch(0);
@@ -344,8 +329,6 @@ impl Packer {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
 
     use crate::IndexLog;
@@ -371,20 +354,18 @@ mod tests {
 
         let partition = store.partition(b"").unwrap();
         let mut writer = partition.writer.lock();
-        let (victim, gain) = writer.blocks.emptiest().unwrap();
+        let (victim, gain) = writer.blocks.emptiest(None).unwrap();
         writer.begin_collection(&partition.view, victim, gain).unwrap();
-        let scan = RefCell::new(None);
-        let oldest_scan = || {
-            let oldest = partition.scans.oldest();
+        let begin = || {
             let (view, all) = (partition.view.read(), KeyRange::all());
-            let begun = RangeScan::begin(partition, &view, space, &all, Direction::Forward);
-            scan.borrow_mut().get_or_insert(begun.unwrap());
-            oldest
+            RangeScan::begin(partition, &view, space, &all, Direction::Forward).unwrap()
         };
-        assert!(writer.capture_index(&partition.view, oldest_scan).unwrap().is_some());
+        let scan = begin();
+        assert!(writer.capture_index(&partition.view).unwrap().is_some());
         assert_eq!(writer.collected_blocks, 1);
+        assert!(writer.limbo.pinned_bytes() > 0);
         drop(writer);
-        let pairs = scan.take().unwrap().map(|pair| pair.unwrap().1[0]);
+        let pairs = scan.map(|pair| pair.unwrap().1[0]);
         assert_eq!(pairs.map(u64::from).sum::<u64>(), 1_000 + 250);
     }
 }

@@ -1,0 +1,82 @@
+//! Deletions that left no tombstone, for transactions that began before them.
+//!
+//! A tombstone goes when no older version of its key is on the medium, however new it is. A transaction that found the
+//! key absent still asks whether it was there since (`expectation`). So of tombstones that go and are newer than the
+//! oldest snapshot, the hashes of the keys are kept in DRAM; and where those would be too many, only up to which number
+//! there were any. Both may tell of a change that was none, and never miss one.
+
+use std::collections::HashMap;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Keys that are known one by one: 1.5 MiB of DRAM at most.
+const KEYS_MAX: usize = 64 << 10;
+
+/// Tombstones that went while a snapshot was older than they.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    /// The number of the newest of a key, by the key's hash.
+    keys: HashMap<u64, u64>,
+    /// The highest number of those that are not known by their keys.
+    others: u64,
+}
+
+impl Forgotten {
+    /// Notes that the tombstone with a number goes; `oldest` is the number behind the last operation that the oldest
+    /// snapshot shows, if there is one.
+    pub(crate) fn note(&mut self, space: u32, key: &[u8], seq: u64, oldest: Option<u64>) {
+        let is_expected = oldest.is_some_and(|oldest| seq >= oldest);
+        if self.keys.len() >= KEYS_MAX || oldest.is_none() {
+            let newest = self.keys.drain().map(|(_, seq)| seq).max();
+            self.others = self.others.max(newest.unwrap_or(0));
+        }
+        if is_expected {
+            let newest = self.keys.entry(hash(space, key)).or_default();
+            *newest = seq.max(*newest);
+        }
+    }
+
+    /// Notes that the tombstone of a range goes.
+    pub(crate) fn note_range(&mut self, seq: u64) {
+        self.others = self.others.max(seq);
+    }
+
+    /// Whether one of a key, from number `since` on, may have gone.
+    pub(crate) fn has_since(&self, space: u32, key: &[u8], since: u64) -> bool {
+        let of_key = self.keys.get(&hash(space, key));
+        self.others >= since || of_key.is_some_and(|&seq| seq >= since)
+    }
+}
+
+fn hash(space: u32, key: &[u8]) -> u64 {
+    xxh3_64_with_seed(key, space.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_is_told_to_snapshots_that_are_older() {
+        let mut forgotten = Forgotten::default();
+        forgotten.note(1, b"a", 10, Some(8));
+        forgotten.note(1, b"b", 7, Some(8));
+        assert!(forgotten.has_since(1, b"a", 8) && forgotten.has_since(1, b"a", 10));
+        for (space, key, since) in [(1, &b"a"[..], 11), (2, b"a", 8), (1, b"b", 7), (1, b"c", 0)] {
+            assert!(!forgotten.has_since(space, key, since.max(1)), "{space} {key:?} {since}");
+        }
+        forgotten.note_range(20);
+        assert!(forgotten.has_since(2, b"z", 20) && !forgotten.has_since(2, b"z", 21));
+    }
+
+    #[test]
+    fn of_too_many_only_the_newest_number_is_known() {
+        let mut forgotten = Forgotten::default();
+        let last = KEYS_MAX as u64 + 9;
+        (1..=last).for_each(|seq| forgotten.note(0, &seq.to_le_bytes(), seq, Some(1)));
+        assert!(forgotten.keys.len() <= KEYS_MAX);
+        assert!(forgotten.has_since(0, b"any", KEYS_MAX as u64));
+        assert!((1..=last).all(|seq| forgotten.has_since(0, &seq.to_le_bytes(), seq)));
+        assert!(!forgotten.has_since(0, b"any", last));
+    }
+}
