@@ -100,7 +100,7 @@ fn apart(took: Duration) -> Duration {
 /// The same error once more, if it is one of those that say that there is no room.
 fn again(error: &Error) -> Option<Error> {
     Some(match error {
-        &Error::Full { used, limit, held } => Error::Full { used, limit, held },
+        &Error::Full { used, limit, held, holder } => Error::Full { used, limit, held, holder },
         Error::NoRoomBelow { reason } => Error::NoRoomBelow { reason: Arc::clone(reason) },
         Error::LogFull { reason } => Error::LogFull { reason: Arc::clone(reason) },
         Error::ValuesFull { reason } => Error::ValuesFull { reason: Arc::clone(reason) },
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     fn full() -> Error {
-        Error::Full { used: 1, limit: 2, held: 0 }
+        Error::Full { used: 1, limit: 2, held: 0, holder: None }
     }
 
     #[test]

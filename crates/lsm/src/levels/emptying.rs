@@ -417,6 +417,7 @@ mod tests {
             range_deletes: 0,
             sequence_min: 10,
             sequence_max: 20,
+            values: Vec::new(),
             span: Span { first: first.as_bytes().into(), last: last.as_bytes().into(), is_open },
         };
         let delete = |start: &str, end: &str, sequence| RangeDelete {
