@@ -55,7 +55,6 @@ fn attacks() -> Vec<Attack> {
     let many = |count, make: &dyn Fn(usize) -> Vec<u8>| (0..count).map(make).collect::<Vec<_>>();
     let mset: Vec<String> = (0..3).flat_map(|number| [victim(number), half.clone()]).collect();
     let mset = |name: &str| [vec![name.to_owned()], mset.clone()].concat();
-    let all = |name: &str, word: &str, count: usize| [&[name][..], &vec![word; count]].concat();
     vec![
         Attack::transaction(
             "growth of many keys in EXEC by SETRANGE",
@@ -137,7 +136,7 @@ fn attacks() -> Vec<Attack> {
             &[format!("*1\r\n${}\r\n", BULK_MAX + 1).into_bytes()],
             "-ERR Protocol error: invalid bulk length",
         ),
-        Attack::new("one reply", &[request(&all("MGET", "large", 8))], "closed"),
+        Attack::new("one reply", &[request(&[&["MGET"], &["large"; 8][..]].concat())], "closed"),
         Attack::new(
             "a request of many words",
             &[request(&[vec!["DEL".to_owned()], vec![half.clone(); 8]].concat())],
