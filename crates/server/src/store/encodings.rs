@@ -15,34 +15,66 @@ pub(crate) enum Encoding {
     Raw,
 }
 
-/// Keys that are noted, of one database in one partition; then the notes begin anew.
-const KEYS_MAX: usize = 10_000;
+/// Bytes that notes take, of one database in one partition; then they begin anew.
+const BYTES_MAX: usize = 256 << 10;
+/// Bytes that a note takes beside its key, about.
+const NOTE: usize = 32;
 
 /// The encodings of a database's keys.
 #[derive(Debug, Default)]
-pub(super) struct Encodings(HashMap<Box<[u8]>, Encoding>);
+pub(super) struct Encodings {
+    by_key: HashMap<Box<[u8]>, Encoding>,
+    /// What they take.
+    bytes: usize,
+}
 
 impl Encodings {
     pub(super) fn get(&self, key: &[u8]) -> Option<Encoding> {
-        self.0.get(key).copied()
+        self.by_key.get(key).copied()
     }
 
     pub(super) fn note(&mut self, key: &[u8], encoding: Encoding) {
-        if self.0.len() >= KEYS_MAX {
-            self.0.clear();
+        self.forget(key);
+        if self.bytes + key.len() + NOTE > BYTES_MAX {
+            self.clear();
         }
-        self.0.insert(key.into(), encoding);
+        self.bytes += key.len() + NOTE;
+        self.by_key.insert(key.into(), encoding);
     }
 
     /// The key is written anew, or removed.
     #[inline]
     pub(super) fn forget(&mut self, key: &[u8]) {
-        if !self.0.is_empty() {
-            self.0.remove(key);
+        if !self.by_key.is_empty() && self.by_key.remove(key).is_some() {
+            self.bytes -= key.len() + NOTE;
         }
     }
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_take_a_bounded_amount_of_memory() {
+        let mut encodings = Encodings::default();
+        for number in 0..100_000u32 {
+            let key = number.to_be_bytes();
+            encodings.note(&key, Encoding::Raw);
+            encodings.note(&key, Encoding::Embedded);
+            assert_eq!(encodings.get(&key), Some(Encoding::Embedded));
+            let bytes: usize = encodings.by_key.keys().map(|key| key.len() + NOTE).sum();
+            assert!(number % 1000 > 0 || bytes == encodings.bytes && bytes <= BYTES_MAX);
+        }
+        let last = 99_999u32.to_be_bytes();
+        encodings.forget(&last);
+        encodings.forget(&last);
+        assert_eq!(encodings.get(&last), None);
+        encodings.clear();
+        assert_eq!((encodings.by_key.len(), encodings.bytes), (0, 0));
     }
 }
