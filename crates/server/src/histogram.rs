@@ -18,7 +18,7 @@ impl Histogram {
         let us = (took.as_nanos() as u64).div_ceil(1000).clamp(1, 1 << (PLACES - 1));
         let place = us.next_power_of_two().trailing_zeros() as usize;
         // What is left to the end of the place, in steps.
-        let left = ((1u64 << place) - us) as usize * STEPS * 2 >> place;
+        let left = (((1u64 << place) - us) as usize * STEPS * 2) >> place;
         self.0[place * STEPS + STEPS - 1 - left] += 1;
     }
 
