@@ -705,6 +705,11 @@ where
         }
     }
 
+    /// What a write pays for of a snapshot of the index is done behind it.
+    fn tells_failures_later(&self) -> bool {
+        self.index_snapshot.is_some()
+    }
+
     fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
         let mut world = World::new();
         for (name, id) in open.key_spaces().map_err(|error| refusal(&error))? {

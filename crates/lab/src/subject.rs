@@ -98,6 +98,12 @@ pub trait Subject: Sync {
         None
     }
 
+    /// Whether a step may be done though a sync failed: it was one of what the store does besides, for itself, once
+    /// the step is durable. The next step tells.
+    fn tells_failures_later(&self) -> bool {
+        false
+    }
+
     /// What the store holds.
     ///
     /// # Errors

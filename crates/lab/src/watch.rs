@@ -72,8 +72,8 @@ pub(crate) const STUCK: &str = "it does not return";
 /// How long the watch sleeps between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Looks after which a thread that did not end with the time is left behind: a second and a half.
-const LATE: u32 = 30;
+/// Looks after which a thread that did not end with the time is left behind: a second.
+const LATE: u32 = 20;
 
 /// Threads that are left behind because their stores are stuck, after which no other takes their place: they may keep
 /// processors busy.
