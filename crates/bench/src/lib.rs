@@ -36,6 +36,6 @@ pub use peers::Peers;
 pub use row::{Params, Repeats, Row, Sample};
 pub use rstore::RSTORE;
 pub use run::{Contender, LIMIT, Run, RunOptions, Watch};
-pub use scratch::Scratch;
+pub use scratch::{Scratch, remove_scratch};
 pub use summary::Summary;
 pub use table::table;

@@ -1,5 +1,6 @@
 //! A run: what experiments share, and the rows that they yield.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -221,11 +222,31 @@ impl<'a> Run<'a> {
     /// # Errors
     /// [`Error::Interrupted`].
     pub fn step(&mut self, what: &str) -> Result<()> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            return Err(Error::Interrupted);
-        }
+        self.go_on()?;
         self.watch.step(self.steps_done, self.steps_planned.max(self.steps_done + 1), what);
         Ok(())
+    }
+
+    /// Prepares so many bytes, a part after the other.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], between two parts.
+    pub(crate) fn prepare(&self, bytes: u64, mut part: impl FnMut(Range<u64>)) -> Result<()> {
+        const PART: u64 = 64 << 20;
+        for at in (0..bytes).step_by(PART as usize) {
+            self.go_on()?;
+            part(at..bytes.min(at + PART));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::Interrupted`].
+    pub(crate) fn go_on(&self) -> Result<()> {
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
     }
 
     /// So many measurements, or what is planned as such, are done.

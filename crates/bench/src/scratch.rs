@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use halite_pmem::Pool;
 
-use crate::{Error, Result, RunOptions};
+use crate::{Error, Result, Run, RunOptions};
 
 /// A new pool whose file goes away when this is dropped.
 pub struct Scratch {
@@ -19,12 +20,31 @@ impl Scratch {
     /// # Errors
     /// What creating a pool reports.
     pub fn new(options: &RunOptions, len: u64) -> Result<Self> {
+        Self::begin(options, len, len)
+    }
+
+    /// The same for a run, of any length: it grows to that in parts.
+    ///
+    /// # Errors
+    /// What creating a pool reports, and [`Error::Interrupted`].
+    pub(crate) fn large(run: &Run<'_>, len: u64) -> Result<Self> {
+        const PART: u64 = 256 << 20;
+        let scratch = Self::begin(&run.options, len.min(PART), len)?;
+        while scratch.pool.len() < len {
+            run.go_on()?;
+            scratch.pool.grow(PART.min(len - scratch.pool.len()))?;
+        }
+        Ok(scratch)
+    }
+
+    fn begin(options: &RunOptions, len: u64, len_max: u64) -> Result<Self> {
         let path = name(&options.folder);
         let mut pool_options = options.pool();
-        (pool_options.size_initial, pool_options.size_max) = (len, len);
+        (pool_options.size_initial, pool_options.size_max) = (len, len_max);
         let pool = Pool::create(&path, &pool_options)?;
-        pool.install()?;
-        Ok(Self { pool, path })
+        let scratch = Self { pool, path };
+        scratch.pool.install()?;
+        Ok(scratch)
     }
 
     /// The pool.
@@ -38,6 +58,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What is left is in a folder for temporary things; there is no one to tell.
         let _ = std::fs::remove_file(&self.path);
+        forget(&self.path);
     }
 }
 
@@ -58,7 +79,9 @@ impl Home {
 
     /// Leaves it where it is.
     pub(crate) fn keep(self) -> PathBuf {
-        std::mem::ManuallyDrop::new(self).0.clone()
+        let path = std::mem::ManuallyDrop::new(self).0.clone();
+        forget(&path);
+        path
     }
 }
 
@@ -66,6 +89,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         // What is left is in a folder for temporary things; there is no one to tell.
         let _ = std::fs::remove_dir_all(&self.0);
+        forget(&self.0);
     }
 }
 
@@ -73,5 +97,26 @@ impl Drop for Home {
 fn name(folder: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    folder.join(format!("halite-bench-{}-{number}", std::process::id()))
+    let path = folder.join(format!("halite-bench-{}-{number}", std::process::id()));
+    known().push(path.clone());
+    path
+}
+
+/// What there is, or may be.
+static KNOWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn known() -> MutexGuard<'static, Vec<PathBuf>> {
+    KNOWN.lock().unwrap_or_else(|held| held.into_inner())
+}
+
+fn forget(path: &Path) {
+    known().retain(|known| known != path);
+}
+
+/// Removes all pools and folders of measurements, for a process that is about to end with some under way.
+pub fn remove_scratch() {
+    for path in known().drain(..) {
+        // What is left is in a folder for temporary things; there is no one to tell.
+        let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+    }
 }

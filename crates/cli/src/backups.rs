@@ -8,7 +8,6 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use halite::{BackupError, BackupInfo, BackupReader};
-use indicatif::ProgressBar;
 
 use crate::{Error, Result};
 
@@ -17,23 +16,23 @@ pub(crate) fn in_file(path: &Path, source: BackupError) -> Error {
     Error::Backup { path: path.to_owned(), source }
 }
 
-/// Opens a backup; `bar` counts what is read.
-pub(crate) fn open_backup(
+/// Opens a backup, which is read by way of what `wrap` makes of the file.
+pub(crate) fn open_backup<R: Read>(
     path: &Path,
-    bar: &ProgressBar,
-) -> Result<BackupReader<impl Read + use<>>> {
+    wrap: impl FnOnce(File) -> R,
+) -> Result<BackupReader<BufReader<R>>> {
     let failed = |error| Error::io(path.display(), error);
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
         return Err(Error::input(path.display(), "a folder; name the files in it, or it alone"));
     }
-    let input = BufReader::with_capacity(1 << 18, bar.clone().wrap_read(file));
+    let input = BufReader::with_capacity(1 << 18, wrap(file));
     BackupReader::new(input).map_err(|error| in_file(path, error))
 }
 
 /// What a backup is.
 pub(crate) fn info_of(path: &Path) -> Result<BackupInfo> {
-    Ok(open_backup(path, &ProgressBar::hidden())?.info().clone())
+    Ok(open_backup(path, |file| file)?.info().clone())
 }
 
 /// The files of a folder whose names begin with a number, ascending.

@@ -8,6 +8,9 @@ use halite::BackupError;
 /// A result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
+/// The exit code after a SIGINT or a SIGTERM.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// An error of a command: the thing, the reason, the way out, on one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -57,6 +60,9 @@ pub(crate) enum Error {
     #[error("interrupted; {records} loaded and kept, the rest is not read")]
     Interrupted { records: String },
 
+    #[error("interrupted; {left}")]
+    Stopped { left: &'static str },
+
     #[error("{found}")]
     LabFound { found: String },
 
@@ -92,7 +98,10 @@ impl Error {
             } => 4,
             Self::LoadFailed { source, .. } => source.exit_code(),
             Self::LabFound { .. } => 5,
-            Self::Interrupted { .. } | Self::LabInterrupted | Self::BenchInterrupted => 130,
+            Self::Interrupted { .. }
+            | Self::Stopped { .. }
+            | Self::LabInterrupted
+            | Self::BenchInterrupted => INTERRUPTED,
             _ => 1,
         }
     }

@@ -59,7 +59,8 @@ Exit codes:
   3    `get`: the key is not there
   4    damage found: stored bytes fail their checksum
   5    `lab`: a violation, or a mutant that nothing caught
-  130  interrupted: `load` kept what it says, `lab` and `bench` say what they looked at";
+  130  interrupted by SIGINT or SIGTERM: `load` kept what it says, `lab` and `bench` say what they looked at,
+       `dump`, `backup` and `restore` leave what was there before";
 
 /// An ordered, durable key-value database for memory that persists.
 #[derive(Debug, Parser)]

@@ -76,7 +76,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let scale = Scale::of(&run.options);
     // The leaves, and as much again for the limit.
-    let scratch = Scratch::new(&run.options, 2 * scale.space)?;
+    let scratch = Scratch::large(run, 2 * scale.space)?;
     let pool = scratch.pool();
     for &size in scale.groups {
         insert(run, pool, &scale, size)?;

@@ -101,11 +101,11 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     let (bytes, bytes_a_round) =
         if run.options.quick { (16 * MIB, 2 * MIB) } else { (512 * MIB, 16 * MIB) };
     let most = thread_counts().last().copied().unwrap_or(1);
-    let scratch = Scratch::new(&run.options, bytes * most)?;
+    let scratch = Scratch::large(run, bytes * most)?;
     let memories = (0..most)
         .map(|thread| {
             let mut fresh = scratch.pool().claim(thread * bytes, bytes)?;
-            let _ = fresh.zero(0..bytes);
+            run.prepare(bytes, |part| drop(fresh.zero(part)))?;
             Ok(Mutex::new(Memory { fresh, dram: Dram::new(bytes) }))
         })
         .collect::<Result<Vec<_>>>()?;

@@ -137,7 +137,7 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     } else {
         (512 * MIB, Duration::from_millis(200))
     };
-    let scratch = Scratch::new(&run.options, 2 * bytes)?;
+    let scratch = Scratch::large(run, 2 * bytes)?;
     let memory = |place| -> Result<_> {
         Ok(RefCell::new(Memory::new(scratch.pool().claim(place * bytes, bytes)?, place)))
     };

@@ -6,6 +6,7 @@
 //! says in the end what the best figures are.
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use halite_pmem::LINE;
@@ -112,6 +113,16 @@ impl Dram {
     fn new(bytes: u64) -> Self {
         // Zeros would all be one page, shared and cached.
         Self(vec![1; (bytes / 8) as usize])
+    }
+
+    /// Room for so many bytes, none of them present.
+    fn with_room(bytes: u64) -> Self {
+        Self(Vec::with_capacity((bytes / 8) as usize))
+    }
+
+    /// Makes the next bytes present, up to the end of a range.
+    fn extend(&mut self, bytes: Range<u64>) {
+        self.0.resize((bytes.end / 8) as usize, 1);
     }
 
     /// As [`halite_pmem::probe::read_dependent`].

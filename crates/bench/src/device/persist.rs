@@ -33,9 +33,9 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// What a pool reports; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let bytes = if run.options.quick { 16 * MIB } else { 1024 * MIB };
-    let scratch = Scratch::new(&run.options, bytes)?;
+    let scratch = Scratch::large(run, bytes)?;
     let fresh = RefCell::new(scratch.pool().claim(0, bytes)?);
-    let _ = fresh.borrow_mut().zero(0..bytes);
+    run.prepare(bytes, |part| drop(fresh.borrow_mut().zero(part)))?;
     let seed = run.options.seed;
     for pattern in PATTERNS {
         let measure = &|way| {

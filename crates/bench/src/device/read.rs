@@ -42,11 +42,12 @@ pub fn plan(options: &RunOptions) -> u64 {
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let sets = working_sets(&run.options);
     let max = sets.last().copied().unwrap_or_default();
-    let scratch = Scratch::new(&run.options, max)?;
+    let scratch = Scratch::large(run, max)?;
     let mut fresh = scratch.pool().claim(0, max)?;
     // What was never written may not be there.
-    let _ = fresh.zero(0..max);
-    let dram = Dram::new(max);
+    run.prepare(max, |part| drop(fresh.zero(part)))?;
+    let mut dram = Dram::with_room(max);
+    run.prepare(max, |part| dram.extend(part))?;
     let seed = run.options.seed;
     for bytes in sets {
         for (pattern, source, dram_source) in

@@ -49,7 +49,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// What making a pool reports; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let (bytes, scans) = (bytes(&run.options), scans(&run.options));
-    let scratch = Scratch::new(&run.options, bytes)?;
+    let scratch = Scratch::large(run, bytes)?;
     let mut records = scratch.pool().claim(0, bytes)?;
     let mut random = Random::new(run.options.seed);
     let noise: Vec<u8> = (0..1 << 17).flat_map(|_| random.next_u64().to_le_bytes()).collect();

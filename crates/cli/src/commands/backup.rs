@@ -13,6 +13,7 @@ use super::serve::PASSWORD_VARIABLE;
 use crate::backups::{in_file, info_of, new_name, newest, open_backup};
 use crate::client::Client;
 use crate::folder::{in_database, open};
+use crate::interrupt::Interrupt;
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
 
@@ -85,14 +86,19 @@ impl Backup {
             return Err(Error::input(file.display(), "it is there already; name another file"));
         }
         let previous = previous.as_ref().map(|(_, info)| info);
+        let interrupt = &Interrupt::catch()?;
         let report = match &self.server {
             Some(address) => {
                 let client = Client::connect(address, self.password()?.as_deref())?;
-                write(&file, |part, out| fetch(client, part, out, &file, previous))?
+                write(&file, interrupt, |part, out| {
+                    fetch(client, interrupt, part, out, &file, previous)
+                })?
             }
             None => {
                 let db = open(&self.path)?;
-                write(&file, |_, out| self.write_to(&db, out, &file, previous))?
+                write(&file, interrupt, |_, out| {
+                    self.write_to(&db, interrupt.writer(out), &file, previous)
+                })?
             }
         };
         if self.json {
@@ -119,7 +125,7 @@ impl Backup {
     fn write_to(
         &self,
         db: &Database,
-        out: &File,
+        out: impl Write,
         file: &Path,
         previous: Option<&BackupInfo>,
     ) -> Result<BackupReport> {
@@ -143,6 +149,7 @@ impl Backup {
 /// Writes under another name first: a backup that was interrupted has none. Neither replaces a file.
 fn write(
     file: &Path,
+    interrupt: &Interrupt,
     fill: impl FnOnce(&Path, &File) -> Result<BackupReport>,
 ) -> Result<BackupReport> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
@@ -155,6 +162,7 @@ fn write(
         ),
         _ => Error::io(part.display(), error),
     })?;
+    interrupt.remove_at_end(&part);
     let written = fill(&part, &created).and_then(|report| {
         let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
             // Not every file system has links. Whoever makes the file has its name.
@@ -168,7 +176,11 @@ fn write(
     });
     // It has its name, or is none.
     let _ = fs::remove_file(&part);
-    let report = written?;
+    interrupt.keep();
+    let report = written.map_err(|error| match interrupt.is_raised() {
+        true => Error::Stopped { left: "there is no backup" },
+        false => error,
+    })?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -179,6 +191,7 @@ fn write(
 /// Writes what a server sends to `part`, which is open as `out` and will be `file`, and checks that it is whole.
 fn fetch(
     mut client: Client,
+    interrupt: &Interrupt,
     part: &Path,
     out: &File,
     file: &Path,
@@ -191,13 +204,13 @@ fn fetch(
     }
     client.call(&begin)?;
     let bar = progress::bytes("backing up", None);
-    let mut writer = bar.wrap_write(out);
+    let mut writer = bar.wrap_write(interrupt.writer(out));
     while let Some(piece) = client.call(&[b"HALITE.BACKUP", b"NEXT"])? {
         writer.write_all(&piece).map_err(|error| in_file(file, BackupError::Write(error)))?;
     }
     bar.finish_and_clear();
     let bar = progress::bytes("checking", None);
-    let checked = open_backup(part, &bar)?.verify();
+    let checked = open_backup(part, |file| interrupt.reader(bar.wrap_read(file)))?.verify();
     bar.finish_and_clear();
     checked.map_err(|error| in_file(file, error))
 }

@@ -1,13 +1,12 @@
 //! `halite bench`.
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use halite_bench::command::{Command, EXAMPLES, Program};
 
-use crate::{Error, Result, interrupt, output};
+use crate::interrupt::Interrupt;
+use crate::{Error, Result, output};
 
 /// Measure the medium, the building blocks and whole stores
 #[derive(Debug, Args)]
@@ -19,8 +18,9 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn run(&self) -> Result<()> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        interrupt::raise(&interrupted)?;
+        let interrupt = Interrupt::catch()?;
+        interrupt.at_end(halite_bench::remove_scratch);
+        let interrupted = interrupt.flag();
         let mut out = output::stdout();
         let mut program = Program { peers: &(), out: &mut out, interrupted: &interrupted };
         let outcome = self.command.run(&mut program);

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::backups::{in_file, open_backup};
 use crate::folder::{in_database, open};
+use crate::interrupt::Interrupt;
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
 
@@ -38,11 +39,12 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self) -> Result<()> {
+        let interrupt = Interrupt::catch()?;
         if self.path.is_file() {
-            return self.check_backup();
+            return self.check_backup(&interrupt);
         }
         let report = match open(&self.path) {
-            Ok(db) => self.verify(&db)?,
+            Ok(db) => self.verify(&db, &interrupt)?,
             Err(error) => not_opened(error)?,
         };
         if self.json {
@@ -59,13 +61,15 @@ impl Check {
         }
     }
 
-    fn check_backup(&self) -> Result<()> {
+    fn check_backup(&self, interrupt: &Interrupt) -> Result<()> {
         let len =
             std::fs::metadata(&self.path).map_err(|error| Error::io(self.path.display(), error));
         let bar = progress::bytes("checking", Some(len?.len()));
-        let read = open_backup(&self.path, &bar)?.verify();
+        let opened = open_backup(&self.path, |file| interrupt.reader(bar.clone().wrap_read(file)));
+        let read =
+            opened.and_then(|backup| backup.verify().map_err(|error| in_file(&self.path, error)));
         bar.finish_and_clear();
-        let report = read.map_err(|error| in_file(&self.path, error))?;
+        let report = read.map_err(|error| if interrupt.is_raised() { STOPPED } else { error })?;
         if self.json {
             return output::json(&json!({
                 "whole": true,
@@ -86,14 +90,20 @@ impl Check {
         ))
     }
 
-    fn verify(&self, db: &Database) -> Result<VerifyReport> {
+    fn verify(&self, db: &Database, interrupt: &Interrupt) -> Result<VerifyReport> {
         let bar = progress::bytes("checking", Some(0));
         let report = db.verify(&mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-            ControlFlow::Continue(())
+            match interrupt.is_raised() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         });
         bar.finish_and_clear();
+        if interrupt.is_raised() {
+            return Err(STOPPED);
+        }
         report.map_err(|error| in_database(&self.path, error))
     }
 
@@ -112,6 +122,8 @@ impl Check {
         text
     }
 }
+
+const STOPPED: Error = Error::Stopped { left: "not everything was read" };
 
 /// Damage that keeps the database from opening is a finding like any other.
 fn not_opened(error: Error) -> Result<VerifyReport> {

@@ -1,7 +1,7 @@
 //! `halite dump`.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +10,7 @@ use indicatif::ProgressBar;
 
 use crate::folder::{find_space, in_database, open};
 use crate::formats::{Format, Writer};
+use crate::interrupt::Interrupt;
 use crate::place::DEFAULT_SPACE;
 use crate::tree::same;
 use crate::{Error, Result, output, progress, size};
@@ -32,7 +33,7 @@ pub(crate) struct Dump {
     /// The database's folder
     path: PathBuf,
 
-    /// The file to write, replaced if it is there; `-` or none: standard output
+    /// The file to write, replaced when all is written; `-` or none: standard output
     file: Option<PathBuf>,
 
     /// Only this key space; otherwise all of them
@@ -50,48 +51,65 @@ pub(crate) struct Dump {
 
 impl Dump {
     pub(crate) fn run(&self) -> Result<()> {
+        let interrupt = Interrupt::catch()?;
         let db = open(&self.path)?;
         let spaces = match &self.space {
             Some(name) => find_space(&db, name)?.into_iter().collect(),
             None => all_spaces(&db).map_err(|error| in_database(&self.path, error))?,
         };
         match self.file.as_deref().filter(|file| file.as_os_str() != "-") {
-            Some(file) => self.dump_to_file(&spaces, file),
+            Some(file) => self.dump_to_file(&spaces, file, &interrupt),
             None => {
                 let mut writer = self.format(Path::new("-")).writer(output::stdout());
                 let hidden = ProgressBar::hidden();
-                self.dump(&spaces, &mut writer, &hidden, output::failed)?;
+                self.dump(&spaces, &mut writer, (&hidden, &interrupt), output::failed)?;
                 writer.flush().map_err(output::failed)
             }
         }
     }
 
-    fn dump_to_file(&self, spaces: &[KeySpace], path: &Path) -> Result<()> {
-        let failed = |error| Error::io(path.display(), error);
+    fn dump_to_file(&self, spaces: &[KeySpace], path: &Path, interrupt: &Interrupt) -> Result<()> {
         let mut records = 0;
         for space in spaces {
             records += space.len().map_err(|error| in_database(&self.path, error))?;
         }
-        let file = self.create(path)?;
+        let target = Target::open(path, &self.path)?;
+        interrupt.remove_at_end(&target.part);
         let bar = progress::records("dumping", records);
-        let mut writer = self.format(path).writer(BufWriter::with_capacity(1 << 16, &file));
-        self.dump(spaces, &mut writer, &bar, failed)?;
-        writer.flush().map_err(failed)?;
+        let written = self.write_all(spaces, &target, (&bar, interrupt));
         bar.finish_and_clear();
-        let metadata = file.metadata().map_err(failed)?;
-        if metadata.is_file() {
-            file.sync_all().map_err(failed)?;
+        let named = written.and_then(|()| target.name());
+        if named.is_err() {
+            target.give_up();
         }
+        interrupt.keep();
+        named.map_err(|error| match interrupt.is_raised() {
+            true => Error::Stopped { left: "there is no dump" },
+            false => error,
+        })?;
         let written = size::count(records, "record");
         output::message(format_args!("{}: {written} written", path.display()));
         Ok(())
+    }
+
+    fn write_all(
+        &self,
+        spaces: &[KeySpace],
+        target: &Target,
+        shown: (&ProgressBar, &Interrupt),
+    ) -> Result<()> {
+        let failed = |error| Error::io(target.path.display(), error);
+        let out = BufWriter::with_capacity(1 << 16, &target.file);
+        let mut writer = self.format(&target.path).writer(out);
+        self.dump(spaces, &mut writer, shown, failed)?;
+        writer.flush().map_err(failed)
     }
 
     fn dump(
         &self,
         spaces: &[KeySpace],
         writer: &mut Writer<impl Write>,
-        bar: &ProgressBar,
+        (bar, interrupt): (&ProgressBar, &Interrupt),
         failed: impl Fn(io::Error) -> Error,
     ) -> Result<()> {
         let in_database = |error| in_database(&self.path, error);
@@ -99,6 +117,7 @@ impl Dump {
             let unnamed = self.space.is_some() || space.name() == DEFAULT_SPACE;
             writer.name_space((!unnamed).then(|| space.name())).map_err(&failed)?;
             for pair in space.iter().map_err(in_database)? {
+                interrupt.check()?;
                 let (key, value) = pair.map_err(in_database)?;
                 writer.write(&key, &value).map_err(&failed)?;
                 bar.inc(1);
@@ -114,25 +133,69 @@ impl Dump {
             None => Format::of_file(file),
         }
     }
+}
 
-    /// Creates or replaces `file`, unless it is the database itself.
-    fn create(&self, file: &Path) -> Result<File> {
-        let failed = |error| Error::io(file.display(), error);
-        let opened = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(file)
-            .map_err(failed)?;
-        let metadata = opened.metadata().map_err(failed)?;
-        let pool = fs::metadata(self.path.join(Database::POOL_FILE));
-        if pool.is_ok_and(|pool| same(&pool, &metadata)) {
-            return Err(Error::input(file.display(), "this is the database; name another file"));
+/// What a dump goes to: a file that appears when it is complete, or what is no regular file, as it is.
+struct Target {
+    /// As it was named.
+    path: PathBuf,
+    file: File,
+    /// Its name until it is complete.
+    part: PathBuf,
+    /// Its name then; `None` for what is no regular file.
+    whole: Option<PathBuf>,
+}
+
+impl Target {
+    /// Makes the file, unless it would replace the database in `folder`.
+    fn open(path: &Path, folder: &Path) -> Result<Self> {
+        let failed = |error| Error::io(path.display(), error);
+        let there = match fs::metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            there => Some(there.map_err(failed)?),
+        };
+        if let Some(there) = &there {
+            let pool = fs::metadata(folder.join(Database::POOL_FILE));
+            if pool.is_ok_and(|pool| same(&pool, there)) {
+                return Err(Error::input(
+                    path.display(),
+                    "this is the database; name another file",
+                ));
+            }
+            if !there.is_file() {
+                let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
+                let (path, part) = (path.to_owned(), PathBuf::new());
+                return Ok(Self { path, file, part, whole: None });
+            }
         }
-        if metadata.is_file() {
-            opened.set_len(0).map_err(failed)?;
+        // A link stays one.
+        let whole = match &there {
+            Some(_) => fs::canonicalize(path).map_err(failed)?,
+            None => path.to_owned(),
+        };
+        let mut name = whole.file_name().unwrap_or_default().to_owned();
+        name.push(".part");
+        let part = whole.with_file_name(name);
+        let file = File::create(&part).map_err(failed)?;
+        if let Some(there) = there {
+            file.set_permissions(there.permissions()).map_err(failed)?;
         }
-        Ok(opened)
+        Ok(Self { path: path.to_owned(), file, part, whole: Some(whole) })
+    }
+
+    /// Gives the file its name.
+    fn name(&self) -> Result<()> {
+        let failed = |error| Error::io(self.path.display(), error);
+        let Some(whole) = &self.whole else { return Ok(()) };
+        self.file.sync_all().map_err(failed)?;
+        fs::rename(&self.part, whole).map_err(failed)
+    }
+
+    fn give_up(&self) {
+        if self.whole.is_some() {
+            // What cannot be removed, the next dump replaces.
+            let _ = fs::remove_file(&self.part);
+        }
     }
 }
 

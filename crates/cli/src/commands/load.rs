@@ -3,8 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clap::{ArgGroup, Args};
@@ -15,10 +13,11 @@ use serde_json::json;
 use crate::engine::EngineArgs;
 use crate::folder::{check_folder, with_change_log};
 use crate::formats::{Format, Record};
+use crate::interrupt::Interrupt;
 use crate::loader::Loader;
 use crate::place::Place;
 use crate::tree::Tree;
-use crate::{Error, Result, index, interrupt, output, progress, size};
+use crate::{Error, Result, index, output, progress, size};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -129,8 +128,7 @@ impl Load {
         bar: &ProgressBar,
         skipped: Option<u64>,
     ) -> Result<()> {
-        let interrupted = Arc::default();
-        interrupt::raise(&interrupted)?;
+        let interrupt = Interrupt::catch()?;
         let builder = with_change_log(Database::builder(), self.change_log);
         let builder = builder.index(self.index.unwrap_or_default());
         let asked = index::asked(self.index, self.change_log);
@@ -140,7 +138,7 @@ impl Load {
         let mut added = Ok(());
         for record in records {
             added = record.and_then(|record| loader.add(&record));
-            if added.is_err() || interrupted.load(Ordering::Relaxed) {
+            if added.is_err() || interrupt.is_raised() {
                 break;
             }
         }
@@ -150,7 +148,7 @@ impl Load {
         added
             .and(finished)
             .map_err(|error| Error::LoadFailed { source: Box::new(error), records: kept() })?;
-        if interrupted.load(Ordering::Relaxed) {
+        if interrupt.is_raised() {
             return Err(Error::Interrupted { records: kept() });
         }
         self.report(&db, &loader, started.elapsed().as_secs_f64(), skipped)

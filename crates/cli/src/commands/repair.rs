@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::check::damage_as_json;
 use crate::folder::{check_exists, in_database};
+use crate::interrupt::Interrupt;
 use crate::size::count;
 use crate::{Error, Result, output};
 
@@ -54,6 +55,8 @@ pub(crate) struct Repair {
 impl Repair {
     pub(crate) fn run(&self) -> Result<()> {
         check_exists(&self.path)?;
+        // A repair is whole at any moment: it is ended where it is.
+        Interrupt::catch()?;
         let builder = Database::builder();
         let report = match self.dry_run {
             true => builder.examine(&self.path),

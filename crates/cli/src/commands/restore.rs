@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::backups::{chain_of, in_file, open_backup};
 use crate::engine::EngineArgs;
 use crate::folder::{check_folder, in_database, with_change_log};
+use crate::interrupt::Interrupt;
 use crate::size::{self, count, human};
 use crate::{Error, Result, index, output, progress};
 
@@ -64,6 +65,8 @@ pub(crate) struct Restore {
     json: bool,
 }
 
+const STOPPED: Error = Error::Stopped { left: "nothing was restored" };
+
 impl Restore {
     pub(crate) fn run(&self) -> Result<()> {
         check_folder(&self.path)?;
@@ -78,9 +81,14 @@ impl Restore {
             bytes +=
                 std::fs::metadata(file).map_err(|error| Error::io(file.display(), error))?.len();
         }
+        let interrupt = Interrupt::catch()?;
         let bar = progress::bytes("restoring", Some(bytes));
-        let opened = files.iter().map(|file| open_backup(file, &bar));
-        let readers = opened.collect::<Result<Vec<_>>>()?;
+        let opened = files
+            .iter()
+            .map(|path| open_backup(path, |file| interrupt.reader(bar.clone().wrap_read(file))));
+        let opened = opened.collect::<Result<Vec<_>>>();
+        let readers =
+            opened.map_err(|error| if interrupt.is_raised() { STOPPED } else { error })?;
         if let Some(partitions) = self.partitions {
             builder = builder.partitioning(Partitioning::Hash(partitions.into()));
         }
@@ -90,6 +98,7 @@ impl Restore {
         let restored = builder.restore(&self.path, readers, self.force);
         bar.finish_and_clear();
         let report = restored.map_err(|error| match error {
+            _ if interrupt.is_raised() => STOPPED,
             BackupError::Database(source) => in_database(&self.path, source),
             BackupError::InBackup { nth, source, .. } => match *source {
                 // It is not the backup that is full.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::folder::{find_space, in_database, open};
 use crate::formats::Format;
+use crate::interrupt::Interrupt;
 use crate::place::{Escapes, Place};
 use crate::{Result, output};
 
@@ -70,6 +71,7 @@ pub(crate) struct Scan {
 impl Scan {
     pub(crate) fn run(&self) -> Result<()> {
         let range = self.range()?;
+        let interrupt = Interrupt::catch()?;
         let db = open(&self.place.path)?;
         let failed = |error| in_database(&self.place.path, error);
         let limit = self.limit.unwrap_or(usize::MAX);
@@ -77,9 +79,11 @@ impl Scan {
             Some(space) => Some(pairs(&space, range, self.reverse).map_err(failed)?),
             None => None,
         };
-        let mut pairs = pairs.into_iter().flatten().take(limit);
+        let mut pairs =
+            pairs.into_iter().flatten().take(limit).take_while(|_| !interrupt.is_raised());
         if self.count {
             let count = pairs.try_fold(0_u64, |count, pair| pair.map(|_| count + 1));
+            interrupt.check()?;
             return self.print_count(count.map_err(failed)?);
         }
         let format = if self.json { Format::Jsonl } else { Format::Tsv };
@@ -90,7 +94,8 @@ impl Scan {
                 if self.keys_only { writer.write_key(&key) } else { writer.write(&key, &value) };
             written.map_err(output::failed)?;
         }
-        writer.flush().map_err(output::failed)
+        writer.flush().map_err(output::failed)?;
+        interrupt.check()
     }
 
     /// The keys that are in the range from `--from` to `--to` and begin with `--prefix`.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::escape;
 use crate::folder::{in_database, open};
+use crate::interrupt::Interrupt;
 use crate::{Error, Result, output};
 
 const EXAMPLES: &str = "\
@@ -49,6 +50,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) fn run(&self) -> Result<()> {
+        let interrupt = Interrupt::catch()?;
         let db = open(&self.path)?;
         if let Some((partition, _)) = self.from.iter().find(|(at, _)| *at >= db.partitions()) {
             return Err(Error::Usage(format!(
@@ -60,7 +62,7 @@ impl Tail {
         let mut names = Names::of(&db).map_err(|error| in_database(&self.path, error))?;
         let mut out = output::stdout();
         for partition in 0..db.partitions() {
-            self.print(&db, partition, &mut names, &mut out)?;
+            self.print(&db, partition, &mut names, &interrupt, &mut out)?;
         }
         out.flush().map_err(output::failed)
     }
@@ -70,6 +72,7 @@ impl Tail {
         db: &Database,
         partition: usize,
         names: &mut Names,
+        interrupt: &Interrupt,
         out: &mut impl Write,
     ) -> Result<()> {
         let failed = |error| in_database(&self.path, error);
@@ -77,6 +80,7 @@ impl Tail {
         let oldest = db.change_positions(partition).map_err(failed)?.start;
         let from = named.map_or(oldest, |(_, position)| *position);
         for change in db.changes(partition, from).map_err(failed)? {
+            interrupt.check()?;
             let change = change.map_err(failed)?;
             names.learn(&change);
             if change.ops.is_empty() {

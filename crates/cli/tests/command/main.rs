@@ -9,6 +9,7 @@ mod bulk;
 mod data;
 mod engines;
 mod inspection;
+mod interruption;
 mod kill;
 mod lab;
 mod memory;

@@ -101,18 +101,28 @@ impl Ended {
     }
 }
 
-/// Sends the process a SIGINT, once what handles it is in place: before, the signal would end it without a word, or be
-/// forgotten. SIGTERM is the last that the process asks for.
+/// Sends the process a SIGINT, as [`signal`] does.
 pub(crate) fn interrupt(child: &Child) {
+    signal(child, Signal::INT);
+}
+
+/// Sends the process a signal, once what handles it is in place: before, the signal would end it without a word, or be
+/// forgotten. SIGTERM is the last that the process asks for. A process that has ended gets none.
+pub(crate) fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
-    let caught = || {
+    let is_caught = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
         let status = status.unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        u64::from_str_radix(line.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        if field("State:").is_some_and(|state| state.trim().starts_with('Z')) {
+            return true;
+        }
+        let caught =
+            field("SigCgt:").map_or(0, |caught| u64::from_str_radix(caught.trim(), 16).unwrap());
+        caught & 1 << (Signal::TERM.as_raw() - 1) != 0
     };
-    while !caught() {
+    while !is_caught() {
         std::thread::yield_now();
     }
-    kill_process(pid, Signal::INT).unwrap();
+    kill_process(pid, signal).unwrap();
 }

@@ -67,7 +67,7 @@ impl Crash {
         } else {
             let mut table = Table::new(&plan, bench, *elapsed);
             table.tally(&plan, tally, *elapsed);
-            table.findings(bench, findings)?;
+            table.findings(bench, findings, report.is_interrupted)?;
             table.unfinished(&report.unfinished);
             table.lints(lints);
             output::text(&table.into_text())?;

@@ -77,7 +77,7 @@ impl Media {
             table.row("histories", grouped(*histories));
             let total = grouped(strikes.total());
             table.row("strikes", format!("{total}, {} a second", grouped(rate as u64)));
-            table.findings(bench, findings)?;
+            table.findings(bench, findings, report.is_interrupted)?;
             table.unfinished(&report.unfinished);
             table.line(format!(
                 "\n{:<24}{:>10}{:>10}{:>10}{:>10}{:>10}",

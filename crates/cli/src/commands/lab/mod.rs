@@ -19,7 +19,8 @@ use indicatif::ProgressBar;
 
 use serde_json::json;
 
-use crate::{Error, Result, duration, interrupt, output, size};
+use crate::interrupt::Interrupt;
+use crate::{Error, Result, duration, output, size};
 use crash::Crash;
 use media::Media;
 use mutate::Mutate;
@@ -178,7 +179,7 @@ impl Bench {
         let mut plan = Plan::new(Budget::Time(self.budget));
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.threads = self.threads.map_or(plan.threads, NonZeroUsize::get);
-        interrupt::raise(&plan.interrupt)?;
+        plan.interrupt = Interrupt::catch()?.flag();
         Ok(plan)
     }
 

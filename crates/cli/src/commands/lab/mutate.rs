@@ -59,7 +59,7 @@ impl Mutate {
                     None => "no mutants were found in this time".to_owned(),
                 },
             );
-            table.findings(bench, findings)?;
+            table.findings(bench, findings, score.is_interrupted)?;
             table.unfinished(&score.unfinished);
             if all > 0 {
                 table.line("\nmutants; a caught one is replayed by");

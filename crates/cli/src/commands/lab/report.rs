@@ -55,9 +55,15 @@ impl Table {
     }
 
     /// Violations, with the beginning of how each comes about.
-    pub(super) fn findings(&mut self, bench: &Bench, findings: &[Finding]) -> Result<()> {
+    pub(super) fn findings(
+        &mut self,
+        bench: &Bench,
+        findings: &[Finding],
+        is_interrupted: bool,
+    ) -> Result<()> {
         self.row("violations", grouped(findings.len() as u64));
-        let until = Instant::now() + STORIES_MAX;
+        let left = if is_interrupted { Duration::ZERO } else { STORIES_MAX };
+        let until = Instant::now() + left;
         for finding in findings {
             self.line(format!("\nviolation: {}", finding.what));
             self.line(format!("replay it:  halite lab crash --replay {}", finding.case));
