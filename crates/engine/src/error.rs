@@ -122,6 +122,14 @@ pub enum Error {
         /// How many were asked for.
         asked: usize,
     },
+    /// Something needs a feature that this build is without.
+    #[error("{what} needs the feature `{feature}`; build with `--features {feature}`")]
+    NotBuiltIn {
+        /// What needs it.
+        what: String,
+        /// The feature of the crate `halite`, and of the command.
+        feature: &'static str,
+    },
     /// There is no room to spread a store's keys over partitions anew.
     #[error(
         "the store cannot change from {from} to {to} partitions, which needs room for its live data \

@@ -54,7 +54,8 @@ pub enum Compression {
     /// LZ4: fast, and about as small as half where there is anything to find.
     #[default]
     Lz4,
-    /// Zstandard, level 3: smaller, and several times slower.
+    /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which needs a C
+    /// compiler: others refuse it by [`Error::NotBuiltIn`](crate::Error::NotBuiltIn), and tables that have it.
     Zstd,
 }
 

@@ -27,6 +27,7 @@ use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
+use crate::sst;
 use crate::store::Store;
 use crate::verify::verify;
 use crate::wal::Wal;
@@ -74,6 +75,10 @@ impl Lsm {
     /// What keeps the pool from being opened ([`Error::Pool`], [`Error::Alloc`]);
     /// [`Error::OtherEngine`]; [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
+        if !sst::is_built_in(options.lsm.compression) {
+            let what = "compression with Zstandard".to_owned();
+            return Err(Error::NotBuiltIn { what, feature: "zstd" });
+        }
         let store = open::open(options)?;
         let spaces = OpenSpaces::new(Spaces::read(&store)?);
         let partitioning = Partitioning::Hash(store.trees.len());

@@ -297,6 +297,10 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
     let why = match &error {
         Levels::Disk(error) => return Error::Disk(Arc::clone(error)),
         Levels::Stopped { why } => return Error::Poisoned { why: why.clone() },
+        Levels::NotBuiltIn { file } => {
+            let what = format!("{}, which is compressed with Zstandard,", in_folder(file));
+            return Error::NotBuiltIn { what, feature: "zstd" };
+        }
         Levels::Closing => return Error::Poisoned { why: error.to_string() },
         Levels::Damaged { what, why, .. } => format!("{what}: {why}"),
         Levels::Missing { .. } => "it is missing".into(),

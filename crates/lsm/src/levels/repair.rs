@@ -125,7 +125,9 @@ impl Findings {
                 Ok(table) => {
                     readable.insert(number, table);
                 }
-                Err(error @ (Error::Disk(_) | Error::Format { .. })) => return Err(error),
+                Err(error @ (Error::Disk(_) | Error::Format { .. } | Error::NotBuiltIn { .. })) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     if !matches!(error, Error::Foreign { .. }) {
                         set_aside.push((name.clone(), aside(&list, &name)));

@@ -1,13 +1,74 @@
 //! How blocks are made smaller.
 
-use std::cell::RefCell;
-
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-use zstd::bulk::{Compressor, Decompressor};
 
 use super::Parsed;
+use zstandard::Zstandard;
 
 pub use halite_engine::Compression;
+
+/// Whether this build has a codec: Zstandard is a library in C, and there by the feature `zstd` alone.
+pub(crate) fn is_built_in(compression: Compression) -> bool {
+    compression != Compression::Zstd || cfg!(feature = "zstd")
+}
+
+/// All that this build has.
+#[cfg(test)]
+pub(crate) fn built_in() -> impl Iterator<Item = Compression> {
+    let all = [Compression::None, Compression::Lz4, Compression::Zstd];
+    all.into_iter().filter(|compression| is_built_in(*compression))
+}
+
+#[cfg(feature = "zstd")]
+mod zstandard {
+    use std::cell::RefCell;
+
+    use zstd::bulk::{Compressor, Decompressor};
+
+    /// A compressor, made when it is first used.
+    #[derive(Default)]
+    pub(super) struct Zstandard(Option<Compressor<'static>>);
+
+    impl Zstandard {
+        /// Compresses into `out`; how long that is then.
+        pub(super) fn compress(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+            out.resize(zstd::zstd_safe::compress_bound(plain.len()), 0);
+            if self.0.is_none() {
+                self.0 = Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL).ok();
+            }
+            self.0.as_mut()?.compress_to_buffer(plain, &mut out[..]).ok()
+        }
+    }
+
+    pub(super) fn decompress(stored: &[u8], plain: &mut [u8]) -> Option<usize> {
+        thread_local! {
+            static KEPT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+        }
+        KEPT.with_borrow_mut(|kept| {
+            if kept.is_none() {
+                *kept = Decompressor::new().ok();
+            }
+            kept.as_mut()?.decompress_to_buffer(stored, plain).ok()
+        })
+    }
+}
+
+#[cfg(not(feature = "zstd"))]
+mod zstandard {
+    /// A store that is to have it does not open, and a block that has it is refused before.
+    #[derive(Default)]
+    pub(super) struct Zstandard;
+
+    impl Zstandard {
+        pub(super) fn compress(&mut self, _plain: &[u8], _out: &mut Vec<u8>) -> Option<usize> {
+            None
+        }
+    }
+
+    pub(super) fn decompress(_stored: &[u8], _plain: &mut [u8]) -> Option<usize> {
+        None
+    }
+}
 
 /// How a block says that it is compressed.
 pub(crate) fn code(compression: Compression) -> u8 {
@@ -33,7 +94,7 @@ pub(crate) const RATIO_MAX: usize = 255;
 
 /// What is kept from one block to the next.
 pub(crate) struct BlockCompressor {
-    zstd: Option<Compressor<'static>>,
+    zstd: Zstandard,
     small: CompressTable,
     large: CompressTable,
     out: Vec<u8>,
@@ -42,7 +103,7 @@ pub(crate) struct BlockCompressor {
 impl BlockCompressor {
     pub(crate) fn new() -> Self {
         let (small, large) = (CompressTable::small(), CompressTable::large());
-        Self { zstd: None, small, large, out: Vec::new() }
+        Self { zstd: Zstandard::default(), small, large, out: Vec::new() }
     }
 
     /// The bytes of a block that is to be stored, and how they are compressed: not at all if that saves
@@ -59,7 +120,7 @@ impl BlockCompressor {
         }
         let (mut len, mut used) = (None, wanted);
         if wanted == Compression::Zstd {
-            len = self.zstd(plain);
+            len = self.zstd.compress(plain, &mut self.out);
             if len.is_some_and(|len| len * RATIO_MAX < plain.len()) {
                 used = Compression::Lz4;
             }
@@ -81,14 +142,6 @@ impl BlockCompressor {
         }
     }
 
-    fn zstd(&mut self, plain: &[u8]) -> Option<usize> {
-        self.out.resize(zstd::zstd_safe::compress_bound(plain.len()), 0);
-        if self.zstd.is_none() {
-            self.zstd = Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL).ok();
-        }
-        self.zstd.as_mut()?.compress_to_buffer(plain, &mut self.out[..]).ok()
-    }
-
     fn lz4(&mut self, plain: &[u8]) -> Option<usize> {
         self.out.resize(get_maximum_output_size(plain.len()), 0);
         let is_small = plain.len() < usize::from(u16::MAX);
@@ -99,18 +152,10 @@ impl BlockCompressor {
 
 /// Decompresses `stored` into exactly all of `plain`.
 pub(crate) fn decompress(stored: &[u8], plain: &mut [u8], codec: Compression) -> Parsed<()> {
-    thread_local! {
-        static ZSTD: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
-    }
     let len = match codec {
         Compression::None => return Err("it is not compressed"),
         Compression::Lz4 => lz4_flex::block::decompress_into(stored, plain).ok(),
-        Compression::Zstd => ZSTD.with_borrow_mut(|zstd| {
-            if zstd.is_none() {
-                *zstd = Decompressor::new().ok();
-            }
-            zstd.as_mut()?.decompress_to_buffer(stored, plain).ok()
-        }),
+        Compression::Zstd => zstandard::decompress(stored, plain),
     };
     match len {
         Some(len) if len == plain.len() => Ok(()),
@@ -129,7 +174,7 @@ mod tests {
         let noise: Vec<u8> =
             (0..9000_u64).map(|n| ((n * n * n) >> 7) as u8 ^ (n * 31) as u8).collect();
         let blocks = [vec![], vec![7], vec![0; 5 << 20], b"the same again ".repeat(300), noise];
-        for wanted in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        for wanted in built_in() {
             for plain in &blocks {
                 let (stored, used) = compressor.compress(plain, wanted, 0);
                 if used == Compression::None {
@@ -143,6 +188,9 @@ mod tests {
                 assert!(decompress(stored, &mut back[1..], used).is_err());
                 assert!(decompress(&stored[1..], &mut back, used).is_err());
             }
+        }
+        if !is_built_in(Compression::Zstd) {
+            return;
         }
         assert_eq!(compressor.compress(&blocks[2], Compression::Zstd, 0).1, Compression::Lz4);
         assert_eq!(compressor.compress(&blocks[3], Compression::Zstd, 0).1, Compression::Zstd);

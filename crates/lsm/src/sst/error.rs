@@ -64,6 +64,13 @@ pub enum Error {
         known: u32,
     },
 
+    /// A file has blocks that are compressed with Zstandard, and this build is without.
+    #[error("{file} is compressed with Zstandard; use a build with the feature `zstd`")]
+    NotBuiltIn {
+        /// The file's name in the store's folder.
+        file: String,
+    },
+
     /// The folder has tables, and nothing that says what they are.
     #[error(
         "there are tables, but no CURRENT that says which manifest is theirs; repair the store"
@@ -109,7 +116,8 @@ impl Error {
             | Self::Missing { file }
             | Self::Foreign { file, .. }
             | Self::Misnamed { file, .. }
-            | Self::Format { file, .. } => Some(file),
+            | Self::Format { file, .. }
+            | Self::NotBuiltIn { file } => Some(file),
             Self::NoManifest
             | Self::Nothing
             | Self::Closing

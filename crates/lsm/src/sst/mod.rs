@@ -56,6 +56,7 @@ pub use table_builder::{TableBuilder, TableOptions};
 pub use table_cursor::{Reads, TableCursor};
 pub use value_ref::ValueRef;
 
+pub(crate) use compression::is_built_in;
 pub(crate) use entry::order;
 pub(crate) use properties::{put_values, read_values};
 pub(crate) use sealed::file_seed;

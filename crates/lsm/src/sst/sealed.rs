@@ -77,21 +77,22 @@ pub(crate) fn unseal<E>(
     file_seed: u64,
     offset: u64,
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    damaged: impl Fn(&'static str) -> E,
+    unopened: impl Fn(Unopened) -> E,
 ) -> Result<Plain, E> {
     if len > BLOCK_LEN_MAX + LEFT_OVER {
-        return Err(damaged("it is longer than any block"));
+        return Err(unopened("it is longer than any block".into()));
     }
     let bytes = Plain::filled(len + TRAILER, fill)?;
-    let plain = check(&bytes, file_seed, offset).and_then(|(stored, head)| open(stored, head));
-    plain.map_err(damaged).map(|opened| match opened {
+    let checked = check(&bytes, file_seed, offset).map_err(Unopened::Damaged);
+    let plain = checked.and_then(|(stored, head)| open(stored, head));
+    plain.map_err(unopened).map(|opened| match opened {
         Opened::Plain(len) => bytes.cut(len),
         Opened::Decompressed(plain) => plain,
     })
 }
 
 /// The block that lies in `bytes`, the trailer at their end, and in its file at `offset`.
-pub(crate) fn unseal_copy(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<Plain> {
+pub(crate) fn unseal_copy(bytes: &[u8], file_seed: u64, offset: u64) -> Result<Plain, Unopened> {
     let (stored, head) = check(bytes, file_seed, offset)?;
     Ok(match open(stored, head)? {
         Opened::Plain(len) => Plain::from(&stored[..len]),
@@ -109,6 +110,21 @@ fn check(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<(&[u8], u64)> {
     }
 }
 
+/// Why a block is not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unopened {
+    /// It is damaged: what is wrong.
+    Damaged(&'static str),
+    /// It is compressed with what this build is without.
+    NotBuiltIn,
+}
+
+impl From<&'static str> for Unopened {
+    fn from(what: &'static str) -> Self {
+        Self::Damaged(what)
+    }
+}
+
 /// What is stored for a block.
 enum Opened {
     /// The first so many bytes are it.
@@ -116,18 +132,19 @@ enum Opened {
     Decompressed(Plain),
 }
 
-fn open(stored: &[u8], head: u64) -> Parsed<Opened> {
+fn open(stored: &[u8], head: u64) -> Result<Opened, Unopened> {
     let plain_len = (head >> 32) as usize;
     match compression::of_code(head as u8)? {
         Compression::None if (0..LEFT_OVER).contains(&stored.len().wrapping_sub(plain_len)) => {
             Ok(Opened::Plain(plain_len))
         }
-        Compression::None => Err("its length is not what it says"),
+        Compression::None => Err("its length is not what it says".into()),
+        codec if !compression::is_built_in(codec) => Err(Unopened::NotBuiltIn),
         codec if plain_len <= (stored.len() * RATIO_MAX).min(BLOCK_LEN_MAX) => {
             let plain = Plain::filled(plain_len, |plain| decompress(stored, plain, codec));
-            plain.map(Opened::Decompressed)
+            Ok(Opened::Decompressed(plain?))
         }
-        _ => Err("it says that it is longer than it can be"),
+        _ => Err("it says that it is longer than it can be".into()),
     }
 }
 
@@ -158,12 +175,23 @@ mod tests {
         assert!(open(&[0; 1000], head(1000 - 512)).is_err() && open(&[0; 9], head(10)).is_err());
     }
 
+    #[cfg(not(feature = "zstd"))]
+    #[test]
+    fn a_block_of_a_codec_that_this_build_is_without_is_not_called_damaged() {
+        let head = u64::from(compression::code(Compression::Zstd)) | 9 << 32;
+        let mut bytes = vec![7; 5];
+        bytes.extend(head.to_le_bytes());
+        bytes.extend(checksum(&[7; 5], 1, 0, head).to_le_bytes());
+        assert_eq!(unseal_copy(&bytes, 1, 0).err(), Some(Unopened::NotBuiltIn));
+        assert!(matches!(unseal_copy(&bytes, 2, 0), Err(Unopened::Damaged(_))));
+    }
+
     #[test]
     fn a_block_is_found_damaged_wherever_a_bit_is_flipped_and_wherever_else_it_lies() {
         let mut compressor = BlockCompressor::new();
         let plain =
             b"some bytes, some bytes, some bytes, some bytes, and some more bytes".repeat(2);
-        for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        for compression in compression::built_in() {
             let (stored, trailer) = seal(&plain, compression, &mut compressor, 5, 4096);
             let sealed = [stored, &trailer].concat();
             let read = |bytes: &[u8], seed, offset| {

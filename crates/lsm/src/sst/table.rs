@@ -13,7 +13,7 @@ use super::index::{Handle, Partition};
 use super::properties::{Properties, Roots};
 use super::range_deletes::RangeDeletes;
 use super::read_ahead::{ReadAhead, Step};
-use super::sealed::{TRAILER, file_seed, unseal, unseal_copy};
+use super::sealed::{TRAILER, Unopened, file_seed, unseal, unseal_copy};
 use super::table_cursor::{Reads, TableCursor};
 use super::{Error, Parsed, Result};
 
@@ -327,6 +327,13 @@ impl BlockReader<'_> {
         Error::damaged(self.name, format!("{what} at {}", handle.offset), why)
     }
 
+    fn unopened(&self, what: &str, handle: Handle, why: Unopened) -> Error {
+        match why {
+            Unopened::Damaged(why) => self.damaged(what, handle, why),
+            Unopened::NotBuiltIn => Error::NotBuiltIn { file: self.name.to_owned() },
+        }
+    }
+
     /// Reads and checks a block of entries.
     pub(crate) fn block(&self, what: &str, handle: Handle) -> Result<Block> {
         Block::new(self.read(what, handle)?).map_err(|why| self.damaged(what, handle, why))
@@ -336,18 +343,18 @@ impl BlockReader<'_> {
     pub(crate) fn read(&self, what: &str, handle: Handle) -> Result<Plain> {
         let Handle { offset, len } = handle;
         self.fits(handle).map_err(|why| self.damaged(what, handle, why))?;
-        let damaged = |why: &'static str| self.damaged(what, handle, why);
+        let unopened = |why| self.unopened(what, handle, why);
         let fill = |to: &mut [u8]| {
             let read = self.file.read_at(offset, to);
             read.map_err(|error| Error::of_reading(self.name, what, error))
         };
-        unseal(len as usize, self.seed, offset, fill, damaged)
+        unseal(len as usize, self.seed, offset, fill, unopened)
     }
 
     /// Checks a block of entries whose bytes, the trailer among them, are here.
     pub(crate) fn of_bytes(&self, handle: Handle, bytes: &[u8]) -> Result<Plain> {
         let plain = unseal_copy(bytes, self.seed, handle.offset);
-        plain.map_err(|why| self.damaged("block", handle, why))
+        plain.map_err(|why| self.unopened("block", handle, why))
     }
 
     /// Whether a block lies within the file.
