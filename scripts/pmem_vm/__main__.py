@@ -21,7 +21,10 @@ WRITERS = 6
 WRITING_SECONDS_MAX = 3
 RECOVERY_SECONDS_MAX = 0.4
 # Room for what the writers keep and little more, so that garbage collection runs as well.
-POOL_SIZE_MAX = "64MiB"
+POOL_SIZE_MAX = {"indexlog": "64MiB", "lsm": "64MiB"}
+ENGINES = list(POOL_SIZE_MAX)
+# Within which a guest comes up, on a machine that does much else.
+SECONDS_MAX = 300
 
 
 def say(text):
@@ -31,10 +34,12 @@ def say(text):
 class Check:
     """The checks of one device; a row of the summary."""
 
-    def __init__(self, guests):
+    def __init__(self, guests, engine):
         self.guests = guests
+        self.engine = engine
+        self.lossy = guests.cache is not None
         self.name = guests.device.name
-        self.kernel = self.domain = self.conformance = "-"
+        self.domain = self.conformance = "-"
         self.cut_count = self.recovery_cut_count = self.acknowledged_count = 0
         self.violations = Violations()
         self.failure = None
@@ -43,8 +48,12 @@ class Check:
         try:
             say(f"{self.name}: format")
             self.guests.run("format")
-            self.detect_domain()
-            self.run_conformance()
+            if self.lossy:
+                # Emulated with its cache, the device is the same, and much slower.
+                self.show_that_it_forgets()
+            else:
+                self.detect_domain()
+                self.run_conformance()
             self.cut_power(cuts, seed)
             say(f"{self.name}: verify every checksum")
             self.guests.run("check")
@@ -62,12 +71,23 @@ class Check:
             self.expect_domain(with_caches, "memory")
             self.domain += f" ({with_caches} with persistent caches that count no failures)"
 
+    def show_that_it_forgets(self):
+        """A line that is not flushed must be lost, and one that is must not."""
+        for number, (task, second) in enumerate((("flush", 1), ("forget", 1)), start=1):
+            with self.guests.start(task, lossy=True) as guest:
+                guest.wait_for(lambda line: line == f"stored {number}", 300)
+            lines = self.guests.run("read")
+            expected = f"first {number} second {second}"
+            if expected not in lines:
+                raise Failed(f"after `forgets {task}` the medium must have `{expected}`: {lines}")
+            say(f"{self.name}: after `forgets {task}` it has: {expected}")
+
     def stat(self, **more):
         lines = self.guests.run("stat", **more)
-        self.kernel = next(line.removeprefix("kernel ") for line in lines if line.startswith("kernel "))
+        kernel = next(line.removeprefix("kernel ") for line in lines if line.startswith("kernel "))
         domain = next(json.loads(line)["domain"] for line in lines if line.startswith("{\"path\""))
         region = next(line for line in lines if line.startswith("persistence_domain"))
-        say(f"{self.name}: domain {domain} ({region}), Linux {self.kernel}")
+        say(f"{self.name}: domain {domain} ({region}), Linux {kernel}")
         return domain
 
     def expect_domain(self, domain, expected):
@@ -75,8 +95,8 @@ class Check:
             raise Failed(f"Halite takes the device for the domain {domain}; it must be {expected}")
 
     def run_conformance(self):
-        say(f"{self.name}: the engine's conformance suite; this takes minutes")
-        lines = self.guests.run("conformance", seconds_max=7200)
+        say(f"{self.name}: the conformance suite of {self.engine}; this takes minutes")
+        lines = self.guests.run("conformance", seconds_max=7200, ENGINE=self.engine)
         result = next(line for line in lines if line.startswith("test result: "))
         say(f"{self.name}: {result}")
         self.conformance = re.search(r"\d+ passed; \d+ failed", result)[0]
@@ -86,18 +106,23 @@ class Check:
         moments = random.Random(f"{seed} {self.name}")
         writers = [Writer(number, seed) for number in range(WRITERS)]
         while self.cut_count < cuts:
-            with self.guests.start("serve", MAX_SIZE=POOL_SIZE_MAX) as guest:
+            with self.serve() as guest:
                 self.compare(guest, writers)
                 self.cut_while_writing(guest, writers, moments.uniform(0, WRITING_SECONDS_MAX))
             if moments.randrange(4) == 0:
                 self.cut_while_recovering(moments.uniform(0, RECOVERY_SECONDS_MAX))
-        with self.guests.start("serve", MAX_SIZE=POOL_SIZE_MAX) as guest:
+        with self.serve() as guest:
             self.compare(guest, writers)
         if self.acknowledged_count == 0:
             raise Failed("no write was acknowledged, so nothing was checked")
 
+    def serve(self):
+        words = {"MAX_SIZE": POOL_SIZE_MAX[self.engine], "ENGINE": self.engine}
+        return self.guests.start("serve", lossy=self.lossy, **words)
+
     def compare(self, guest, writers):
-        lines = guest.wait_for(lambda line: line.endswith("ready to accept connections"), 120)
+        is_ready = lambda line: line.endswith("ready to accept connections")
+        lines = guest.wait_for(is_ready, SECONDS_MAX)
         domain = next(line.split()[1] for line in lines if line.startswith("  domain "))
         self.expect_domain(domain.rstrip(":"), self.guests.device.domain)
         for writer in writers:
@@ -130,8 +155,8 @@ class Check:
 
     def cut_while_recovering(self, seconds):
         """Cuts the power of a guest that has mounted the file system and opens the database."""
-        with self.guests.start("serve", MAX_SIZE=POOL_SIZE_MAX) as guest:
-            guest.wait_for(lambda line: " /mnt " in line, 120)
+        with self.serve() as guest:
+            guest.wait_for(lambda line: " /mnt " in line, SECONDS_MAX)
             time.sleep(seconds)
         self.recovery_cut_count += 1
         say(f"{self.name}: cut during recovery, {seconds:.2f} s after the mount")
@@ -139,7 +164,8 @@ class Check:
 
     def row(self):
         return {
-            "device": self.guests.device.title,
+            "device": self.guests.device.title + (" with a cache" if self.lossy else ""),
+            "engine": self.engine,
             "domain": self.domain,
             "conformance": self.conformance,
             "cuts": self.cut_count,
@@ -166,8 +192,12 @@ def main():
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--engine", required=True, choices=[*ENGINES, "all"])
+    parser.add_argument("--cache", type=pathlib.Path, help="the plugin, for a cache that loses")
+    parser.add_argument("--forgets", type=pathlib.Path)
     for file in ("kernel", "busybox", "halite", "conformance"):
         parser.add_argument(f"--{file}", required=True, type=pathlib.Path)
+    # `--conformance` is a folder with a program for each engine.
     arguments = parser.parse_args()
     # Unwinds, so that every guest ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -176,15 +206,21 @@ def main():
     keep = True
     try:
         archive = work / "initramfs"
-        programs = {"halite": arguments.halite, "conformance": arguments.conformance}
+        engines = ENGINES if arguments.engine == "all" else [arguments.engine]
+        programs = {"halite": arguments.halite}
+        if arguments.cache:
+            programs["forgets"] = arguments.forgets
+        else:
+            programs |= {f"conformance-{name}": arguments.conformance / name for name in engines}
         initramfs.build(archive, arguments.kernel, arguments.busybox, programs)
         kernel = next(arguments.kernel.glob("boot/vmlinuz-*"))
         checks = []
         for device in DEVICES.values():
-            if arguments.device in (device.name, "all"):
-                folder = work / device.name
+            for engine in engines if arguments.device in (device.name, "all") else []:
+                folder = work / f"{device.name}-{engine}"
                 folder.mkdir()
-                checks.append(Check(Guests(device, folder, kernel, archive)))
+                guests = Guests(device, folder, kernel, archive, arguments.cache)
+                checks.append(Check(guests, engine))
                 checks[-1].run(arguments.cuts, arguments.seed)
         failed = any(check.failure for check in checks)
         keep = arguments.keep or failed
@@ -200,11 +236,11 @@ def main():
     version = subprocess.run(
         ["qemu-system-x86_64", "--version"], check=True, capture_output=True, text=True
     ).stdout.split(" (")[0]
-    print(f"{version}, Linux {checks[0].kernel}, seed {arguments.seed}")
+    print(f"{version}, Linux {kernel.name.removeprefix('vmlinuz-')}, seed {arguments.seed}")
     print(summary(checks))
     for check in checks:
         if check.failure:
-            print(f"{check.name}: {check.failure}")
+            print(f"{check.name}, {check.engine}: {check.failure}")
     sys.exit(1 if failed else 0)
 
 

@@ -9,6 +9,10 @@ import threading
 import time
 
 DEVICE_SIZE = "512M"
+# Where the memory of a q35 with less than 2 GiB has its DIMMs.
+NVDIMM_BASE = 0x100000000
+# The plugin looks up addresses in the kernel's map of all memory.
+PLAIN_ADDRESSES = "nokaslr no5lvl nopti"
 
 
 class Failed(Exception):
@@ -62,14 +66,16 @@ DEVICES = {
 class Guests:
     """Starts guests of one device, one after another, on the same image."""
 
-    def __init__(self, device, folder, kernel, initramfs):
+    def __init__(self, device, folder, kernel, initramfs, cache=None):
+        """With the plugin `cache`, guests that are started as `lossy` lose what was not flushed and fenced."""
+        self.cache = cache
         self.device = device
         self.folder = folder
         self.kernel = kernel
         self.initramfs = initramfs
 
-    def start(self, task, machine="", **parameters):
-        return Guest(self, task, machine, parameters)
+    def start(self, task, machine="", lossy=False, **parameters):
+        return Guest(self, task, machine, lossy, parameters)
 
     def run(self, task, seconds_max=120, **more):
         """The lines that a task says until the guest has powered off; fails unless it is done."""
@@ -82,8 +88,15 @@ class Guests:
 class Guest:
     """A running guest. Leaving its context cuts its power."""
 
-    def __init__(self, guests, task, machine, parameters):
+    def __init__(self, guests, task, machine, lossy, parameters):
         device = guests.device
+        self.image = guests.folder / "device.image"
+        self.durable = guests.folder / "durable.image" if lossy and guests.cache else None
+        cache = []
+        if self.durable:
+            copy_sparse(self.image, self.durable)
+            where = f"image={self.image},durable={self.durable},base={NVDIMM_BASE:#x}"
+            cache = ["-plugin", f"{guests.cache},{where}"]
         self.log = guests.folder / f"{task}.log"
         self.port = free_port()
         words = {"DEVICE": device.name, "TASK": task, **parameters}
@@ -99,11 +112,12 @@ class Guest:
             *("-smp", "1", "-m", "1G,slots=2,maxmem=4G"),
             *("-nodefaults", "-display", "none", "-no-reboot"),
             *device.arguments(guests.folder / "device"),
+            *cache,
             *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:6379"),
             *("-device", "virtio-net-pci,netdev=net,bus=pcie.0,romfile="),
             *("-serial", f"file:{guests.folder}/kernel.log", "-serial", "stdio"),
             *("-kernel", guests.kernel, "-initrd", guests.initramfs),
-            *("-append", f"console=ttyS0 panic=-1 {device.kernel_arguments} {words}"),
+            *("-append", f"console=ttyS0 panic=-1 {device.kernel_arguments} {PLAIN_ADDRESSES if cache else ''} {words}"),
         ]
         self.process = subprocess.Popen(
             list(map(str, command)),
@@ -158,9 +172,16 @@ class Guest:
             raise Failed(f"{self.log.stem}: the guest does not power off") from None
 
     def cut_power(self):
-        """Kills QEMU, and waits until it is gone."""
+        """Kills QEMU, and waits until it is gone. The medium is then as the cache left it, if there is one."""
         self.process.kill()
         self.process.wait()
+        if self.durable:
+            self.durable.replace(self.image)
+            self.durable = None
+
+
+def copy_sparse(source, target):
+    subprocess.run(["cp", "--sparse=always", source, target], check=True)
 
 
 def free_port():
