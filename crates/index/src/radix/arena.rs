@@ -82,9 +82,11 @@ impl Arena {
         Self { shards: std::array::from_fn(shard), source, large: Mutex::default() }
     }
 
-    /// How long a slot is that `len` bytes are asked for.
+    /// How long a slot is that `len` bytes are asked for. Behind the classes, twice as long as the one before, so that an
+    /// array that grows one by one is copied a constant number of times for each of its entries.
     pub(super) fn slot_len(len: usize) -> usize {
-        CLASS_LENS.into_iter().find(|&class| class >= len).unwrap_or(len.next_multiple_of(ALIGN))
+        let class = CLASS_LENS.into_iter().find(|&class| class >= len);
+        class.unwrap_or_else(|| len.checked_next_power_of_two().unwrap_or(len))
     }
 
     /// An uninitialised slot of [`slot_len`](Self::slot_len) of `len`, aligned to a line, that belongs
@@ -264,6 +266,15 @@ mod tests {
         give_back(slots);
         // SAFETY: no slot is used.
         unsafe { arena.close() };
+    }
+
+    #[test]
+    fn an_array_that_grows_one_by_one_is_replaced_by_the_logarithm_of_its_length() {
+        let mut slot_lens: Vec<_> =
+            (1..1 << 20).map(|entries| Arena::slot_len(entries * 8)).collect();
+        slot_lens.dedup();
+        assert!(slot_lens.len() < 40, "{} replacements", slot_lens.len());
+        assert!(slot_lens.iter().all(|&len| Arena::slot_len(len) == len && len % ALIGN == 0));
     }
 
     #[test]
