@@ -81,7 +81,7 @@ mod tests {
         engine.store.commit(&mut encoded, Durability::Deferred, None).unwrap();
     }
 
-    const EVENTS: [(&str, Event); 9] = [
+    const EVENTS: [(&str, Event); 8] = [
         ("one range removed again and again", |engine, space, _| {
             remove_range(engine, space, b"", b"\xff");
             None
@@ -117,14 +117,10 @@ mod tests {
             let snapshot = engine.snapshot().unwrap();
             let key = [b"x", &n.to_be_bytes()[..]].concat();
             let expected =
-                Expectation { snapshot: &*snapshot, keys: &[(space, &key)], ranges: &[] };
+                Expectation { snapshot: &*snapshot, keys: &[(space, &key[..])], ranges: &[] };
             let op = Op::Put { space, key: &key, value: b"value" };
             engine.write_if(&[op], Durability::Deferred, &[expected]).unwrap();
             None
-        }),
-        ("versions of one key, each in a snapshot", |engine, space, _| {
-            put(engine, space, b"x");
-            Some(Box::new(engine.snapshot().unwrap()))
         }),
     ];
 
@@ -144,18 +140,18 @@ mod tests {
         }),
         ("the begin of a scan and ten pairs", |engine, space, _| {
             let scan = engine.scan(space, KeyRange::prefix(b"a"), Direction::Forward).unwrap();
-            assert_eq!(scan.take(10).map(Result::unwrap).count(), 10);
+            assert_eq!(scan.take(10).filter(Result::is_ok).count(), 10);
         }),
         ("ten pairs in reverse", |engine, space, _| {
             let scan = engine.scan(space, KeyRange::prefix(b"a"), Direction::Reverse).unwrap();
-            assert_eq!(scan.take(10).map(Result::unwrap).count(), 10);
+            assert_eq!(scan.take(10).filter(Result::is_ok).count(), 10);
         }),
         ("a snapshot", |engine, _, _| drop(engine.snapshot().unwrap())),
         ("a get and a scan of a snapshot", |engine, space, key| {
             let snapshot = engine.snapshot().unwrap();
             assert!(snapshot.get(space, key).unwrap().is_some());
             let scan = snapshot.scan(space, KeyRange::prefix(b"a"), Direction::Forward).unwrap();
-            assert_eq!(scan.take(10).map(Result::unwrap).count(), 10);
+            assert_eq!(scan.take(10).filter(Result::is_ok).count(), 10);
         }),
         ("a key space by name", |engine, space, _| {
             assert_eq!(engine.key_space("space").unwrap(), space);
