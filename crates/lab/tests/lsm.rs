@@ -90,7 +90,7 @@ fn one_edit_of_the_manifest_after_the_other_survives() {
 fn values_in_files_of_their_own_survive() {
     // Longer histories take minutes.
     let kind = if number("HALITE_LAB_SEEDS").is_some() { "-values" } else { "-few-values" };
-    assert!(survive(kind, 1, IMAGES / 12).nested > 100);
+    assert!(survive(kind, 1, IMAGES / 24).nested > 100);
 }
 
 #[test]

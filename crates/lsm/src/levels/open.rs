@@ -79,9 +79,18 @@ impl Levels {
             if values.contains(number) {
                 continue;
             }
-            match is_ours(disk, *store_id, &name)? {
-                true => disk.remove(&name)?,
-                false => foreign.push(name),
+            let kept = is_ours(disk, *store_id, &name).and_then(|is_ours| match is_ours {
+                true => Ok(disk.remove(&name)?),
+                false => {
+                    foreign.push(name);
+                    Ok(())
+                }
+            });
+            match kept {
+                // A compaction has let it go meanwhile.
+                Err(Error::Disk(error)) if matches!(*error, halite_disk::Error::Missing { .. }) => {
+                }
+                kept => kept?,
             }
         }
         Ok(foreign)
