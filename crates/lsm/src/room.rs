@@ -28,6 +28,10 @@ impl Store {
             return Ok(());
         }
         self.take_from_rows(ZONE);
+        // What is left to removals is not for puts that come next.
+        if !self.segments.keep_free(1 + self.limits.removals / ZONE)? {
+            return Ok(());
+        }
         match self.trees[tree].view().active.zones.prepare_next() {
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => Ok(()),
             other => other,
@@ -267,10 +271,13 @@ impl Store {
             })
         };
         match handed_on {
-            Ok(true) => Ok(()),
-            Err(error) if !lacks_space(&error) => Err(error),
-            _ => Err(full),
+            Err(error) if !lacks_space(&error) => return Err(error),
+            _ => {}
         }
+        // What became free may have gone to the ballast, and some of that is for the log of removals.
+        let extended =
+            self.wal.as_ref().map_or(Ok(()), |wal| self.levels.with_ballast(|| wal.extend()));
+        extended.map_err(|error| if lacks_space(&error) { full } else { error })
     }
 
     /// Waits until the threads have made room.

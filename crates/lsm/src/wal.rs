@@ -42,6 +42,9 @@ const RESERVE: u64 = 4 << 20;
 const SPARE_PART: u64 = 64;
 const SPARE_MAX: u64 = 4 << 20;
 
+/// Space that removals are given at a time where that is used up.
+const REMOVALS: u64 = 256 << 10;
+
 const PREFIX: &str = "LOG-";
 
 /// The largest number that is taken for a file's: there is always another one behind it.
@@ -323,6 +326,19 @@ impl Wal {
             Purpose::Bookkeeping => self.spare / 2,
             Purpose::Removal => 0,
         }
+    }
+
+    /// Sets a little more space aside for removals.
+    ///
+    /// # Errors
+    /// As [`Wal::reserve`].
+    pub(crate) fn extend(&self) -> halite_engine::Result<()> {
+        let mut file = self.file.lock();
+        let end = self.pending.lock().len + REMOVALS;
+        file.writer.reserve(end).map_err(no_room)?;
+        let mut pending = self.pending.lock();
+        pending.reserved = pending.reserved.max(end);
+        Ok(())
     }
 
     /// Appends a batch, in its turn. Returns up to where the log has to be durable for it.

@@ -179,6 +179,12 @@ impl Levels {
         self.inner.ballast.take();
     }
 
+    /// Does something with the ballast's space, which is taken back behind it as far as it is there.
+    pub(crate) fn with_ballast<R>(&self, run: impl FnOnce() -> R) -> R {
+        let _lent = self.inner.ballast.lend();
+        run()
+    }
+
     /// Writes tables of a tree anew, of which an eighth or more is hidden, without that: one after the other, with the
     /// ballast, as none becomes larger. Returns whether there were any.
     ///
