@@ -42,13 +42,17 @@ impl Store {
         } else {
             self.persist_commit_points()?;
         }
-        let mut emptied = false;
+        let (mut emptied, mut failure) = (false, None);
         for tree in 0..self.trees.len() {
             let dropped = self.levels.drop_covered(tree as u32, self.removed_ranges(tree, durable));
             emptied |= dropped.map_err(from_levels)?;
             let purged =
                 self.without_hidden(tree, durable, |hidden| self.levels.purge(tree as u32, hidden));
-            emptied |= purged.map_err(from_levels)?;
+            match purged.map_err(from_levels) {
+                // What is handed on may give enough back for the next time.
+                Err(error) if lacks_space(&error) => failure = Some(error),
+                purged => emptied |= purged?,
+            }
         }
         // What removals are in memory makes tables go that they concern little of as soon as there are more of them: so they
         // stay as long as something else goes.
@@ -70,7 +74,10 @@ impl Store {
         if emptied || !is_done {
             self.refusals.try_removals_again();
         }
-        Ok(emptied)
+        match failure {
+            Some(error) if !emptied => Err(error),
+            _ => Ok(emptied),
+        }
     }
 
     /// The ranges of a tree that were removed up to a sequence, as far as memory has them.

@@ -192,7 +192,7 @@ impl Levels {
     /// What the disk says, or a table that cannot be read.
     pub(crate) fn purge(&self, tree: u32, hidden: Hidden<'_>) -> Result<bool> {
         let inner = &*self.inner;
-        let mut purged = false;
+        let (mut purged, mut failure) = (false, None);
         let version = inner.version(tree).unwrap_or_default();
         let number = |table: &Arc<TableFile>| table.meta.number;
         let numbers = version.runs().flat_map(|(_, run)| run.tables.iter().map(number));
@@ -216,9 +216,16 @@ impl Levels {
             let done = inner.purge_one(Place { tree, ..place }, table, hidden);
             inner.free(&[number], None);
             inner.bury();
-            purged |= done?;
+            match done {
+                // Others are smaller.
+                Err(error) if is_no_space(&error) => failure = Some(error),
+                done => purged |= done?,
+            }
         }
-        Ok(purged)
+        match failure {
+            Some(error) if !purged => Err(error),
+            _ => Ok(purged),
+        }
     }
 
     /// Brings the oldest run of level 0 to the base, and tables with tombstones further down, until there are none
