@@ -156,11 +156,11 @@ impl Store {
         }
     }
 
-    /// Whether there may be room for a batch if it waits. For want of room in the log only removals do: they give some
-    /// back.
+    /// Whether there may be room for a batch if it waits. For want of room in the log puts do not: the
+    /// ballast is for others.
     fn may_wait_for(&self, error: &Error, purpose: Purpose) -> bool {
         let is_log = matches!(error, Error::LogFull { .. });
-        is_full(error) || is_log && purpose == Purpose::Removal
+        is_full(error) || is_log && purpose != Purpose::Put
     }
 
     fn commit_once(

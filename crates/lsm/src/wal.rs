@@ -328,13 +328,13 @@ impl Wal {
         }
     }
 
-    /// Sets a little more space aside for removals.
+    /// Sets more space aside for bookkeeping and removals.
     ///
     /// # Errors
     /// As [`Wal::reserve`].
     pub(crate) fn extend(&self) -> halite_engine::Result<()> {
         let mut file = self.file.lock();
-        let end = self.pending.lock().len + REMOVALS;
+        let end = self.pending.lock().len + self.spare + REMOVALS;
         file.writer.reserve(end).map_err(no_room)?;
         let mut pending = self.pending.lock();
         pending.reserved = pending.reserved.max(end);
