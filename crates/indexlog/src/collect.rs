@@ -10,7 +10,7 @@
 //! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each
 //! byte that is written has `n / g` bytes of the victim looked through ([`Writer::pace`]), in steps of
 //! [`STEP`]. So no write waits for a whole block, and each pays for the space that it takes. Only if that
-//! does not suffice, as where scans hold blocks, a write waits for the rest of a victim. Who has nothing else
+//! does not suffice, as where readers hold blocks, a write waits for the rest of a victim. Who has nothing else
 //! to do collects ahead, a step at a time ([`Writer::collect_ahead`]): a burst of writes then finds free blocks.
 //!
 //! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
@@ -23,8 +23,8 @@
 //! stale), but never neither.
 //!
 //! From when a block is looked through until it is free, its dead records are off their counts and still
-//! on the medium. So a tombstone that counts nothing stays, and moves like a live one, until there is none
-//! in limbo. One block is looked through at a time, so nothing else goes before it is at least there.
+//! on the medium. So a tombstone that counts nothing stays, and moves like a live one, until the map has every
+//! such block free. One block is looked through at a time, so nothing else goes before it is at least there.
 
 use std::sync::Arc;
 
