@@ -28,6 +28,7 @@ use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::sst;
+use crate::sst::ValueRef;
 use crate::store::Store;
 use crate::verify::verify;
 use crate::wal::Wal;
@@ -191,7 +192,8 @@ impl Lsm {
             };
         }
         // It is encoded in its turn; whether it would be refused is known before.
-        let bytes = ops.iter().map(|op| op_len(op) as u64).sum();
+        let bytes = ops.iter().enumerate();
+        let bytes = bytes.map(|(number, op)| op_len(op, large.of(number).is_some()) as u64).sum();
         let prepare = |encoded: &mut Encoded| {
             expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
             self.encode(ops, large, encoded)
@@ -638,8 +640,9 @@ impl Lsm {
 }
 
 /// About how many bytes of a zone an operation takes.
-fn op_len(op: &Op<'_>) -> usize {
+fn op_len(op: &Op<'_>, is_large: bool) -> usize {
     match *op {
+        Op::Put { key, .. } if is_large => record::len(key.len() + 4, ValueRef::LEN),
         Op::Put { key, value, .. } => record::len(key.len() + 4, value.len()),
         Op::Delete { key, .. } => record::len(key.len() + 4, 0),
         Op::DeleteRange { start, end, .. } => {
