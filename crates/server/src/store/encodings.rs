@@ -62,15 +62,17 @@ mod tests {
     #[test]
     fn notes_take_a_bounded_amount_of_memory() {
         let mut encodings = Encodings::default();
-        for number in 0..100_000u32 {
+        for number in 0..20_000u32 {
             let key = number.to_be_bytes();
             encodings.note(&key, Encoding::Raw);
             encodings.note(&key, Encoding::Embedded);
             assert_eq!(encodings.get(&key), Some(Encoding::Embedded));
-            let bytes: usize = encodings.by_key.keys().map(|key| key.len() + NOTE).sum();
-            assert!(number % 1000 > 0 || bytes == encodings.bytes && bytes <= BYTES_MAX);
+            if number.is_multiple_of(1000) {
+                let bytes: usize = encodings.by_key.keys().map(|key| key.len() + NOTE).sum();
+                assert!(bytes == encodings.bytes && bytes <= BYTES_MAX, "{bytes}");
+            }
         }
-        let last = 99_999u32.to_be_bytes();
+        let last = 19_999u32.to_be_bytes();
         encodings.forget(&last);
         encodings.forget(&last);
         assert_eq!(encodings.get(&last), None);
