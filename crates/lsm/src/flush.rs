@@ -180,6 +180,10 @@ impl Store {
         self.health.place("lsm-flush");
         let (values, tree) = (self.levels.values(), tree as u32);
         let flushed = flush(&Run { layer, pace: &self.pace, values, tree }).map_err(from_levels);
+        if flushed.is_ok() {
+            values.settle(tree);
+            values.bury();
+        }
         self.pace.end(flushed.is_ok());
         flushed
     }

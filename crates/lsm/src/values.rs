@@ -306,20 +306,27 @@ impl Values {
         is_there
     }
 
-    /// Notes that a flush of a tree is durable, whose tables have these files. Of what it took up, the rest goes: nobody
-    /// sees it.
-    pub(crate) fn settle(&self, tree: u32, in_tables: &[u64]) {
+    /// Notes that tables of a tree are durable that have these files: all that a flush brought to the levels, or a part.
+    pub(crate) fn in_levels(&self, tree: u32, numbers: &[u64]) {
         let mut state = self.state.lock();
-        let taken_up = state.on_its_way.remove(&tree).unwrap_or_default();
-        let in_tables: BTreeSet<u64> = in_tables.iter().copied().collect();
+        for number in numbers {
+            if let Some(taken_up) = state.on_its_way.get_mut(&tree) {
+                taken_up.remove(number);
+            }
+            self.leave_memory(&mut state, *number);
+            if let Some(known) = state.files.get_mut(number) {
+                known.is_in_levels = true;
+            }
+        }
+    }
+
+    /// Notes that all that a flush of a tree has come to is in the levels, durably. What it took up and no table has goes:
+    /// no reader sees it.
+    pub(crate) fn settle(&self, tree: u32) {
+        let mut state = self.state.lock();
         let mut gone = Vec::new();
-        for number in taken_up {
-            if in_tables.contains(&number) {
-                self.leave_memory(&mut state, number);
-                if let Some(known) = state.files.get_mut(&number) {
-                    known.is_in_levels = true;
-                }
-            } else {
+        for number in state.on_its_way.remove(&tree).unwrap_or_default() {
+            if state.files.get(&number).is_some_and(|known| !known.is_in_levels) {
                 gone.extend(self.take(&mut state, number));
             }
         }

@@ -224,7 +224,7 @@ impl Inner {
         let values: Vec<u64> = values_of(edit.added.iter().map(|(_, meta)| meta)).collect();
         self.commit(tree, edit, &mut outputs, read, added)?;
         if external.is_some() {
-            self.files.values.settle(tree, &values);
+            self.files.values.in_levels(tree, &values);
         }
         let counter = if is_move { &counters.moves } else { &counters.compactions };
         counter.fetch_add(1, Ordering::Relaxed);
