@@ -118,18 +118,22 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Puts new keys until one is refused for want of room: how many were taken.
+    /// Puts new keys until they are refused for want of room, and go on to be while threads may give some back: how
+    /// many were taken.
     fn fill(&mut self) -> u64 {
-        for taken in 0.. {
+        const TRIES: u32 = 20;
+        let (mut taken, mut refused) = (0, 0);
+        while refused < TRIES {
             match self.put() {
-                Ok(()) => {}
+                Ok(()) => (taken, refused) = (taken + 1, 0),
                 Err(Error::NoRoomBelow { .. } | Error::LogFull { .. } | Error::Full { .. }) => {
-                    return taken;
+                    refused += 1;
+                    std::thread::sleep(Duration::from_millis(50));
                 }
                 Err(error) => panic!("{error}"),
             }
         }
-        unreachable!()
+        taken
     }
 
     fn delete(&mut self, number: u64) {
@@ -137,11 +141,20 @@ impl<'a> Store<'a> {
         self.model.remove(&number);
     }
 
-    /// What EXPIRE does.
+    /// What EXPIRE does. A log refills what is set aside for it behind the batches that took it, so it may have to be
+    /// asked again.
     fn set_deadline(&mut self, number: u64, at: u64) {
+        let until = Instant::now() + PATIENCE;
         let mut batch = self.db().batch();
-        batch.put(self.deadlines(), key(number), at.to_be_bytes());
-        batch.commit_bookkeeping_and_clear(Durability::Deferred).unwrap();
+        loop {
+            batch.put(self.deadlines(), key(number), at.to_be_bytes());
+            match batch.commit_bookkeeping_and_clear(Durability::Deferred) {
+                Err(Error::LogFull { .. }) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                committed => break committed.unwrap(),
+            }
+        }
         self.deadlines.insert(number, at);
     }
 

@@ -43,7 +43,13 @@ fn to_validate_without_writing_syncs_nothing() {
 /// that the pool has no room for. That one alone is refused.
 #[test]
 fn a_batch_is_not_refused_for_one_that_it_was_put_together_with() {
-    let batching = LsmOptions { batches_max: 2, batch_linger: Duration::MAX, ..Default::default() };
+    // The pool takes values of any size, so that one of them can be too large for it.
+    let batching = LsmOptions {
+        batches_max: 2,
+        batch_linger: Duration::MAX,
+        large_value_bytes: Some(u64::MAX),
+        ..LsmOptions::default()
+    };
     let engine = Arc::new(open(1, batching));
     let space = engine.key_space("space").unwrap();
     let (sender, outcomes) = mpsc::channel();

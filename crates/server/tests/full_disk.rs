@@ -80,7 +80,7 @@ fn run(folder: &Path) {
     let mut client = server.client();
     client.check(&[
         ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"),
-        ("MSET gone:1 v gone:2 v", "+OK"),
+        ("MSET gone:1 v gone:2 v removed v", "+OK"),
         ("PEXPIRE gone:1 1", ":1"),
         ("PEXPIRE gone:2 1", ":1"),
     ]);
@@ -112,8 +112,8 @@ fn run(folder: &Path) {
         ("MULTI", "+OK"),
         ("PEXPIRE key:0 1000000", "+QUEUED"),
         ("EXEC", "[:1]"),
-        ("DEL small", ":1"),
-        ("EXISTS small", ":0"),
+        ("DEL removed", ":1"),
+        ("EXISTS removed", ":0"),
     ]);
 
     let mut command = Command::new("mount");

@@ -148,7 +148,9 @@ fn a_signal_finishes_the_server_cleanly() {
 #[test]
 fn debug_is_refused_unless_it_is_allowed_and_keeps_no_server_from_ending() {
     let home = Home::new();
-    home.run(&["serve", "data", "--enable-debug-command", "maybe"]).failed(2, "no, local or yes");
+    let refused = home.run(&["serve", "data", "--enable-debug-command", "maybe"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("no, local or yes"), "{}", refused.err);
     let refused = "-ERR DEBUG command not allowed. If the enable-debug-command option";
     let served = Served::start(&home, &[]);
     served.expect(&mut served.connect(), "DEBUG SLEEP 0\r\n", refused);
@@ -220,7 +222,7 @@ fn limits_of_memory_are_options() {
         "CONFIG GET maxmemory-clients\r\nCONFIG GET client-output-buffer-limit\r\n",
         "*2\r\n$17\r\nmaxmemory-clients\r\n$8\r\n67108864\r\n\
          *2\r\n$26\r\nclient-output-buffer-limit\r\n\
-         $51\r\nnormal 8388608 1048576 30 slave 0 0 0 pubsub 0 0 0\r\n",
+         $50\r\nnormal 8388608 1048576 30 slave 0 0 0 pubsub 0 0 0\r\n",
     );
     let refused = home.run(&["serve", "data", "--client-output-buffer-limit", "1,2"]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
