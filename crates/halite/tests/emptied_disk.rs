@@ -67,6 +67,20 @@ fn value(number: u64) -> Vec<u8> {
     (0..2_000).map(|_| next()).collect()
 }
 
+/// Commits what gives room back. A log's reserve is refilled behind the batches that took it, so it may have to be asked
+/// for again.
+fn patiently<T>(mut commit: impl FnMut() -> Result<T, Error>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match commit() {
+            Err(Error::LogFull { .. }) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            committed => return committed.unwrap(),
+        }
+    }
+}
+
 /// A store, and what it has acknowledged.
 struct Store<'a> {
     pool: PathBuf,
@@ -137,39 +151,34 @@ impl<'a> Store<'a> {
     }
 
     fn delete(&mut self, number: u64) {
-        self.values().delete_with(key(number), Durability::Deferred).unwrap();
+        patiently(|| self.values().delete_with(key(number), Durability::Deferred));
         self.model.remove(&number);
     }
 
-    /// What EXPIRE does. A log refills what is set aside for it behind the batches that took it, so it may have to be
-    /// asked again.
+    /// What EXPIRE does.
     fn set_deadline(&mut self, number: u64, at: u64) {
-        let until = Instant::now() + PATIENCE;
         let mut batch = self.db().batch();
-        loop {
+        patiently(|| {
             batch.put(self.deadlines(), key(number), at.to_be_bytes());
-            match batch.commit_bookkeeping_and_clear(Durability::Deferred) {
-                Err(Error::LogFull { .. }) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                committed => break committed.unwrap(),
-            }
-        }
+            batch.commit_bookkeeping_and_clear(Durability::Deferred)
+        });
         self.deadlines.insert(number, at);
     }
 
     /// What PERSIST does.
     fn clear_deadline(&mut self, number: u64) {
-        self.deadlines().delete_with(key(number), Durability::Deferred).unwrap();
+        patiently(|| self.deadlines().delete_with(key(number), Durability::Deferred));
         self.deadlines.remove(&number);
     }
 
     /// Removes everything.
     fn clear(&mut self) {
-        let mut batch = self.db().batch();
-        batch.delete_range(self.values(), &KeyRange::all());
-        batch.delete_range(self.deadlines(), &KeyRange::all());
-        batch.commit().unwrap();
+        patiently(|| {
+            let mut batch = self.db().batch();
+            batch.delete_range(self.values(), &KeyRange::all());
+            batch.delete_range(self.deadlines(), &KeyRange::all());
+            batch.commit()
+        });
         self.model.clear();
         self.deadlines.clear();
     }

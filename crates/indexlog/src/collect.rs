@@ -115,7 +115,9 @@ impl Writer {
         if self.collection.is_none() {
             self.release_limbo(view, HELD_AT_ONCE)?;
             let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
-            if !is_near || self.blocks.reclaimable() < BLOCK {
+            // Blocks that readers hold are collected into what is free, and give nothing back until they let go.
+            let is_held_up = self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW;
+            if !is_near || is_held_up || self.blocks.reclaimable() < BLOCK {
                 return Ok(false);
             }
             let victim = self.blocks.victim(self.next_seq, self.scans.youngest());

@@ -122,8 +122,10 @@ fn a_campaign_without_time_left_looks_at_nothing() {
 /// A job of a store that does not return from its call of a number, and another job.
 fn stuck_at(call: u64) -> Vec<Arc<dyn Job>> {
     let subject = Counted::new(move |calls| {
-        while calls == call {
-            thread::park();
+        if calls == call {
+            loop {
+                thread::park();
+            }
         }
     });
     vec![

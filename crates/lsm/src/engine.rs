@@ -168,6 +168,9 @@ impl Lsm {
         let began = self.store.refusals.now();
         self.store.write_large(ops).inspect_err(|error| {
             self.store.refusals.note(Purpose::Put, largest, error, Some(began));
+            if self.store.refusals.are_removals_due() {
+                self.store.signals.wake();
+            }
         })
     }
 

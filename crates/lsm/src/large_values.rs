@@ -148,8 +148,12 @@ impl Store {
             drop(view);
             for (key, value) in found {
                 self.levels.pass_number(value.number);
-                let newest = self.newest_in_memory(tree, &key, At::Latest)?;
-                if newest.and_then(|(_, file)| file) == Some(value) {
+                // Where a record beside it is damaged, the file may be needed; reads of the key tell the damage.
+                let is_needed = match self.newest_in_memory(tree, &key, At::Latest) {
+                    Ok(newest) => newest.and_then(|(_, file)| file) == Some(value),
+                    Err(_) => true,
+                };
+                if is_needed {
                     self.levels.values().add_of_memory(&value, tree, &key);
                 }
             }
@@ -222,8 +226,10 @@ fn collect(layer: &impl Layer, found: &mut Vec<(Box<[u8]>, ValueRef)>) -> Result
         let Some(zones) = layer.zones_of(address) else { continue };
         // One that is damaged is told when it is read.
         let Ok(record) = zones.checked(address) else { continue };
-        if record.kind() == Some(Kind::PutFile) {
-            found.push((record.key().into(), file_of(zones, address, &record)?));
+        if record.kind() == Some(Kind::PutFile)
+            && let Ok(file) = file_of(zones, address, &record)
+        {
+            found.push((record.key().into(), file));
         }
     }
     Ok(())

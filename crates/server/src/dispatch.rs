@@ -164,7 +164,8 @@ fn admit(
     args: Args<'_>,
     out: &mut Vec<u8>,
 ) -> Outcome {
-    check_admission(service, client, command, args).map_err(|failure| {
+    let admitted = check_admission(service, client, command, args);
+    admitted.and_then(|()| check_room(service, client, command)).map_err(|failure| {
         service.commands.reject(command);
         if !command.is(flags::EXECUTES) {
             client.queue.iter_mut().for_each(|queue| queue.aborted = true);
@@ -210,6 +211,12 @@ pub(crate) fn check_admission(
     if client.queue.is_some() && command.is(flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
+    Ok(())
+}
+
+/// Refuses what takes room where there is none: asked once for a request, where its parts are, as other threads may make
+/// room at any time.
+fn check_room(service: &Service, client: &Client, command: &'static Command) -> Outcome {
     if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
         return Err(FULL.into());
     }

@@ -196,7 +196,12 @@ impl Packet {
         len
     }
 
-    /// Bytes of the replies, once.
+    /// Bytes of the replies.
+    pub(crate) fn replies_len(&self) -> usize {
+        self.replies_len
+    }
+
+    /// The same, and none from now on.
     pub(crate) fn take_replies_len(&mut self) -> usize {
         std::mem::take(&mut self.replies_len)
     }

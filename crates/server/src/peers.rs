@@ -202,9 +202,12 @@ impl Peers {
 
     /// Sends the replies to what was executed, which is durable now.
     pub(crate) fn send_replies(&mut self, memory: &ClientMemory) {
-        memory.send(std::mem::take(&mut self.unsent));
+        // Replies in a packet that waits for the rest of its requests travel with it: counted here, they would keep
+        // these from being executed.
+        self.unsent = 0;
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             for packet in lane.executed.drain(..) {
+                memory.send(packet.replies_len());
                 self.mailbox.send(to, Message::Replies(packet));
             }
         }

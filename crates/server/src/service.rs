@@ -18,6 +18,9 @@ use crate::shared::{Common, Shared, lock};
 use crate::slowlog;
 use crate::store::{Store, Watch};
 
+/// Bytes of replies that a client may leave unread before it has authenticated.
+const STRANGER_OUTPUT_MAX: usize = 64 << 10;
+
 /// What commands work on.
 pub(crate) struct Service {
     pub(crate) store: Store,
@@ -379,7 +382,10 @@ impl Service {
         client.output_long_since = since;
         let too_long =
             since.is_some_and(|since| self.now.saturating_duration_since(since) > output.soft_time);
-        if (too_long || unread > self.settings.output_len_max()) && !client.killed {
+        let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
+        let len_max = self.settings.output_len_max();
+        let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
+        if (too_long || unread > len_max) && !client.killed {
             client.killed = true;
             self.some_killed = true;
             self.counters.output_limit_disconnections += 1;

@@ -64,7 +64,13 @@ impl Inner {
             self.trees.write().insert(tree, new);
             removed.iter().for_each(|table| table.remove());
             let values = values_of(removed.iter().map(|table| &table.meta));
-            let gone: Vec<u64> = values.filter(|number| !kept.contains(number)).collect();
+            let mut gone: Vec<u64> = values.filter(|number| !kept.contains(number)).collect();
+            if !gone.is_empty() {
+                // A merge that comes part by part has written what its last edit removes with edits before it.
+                let tables = locked.state.tables.values();
+                let listed: HashSet<u64> = values_of(tables.map(|(_, meta)| meta)).collect();
+                gone.retain(|number| !listed.contains(number));
+            }
             self.files.values.release(&gone);
         }
         drop(locked);

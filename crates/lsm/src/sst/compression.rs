@@ -103,7 +103,7 @@ pub(crate) struct BlockCompressor {
 impl BlockCompressor {
     pub(crate) fn new() -> Self {
         let (small, large) = (CompressTable::small(), CompressTable::large());
-        Self { zstd: Zstandard::default(), small, large, out: Vec::new() }
+        Self { zstd: Default::default(), small, large, out: Vec::new() }
     }
 
     /// The bytes of a block that is to be stored, and how they are compressed: not at all if that saves

@@ -44,10 +44,11 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     transactions::leave(call.service, call.client);
-    let Client { id, addr, laddr, fd, .. } = *call.client;
+    let Client { id, addr, laddr, fd, authenticated, stranger_since, .. } = *call.client;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
     client.authenticated = call.service.settings.requirepass.is_none();
-    client.stranger_since = call.service.now;
+    // A stranger gains no time by it.
+    client.stranger_since = if authenticated { call.service.now } else { stranger_since };
     client.active_at = call.service.now;
     client.buffers = call.client.buffers;
     client.last_command = call.client.last_command;

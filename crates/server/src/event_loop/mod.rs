@@ -388,7 +388,7 @@ impl EventLoop {
             && !client.killed
             && !connection.has_requests
             && !self.finishing
-            && !(connection.is_behind() && is_short[usize::from(client.no_evict)]);
+            && (!connection.is_behind() || !is_short[usize::from(client.no_evict)]);
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
