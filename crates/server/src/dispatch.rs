@@ -216,7 +216,7 @@ pub(crate) fn check_admission(
 
 /// Refuses what takes room where there is none: asked once for a request, where its parts are, as other threads may make
 /// room at any time.
-fn check_room(service: &Service, client: &Client, command: &'static Command) -> Outcome {
+pub(crate) fn check_room(service: &Service, client: &Client, command: &'static Command) -> Outcome {
     if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
         return Err(FULL.into());
     }

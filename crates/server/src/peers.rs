@@ -220,7 +220,9 @@ fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) 
     let len = packet.execute(|item, args, out| {
         (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
         let mut call = Call { service, client: guest, args, out };
-        if let Err(failure) = dispatch::perform(&mut call, item.command) {
+        let admitted = dispatch::check_room(call.service, call.client, item.command);
+        let performed = admitted.and_then(|()| dispatch::perform(&mut call, item.command));
+        if let Err(failure) = performed {
             let text = failure.text();
             call.service.note_error(&text);
             Reply { out: call.out, protocol: item.protocol }.error(&text);
