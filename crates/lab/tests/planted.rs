@@ -103,7 +103,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::RecordsBehindChanges => ("indexlog/src/log_end.rs", Changes(Few), Memory, 60),
         Bug::DeferredTakenForDurable => ("indexlog/src/append.rs", Store(Few), Memory, 10),
         Bug::SealedBeforeRecords => ("indexlog/src/append.rs", Store(Blocks), Memory, 30),
-        Bug::OpenBlocksUnknown => ("indexlog/src/append.rs", Store(Blocks), Memory, 200),
+        Bug::OpenBlocksUnknown => ("indexlog/src/append.rs", Store(Blocks), Memory, 800),
         Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
         Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
         Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
