@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use halite_alloc::Segments;
 use halite_disk::Disk;
-use halite_engine::{
+use halite_contract::{
     Direction, Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op, Partitioning,
 };
 use halite_lsm::Lsm;
@@ -175,7 +175,7 @@ fuzz_target!(|input: (bool, Edits, Vec<(u16, u8)>, Vec<Batch>)| {
     }
 });
 
-fn use_it(options: &EngineOptions) -> halite_engine::Result<()> {
+fn use_it(options: &EngineOptions) -> halite_contract::Result<()> {
     let engine = Lsm::open(options)?;
     for (_, space) in engine.key_spaces()? {
         for direction in [Direction::Forward, Direction::Reverse] {

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use halite_engine::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
+use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
 use halite_indexlog::IndexLog;
 use halite_pmem::PoolOptions;
 use libfuzzer_sys::fuzz_target;

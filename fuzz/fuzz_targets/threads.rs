@@ -11,7 +11,7 @@ use halite_server::{Config, Server};
 use libfuzzer_sys::fuzz_target;
 use requests::Choices;
 
-#[path = "../../crates/server/tests/common/requests.rs"]
+#[path = "../../crates/face/server/tests/common/requests.rs"]
 mod requests;
 
 /// The input's bytes as choices; zero when they are used up.

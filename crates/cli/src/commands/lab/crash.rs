@@ -15,7 +15,7 @@ Examples:
   halite lab crash --seed 7 --budget 10m         the same histories, and more of them
   halite lab crash --rules memory --json
   halite lab crash --replay indexlog-few:memory:1f2e3d:120.3/8.1
-  halite lab crash --replay alloc:memory:1f2e3d:35.0 --without fence@crates/alloc/src/table.rs:98
+  halite lab crash --replay alloc:memory:1f2e3d:35.0 --without fence@crates/shared/alloc/src/table.rs:98
 
 Histories are made from the seed; the power is cut at every event of each after which something else
 may be left; the engine comes back from what may be left, is compared with what it had acknowledged,

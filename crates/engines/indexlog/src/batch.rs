@@ -1,0 +1,339 @@
+//! Batches on several partitions: atomic, by one fence for all of them.
+//!
+//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the
+//! operations behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal
+//! key space, with the batch's number and its participants. One fence then makes all parts durable, and
+//! whatever waited before them in those logs. Only then are the parts applied, under the locks of all
+//! views, so that a reader who looks at all of them at once sees the whole batch or nothing; and only
+//! then does anything follow them.
+//!
+//! So, after a crash, only the last batch of a log may lack a part elsewhere. It is whole if every
+//! participant's newest record of [`KEY`] has its number or a higher one; else its parts are cut off, as
+//! the torn batch of one log is (`log_end`). Numbers are drawn while the writers are locked, so they
+//! ascend in every log.
+//!
+//! | | fences | lines written |
+//! |---|---|---|
+//! | batch on `n` partitions | 1 | its records and values, and one of 64 bytes a partition |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_contract::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
+use halite_pmem::locks::MutexGuard;
+
+use crate::expectation::Expected;
+use crate::overflow::Values;
+use crate::partition::{Expanded, Partition};
+use crate::read::View;
+use crate::record::{Kind, Record};
+use crate::write::{CATALOGUE, INTERNAL, Writer};
+
+/// The key of the newest batch on several partitions.
+pub(crate) const KEY: &[u8] = b"batch";
+
+/// What the record of a batch says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// Higher than those of all batches before it.
+    pub(crate) number: u64,
+    /// The partitions that have a part of it, a bit each.
+    participants: u64,
+}
+
+impl Batch {
+    fn encode(self) -> [u8; 16] {
+        let mut value = [0; 16];
+        value[..8].copy_from_slice(&self.number.to_le_bytes());
+        value[8..].copy_from_slice(&self.participants.to_le_bytes());
+        value
+    }
+
+    /// The batch that a record ends, if it ends one.
+    pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
+        let is_one =
+            record.header.space.get() == INTERNAL && record.kind == Kind::Put && record.key == KEY;
+        let value = record.inline_value().filter(|_| is_one)?;
+        let (number, rest) = value.split_first_chunk()?;
+        let participants = u64::from_le_bytes(*rest.first_chunk()?);
+        Some(Self { number: u64::from_le_bytes(*number), participants })
+    }
+
+    /// The newest batch of which a partition has a part.
+    pub(crate) fn newest(view: &View) -> Result<Option<Self>> {
+        let Some(entry) = view.live(INTERNAL, KEY)? else { return Ok(None) };
+        Ok(Self::of(&view.pin_record(entry)?.read()?))
+    }
+
+    /// The partitions that have a part of it.
+    pub(crate) fn participants(self) -> impl Iterator<Item = usize> {
+        (0..u64::BITS as usize).filter(move |at| self.participants >> at & 1 != 0)
+    }
+}
+
+/// Checks that of the newest batch of each partition no participant lacks its part.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(crate) fn check_whole(newest: &[Option<Batch>]) -> Result<()> {
+    for batch in newest.iter().flatten() {
+        let has_part = |at: usize| {
+            newest.get(at).copied().flatten().is_some_and(|newest| newest.number >= batch.number)
+        };
+        if let Some(lacking) = batch.participants().find(|&at| !has_part(at)) {
+            return Err(Error::Damaged {
+                what: format!("log of partition {lacking}"),
+                why: format!(
+                    "its part of batch {} is not there, though it was durable",
+                    batch.number
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The numbers of batches.
+pub(crate) struct Numbers(AtomicU64);
+
+impl Numbers {
+    /// Numbers above all that were drawn before.
+    pub(crate) fn after(highest: u64) -> Self {
+        Self(AtomicU64::new(highest + 1))
+    }
+
+    /// Goes on above a number.
+    pub(crate) fn raise(&self, number: u64) {
+        self.0.fetch_max(number + 1, Ordering::Relaxed);
+    }
+
+    fn draw(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A partition whose writer is locked, and its part of the operations.
+pub(crate) struct Part<'a> {
+    pub(crate) number: usize,
+    pub(crate) partition: &'a Partition,
+    pub(crate) writer: MutexGuard<'a, Writer>,
+    ops: Vec<Op<'a>>,
+    /// Whether the operations rely on what it has.
+    is_expected: bool,
+}
+
+impl Part<'_> {
+    /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
+    pub(crate) fn pace_snapshot(&mut self) {
+        self.partition.pace_snapshot(&mut self.writer);
+    }
+}
+
+/// Locks the writers of partitions, in ascending order, refuses if what is expected changed, and gives each
+/// the operations on its keys.
+///
+/// A range goes to the partitions in which it removes something.
+///
+/// # Errors
+/// [`halite_contract::Error::NoSuchKeySpace`]; [`halite_contract::Error::Conflict`].
+pub(crate) fn lock<'a>(
+    partitions: &'a [Arc<Partition>],
+    partitioning: &Partitioning,
+    ops: &[Op<'a>],
+    expected: &[Expected<'_>],
+) -> Result<Vec<Part<'a>>> {
+    let mut is_expected = vec![false; partitions.len()];
+    expected.iter().for_each(|expected| expected.mark(partitioning, &mut is_expected));
+    let mut concerned = is_expected.clone();
+    for op in ops {
+        match *op {
+            Op::Put { space, key, .. } | Op::Delete { space, key } => {
+                concerned[partition_of(partitioning, space, key)] = true;
+            }
+            Op::DeleteRange { start, end, .. } => {
+                partitioning.partitions_of(start, end).for_each(|at| concerned[at] = true);
+            }
+        }
+    }
+    let numbers = (0..partitions.len()).filter(|&at| concerned[at]);
+    let mut parts: Vec<_> = numbers
+        .map(|number| {
+            let (partition, is_expected) = (&*partitions[number], is_expected[number]);
+            let writer = partition.writer.lock();
+            Part { number, partition, writer, ops: Vec::new(), is_expected }
+        })
+        .collect();
+    // All partitions have the same key spaces.
+    parts.first().map_or(&*partitions[0], |first| first.partition).check_spaces(ops)?;
+    expected.iter().try_for_each(|expected| expected.check(&parts, partitioning))?;
+    for op in ops {
+        match *op {
+            Op::Put { space, key, .. } | Op::Delete { space, key } => {
+                let number = partition_of(partitioning, space, key);
+                if let Ok(at) = parts.binary_search_by_key(&number, |part| part.number) {
+                    parts[at].ops.push(*op);
+                }
+            }
+            Op::DeleteRange { space, start, end } => {
+                for number in partitioning.partitions_of(start, end) {
+                    if let Ok(at) = parts.binary_search_by_key(&number, |part| part.number)
+                        && (!parts[at].ops.is_empty()
+                            || parts[at].partition.has_any(space, start, end)?)
+                    {
+                        parts[at].ops.push(*op);
+                    }
+                }
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// What is not spread over the partitions is in the first one.
+fn partition_of(partitioning: &Partitioning, space: KeySpaceId, key: &[u8]) -> usize {
+    let is_spread = space.0 != CATALOGUE && space.0 != INTERNAL;
+    if is_spread { partitioning.partition_of(key) } else { 0 }
+}
+
+/// Writes the parts, atomically, and durably if there are several. What they rely on in other partitions is
+/// made durable before: a crash leaves of each partition's deferred writes what it will.
+pub(crate) fn write(
+    parts: &mut [Part<'_>],
+    numbers: &Numbers,
+    durability: Durability,
+) -> Result<()> {
+    let (mut concerned, needless): (Vec<_>, Vec<_>) =
+        parts.iter_mut().partition(|part| !part.ops.is_empty());
+    // What makes the operations needless there may not be durable yet.
+    let syncs = durability == Durability::Immediate || concerned.len() > 1;
+    for part in needless {
+        if syncs || (part.is_expected && !concerned.is_empty()) {
+            part.writer.sync()?;
+        }
+    }
+    match &mut concerned[..] {
+        [] => Ok(()),
+        [part] => part.partition.write(&mut part.writer, &part.ops, durability),
+        several => write_several(several, numbers.draw()),
+    }
+}
+
+fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
+    let participants = parts.iter().fold(0, |all, part| all | 1 << part.number);
+    let note = Batch { number, participants }.encode();
+    let note = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &note };
+    let given: Vec<Vec<Op<'_>>> =
+        parts.iter_mut().map(|part| std::mem::take(&mut part.ops)).collect();
+    let expanded: Result<Vec<Expanded>> = parts
+        .iter()
+        .zip(&given)
+        .map(|(part, ops)| part.partition.named(part.partition.expand(ops)))
+        .collect();
+    let expanded = expanded?;
+    let ops: Vec<Vec<Op<'_>>> = given
+        .iter()
+        .zip(&expanded)
+        .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([note]).collect())
+        .collect();
+
+    // Nothing has happened as long as there may be no room.
+    let made = make_room(parts, &ops);
+    let values = match made.and_then(|()| write_values(parts, &ops)) {
+        Err(full @ Error::Full { .. }) => {
+            parts.iter_mut().try_for_each(|part| part.writer.give_back_room())?;
+            return Err(full);
+        }
+        values => values?,
+    };
+    let written = append(parts, &ops, values).and_then(|()| sync(parts));
+    if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
+        // Nobody knows what of it is durable, or it is durable and cannot be seen.
+        let why = error.to_string();
+        parts.iter_mut().for_each(|part| part.writer.poison(&why));
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Makes sure that all parts find room.
+fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
+    for (part, ops) in parts.iter_mut().zip(ops) {
+        part.writer.check_health()?;
+        let made = part.writer.make_room_for(&part.partition.view, ops);
+        part.partition.named(made)?;
+    }
+    Ok(())
+}
+
+/// Writes the large values of all parts, or of none.
+fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<Values>> {
+    let mut values = Vec::new();
+    for at in 0..parts.len() {
+        let view = &parts[at].partition.view;
+        match parts[at].writer.write_values(view, &ops[at], false) {
+            Ok(written) => values.push(written),
+            Err(error) => {
+                let written = parts.iter_mut().zip(values);
+                written.for_each(|(part, values)| {
+                    part.writer.discard(&part.partition.view, values);
+                });
+                return Err(error);
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Shows all parts to readers at once.
+fn apply(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
+    let mut views: Vec<_> = parts.iter().map(|part| part.partition.view.write()).collect();
+    for ((part, view), ops) in parts.iter_mut().zip(&mut views).zip(ops) {
+        part.partition.named(part.writer.apply(view, ops))?;
+    }
+    Ok(())
+}
+
+/// Writes the records of all parts.
+fn append(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>], values: Vec<Values>) -> Result<()> {
+    for ((part, ops), values) in parts.iter_mut().zip(ops).zip(values) {
+        let view = &part.partition.view;
+        part.writer.append(view, ops, values, false)?;
+    }
+    Ok(())
+}
+
+/// Makes durable what waits in all logs. One fence.
+fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
+    let mut flushed = Vec::new();
+    let mut waiting = Vec::new();
+    for part in parts.iter_mut() {
+        let with_records = part.writer.waits_for_records();
+        let waits = with_records && part.writer.flush_pending(&mut flushed);
+        waiting.push((flushed.len(), waits, with_records));
+        if let Some(changes) = &mut part.writer.changes {
+            changes.flush_pending(&mut flushed);
+        }
+        part.writer.flush_values(&mut flushed);
+        part.writer.map.flush(&mut flushed);
+    }
+    let pool = parts[0].partition.pool.clone();
+    let proofs = pool.fence_all(&flushed)?;
+    for (part, (end, waits, with_records)) in parts.iter_mut().zip(waiting) {
+        let last = end.checked_sub(1).and_then(|last| proofs.get(last)).filter(|_| waits);
+        if with_records {
+            part.writer.end_sync(last, waits);
+        } else {
+            part.writer.end_changes_sync();
+        }
+    }
+    Ok(())
+}
+
+/// The views of all partitions at one moment, between batches.
+pub(crate) fn views<R>(
+    partitions: &[Arc<Partition>],
+    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
+) -> Vec<R> {
+    let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
+    partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()
+}

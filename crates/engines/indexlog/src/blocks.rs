@@ -1,0 +1,587 @@
+//! What the blocks of the data device are used for, and how much of each is alive.
+//!
+//! All of it is volatile and rebuilt on open. Which of the blocks of records is collected next, `victims`
+//! knows.
+
+use halite_contract::{Error, Result};
+use halite_pmem::planted;
+
+use crate::block_map::INCARNATIONS;
+use crate::collect::WORTHWHILE;
+use crate::entry::Entry;
+use crate::record::INLINE_LEN_MAX;
+use crate::scans::Shown;
+use crate::split::{CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
+use crate::victims::Victims;
+use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+
+/// What a block is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Its segment is not allocated.
+    Absent,
+    Free,
+    /// Records, still appended to or not yet sealed.
+    Appending,
+    /// Records, sealed.
+    Sealed,
+    /// A part of a value.
+    Overflow,
+    /// Slots for parts of values.
+    Split,
+    /// Nothing that the index leads to, but a scan may still read it.
+    Limbo,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    used_as: Use,
+    /// Lives as a block of records so far.
+    incarnation: u32,
+    /// Bytes of records, dead ones included; of a block that was ended early, all of it ([`spent_of`]).
+    spent: u64,
+    /// Bytes of live records.
+    live: u64,
+    /// Bytes of these that are tombstones, which no scan reads.
+    tombstones: u64,
+    /// When indexes led to its records (`scans`).
+    shown: Shown,
+}
+
+impl Block {
+    /// Bytes that collection of it can reclaim, if it is sealed.
+    fn reclaimable(&self) -> Option<u64> {
+        (self.used_as == Use::Sealed).then(|| self.spent - self.live)
+    }
+
+    /// Whether it is free as soon as its live records have moved, where `youngest` is the epoch of the youngest scan:
+    /// what an index leads to now, and led to when that scan began, stays for the scan.
+    fn can_go(&self, youngest: Option<u64>) -> bool {
+        self.live == self.tombstones || youngest.is_none_or(|epoch| epoch <= self.shown.born)
+    }
+}
+
+/// The bytes that collection of a block reclaims if none of its records is alive, of which it has `used`
+/// bytes. What is behind them is unused because the next record did not fit, and so it will be in the block
+/// that they move to; unless there was room for most: then a crash or a closing has ended the block, and
+/// what is behind can be had by collecting it.
+pub(crate) fn spent_of(used: u64) -> u64 {
+    if BLOCK - used > 2 * INLINE_LEN_MAX as u64 { BLOCK } else { used }
+}
+
+const ABSENT: Block = Block {
+    used_as: Use::Absent,
+    incarnation: 0,
+    spent: 0,
+    live: 0,
+    tombstones: 0,
+    shown: Shown { born: 0, hidden: 0 },
+};
+
+/// A segment's blocks, all free.
+const ALL_FREE: u16 = u16::MAX;
+
+const _: () = assert!(BLOCKS_PER_SEGMENT == u16::BITS);
+
+/// The blocks of the data device.
+pub(crate) struct Blocks {
+    /// How far apart the lives of a block are while the store is open. Drawn anew by every opening: a
+    /// life that a power cut kept from the map, but not from the block, is not lived again.
+    step: u32,
+    blocks: Vec<Block>,
+    /// The free blocks of each segment, a bit each.
+    free: Vec<u16>,
+    free_count: u32,
+    /// Where the search for a free block begins.
+    next: u32,
+    splits: Splits,
+    victims: Victims,
+    live: u64,
+    /// Sealed blocks, and what can be reclaimed of them, in bytes.
+    sealed: u64,
+    reclaimable: u64,
+}
+
+impl Blocks {
+    /// No blocks yet; `random` makes this opening different from all others.
+    pub(crate) fn new(random: u64) -> Self {
+        Self {
+            step: planted!(BlockLifeLivedTwice, 1, random as u32 | 1),
+            blocks: Vec::new(),
+            free: Vec::new(),
+            free_count: 0,
+            next: 0,
+            splits: Splits::default(),
+            victims: Victims::default(),
+            live: 0,
+            sealed: 0,
+            reclaimable: 0,
+        }
+    }
+
+    /// Adds a segment's blocks, with the number of lives that each had.
+    pub(crate) fn add_segment(&mut self, segment: u32, incarnations: impl Iterator<Item = u32>) {
+        let first = segment * BLOCKS_PER_SEGMENT;
+        let end = (first + BLOCKS_PER_SEGMENT) as usize;
+        if self.blocks.len() < end {
+            self.blocks.resize(end, ABSENT);
+            self.free.resize(end / BLOCKS_PER_SEGMENT as usize, 0);
+        }
+        for (block, incarnation) in self.blocks[first as usize..end].iter_mut().zip(incarnations) {
+            debug_assert_eq!(block.used_as, Use::Absent);
+            *block = Block { used_as: Use::Free, incarnation, ..ABSENT };
+        }
+        self.free[segment as usize] = ALL_FREE;
+        self.free_count += BLOCKS_PER_SEGMENT;
+    }
+
+    /// Forgets a segment whose blocks are all free.
+    pub(crate) fn remove_segment(&mut self, segment: u32) {
+        debug_assert_eq!(self.free[segment as usize], ALL_FREE);
+        let first = (segment * BLOCKS_PER_SEGMENT) as usize;
+        self.blocks[first..first + BLOCKS_PER_SEGMENT as usize].fill(ABSENT);
+        self.free[segment as usize] = 0;
+        self.free_count -= BLOCKS_PER_SEGMENT;
+    }
+
+    /// The lowest segment that is not there.
+    pub(crate) fn absent_segment(&self) -> u32 {
+        let absent = |segment: &usize| {
+            self.blocks[segment * BLOCKS_PER_SEGMENT as usize].used_as == Use::Absent
+        };
+        (0..self.free.len()).find(absent).unwrap_or(self.free.len()) as u32
+    }
+
+    pub(crate) fn is_segment_free(&self, segment: u32) -> bool {
+        self.free[segment as usize] == ALL_FREE
+    }
+
+    /// Numbers of blocks are below this.
+    pub(crate) fn len(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    pub(crate) fn free_count(&self) -> u32 {
+        self.free_count
+    }
+
+    /// Bytes of live records and values.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Bytes that collection of sealed blocks can reclaim.
+    pub(crate) fn reclaimable(&self) -> u64 {
+        self.reclaimable
+    }
+
+    pub(crate) fn used_as(&self, block: u32) -> Use {
+        self.blocks.get(block as usize).map_or(Use::Absent, |block| block.used_as)
+    }
+
+    pub(crate) fn incarnation(&self, block: u32) -> u32 {
+        self.blocks[block as usize].incarnation
+    }
+
+    /// Takes a free block for records and begins a life of it: the next one behind the last that was taken,
+    /// so that none wears more than the others. Segments that are in use already are preferred, so that
+    /// whole ones stay for large values.
+    pub(crate) fn take(&mut self) -> Option<u32> {
+        let partly = self.next_free(|free| free != ALL_FREE);
+        let block = partly.or_else(|| self.next_free(|_| true))?;
+        self.take_found(block);
+        self.next = block + 1;
+        let meta = &mut self.blocks[block as usize];
+        meta.incarnation = meta.incarnation.wrapping_add(self.step) % INCARNATIONS;
+        Some(block)
+    }
+
+    /// The first free block from the next one on, and round again, in a segment whose free blocks `may`
+    /// be taken.
+    fn next_free(&self, may: impl Fn(u16) -> bool) -> Option<u32> {
+        let segments = self.free.len() as u32;
+        let (first, behind) = (self.next / BLOCKS_PER_SEGMENT, self.next % BLOCKS_PER_SEGMENT);
+        (first..=first + segments).find_map(|turn| {
+            let segment = turn % segments;
+            let free = self.free[segment as usize];
+            let from = if turn == first { free >> behind << behind } else { free };
+            let is_there = from != 0 && may(free);
+            is_there.then(|| segment * BLOCKS_PER_SEGMENT + from.trailing_zeros())
+        })
+    }
+
+    /// Takes a block in which records were found; its life goes on.
+    pub(crate) fn take_found(&mut self, block: u32) {
+        self.mark_used(block, Use::Appending);
+    }
+
+    /// Takes a place for the first piece of what is left of a value, `rest` bytes. Where there is none for
+    /// as much as it should have, less is taken.
+    pub(crate) fn take_piece(&mut self, rest: u64) -> Option<(u32, u64)> {
+        let len = first_piece(rest);
+        let class = match class_of(len) {
+            Some(class) => class,
+            None => match self.take_run(len.div_ceil(BLOCK) as u32) {
+                Some((first, count)) => {
+                    return Some((first * UNITS, len.min(u64::from(count) * BLOCK)));
+                }
+                None => CLASSES - 1,
+            },
+        };
+        (0..=class).rev().find_map(|class| {
+            let place = self.splits.take(class).or_else(|| {
+                let (block, _) = self.take_run(1)?;
+                self.blocks[block as usize].used_as = Use::Split;
+                self.splits.add(block, class);
+                self.splits.take(class)
+            })?;
+            Some((place, len.min(size_of_class(class))))
+        })
+    }
+
+    /// Takes the place that a piece of so many bytes was found at.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if something else is there, or no piece can be.
+    pub(crate) fn take_found_piece(&mut self, place: u32, len: u64) -> Result<()> {
+        let (block, unit) = (place / UNITS, place % UNITS);
+        let Some(class) = class_of(len) else {
+            if unit != 0 {
+                return Err(self.no_piece(block));
+            }
+            return self.take_overflow(block, len.div_ceil(BLOCK) as u32);
+        };
+        if self.used_as(block) == Use::Free {
+            self.mark_used(block, Use::Split);
+            self.splits.add(block, class);
+        }
+        let is_slot = self.splits.class(block) == Some(class)
+            && unit.is_multiple_of((size_of_class(class) / UNIT) as u32);
+        match is_slot && self.splits.take_found(place, class) {
+            true => Ok(()),
+            false => Err(self.no_piece(block)),
+        }
+    }
+
+    /// Frees a place that nothing leads to any more.
+    pub(crate) fn free_piece(&mut self, place: u32, len: u64) {
+        let block = place / UNITS;
+        match class_of(len) {
+            Some(class) if self.splits.give_back(place, class) => self.free(block),
+            Some(_) => {}
+            None => (block..block + len.div_ceil(BLOCK) as u32).for_each(|block| self.free(block)),
+        }
+    }
+
+    /// How many free blocks so many slots of each class need.
+    pub(crate) fn blocks_for(&self, slots: &[u64; CLASSES]) -> u64 {
+        let needed = |class: usize| {
+            let beyond = slots[class].saturating_sub(self.splits.free(class));
+            beyond.div_ceil(slots_of(class).into())
+        };
+        (0..CLASSES).map(needed).sum()
+    }
+
+    /// Notes which record has the piece at a place.
+    pub(crate) fn set_owner(&mut self, place: u32, owner: Entry) {
+        self.splits.set_owner(place, Some(owner));
+    }
+
+    /// Notes that the record of the piece at a place is dead.
+    pub(crate) fn clear_owner(&mut self, place: u32) {
+        self.splits.set_owner(place, None);
+    }
+
+    /// Gives out no slots of a block from now on, or of all again.
+    pub(crate) fn close_split(&mut self, block: Option<u32>) {
+        self.splits.close(block);
+    }
+
+    /// The records that have pieces in a split block.
+    pub(crate) fn owners(&self, block: u32) -> Vec<Entry> {
+        self.splits.owners(block)
+    }
+
+    /// The split block with the least in it, of those of which less than `share` of 8 parts is taken and
+    /// whose pieces find other slots.
+    pub(crate) fn sparsest_split(&self, share: u32) -> Option<u32> {
+        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0)
+    }
+
+    /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long
+    /// enough, or else the longest there is.
+    fn take_run(&mut self, wanted: u32) -> Option<(u32, u32)> {
+        let wanted = wanted.min(BLOCKS_PER_SEGMENT);
+        let run = |free: u16| longest_run(free);
+        let enough = self.free.iter().position(|&free| free != 0 && run(free).1 >= wanted);
+        let segment = enough.or_else(|| {
+            let longest = (0..self.free.len()).max_by_key(|&at| run(self.free[at]).1)?;
+            (self.free[longest] != 0).then_some(longest)
+        })?;
+        let (start, len) = run(self.free[segment]);
+        let (first, count) = (segment as u32 * BLOCKS_PER_SEGMENT + start, len.min(wanted));
+        (first..first + count).for_each(|block| self.mark_used(block, Use::Overflow));
+        Some((first, count))
+    }
+
+    /// Takes the blocks that a value was found in.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if one of them is used otherwise.
+    fn take_overflow(&mut self, first: u32, count: u32) -> Result<()> {
+        for block in first..first.saturating_add(count) {
+            if self.used_as(block) != Use::Free {
+                return Err(self.no_piece(block));
+            }
+            self.mark_used(block, Use::Overflow);
+        }
+        Ok(())
+    }
+
+    fn no_piece(&self, block: u32) -> Error {
+        Error::Damaged {
+            what: format!("block {block}"),
+            why: format!("a value is said to be in it, but it is {:?}", self.used_as(block)),
+        }
+    }
+
+    fn mark_used(&mut self, block: u32, used_as: Use) {
+        let meta = &mut self.blocks[block as usize];
+        assert_eq!(meta.used_as, Use::Free, "block {block} is taken once");
+        *meta = Block { used_as, incarnation: meta.incarnation, ..ABSENT };
+        self.free[(block / BLOCKS_PER_SEGMENT) as usize] &= !(1 << (block % BLOCKS_PER_SEGMENT));
+        self.free_count -= 1;
+    }
+
+    /// Frees a block that nothing leads to any more.
+    pub(crate) fn free(&mut self, block: u32) {
+        let meta = &mut self.blocks[block as usize];
+        assert!(!matches!(meta.used_as, Use::Free | Use::Absent), "block {block} is freed once");
+        *meta = Block { used_as: Use::Free, incarnation: meta.incarnation, ..ABSENT };
+        self.free[(block / BLOCKS_PER_SEGMENT) as usize] |= 1 << (block % BLOCKS_PER_SEGMENT);
+        self.free_count += 1;
+    }
+
+    /// Counts a live record of a block, or a part of a value.
+    pub(crate) fn born(&mut self, block: u32, bytes: u64) {
+        self.blocks[block as usize].live += bytes;
+        self.live += bytes;
+    }
+
+    /// Counts the death of a record of a block, or of a part of a value.
+    pub(crate) fn died(&mut self, block: u32, bytes: u64) {
+        let meta = &mut self.blocks[block as usize];
+        debug_assert!(meta.live >= bytes, "what dies was alive");
+        meta.live -= bytes;
+        self.live -= bytes;
+        if meta.used_as == Use::Sealed {
+            self.reclaimable += bytes;
+            self.victims.changed(block);
+        }
+    }
+
+    /// Counts the death of a record of a block that the index led to until now, in this epoch.
+    pub(crate) fn hide(&mut self, block: u32, bytes: u64, epoch: u64) {
+        self.blocks[block as usize].shown.hidden = epoch;
+        self.died(block, bytes);
+    }
+
+    /// Counts a live tombstone of a block.
+    pub(crate) fn tombstone_born(&mut self, block: u32, bytes: u64) {
+        self.note_tombstone(block, bytes);
+        self.born(block, bytes);
+    }
+
+    /// Notes that so many live bytes of a block are a tombstone.
+    pub(crate) fn note_tombstone(&mut self, block: u32, bytes: u64) {
+        self.blocks[block as usize].tombstones += bytes;
+    }
+
+    /// Counts the death of a tombstone of a block.
+    pub(crate) fn tombstone_died(&mut self, block: u32, bytes: u64) {
+        self.blocks[block as usize].tombstones -= bytes;
+        self.died(block, bytes);
+    }
+
+    /// Notes in which epoch a block was opened.
+    pub(crate) fn set_born(&mut self, block: u32, epoch: u64) {
+        self.blocks[block as usize].shown.born = epoch;
+    }
+
+    /// When indexes led to the records of a block, up to now.
+    pub(crate) fn shown(&self, block: u32) -> Shown {
+        self.blocks[block as usize].shown
+    }
+
+    /// Ends the appending to a block, before the record number `seq`. So many bytes of it can be reclaimed
+    /// once they are dead.
+    pub(crate) fn seal(&mut self, block: u32, spent: u64, seq: u64) {
+        let meta = &mut self.blocks[block as usize];
+        debug_assert_eq!(meta.used_as, Use::Appending);
+        debug_assert!(meta.live <= spent && spent <= BLOCK);
+        meta.used_as = Use::Sealed;
+        meta.spent = spent;
+        self.reclaimable += spent - meta.live;
+        self.sealed += 1;
+        self.victims.sealed(block, seq);
+    }
+
+    /// Takes a sealed block, whose live records have moved, out of use. Scans may still read it.
+    pub(crate) fn condemn(&mut self, block: u32) {
+        let meta = &mut self.blocks[block as usize];
+        debug_assert!(meta.used_as == Use::Sealed && meta.live == 0);
+        self.reclaimable -= meta.spent;
+        self.sealed -= 1;
+        meta.used_as = Use::Limbo;
+        self.victims.condemned(block);
+    }
+
+    /// The sealed block with the most to reclaim, but for a class of [`Victims`], of those that no scan keeps from being
+    /// freed, the youngest being of epoch `youngest`; and how much that is in bytes.
+    pub(crate) fn emptiest(&mut self, youngest: Option<u64>) -> Option<(u32, u64)> {
+        self.rank();
+        let can_go = |block: u32| self.blocks[block as usize].can_go(youngest);
+        self.with_gain(self.victims.first(can_go))
+    }
+
+    /// The sealed block to collect where the pool cannot grow, of those that no scan keeps from being freed, and how
+    /// much can be reclaimed of it, in bytes: no less than of a sealed block on average, so what a write pays for is
+    /// bounded. `seq` is the number of the next record.
+    pub(crate) fn victim(&mut self, seq: u64, youngest: Option<u64>) -> Option<(u32, u64)> {
+        self.rank();
+        let mean = self.reclaimable / self.sealed.max(1);
+        let can_go = |block: u32| self.blocks[block as usize].can_go(youngest);
+        let best = self.victims.best(mean.max(WORTHWHILE), seq, can_go, |block| {
+            let block = &self.blocks[block as usize];
+            (block.live, block.spent - block.live)
+        });
+        self.with_gain(best)
+    }
+
+    fn rank(&mut self) {
+        self.victims.rank_changed(|block| {
+            let block = &self.blocks[block as usize];
+            Some((block.reclaimable()?, block.live == 0))
+        });
+    }
+
+    fn with_gain(&self, block: Option<u32>) -> Option<(u32, u64)> {
+        block.and_then(|block| Some((block, self.blocks[block as usize].reclaimable()?)))
+    }
+}
+
+/// The longest run of set bits: its start and length.
+fn longest_run(bits: u16) -> (u32, u32) {
+    let (mut best, mut at) = ((0, 0), 0);
+    while at < u16::BITS && bits >> at != 0 {
+        at += (bits >> at).trailing_zeros();
+        let len = (bits >> at).trailing_ones();
+        if len > best.1 {
+            best = (at, len);
+        }
+        at += len;
+    }
+    best
+}
+
+const _: () = assert!(Entry::BLOCKS_MAX <= u32::MAX as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_segments() -> Blocks {
+        let mut blocks = Blocks::new(7);
+        (0..2).for_each(|segment| blocks.add_segment(segment, (0..16).map(|_| 0)));
+        blocks
+    }
+
+    #[test]
+    fn runs_are_found() {
+        for (bits, run) in [
+            (0, (0, 0)),
+            (1, (0, 1)),
+            (0x8000, (15, 1)),
+            (u16::MAX, (0, 16)),
+            (0b0111_0011_0110, (8, 3)),
+        ] {
+            assert_eq!(longest_run(bits), run, "{bits:b}");
+        }
+    }
+
+    #[test]
+    fn records_leave_whole_segments_to_values() {
+        let mut blocks = two_segments();
+        let first = blocks.take().unwrap();
+        assert_eq!(blocks.take_run(16), Some((16, 16)));
+        assert_eq!(blocks.take_run(16), Some((first + 1, 15)));
+        assert_eq!((blocks.take(), blocks.take_run(1), blocks.free_count()), (None, None, 0));
+        (16..32).for_each(|block| blocks.free(block));
+        assert!(blocks.is_segment_free(1));
+        blocks.remove_segment(1);
+        assert_eq!((blocks.absent_segment(), blocks.free_count()), (1, 0));
+    }
+
+    #[test]
+    fn free_blocks_take_turns() {
+        let mut blocks = two_segments();
+        assert!((0..32).all(|_| blocks.take().is_some()));
+        let free = [3, 7, 18];
+        free.into_iter().for_each(|block| blocks.free(block));
+        let mut lives = [0; 3];
+        for _ in 0..30 {
+            let taken = blocks.take().unwrap();
+            lives[free.iter().position(|block| *block == taken).unwrap()] += 1;
+            blocks.free(taken);
+        }
+        assert_eq!(lives, [10; 3]);
+    }
+
+    #[test]
+    fn what_a_scan_keeps_is_no_victim() {
+        let mut blocks = two_segments();
+        let [old, young, dead] = [1, 2, 3].map(|_| blocks.take().unwrap());
+        for (block, born, at) in [(old, 1, 1), (young, 5, 2), (dead, 1, 3)] {
+            blocks.set_born(block, born);
+            blocks.born(block, BLOCK);
+            blocks.seal(block, BLOCK, at);
+        }
+        blocks.hide(old, 100_000, 6);
+        blocks.hide(young, 50_000, 7);
+        let block = |found: Option<(u32, u64)>| found.map(|(block, _)| block);
+        assert_eq!(block(blocks.emptiest(None)), Some(old));
+        assert_eq!(block(blocks.emptiest(Some(5))), Some(young));
+        assert_eq!(block(blocks.victim(9, Some(5))), Some(young));
+        assert_eq!((blocks.emptiest(Some(6)), blocks.victim(9, Some(6))), (None, None));
+        // What no index leads to does not have to move, whatever a scan sees of it.
+        blocks.hide(dead, BLOCK, 8);
+        assert_eq!(block(blocks.emptiest(Some(8))), Some(dead));
+        assert_eq!(block(blocks.victim(9, Some(8))), Some(dead));
+        assert_eq!(blocks.shown(dead), Shown { born: 1, hidden: 8 });
+    }
+
+    #[test]
+    fn the_victim_has_the_most_to_reclaim() {
+        let mut blocks = two_segments();
+        let [a, b] = [blocks.take().unwrap(), blocks.take().unwrap()];
+        for block in [a, b] {
+            blocks.born(block, BLOCK);
+            blocks.seal(block, BLOCK, 5);
+        }
+        assert_eq!((blocks.victim(6, None), blocks.emptiest(None)), (None, None));
+        blocks.died(a, 10_000);
+        blocks.died(b, 20_000);
+        blocks.died(a, 15_000);
+        assert_eq!(blocks.victim(6, None), Some((a, 25_000)));
+        blocks.died(b, BLOCK - 20_000);
+        assert_eq!(
+            (blocks.victim(6, None), blocks.emptiest(None)),
+            (Some((b, BLOCK)), Some((b, BLOCK)))
+        );
+        blocks.condemn(b);
+        blocks.free(b);
+        assert_eq!((blocks.victim(6, None), blocks.reclaimable()), (Some((a, 25_000)), 25_000));
+        while blocks.take() != Some(b) {}
+        assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2) % INCARNATIONS);
+    }
+}

@@ -1,0 +1,59 @@
+//! The names of the key spaces, of which the first partition keeps a catalogue for all.
+
+use std::sync::Arc;
+
+use halite_contract::{Error, Result};
+
+use crate::entry::Entry;
+use crate::read::{Space, View};
+use crate::write::{CATALOGUE, INTERNAL, Writer};
+
+/// The key spaces in the catalogue that the first partition's view shows, with their names.
+pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str>)>> {
+    let Some(catalogue) = view.spaces.get(&CATALOGUE) else { return Ok(Vec::new()) };
+    let mut named = Vec::new();
+    for entry in catalogue.index.iter().map(Entry::from_bits) {
+        let (name, value) = view.pin(entry)?.pair(salt)?;
+        let id = <[u8; 4]>::try_from(&value[..]).ok().map(u32::from_le_bytes);
+        let id = id.filter(|&id| id != CATALOGUE && id != INTERNAL);
+        let (Ok(name), Some(id)) = (std::str::from_utf8(&name), id) else {
+            return Err(Error::Damaged {
+                what: "the catalogue of key spaces".into(),
+                why: "an entry is not a name and a number".into(),
+            });
+        };
+        named.push((id, name.into()));
+    }
+    Ok(named)
+}
+
+/// The key spaces and their names.
+pub(crate) struct Names(Vec<(u32, Arc<str>)>);
+
+impl Names {
+    /// Those of the first partition's catalogue, which it gets if there is none.
+    pub(crate) fn read(writer: &Writer, view: &mut View) -> Result<Self> {
+        view.space_mut(CATALOGUE);
+        Ok(Self(read_catalogue(view, writer.salt)?))
+    }
+
+    /// Gives the key spaces of a partition their names.
+    pub(crate) fn give(&self, writer: &mut Writer, view: &mut View) -> Result<()> {
+        for (id, name) in &self.0 {
+            view.space_mut(*id).name = Arc::clone(name);
+            writer.next_space = writer.next_space.max(id.saturating_add(1));
+        }
+        let is_internal = |id: u32| id == CATALOGUE || id == INTERNAL;
+        let unnamed = |(id, space): (&u32, &Space)| {
+            (!is_internal(*id) && space.name.is_empty() && !space.index.is_empty()).then_some(*id)
+        };
+        if let Some(id) = view.spaces.iter().find_map(unnamed) {
+            return Err(Error::Damaged {
+                what: format!("key space {id}"),
+                why: "it has records and no name".into(),
+            });
+        }
+        view.spaces.retain(|id, space| is_internal(*id) || !space.name.is_empty());
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! Collection of garbage (Lersch §5.6.3).
+//!
+//! The victim is the block with the most to reclaim while the pool can grow, and then the one that is
+//! worth it most (`victims`). Its live records are copied into the
+//! collector's own block, its dead ones are taken off their counts (`obituary`); when the copies are
+//! durable, the index points to them. When all of the victim is done, the collector's word in the map
+//! covers the copies, and the victim goes to limbo (`limbo`) until no scan can see it; then its word
+//! becomes free, durably, and it may be reused.
+//!
+//! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each
+//! byte that is written has `n / g` bytes of the victim looked through ([`Writer::pace`]), in steps of
+//! [`STEP`]. So no write waits for a whole block, and each pays for the space that it takes. Only if that
+//! does not suffice, as where readers hold blocks, a write waits for the rest of a victim. Who has nothing else
+//! to do collects ahead, a step at a time ([`Writer::collect_ahead`]): a burst of writes then finds free blocks.
+//!
+//! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
+//! the first. No key is compared and no other record read, but for deleted keys: a live record's entry is the
+//! one that leads here, and a dead one's count is with the only entry that may be its key's. The copies of
+//! a step are streamed and have one fence; the victim has one for the collector's word, and one for its own.
+//!
+//! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
+//! and the victim (each record is there twice, with one sequence number, and one of them counts as
+//! stale), but never neither.
+//!
+//! From when a block is looked through until it is free, its dead records are off their counts and still
+//! on the medium. So a tombstone that counts nothing stays, and moves like a live one, until the map has every
+//! such block free. One block is looked through at a time, so nothing else goes before it is at least there.
+
+use std::sync::Arc;
+
+use halite_blocks::log::frame;
+use halite_contract::{Error, Result};
+use halite_pmem::locks::RwLock;
+use halite_pmem::{Published, planted};
+
+use crate::block_map::{Life, State};
+use crate::entry::Entry;
+use crate::limbo::Limbo;
+use crate::obituary::{find_puts, is_at};
+use crate::read::{Readable, View};
+use crate::record::{self, ALIGN, Kind, Record};
+use crate::space::RESERVE_BOOKKEEPING;
+use crate::write::Writer;
+use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+
+/// Bytes that are looked through at once: what a write waits for at least if it waits at all.
+const STEP: u64 = 4 << 10;
+
+/// What readers hold in limbo is looked at by a write in turns of so many.
+const HELD_AT_ONCE: usize = 4;
+
+/// Free blocks below which collection begins before the last moment, and below which it hurries.
+const PACE_BELOW: u32 = RESERVE_BOOKKEEPING + 4;
+const HURRY_BELOW: u32 = RESERVE_BOOKKEEPING + 2;
+
+/// Free blocks below which there is something to collect ahead, while nobody writes: 2 MiB more than writes
+/// leave. Blocks are more worth collecting the later that is, so it is not all that could be.
+const AHEAD_BELOW: u32 = PACE_BELOW + BLOCKS_PER_SEGMENT;
+
+/// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
+/// Under random overwrites a block moves a third of a record for each that is written, and the pool
+/// settles at 1.85 times what is alive (the mean of the blocks' live share, falling from 1 to 1/4).
+pub(crate) const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
+
+/// A block with less to reclaim, in bytes, is not worth a put's while.
+pub(crate) const WORTHWHILE: u64 = BLOCK / 32;
+
+/// The collection of a block.
+pub(crate) struct Collection {
+    victim: u32,
+    records: Arc<Published>,
+    seed: u64,
+    /// Where the next record is.
+    at: u64,
+    /// Bytes to reclaim when it began.
+    gain: u64,
+    /// Bytes to be looked through that are paid for.
+    credit: u64,
+}
+
+impl Writer {
+    /// Looks through as much of a victim as pays for `appended` bytes of new records.
+    pub(crate) fn pace(&mut self, view: &RwLock<View>, appended: u64) -> Result<()> {
+        if self.collection.is_none() {
+            if self.blocks.free_count() >= PACE_BELOW {
+                return Ok(());
+            }
+            self.release_limbo(view, HELD_AT_ONCE)?;
+            if !self.begin_in_time(view)? {
+                return Ok(());
+            }
+        }
+        let hurry = u64::from(self.blocks.free_count() < HURRY_BELOW) + 1;
+        if let Some(collection) = &mut self.collection {
+            let looked_through = collection.records.len() * appended / collection.gain;
+            collection.credit += looked_through * hurry;
+        }
+        while self.collection.as_ref().is_some_and(|collection| collection.credit >= STEP) {
+            self.step(view, STEP)?;
+        }
+        if self.collection.is_none() {
+            self.release_limbo(view, HELD_AT_ONCE)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a step of the snapshot of the index or of the collection that is under way, or begins a collection
+    /// if the pool cannot grow and few blocks are free. Returns whether there is more to do.
+    pub(crate) fn collect_ahead(&mut self, view: &RwLock<View>) -> Result<bool> {
+        self.check_health()?;
+        if self.packer.is_some() {
+            self.step_snapshot()?;
+            return Ok(true);
+        }
+        if self.collection.is_none() {
+            self.release_limbo(view, HELD_AT_ONCE)?;
+            let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
+            // Blocks that readers hold are collected into what is free, and give nothing back until they let go.
+            let is_held_up = self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW;
+            if !is_near || is_held_up || self.blocks.reclaimable() < BLOCK {
+                return Ok(false);
+            }
+            let victim = self.blocks.victim(self.next_seq, self.scans.youngest());
+            let Some((victim, gain)) = victim.filter(|(_, gain)| *gain >= WORTHWHILE) else {
+                return Ok(false);
+            };
+            self.begin_collection(view, victim, gain)?;
+        }
+        self.step(view, STEP)?;
+        if self.collection.is_none() {
+            self.release_limbo(view, HELD_AT_ONCE)?;
+        }
+        Ok(true)
+    }
+
+    /// Begins to collect a block if that is worthwhile, and the pool does not grow instead.
+    fn begin_in_time(&mut self, view: &RwLock<View>) -> Result<bool> {
+        // What is held in limbo and what is being moved are taken from what is free.
+        if self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW {
+            return Ok(false);
+        }
+        let Some((emptiest, gain)) =
+            self.blocks.emptiest(self.scans.youngest()).filter(|(_, gain)| *gain >= WORTHWHILE)
+        else {
+            return Ok(false);
+        };
+        if gain >= COLLECT_BEFORE_GROWING {
+            self.begin_collection(view, emptiest, gain)?;
+            return Ok(true);
+        }
+        if self.blocks.reclaimable() < BLOCK || self.add_segment()? {
+            return Ok(false);
+        }
+        let victim = self.blocks.victim(self.next_seq, self.scans.youngest());
+        let Some((victim, gain)) = victim else { return Ok(false) };
+        self.begin_collection(view, victim, gain)?;
+        Ok(true)
+    }
+
+    /// Begins to collect `victim`, a sealed block with `gain` bytes to reclaim.
+    pub(crate) fn begin_collection(
+        &mut self,
+        view: &RwLock<View>,
+        victim: u32,
+        gain: u64,
+    ) -> Result<()> {
+        let readable = view.read().block(victim).cloned();
+        let Some(Readable { published: records, seed: Some(seed) }) = readable else {
+            return Err(Error::Damaged {
+                what: format!("block {victim}"),
+                why: "its records are not there".into(),
+            });
+        };
+        records.read_ahead(0);
+        let gain = gain.max(1);
+        self.collection = Some(Collection { victim, records, seed, at: 0, gain, credit: 0 });
+        Ok(())
+    }
+
+    /// Ends the collection that is under way.
+    pub(crate) fn finish_collection(&mut self, view: &RwLock<View>) -> Result<()> {
+        while self.collection.is_some() {
+            self.step(view, BLOCK)?;
+        }
+        Ok(())
+    }
+
+    /// Looks through so many bytes of the victim, or to its end; then it goes to limbo.
+    fn step(&mut self, view: &RwLock<View>, bytes: u64) -> Result<()> {
+        let Some(mut collection) = self.collection.take() else { return Ok(()) };
+        let stepped = self.move_live_records(view, &mut collection, bytes);
+        self.poison_by(stepped)?;
+        if collection.at < collection.records.len() {
+            self.collection = Some(collection);
+            return Ok(());
+        }
+        // With the word, what made records of the victim obsolete becomes durable: they are needed until then.
+        planted!(
+            VictimFreedBeforeCovered,
+            self.sync_records().map(|()| self.cover_collector_block())?,
+            {
+                self.cover_collector_block();
+                self.sync_records()?;
+            }
+        );
+        if self.changes.is_some() {
+            // The newest record may be dead, and go: what is in the change log must not be replayed then.
+            self.map.set_durable(self.durable_seq);
+        }
+        self.blocks.condemn(collection.victim);
+        self.collected_blocks += 1;
+        let shown = self.blocks.shown(collection.victim);
+        self.limbo.push(Limbo::block(collection.victim, shown, self.next_seq - 1));
+        Ok(())
+    }
+
+    fn move_live_records(
+        &mut self,
+        view: &RwLock<View>,
+        collection: &mut Collection,
+        bytes: u64,
+    ) -> Result<()> {
+        let published = Arc::clone(&collection.records);
+        let (victim, begin) = (collection.victim, collection.at);
+        let mut records = Vec::new();
+        let mut live = Vec::new();
+        {
+            let mut view = view.write();
+            let end = (begin + bytes).min(published.len());
+            let all = published.bytes();
+            while collection.at < end {
+                let at = collection.at;
+                let (record, next) = record_at(all, collection.seed, victim, at)?;
+                records.push((at, record));
+                collection.at = next;
+            }
+            collection.credit = collection.credit.saturating_sub(collection.at - begin);
+            let entries = find_puts(&view, victim, &records)?;
+            for ((at, record), entry) in records.iter().zip(entries) {
+                let alive = match (record.kind, entry) {
+                    (Kind::Put, Some(entry)) => Some(entry),
+                    (Kind::Put, None) => {
+                        self.take_off(&mut view, record)?;
+                        None
+                    }
+                    _ => self.find_tombstone(&mut view, (victim, *at), record)?,
+                };
+                live.extend(alive.map(|entry| (*record, entry)));
+            }
+        }
+        let mut rest = &live[..];
+        while !rest.is_empty() {
+            let mut remaining = self.collector.remaining();
+            let fits = rest.iter().take_while(|(record, _)| {
+                let len = record.len().next_multiple_of(ALIGN);
+                let fits = len <= remaining;
+                remaining = remaining.saturating_sub(len);
+                fits
+            });
+            let (group, behind) = rest.split_at(fits.count());
+            if group.is_empty() {
+                self.change_collector_block(view)?;
+            } else {
+                self.move_group(view, group)?;
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Copies live records behind the collector's tail and points the index to them. One fence.
+    fn move_group(&mut self, view: &RwLock<View>, group: &[(Record<'_>, Entry)]) -> Result<()> {
+        let mut entries: Vec<_> = group
+            .iter()
+            .zip((0..group.len() as u32).rev())
+            .map(|((record, _), remaining)| {
+                self.collector.push(record.has_overflow(), |out, seed| {
+                    record::relocate(record, remaining, out, seed);
+                })
+            })
+            .collect();
+        if let Some(last) = entries.last_mut() {
+            *last = self.collector.end_batch(*last);
+        }
+        let Some(flushed) = self.collector.stream() else { return Ok(()) };
+        if planted!(TailBeforeRecord) {
+            self.cover_collector_block();
+        }
+        // Words of the map that wait may wait longer: until before the victim's is freed.
+        let [proof] = self.pool.fence([flushed])?;
+        self.collector.publish(proof);
+        let mut view = view.write();
+        let View { spaces, blocks, epoch, .. } = &mut *view;
+        for ((record, old), new) in group.iter().zip(entries) {
+            let (space, seq) = (record.header.space.get(), record.seq());
+            let old_place = (old.block(), old.offset());
+            // Counts may have sunk since the record was found alive.
+            let mut counts = 1;
+            match record.kind {
+                Kind::Put => {
+                    let is_old = |bits: u64| is_at(Entry::from_bits(bits), old_place);
+                    let move_entry = |bits: &mut u64| {
+                        *bits = new.with_stale(Entry::from_bits(*bits).stale()).bits();
+                    };
+                    if let Some(space) = spaces.get_mut(&space) {
+                        let moved =
+                            space.index.modify_entry(record.key, is_old, move_entry, blocks)?;
+                        debug_assert!(moved, "nothing came between");
+                    }
+                }
+                Kind::Delete => {
+                    let tombstone = self.tombstones.get(space, record.key, blocks)?;
+                    counts = tombstone.map_or(0, Entry::stale);
+                    let new = new.with_stale(counts);
+                    self.tombstones.insert(space, record.key, new, blocks)?;
+                }
+                Kind::DeleteRange => {
+                    if let Some(tombstone) = self.tombstones.range_mut(space, seq) {
+                        tombstone.entry = new;
+                        counts = u32::from(!tombstone.stale.is_zero());
+                    }
+                }
+            }
+            match record.kind {
+                Kind::Put => {
+                    self.blocks.hide(old.block(), old.footprint(), *epoch);
+                    self.blocks.born(new.block(), new.footprint());
+                }
+                // A tombstone that counts nothing any more was accounted for when it came to that.
+                Kind::Delete | Kind::DeleteRange if counts == 0 => {}
+                Kind::Delete | Kind::DeleteRange => {
+                    self.blocks.tombstone_died(old.block(), old.footprint());
+                    self.blocks.tombstone_born(new.block(), new.footprint());
+                }
+            }
+            for piece in record.pieces() {
+                self.blocks.set_owner(piece.place.get(), new);
+            }
+            self.moved_bytes += new.footprint();
+        }
+        view.end_change();
+        Ok(())
+    }
+
+    /// Lets the map's word of the collector's block cover what is in it, with the next fence.
+    fn cover_collector_block(&mut self) {
+        let (block, used) = (self.collector.block(), self.collector.written());
+        if let (Some(block), Some(proof)) = (block, self.collector.proof.as_ref()) {
+            let incarnation = self.blocks.incarnation(block);
+            self.map.set(block, Life { state: State::Sealed(used), incarnation }, Some(proof));
+        }
+    }
+
+    fn change_collector_block(&mut self, view: &RwLock<View>) -> Result<()> {
+        self.cover_collector_block();
+        if let Some(closed) = self.collector.close() {
+            self.blocks.seal(closed.block, closed.used, self.next_seq);
+        }
+        let block = self.take_block()?;
+        let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;
+        let mut view = view.write();
+        self.blocks.set_born(block, view.epoch);
+        view.set_block(block, readable);
+        Ok(())
+    }
+}
+
+/// Calls `visit` with place, record and footprint of every record in `bytes` from one of them on, all of
+/// which are records.
+///
+/// # Errors
+/// The damaged record, named.
+pub(crate) fn each_record<'a>(
+    bytes: &'a [u8],
+    seed: u64,
+    block: u32,
+    from: u64,
+    mut visit: impl FnMut(u64, Record<'a>, u64),
+) -> Result<()> {
+    let mut at = from;
+    while at < bytes.len() as u64 {
+        let (record, next) = record_at(bytes, seed, block, at)?;
+        visit(at, record, next - at);
+        at = next;
+    }
+    Ok(())
+}
+
+/// The record at `at`, and where the next one is.
+fn record_at(bytes: &[u8], seed: u64, block: u32, at: u64) -> Result<(Record<'_>, u64)> {
+    let rest = &bytes[at as usize..];
+    let read = Record::read(rest, frame::place(seed, at));
+    let read = read.and_then(|record| match record.next_at(at) {
+        next if next <= bytes.len() as u64 => Ok((record, next)),
+        _ => Err("the block's used part ends inside its padding"),
+    });
+    Ok(read.map_err(|why| record::damage(rest, block, at, why))?)
+}

@@ -1,0 +1,110 @@
+//! Emptying split blocks of which little is taken, so that other pieces, and records, can have them.
+//!
+//! Values do not move otherwise. A store whose values change their lengths would be left with blocks of one
+//! class that each have a few pieces, and no block for another class. So, where the pool cannot grow, the
+//! pieces of such a block are written into slots of other blocks, and their records anew, with a new number,
+//! the pieces elsewhere and the others where they are. To readers of a change log that is a put of the value
+//! that the key has already.
+
+use halite_contract::{Error, KeySpaceId, Op, Result};
+use halite_pmem::locks::RwLock;
+
+use crate::entry::Entry;
+use crate::limbo::Limbo;
+use crate::obituary::is_at;
+use crate::overflow::Values;
+use crate::read::View;
+use crate::record::Piece;
+use crate::space::{RESERVE_COLLECT, UNSEALED_MAX};
+use crate::split::UNITS;
+use crate::write::Writer;
+
+impl Writer {
+    /// Empties the sparsest split block of which less than `share` of 8 parts is taken. Returns whether
+    /// anything moved; the block is whole when that is durable and nobody reads it.
+    pub(crate) fn compact(&mut self, view: &RwLock<View>, share: u32) -> Result<bool> {
+        let Some(block) = self.blocks.sparsest_split(share) else { return Ok(false) };
+        let mut moved = false;
+        self.blocks.close_split(Some(block));
+        for owner in self.blocks.owners(block) {
+            moved |= self.move_pieces(view, owner, block)?;
+        }
+        self.blocks.close_split(None);
+        Ok(moved)
+    }
+
+    /// Moves the pieces that a record has in a block.
+    fn move_pieces(&mut self, view: &RwLock<View>, owner: Entry, block: u32) -> Result<bool> {
+        // Of a record that is dead by now, nothing needs to be right.
+        let Ok(pinned) = view.read().pin(owner) else { return Ok(false) };
+        let Ok(record) = pinned.read() else { return Ok(false) };
+        let (space, key) = (record.header.space.get(), record.key);
+        // What is at its place by now need not be what it was.
+        let has_piece = record.pieces().iter().any(|piece| piece.block() == block);
+        let is_at_owner = |entry: &Entry| is_at(*entry, (owner.block(), owner.offset()));
+        let current = view.read().live(space, key)?.filter(is_at_owner);
+        let Some(current) = current.filter(|_| has_piece) else { return Ok(false) };
+        // What a scan may read keeps its place until that ends, whatever is moved.
+        let young = self.scans.youngest().unwrap_or(0);
+        let born = |piece: &Piece| view.read().pieces.born(piece.place.get());
+        let mut going = record.pieces().iter().filter(|piece| piece.block() == block);
+        if going.any(|piece| born(piece) < young) {
+            return Ok(false);
+        }
+        let len = record.len() + record.pieces().len() as u64 * size_of::<Piece>() as u64;
+        let has_block = self.blocks.free_count() > RESERVE_COLLECT;
+        if len > self.log.remaining() && !has_block {
+            return Ok(false);
+        }
+        match self.make_room_in_changes(len) {
+            Err(Error::Full { .. }) => return Ok(false),
+            made => made?,
+        }
+        if self.unsealed.len() > UNSEALED_MAX {
+            self.sync_records()?;
+        }
+        let Some(bytes) = pinned.whole_pieces(&record, self.salt) else { return Ok(false) };
+        let seq = self.next_seq;
+        let mut values = Values::default();
+        let mut kept = Vec::new();
+        let mut gone = Vec::new();
+        for (piece, bytes) in record.pieces().iter().zip(bytes) {
+            if piece.place.get() / UNITS == block {
+                gone.push(*piece);
+                let before = values.pieces.get(&0).map_or(0, Vec::len);
+                if let Err(error) = self.write_value(view, &mut values, 0, bytes, false) {
+                    self.discard(view, values);
+                    return error.map_or(Ok(false), Err);
+                }
+                kept.extend(&values.pieces[&0][before..]);
+            } else {
+                kept.push(Piece::new(piece.place.get(), bytes, self.salt, seq));
+            }
+        }
+        values.pieces.insert(0, kept);
+        let put = Op::Put { space: KeySpaceId(space), key, value: &[] };
+        let appended = self.append(view, &[put], values, false);
+        self.poison_by(appended)?;
+        let new = self.entries[0];
+        let mut view = view.write();
+        let View { spaces, blocks, .. } = &mut *view;
+        if let Some(space) = spaces.get_mut(&space) {
+            let with_stale = |old: Option<u64>| {
+                new.with_stale(old.map_or(0, |old| Entry::from_bits(old).stale() + 1)).bits()
+            };
+            space.index.insert_with(key, with_stale, blocks)?;
+        }
+        self.blocks.born(new.block(), new.footprint());
+        self.blocks.hide(current.block(), current.footprint(), view.epoch);
+        self.moved_bytes += new.footprint();
+        for piece in gone {
+            self.blocks.clear_owner(piece.place.get());
+            self.blocks.died(piece.block(), piece.len.get().into());
+            self.moved_bytes += u64::from(piece.len.get());
+            self.limbo.push(Limbo::piece(&piece, view.piece_shown(&piece), record.seq(), seq));
+        }
+        view.position = self.next_seq;
+        view.end_change();
+        Ok(true)
+    }
+}

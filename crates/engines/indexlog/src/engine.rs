@@ -1,0 +1,563 @@
+//! The engine: the contract of `halite-contract`, kept by partitions that know nothing of each other.
+//!
+//! A call goes to the partition that has its key. What concerns several is put together here: batches
+//! (`batch`), scans (`merge`), statistics.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use halite_alloc::Segments;
+use halite_contract::{
+    Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange,
+    KeySpaceId, Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
+    check_key_space_name, other_engine,
+};
+use halite_pmem::Pool;
+
+use crate::batch;
+use crate::change_log::ChangeLog;
+use crate::closing::Closing;
+use crate::entry::Entry;
+use crate::expectation::Expected;
+use crate::index::Form;
+use crate::index_snapshot::{Own, Snapshots};
+use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
+use crate::on_demand::Partitions;
+use crate::partition::Partition;
+use crate::read::View;
+use crate::record;
+use crate::recovery::{find_ends, open_map};
+use crate::repartition::{release_other_generation, repartition};
+use crate::scan::{RangeScan, join};
+use crate::snapshot::StoreSnapshot;
+use crate::verify::verify;
+use crate::write::{CATALOGUE, INTERNAL};
+use crate::{BLOCK, PARTITIONS_MAX};
+
+/// The root that says which engine a pool belongs to; its value is the version of the records' form.
+const ROOT: &str = "engine:indexlog";
+
+/// The version of the records' form. Earlier ones were never released.
+const VERSION: u64 = 5;
+
+/// An index+log store.
+pub struct IndexLog {
+    pool: Pool,
+    partitions: Partitions,
+    partitioning: Partitioning,
+    /// Bytes of the change log that are retained, if there is one.
+    change_log: Option<u64>,
+    /// What the positions of the change log mean something in.
+    history: Option<u128>,
+    pub(crate) closing: Arc<Closing>,
+}
+
+impl IndexLog {
+    /// The engine's name.
+    pub const NAME: &str = "indexlog";
+
+    /// Opens the store in the pool that `options` name, or creates it.
+    ///
+    /// # Errors
+    /// What keeps the pool from being opened ([`Error::Pool`], [`Error::Alloc`]);
+    /// [`Error::OtherEngine`]; [`Error::Damaged`] with the record that is; [`Error::Partitions`],
+    /// [`Error::PartitionBounds`].
+    pub fn open(options: &EngineOptions) -> Result<Self> {
+        let started = Instant::now();
+        if let Some(partitioning) = &options.partitioning {
+            partitioning.check(PARTITIONS_MAX)?;
+        }
+        options.index.check()?;
+        let exists = Pool::exists(&options.pool, &options.pool_options);
+        let segments = if exists || !options.create {
+            Segments::open(&options.pool, &options.pool_options)?
+        } else {
+            create(options)?
+        };
+        check_version(&segments, options)?;
+        let mut layout = Layout::read(&segments)?;
+        match (options.change_log, layout.changes) {
+            (Some(_), None) => return Err(Error::ChangeLogAtCreation),
+            (Some(wanted), Some(retained)) if wanted != retained => {
+                Layout::write_changes(&segments, wanted)?;
+                layout.changes = Some(wanted);
+            }
+            _ => {}
+        }
+        // The crash lab's medium notes events in their order, so there may be but one.
+        let on_threads = options.pool_options.medium.is_none();
+        let abandoned = release_other_generation(&segments, layout)?;
+        let form = Form::new(options.index, || Ok(segments.pool().random()?))?;
+        // There is nothing to come back to in a pool that nothing survives.
+        let interval = options.index_snapshot.filter(|_| !options.pool_options.in_memory);
+        let mut store = Self::open_partitions(&segments, layout, form, interval, on_threads)?;
+        store.partitions.change_report(|report| report.segments_reclaimed += abandoned);
+        if let Some(wanted) = &options.partitioning
+            && *wanted != store.partitioning
+        {
+            store.partitions.all()?;
+            let mut recovery = store.partitions.report();
+            store = repartition(&segments, store, layout, wanted, form, interval, on_threads)?;
+            recovery.partitions_ready = wanted.count();
+            recovery.duration = started.elapsed();
+            store.partitions.change_report(|report| *report = recovery);
+        }
+        if !options.on_demand || !on_threads {
+            store.partitions.all()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens the partitions of a layout; `snapshots` is how many bytes are written between two of the index.
+    pub(crate) fn open_partitions(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        form: Form,
+        snapshots: Option<u64>,
+        on_threads: bool,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let ended = find_ends(segments, layout, form, on_threads)?;
+        let closing = Closing::new(segments, layout.partitions);
+        let snapshots = Snapshots::open(segments, layout, snapshots)?;
+        let of_store = Arc::clone(&closing);
+        let partitions = Partitions::begin(ended, layout, of_store, snapshots, started, on_threads);
+        let partitioning = if layout.by_range {
+            Partitioning::Ranges(read_bounds(partitions.get(0)?, layout.partitions)?)
+        } else {
+            Partitioning::Hash(layout.partitions)
+        };
+        Ok(Self {
+            pool: segments.pool().clone(),
+            partitions,
+            partitioning,
+            change_log: layout.changes,
+            history: layout.history(segments),
+            closing,
+        })
+    }
+
+    /// Makes empty partitions, durably.
+    pub(crate) fn make(
+        segments: &Arc<Segments>,
+        layout: Layout,
+        partitioning: &Partitioning,
+        on_threads: bool,
+    ) -> Result<()> {
+        for number in 0..layout.partitions {
+            // Every partition has a map, even an empty one: its absence is damage.
+            open_map(segments, layout.generation, number)?.extend(1)?;
+        }
+        if let Partitioning::Ranges(bounds) = partitioning {
+            let started = Instant::now();
+            let ended = find_ends(segments, layout, Form::default(), on_threads)?;
+            let closing = Closing::new(segments, layout.partitions);
+            closing.forget();
+            let snapshots = Snapshots::open(segments, layout, None)?;
+            let made = Partitions::begin(ended, layout, closing, snapshots, started, on_threads);
+            let first = &made.all()?[0];
+            let value = encode_bounds(bounds);
+            let op = Op::Put { space: KeySpaceId(INTERNAL), key: BOUNDS_KEY, value: &value };
+            first.write(&mut first.writer.lock(), &[op], Durability::Immediate)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the space of all snapshots of the index back.
+    pub(crate) fn release_index_snapshots(&self) -> Result<()> {
+        for partition in self.partitions.all()? {
+            if let Some(own) = &partition.writer.lock().index_snapshots {
+                own.release_all()?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn partition(&self, key: &[u8]) -> Result<&Arc<Partition>> {
+        self.partitions.get(self.partitioning.partition_of(key))
+    }
+
+    /// Writes operations, on any of the partitions, if what is expected did not change.
+    fn write_all(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        let all = self.partitions.all()?;
+        let expected = Expected::all(expected, all)?;
+        let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
+        batch::write(&mut parts, self.partitions.numbers(), durability)?;
+        parts.iter_mut().for_each(batch::Part::pace_snapshot);
+        Ok(())
+    }
+
+    /// The only partition that an operation concerns, if it is so.
+    fn only_partition(&self, op: &Op<'_>) -> Option<usize> {
+        match *op {
+            Op::Put { key, .. } | Op::Delete { key, .. } => {
+                Some(self.partitioning.partition_of(key))
+            }
+            Op::DeleteRange { start, end, .. } => {
+                let concerned = self.partitioning.partitions_of(start, end);
+                (concerned.len() == 1).then_some(concerned.start)
+            }
+        }
+    }
+}
+
+/// Creates a store whose pool appears in its place when it is whole.
+fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
+    let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
+    let layout = Layout::new(0, &partitioning, options.change_log);
+    let segments = Segments::create(&options.pool, &options.pool_options)?;
+    if let Some(retain) = options.change_log {
+        Layout::write_changes(&segments, retain)?;
+    }
+    let on_threads = options.pool_options.medium.is_none();
+    IndexLog::make(&segments, layout, &partitioning, on_threads)?;
+    layout.write(&segments)?;
+    segments.set_root(ROOT, VERSION)?;
+    segments.install()?;
+    Ok(segments)
+}
+
+fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
+    match segments.root(ROOT) {
+        Some(VERSION) => Ok(()),
+        Some(version) if version > VERSION => Err(halite_alloc::Error::FutureVersion {
+            path: options.pool.clone(),
+            found: version.try_into().unwrap_or(u32::MAX),
+            supported: VERSION as u32,
+        }
+        .into()),
+        Some(version) => Err(Error::Damaged {
+            what: "root of the engine".into(),
+            why: format!("version {version} was never released; version {VERSION} is read"),
+        }),
+        None => Err(other_engine(IndexLog::NAME, segments)),
+    }
+}
+
+/// The bounds of the partitions' ranges.
+fn read_bounds(first: &Partition, partitions: usize) -> Result<Vec<Vec<u8>>> {
+    let found = first.view.read().live(INTERNAL, BOUNDS_KEY)?;
+    let value = found.map(|entry| first.read_pair(entry)).transpose()?.map(|(_, value)| value);
+    let bounds = value.and_then(|value| decode_bounds(&value)).filter(|bounds| {
+        bounds.len() + 1 == partitions
+            && Partitioning::Ranges(bounds.clone()).check(PARTITIONS_MAX).is_ok()
+    });
+    bounds.ok_or_else(|| Error::Damaged {
+        what: "bounds of the partitions".into(),
+        why: "they are missing, or not as many ascending keys as there are partitions".into(),
+    })
+}
+
+impl Engine for IndexLog {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn key_space(&self, name: &str) -> Result<KeySpaceId> {
+        check_key_space_name(name)?;
+        let first = self.partitions.get(0)?;
+        let find = || {
+            let view = first.view.read();
+            let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
+            named.filter(|(_, space)| &*space.name == name).map(|(id, _)| KeySpaceId(*id)).next()
+        };
+        if let Some(found) = find() {
+            return Ok(found);
+        }
+        let all = self.partitions.all()?;
+        let mut writer = first.writer.lock();
+        if let Some(found) = find() {
+            return Ok(found);
+        }
+        let id = writer.next_space;
+        let value = id.to_le_bytes();
+        let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
+        first.write(&mut writer, &[op], Durability::Immediate)?;
+        writer.next_space += 1;
+        // The first one's last: who finds it there, finds it everywhere.
+        for partition in all.iter().rev() {
+            partition.view.write().space_mut(id).name = name.into();
+        }
+        Ok(KeySpaceId(id))
+    }
+
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        let first = self.partitions.get(0)?;
+        let view = first.view.read();
+        let named = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
+        let mut all: Vec<_> =
+            named.map(|(id, space)| (space.name.to_string(), KeySpaceId(*id))).collect();
+        all.sort();
+        Ok(all)
+    }
+
+    fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
+        let all = self.partitions.all()?;
+        let name = Arc::clone(&all[0].view.read().user_space(space)?.name);
+        let ops = [
+            Op::DeleteRange { space, start: b"", end: None },
+            Op::Delete { space: KeySpaceId(CATALOGUE), key: name.as_bytes() },
+        ];
+        // Under the writers' locks: nothing is written between the records and the name.
+        let mut parts = batch::lock(all, &self.partitioning, &ops, &[])?;
+        batch::write(&mut parts, self.partitions.numbers(), Durability::Immediate)?;
+        for partition in all {
+            partition.view.write().spaces.remove(&space.0);
+        }
+        Ok(())
+    }
+
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.partition(key)?.get(space, key)
+    }
+
+    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.prefetch(space, keys);
+        }
+    }
+
+    fn len(&self, space: KeySpaceId) -> Result<u64> {
+        let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
+        batch::views(self.partitions.all()?, len).into_iter().sum()
+    }
+
+    fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
+        let total = self.len(space)?;
+        let mut place = random.checked_rem(total).unwrap_or_default();
+        for partition in self.partitions.all()? {
+            let view = partition.view.read();
+            let index = &view.user_space(space)?.index;
+            if place < index.len() {
+                // Other bits than those that chose the partition.
+                let random = random.rotate_left(32);
+                let Some(entry) = index.sample(random) else { break };
+                let record = view.pin_record(Entry::from_bits(entry));
+                return partition.named(record.and_then(|record| record.key())).map(Some);
+            }
+            place -= index.len();
+        }
+        Ok(None)
+    }
+
+    fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        check_ops(ops)?;
+        let first = ops.first().and_then(|op| self.only_partition(op));
+        match first {
+            Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
+                let partition = self.partitions.get(at)?;
+                let mut writer = partition.writer.lock();
+                partition.write(&mut writer, ops, durability)?;
+                partition.pace_snapshot(&mut writer);
+                Ok(())
+            }
+            None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
+            _ => self.write_all(ops, durability, &[]),
+        }
+    }
+
+    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        check_ops(ops)?;
+        let first = ops.first().and_then(|op| self.only_partition(op));
+        let is_of_first = |op: &Op<'_>| self.only_partition(op) == first;
+        let Some(at) = first.filter(|_| ops.iter().all(is_of_first)) else {
+            return self.write(ops, durability);
+        };
+        let partition = self.partitions.get(at)?;
+        let mut writer = partition.writer.lock();
+        writer.is_bookkeeping = true;
+        let written = partition.write(&mut writer, ops, durability);
+        writer.is_bookkeeping = false;
+        written?;
+        partition.pace_snapshot(&mut writer);
+        Ok(())
+    }
+
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        if expected.is_empty() {
+            return self.write(ops, durability);
+        }
+        check_ops(ops)?;
+        self.write_all(ops, durability, expected)
+    }
+
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        let begin = |partition: &Arc<Partition>, view: &View| {
+            RangeScan::begin(partition, view, space, &range, direction)
+        };
+        let scans: Result<Vec<_>> =
+            batch::views(self.partitions.all()?, begin).into_iter().collect();
+        Ok(join(scans?, &self.partitioning, direction))
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let all = self.partitions.all()?;
+        Ok(Arc::new(StoreSnapshot::take(all, &self.partitioning, self.history)?))
+    }
+
+    fn snapshot_index(&self) -> Result<bool> {
+        let mut all_have = true;
+        for partition in self.partitions.all()? {
+            all_have &= partition.snapshot_index()?;
+        }
+        Ok(all_have)
+    }
+
+    fn change_log(&self) -> Option<u64> {
+        self.change_log
+    }
+
+    fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
+        self.partitions.get(partition)?.change_positions()
+    }
+
+    fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
+        self.partitions.get(partition)?.changes(partition, from)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Nothing was written to those that are not there yet.
+        self.partitions.ready().try_for_each(|partition| partition.writer.lock().sync())
+    }
+
+    fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        match self.partitions.find(partition) {
+            Some(partition) => partition.collect_ahead(),
+            None => Ok(false),
+        }
+    }
+
+    fn wait_ready(&self) -> Result<()> {
+        self.partitions.all().map(drop)
+    }
+
+    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        self.partitions.wait(partition, time)
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.partitioning.clone()
+    }
+
+    fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    fn partition_of(&self, key: &[u8]) -> usize {
+        self.partitioning.partition_of(key)
+    }
+
+    fn scan_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Scan> {
+        let partition = self.partitions.get(partition)?;
+        let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
+        Ok(Box::new(scan))
+    }
+
+    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        let view = self.partitions.get(partition)?.view.read();
+        Ok(view.user_space(space)?.index.len())
+    }
+
+    fn visit_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        position: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let partition = self.partitions.get(partition)?;
+        partition.named(partition.visit(space, position, count, visit))
+    }
+
+    fn sync_partition(&self, partition: usize) -> Result<()> {
+        self.partitions.get(partition)?.writer.lock().sync()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            domain: self.pool.domain(),
+            pool_bytes: self.pool.len(),
+            pool_bytes_max: self.pool.len_max(),
+            traffic: self.pool.traffic(),
+            recovery: self.partitions.report(),
+            descriptors_max: 1,
+            ..Stats::default()
+        };
+        self.partitions.ready().for_each(|partition| partition.add_stats(&mut stats));
+        stats
+    }
+
+    fn partition_stats(&self, partition: usize) -> Stats {
+        let mut stats = Stats { domain: self.pool.domain(), ..Stats::default() };
+        if let Some(partition) = self.partitions.find(partition) {
+            partition.add_stats(&mut stats);
+        }
+        stats
+    }
+
+    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        record::space(key_len, value_len)
+    }
+
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        Ok(verify(self.partitions.all()?, progress))
+    }
+}
+
+impl Partition {
+    fn add_stats(&self, stats: &mut Stats) {
+        {
+            let writer = self.writer.lock();
+            stats.live_bytes += writer.blocks.live();
+            stats.dead_bytes += writer.blocks.reclaimable();
+            stats.held_bytes += writer.limbo.pinned_bytes();
+            let oldest = writer.scans.oldest();
+            stats.oldest_reader =
+                oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);
+            stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
+            stats.user_bytes_written += writer.user_bytes;
+            stats.collected_bytes_moved += writer.moved_bytes;
+            stats.collected_blocks += writer.collected_blocks;
+            stats.unsynced_writes += writer.unsynced();
+            stats.index_snapshot_bytes += writer.index_snapshots.as_ref().map_or(0, Own::len);
+            stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
+        }
+        let of_users = |view: &View| -> u64 {
+            let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
+            of_users.map(|(_, space)| space.index.len()).sum()
+        };
+        stats.records += of_users(&self.view.read());
+        stats.index_bytes += self.index_bytes();
+    }
+}
+
+/// Checks operations of callers against the limits.
+fn check_ops(ops: &[Op<'_>]) -> Result<()> {
+    ops.iter().try_for_each(|op| match is_internal(op.space().0) {
+        true => Err(Error::NoSuchKeySpace),
+        false => op.check(),
+    })
+}
+
+/// Whether a key space is one that callers do not see.
+fn is_internal(space: u32) -> bool {
+    space == CATALOGUE || space == INTERNAL
+}

@@ -1,0 +1,137 @@
+//! Whether what a write relies on is still what a snapshot shows.
+//!
+//! Records are numbered in the order of writes, and a snapshot knows the number behind its last one. So what
+//! the index leads to now was written since if its number is not below that one. A record at the place that
+//! the snapshot knows is the same: space that a snapshot may read is not reused. One that collection moved has
+//! the number that it had. Where a key is absent, as it was, a tombstone tells whether it was there meanwhile:
+//! of those that have gone since, something is known too (`forgotten`).
+//!
+//! What is reported as changed and is not: a large value that was moved out of a sparse block, which gives its
+//! record a new number (`compact`); an absent key that a batch deleted, or that lies in a range that was.
+//!
+//! Under the writers' locks of all partitions concerned a key costs two lookups, and a range a walk over those
+//! leaves of its tree that were written since. A hash index reads the keys of all its records for that.
+
+use std::sync::Arc;
+
+use halite_contract::{Error, Expectation, KeyRange, KeySpaceId, Partitioning, Result};
+
+use crate::batch;
+use crate::entry::Entry;
+use crate::partition::Partition;
+use crate::read::View;
+use crate::snapshot::{Part, StoreSnapshot};
+use crate::write::Writer;
+
+/// What is expected of a store, with what the snapshot has of each partition.
+pub(crate) struct Expected<'a> {
+    wanted: &'a Expectation<'a>,
+    then: &'a [Part],
+}
+
+impl<'a> Expected<'a> {
+    /// Finds out what the snapshots are.
+    ///
+    /// # Errors
+    /// [`Error::ForeignSnapshot`].
+    pub(crate) fn all(
+        expected: &'a [Expectation<'a>],
+        partitions: &[Arc<Partition>],
+    ) -> Result<Vec<Self>> {
+        let of = |wanted: &'a Expectation<'a>| {
+            let snapshot = wanted.snapshot.downcast_ref::<StoreSnapshot>();
+            let then = snapshot.and_then(|snapshot| snapshot.parts_of(partitions));
+            Ok(Self { wanted, then: then.ok_or(Error::ForeignSnapshot)? })
+        };
+        expected.iter().map(of).collect()
+    }
+
+    /// Marks the partitions that have any of it.
+    pub(crate) fn mark(&self, partitioning: &Partitioning, concerned: &mut [bool]) {
+        for (_, key) in self.wanted.keys {
+            concerned[partitioning.partition_of(key)] = true;
+        }
+        for (_, range) in self.wanted.ranges {
+            let partitions = partitioning.partitions_of(range.start(), range.end());
+            partitions.for_each(|at| concerned[at] = true);
+        }
+    }
+
+    /// Refuses if any of it changed. The parts are those of the partitions that have any.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]; [`Error::NoSuchKeySpace`]; [`Error::Damaged`].
+    pub(crate) fn check(
+        &self,
+        parts: &[batch::Part<'_>],
+        partitioning: &Partitioning,
+    ) -> Result<()> {
+        let views: Vec<_> = parts.iter().map(|part| part.partition.view.read()).collect();
+        let state = |number: usize| {
+            let at = parts.binary_search_by_key(&number, |part| part.number);
+            at.ok().map(|at| {
+                let (part, view, then) = (&parts[at], &views[at], &self.then[number]);
+                (part.partition, State { view, writer: &part.writer, then })
+            })
+        };
+        for &(space, key) in self.wanted.keys {
+            let found = state(partitioning.partition_of(key));
+            let Some((partition, state)) = found else { continue };
+            if partition.named(state.has_changed(space, key))? {
+                return Err(Error::Conflict { space, at: key.to_vec() });
+            }
+        }
+        for (space, range) in self.wanted.ranges {
+            for number in partitioning.partitions_of(range.start(), range.end()) {
+                let Some((partition, state)) = state(number) else { continue };
+                if partition.named(state.has_changed_in(*space, range))? {
+                    return Err(Error::Conflict { space: *space, at: range.start().to_vec() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A partition as it is, its writer and its view locked, and as it was.
+struct State<'a> {
+    view: &'a View,
+    writer: &'a Writer,
+    then: &'a Part,
+}
+
+impl State<'_> {
+    /// Whether a key was written since, or moved as if it had been.
+    fn has_changed(&self, space: KeySpaceId, key: &[u8]) -> Result<bool> {
+        let blocks = &self.view.blocks;
+        let now = self.view.user_space(space)?.index.get(key, blocks)?;
+        let then = match self.then.index(space) {
+            Some(index) => index.get(key, blocks)?,
+            None => None,
+        };
+        match (now.map(Entry::from_bits), then.map(Entry::from_bits)) {
+            (Some(now), Some(then)) if now.place() == then.place() => Ok(false),
+            (Some(now), Some(_)) => Ok(!self.is_old(now)?),
+            (None, None) => {
+                let since = self.then.position;
+                let has_gone = self.writer.forgotten.has_since(space.0, key, since);
+                Ok(has_gone || self.writer.tombstones.deleted_since(space.0, key, since, blocks)?)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether a range has other keys than it had, or one that was written since.
+    fn has_changed_in(&self, space: KeySpaceId, range: &KeyRange) -> Result<bool> {
+        let index = &self.view.user_space(space)?.index;
+        let is_old = |entry| self.is_old(entry);
+        let unchanged =
+            index.is_unchanged(self.then.index(space), range, &self.view.blocks, is_old)?;
+        Ok(!unchanged)
+    }
+
+    /// Whether a record was there already.
+    fn is_old(&self, entry: Entry) -> Result<bool> {
+        self.view.blocks.with_record(entry, |record| record.seq() < self.then.position)
+    }
+}

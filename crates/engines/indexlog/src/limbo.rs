@@ -1,0 +1,256 @@
+//! Limbo: space that the index no longer leads to, until nothing else can either.
+//!
+//! A collected block, or a value that was replaced, may be needed after a crash, as long as what took its place is not
+//! durable; then by scans that began while it was shown; then by readers that hold it. It waits for each in turn:
+//!
+//! 1. In the queue, until what took its place is durable. From then on a block's word in the map is free, durably.
+//! 2. Pinned, filed under the youngest scan that may read it (`scans`), until none is left. What no scan can have seen
+//!    passes by: one that lasts holds what it shows, and nothing that came later.
+//! 3. Held, where readers have it at hand.
+//!
+//! Then it is free to be used again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use halite_contract::Result;
+use halite_pmem::locks::RwLock;
+use halite_pmem::planted;
+
+use crate::BLOCK;
+use crate::block_map::{Life, State};
+use crate::read::{Readable, View};
+use crate::record::Piece;
+use crate::scans::Shown;
+use crate::split::{UNITS, piece_space};
+use crate::write::Writer;
+
+/// Space that the index no longer leads to, until nothing else can either.
+pub(crate) struct Limbo {
+    what: What,
+    /// When it could be seen.
+    shown: Shown,
+    /// Durable once this record is: what took its place.
+    seq: u64,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Block(u32),
+    /// A piece of the value of record number `of`.
+    Piece {
+        place: u32,
+        len: u64,
+        of: u64,
+    },
+}
+
+impl Limbo {
+    pub(crate) fn block(block: u32, shown: Shown, seq: u64) -> Self {
+        Self { what: What::Block(block), shown, seq }
+    }
+
+    /// A piece of the value of record number `of`.
+    pub(crate) fn piece(piece: &Piece, shown: Shown, of: u64, seq: u64) -> Self {
+        let (place, len) = (piece.place.get(), piece.len.get().into());
+        Self { what: What::Piece { place, len, of }, shown, seq }
+    }
+
+    fn is_block(&self) -> bool {
+        matches!(self.what, What::Block(_))
+    }
+
+    /// Bytes of the pool.
+    fn space(&self) -> u64 {
+        match self.what {
+            What::Block(_) => BLOCK,
+            What::Piece { len, .. } => piece_space(len),
+        }
+    }
+}
+
+/// What is in limbo.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// Space that a crash may lead to, in the order of the numbers that have to be durable.
+    queue: VecDeque<Limbo>,
+    /// Space that scans may read, by the epoch of the youngest of them.
+    pinned: BTreeMap<u64, Vec<Limbo>>,
+    /// Bytes of that.
+    pinned_bytes: u64,
+    /// Space that only readers hold.
+    held: VecDeque<Limbo>,
+    /// Blocks of records in the queue, and in all of limbo.
+    queued_blocks: usize,
+    blocks: usize,
+}
+
+impl Waiting {
+    /// Whether a crash leads to none of it.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether the map still has a collected block as one of records.
+    pub(crate) fn has_stored_block(&self) -> bool {
+        self.queued_blocks > 0
+    }
+
+    /// Bytes that wait only for scans and snapshots to end.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes
+    }
+
+    pub(crate) fn push(&mut self, limbo: Limbo) {
+        debug_assert!(self.queue.back().is_none_or(|last| last.seq <= limbo.seq));
+        self.blocks += usize::from(limbo.is_block());
+        self.queued_blocks += usize::from(limbo.is_block());
+        self.queue.push_back(limbo);
+    }
+
+    /// Takes the oldest that no crash leads to, where the records up to `durable` are so.
+    fn next(&mut self, durable: u64) -> Option<Limbo> {
+        self.queue.pop_front_if(|limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced))
+    }
+
+    /// Files space under the youngest scan that may read it.
+    fn pin(&mut self, epoch: u64, limbo: Limbo) {
+        self.pinned_bytes += limbo.space();
+        self.pinned.entry(epoch).or_default().push(limbo);
+    }
+
+    /// Takes what is filed under an epoch.
+    fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
+        let unpinned = self.pinned.remove(&epoch).unwrap_or_default();
+        self.pinned_bytes -= unpinned.iter().map(Limbo::space).sum::<u64>();
+        unpinned
+    }
+}
+
+impl Writer {
+    /// Whether scans or readers keep a collected block from being freed.
+    pub(crate) fn has_block_in_limbo(&self) -> bool {
+        self.limbo.blocks > 0
+    }
+
+    /// Frees what is in limbo and cannot be reached any more: not by a scan, not by a reader, and not by a crash that
+    /// brings it back. Of what readers held before, so many are tried, in turns. Returns whether there was
+    /// anything. A block costs at most 2 fences, and a segment that is given back with it another one.
+    pub(crate) fn release_limbo(&mut self, view: &RwLock<View>, held_max: usize) -> Result<bool> {
+        let mut released = false;
+        for _ in 0..self.limbo.held.len().min(held_max) {
+            let Some(limbo) = self.limbo.held.pop_front() else { break };
+            released |= self.release_or_hold(view, limbo)?;
+        }
+        for epoch in self.scans.take_ended() {
+            for limbo in self.limbo.unpin(epoch) {
+                released |= self.release_or_pin(view, limbo)?;
+            }
+        }
+        while let Some(limbo) = self.limbo.next(self.durable_seq) {
+            if let What::Block(block) = limbo.what {
+                let freed = self.free_block(block);
+                self.poison_by(freed)?;
+                self.limbo.queued_blocks -= 1;
+            }
+            released |= self.release_or_pin(view, limbo)?;
+        }
+        Ok(released)
+    }
+
+    fn release_or_pin(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
+        match self.scans.pin(limbo.shown) {
+            Some(epoch) => {
+                self.limbo.pin(epoch, limbo);
+                Ok(false)
+            }
+            None => self.release_or_hold(view, limbo),
+        }
+    }
+
+    fn release_or_hold(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
+        let released = self.release(view, limbo.what)?;
+        if released {
+            self.limbo.blocks -= usize::from(limbo.is_block());
+        } else {
+            self.limbo.held.push_back(limbo);
+        }
+        Ok(released)
+    }
+
+    fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
+        let block = match what {
+            What::Block(block) => {
+                let Some(Readable { published, seed }) = view.write().take_block(block) else {
+                    return Ok(false);
+                };
+                if let Err(published) = published.reclaim() {
+                    view.write().set_block(block, Readable { published, seed });
+                    return Ok(false);
+                }
+                self.blocks.free(block);
+                block
+            }
+            What::Piece { place, len, of } => {
+                let removed = view.write().pieces.remove(place);
+                let Some((born, published)) = removed else { return Ok(false) };
+                if let Err(published) = published.reclaim() {
+                    view.write().pieces.insert(place, born, published);
+                    return Ok(false);
+                }
+                let proved = self.prove(of);
+                self.poison_by(proved)?;
+                self.blocks.free_piece(place, len);
+                place / UNITS
+            }
+        };
+        let released = self.release_if_spare(block);
+        self.poison_by(released)?;
+        Ok(true)
+    }
+
+    /// Makes sure that recovery does not look for the value of record `of`, which is durable, because
+    /// nothing told it so. One fence if nothing does yet: record and successor waited for the same fence.
+    fn prove(&mut self, of: u64) -> Result<()> {
+        if of > self.proved_seq && !planted!(ValueReusedBeforeProved) {
+            self.map.set_durable(self.durable_seq);
+            self.fence_with_map(Vec::new())?;
+            self.proved_seq = self.durable_seq;
+        }
+        Ok(())
+    }
+
+    /// Frees a block durably. At most 2 fences.
+    fn free_block(&mut self, block: u32) -> Result<()> {
+        // The copies must be covered before the originals can go.
+        if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
+            let covered_by_map_alone = Vec::new();
+            self.fence_with_map(covered_by_map_alone)?;
+        }
+        let incarnation = self.blocks.incarnation(block);
+        self.map.set(block, Life { state: State::Free, incarnation }, None);
+        if !planted!(BlockReusedBeforeFreed) {
+            self.fence_with_map(Vec::new())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_leaves_limbo_when_neither_a_crash_nor_a_scan_leads_to_it() {
+        let mut waiting = Waiting::default();
+        for (block, seq) in [(1, 10), (2, 10), (3, 20)] {
+            waiting.push(Limbo::block(block, Shown::default(), seq));
+        }
+        assert!(waiting.next(9).is_none(), "what took its place is not durable");
+        let durable: Vec<_> = std::iter::from_fn(|| waiting.next(19)).collect();
+        assert_eq!((durable.len(), waiting.queue.len()), (2, 1));
+        durable.into_iter().for_each(|limbo| waiting.pin(7, limbo));
+        assert_eq!((waiting.pinned_bytes(), waiting.unpin(6).len()), (2 * BLOCK, 0));
+        assert_eq!((waiting.unpin(7).len(), waiting.pinned_bytes()), (2, 0));
+        assert!(!waiting.is_durable() && waiting.next(20).is_some() && waiting.is_durable());
+    }
+}

@@ -1,0 +1,112 @@
+//! Which records of a block are alive, and what the dead ones were counted for.
+//!
+//! A record is alive if the index leads to it. A dead one is counted once, by what killed it (`tombstones`):
+//! by its key's newest record, or by a range tombstone. When its block is collected it is taken off.
+
+use halite_contract::Result;
+use halite_pmem::planted;
+
+use crate::entry::Entry;
+use crate::read::{ReadableBlocks, View};
+use crate::record::{Kind, Record};
+use crate::write::Writer;
+
+/// The entries of those of `records`, each with its offset in `block`, that are puts and current. Reads no
+/// other record.
+pub(crate) fn find_puts(
+    view: &View,
+    block: u32,
+    records: &[(u64, Record<'_>)],
+) -> Result<Vec<Option<Entry>>> {
+    let mut found = Vec::with_capacity(records.len());
+    let space_of = |record: &Record<'_>| record.header.space.get();
+    for of_space in records.chunk_by(|(_, a), (_, b)| space_of(a) == space_of(b)) {
+        match view.spaces.get(&space_of(&of_space[0].1)) {
+            Some(space) => {
+                let keys: Vec<_> = of_space.iter().map(|(_, record)| record.key).collect();
+                let here = |at: usize, bits| is_at(Entry::from_bits(bits), (block, of_space[at].0));
+                let entries = space.index.find_entries(&keys, here, &view.blocks)?;
+                found.extend(entries.into_iter().map(|bits| bits.map(Entry::from_bits)));
+            }
+            None => found.resize(found.len() + of_space.len(), None),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether an entry leads to a block and an offset.
+pub(crate) fn is_at(entry: Entry, place: (u32, u64)) -> bool {
+    (entry.block(), entry.offset()) == place
+}
+
+impl Writer {
+    /// Takes a dead record, whose block goes, off its count. No record is read but those of tombstones: what
+    /// has neither a range tombstone nor one of its own, its key's live record counts, so it has one.
+    pub(crate) fn take_off(&mut self, view: &mut View, record: &Record<'_>) -> Result<()> {
+        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
+        let View { spaces, blocks, .. } = view;
+        if self.forget(blocks, space, key, seq)? {
+            return Ok(());
+        }
+        let less = |bits: &mut u64| *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
+        if let Some(space) = spaces.get_mut(&space) {
+            let is_counted = space.index.modify_present(key, less, blocks)?;
+            debug_assert!(is_counted, "every dead record is counted once");
+        }
+        Ok(())
+    }
+
+    /// The entry of a tombstone that still counts; else it goes with its block.
+    pub(crate) fn find_tombstone(
+        &mut self,
+        view: &mut View,
+        place: (u32, u64),
+        record: &Record<'_>,
+    ) -> Result<Option<Entry>> {
+        let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
+        let blocks = &view.blocks;
+        let here = |entry: Entry| (entry.block(), entry.offset()) == place;
+        // In a block whose word is not free yet, a crash would find older versions of the key.
+        let keep = self.limbo.has_stored_block();
+        if record.kind == Kind::DeleteRange {
+            let Some(tombstone) = self.tombstones.range(space, seq) else { return Ok(None) };
+            let (entry, counts) = (tombstone.entry, !tombstone.stale.is_zero());
+            if here(entry) && !(keep || counts) {
+                self.tombstones.remove_range_tombstone(space, seq);
+                self.forgotten.note_range(seq);
+            }
+            return Ok(Some(entry).filter(|entry| here(*entry) && (keep || counts)));
+        }
+        match self.tombstones.get(space, key, blocks)?.filter(|entry| here(*entry)) {
+            Some(entry) if (keep || entry.stale() > 0) && !planted!(TombstoneForgotten) => {
+                return Ok(Some(entry));
+            }
+            Some(_) => {
+                self.tombstones.remove(space, key, blocks)?;
+                self.forgotten.note(space, key, seq, self.scans.oldest_position());
+            }
+            // A dead tombstone is a dead record like any other.
+            None => self.take_off(view, record)?,
+        }
+        Ok(None)
+    }
+
+    /// Takes a dead record off a tombstone's count, if one counts it; whether one does.
+    fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<bool> {
+        let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
+            let counted = !killer.stale.is_zero();
+            killer.stale.remove_one();
+            (counted && killer.stale.is_zero()).then_some(killer.entry)
+        } else if let Some(tombstone) = self.tombstones.get(space, key, keys)? {
+            let less = tombstone.with_one_stale_less();
+            self.tombstones.insert(space, key, less, keys)?;
+            (tombstone.stale() > 0 && less.stale() == 0).then_some(less)
+        } else {
+            return Ok(false);
+        };
+        if let Some(dead) = dead {
+            self.blocks.tombstone_died(dead.block(), dead.footprint());
+        }
+        Ok(true)
+    }
+}

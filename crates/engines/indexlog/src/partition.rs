@@ -1,0 +1,322 @@
+//! A partition: an index, a log and a collector of its own, that share nothing with those of others.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use halite_contract::{
+    Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
+};
+use halite_index::FullKeys;
+use halite_pmem::Pool;
+use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
+
+use crate::change_log::Segments;
+use crate::closing::Closing;
+use crate::entry::Entry;
+use crate::index::Index;
+use crate::read::View;
+use crate::scans::Scans;
+use crate::write::Writer;
+
+/// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
+const BOUNDS_LEN_MAX: usize = 96 << 10;
+
+/// Keys of a table that are visited under one lock.
+const VISITED_AT_ONCE: usize = 64;
+
+/// What the store and the scans of a partition share; it closes when the last of them is gone.
+pub(crate) struct Partition {
+    pub(crate) pool: Pool,
+    pub(crate) salt: u64,
+    pub(crate) view: RwLock<View>,
+    pub(crate) scans: Arc<Scans>,
+    /// What readers see of the change log, if there is one.
+    pub(crate) changes: Option<Arc<Segments>>,
+    /// Locked before the view, and after the writers of partitions with lower numbers.
+    pub(crate) writer: Mutex<Writer>,
+    /// Who takes a snapshot of the index. Locked before the writer.
+    snapshotting: Mutex<()>,
+    /// Its number, if the store has several.
+    number: Option<usize>,
+    /// Bytes of DRAM, as they were last counted, and until when that is good enough.
+    counted: Mutex<(u64, Option<Instant>)>,
+    closing: Arc<Closing>,
+}
+
+impl Partition {
+    /// `number` is that of the partition, if the store has several.
+    pub(crate) fn new(
+        writer: Writer,
+        mut view: View,
+        number: Option<usize>,
+        closing: Arc<Closing>,
+    ) -> Self {
+        view.position = writer.next_seq;
+        Self {
+            pool: writer.pool.clone(),
+            salt: writer.salt,
+            view: RwLock::new(view),
+            scans: Arc::clone(&writer.scans),
+            changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
+            writer: Mutex::new(writer),
+            snapshotting: Mutex::default(),
+            number,
+            counted: Mutex::new((0, None)),
+            closing,
+        }
+    }
+
+    /// Bytes of DRAM that the indexes take. To count them is to visit every node, so that is done on a
+    /// snapshot, without the locks that readers and writers need, and takes a twentieth of the time at most.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let mut counted = self.counted.lock();
+        let began = Instant::now();
+        if counted.1.is_none_or(|until| until <= began) {
+            let mut bytes = self.writer.lock().tombstones.heap_len();
+            let indexes: Vec<_> =
+                self.view.read().spaces.values().map(|space| space.index.clone()).collect();
+            bytes += indexes.iter().map(Index::heap_len).sum::<usize>();
+            *counted = (bytes as u64, Instant::now().checked_add(20 * began.elapsed()));
+        }
+        counted.0
+    }
+
+    /// Writes operations on any key space, internal ones included.
+    pub(crate) fn write(
+        &self,
+        writer: &mut MutexGuard<'_, Writer>,
+        ops: &[Op<'_>],
+        durability: Durability,
+    ) -> Result<()> {
+        self.check_spaces(ops)?;
+        self.named(
+            self.expand(ops)
+                .and_then(|expanded| writer.write(&self.view, &expanded.ops(ops), durability)),
+        )
+    }
+
+    /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
+    pub(crate) fn collect_ahead(&self) -> Result<bool> {
+        let ahead = self.writer.lock().collect_ahead(&self.view);
+        self.named(ahead)
+    }
+
+    /// The same for damage in a report.
+    pub(crate) fn name_damage(&self, damage: &mut Damage) {
+        if let Some(number) = self.number {
+            damage.what += &format!(", partition {number}");
+        }
+    }
+
+    /// Lets damage say which partition it is in.
+    pub(crate) fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| in_partition(self.number, error))
+    }
+
+    /// Checks that the key spaces of operations exist.
+    pub(crate) fn check_spaces(&self, ops: &[Op<'_>]) -> Result<()> {
+        let view = self.view.read();
+        match ops.iter().all(|op| view.spaces.contains_key(&op.space().0)) {
+            true => Ok(()),
+            false => Err(Error::NoSuchKeySpace),
+        }
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.named(self.find(space, key))
+    }
+
+    fn find(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        let pinned = {
+            let view = self.view.read();
+            let index = &view.user_space(space)?.index;
+            let Some(entry) = index.get_candidate(key, &view.blocks)? else { return Ok(None) };
+            view.pin(Entry::from_bits(entry))?
+        };
+        pinned.value_of(key, self.salt)
+    }
+
+    /// Brings what operations on these keys will read into the cache.
+    pub(crate) fn prefetch(&self, space: KeySpaceId, keys: &[&[u8]]) {
+        let view = self.view.read();
+        if let Ok(space) = view.user_space(space) {
+            space.index.prefetch(keys, &view.blocks);
+        }
+    }
+
+    /// The value of a key in an index that a snapshot keeps.
+    pub(crate) fn get_in(&self, index: &Index, key: &[u8]) -> Result<Option<Bytes>> {
+        let find = || {
+            let pinned = {
+                let view = self.view.read();
+                let Some(entry) = index.get_candidate(key, &view.blocks)? else { return Ok(None) };
+                view.pin(Entry::from_bits(entry))?
+            };
+            pinned.value_of(key, self.salt)
+        };
+        self.named(find())
+    }
+
+    /// The pair of an entry, its value without a copy if it is in one piece.
+    pub(crate) fn read_pair(&self, entry: Entry) -> Result<(Bytes, Bytes)> {
+        let pinned = self.view.read().pin(entry)?;
+        pinned.pair(self.salt)
+    }
+
+    /// Whether a range has keys.
+    pub(crate) fn has_any(
+        &self,
+        space: KeySpaceId,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<bool> {
+        let view = self.view.read();
+        let Some(space) = view.spaces.get(&space.0) else { return Ok(false) };
+        space.index.has_any(start, end, &view.blocks)
+    }
+
+    /// Finds the keys of ranges whose bounds are too long: they are deleted one by one, in the same
+    /// batch.
+    pub(crate) fn expand(&self, ops: &[Op<'_>]) -> Result<Expanded> {
+        let mut expanded = Vec::new();
+        for (at, op) in ops.iter().enumerate() {
+            let Op::DeleteRange { space, start, end } = *op else { continue };
+            if !is_long_range(op) {
+                continue;
+            }
+            let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
+            let mut keys = self.keys(space, &range)?;
+            let earlier = ops[..at].iter().filter_map(|op| match *op {
+                Op::Put { space: of, key, .. } if of == space && range.contains(key) => {
+                    Some(key.to_vec())
+                }
+                _ => None,
+            });
+            keys.extend(earlier);
+            expanded.push((at, keys));
+        }
+        Ok(Expanded(expanded))
+    }
+
+    /// Visits at least `count` keys from a position of a table on, and returns the next position; `None`
+    /// where the index is none.
+    pub(crate) fn visit(
+        &self,
+        space: KeySpaceId,
+        mut position: u64,
+        count: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<u64>> {
+        let mut visited = 0;
+        loop {
+            // Not for all of them at once: writers wait meanwhile.
+            let view = self.view.read();
+            let Index::Hash(table) = &view.user_space(space)?.index else { return Ok(None) };
+            let mut entries = Vec::new();
+            while entries.len() < VISITED_AT_ONCE.min(count - visited) {
+                position = table.scan(position, |entry| entries.push(entry));
+                if position == 0 {
+                    break;
+                }
+            }
+            entries.iter().for_each(|entry| view.blocks.prefetch(*entry));
+            for entry in &entries {
+                view.blocks.with_key(*entry, &mut *visit)?;
+            }
+            visited += entries.len();
+            if position == 0 || visited >= count {
+                return Ok(Some(position));
+            }
+        }
+    }
+
+    /// Takes a snapshot of the index now. Returns whether there is one: not if the index has none, the pool no
+    /// room for it, or scans hold blocks that were collected. Others may write between its steps.
+    pub(crate) fn snapshot_index(&self) -> Result<bool> {
+        let _one_at_a_time = self.snapshotting.lock();
+        let begun = self.writer.lock().begin_snapshot(&self.view);
+        let Some(number) = self.named(begun)? else { return Ok(false) };
+        loop {
+            let stepped = self.writer.lock().step_of_snapshot(number);
+            if let Some(is_there) = self.named(stepped)? {
+                return Ok(is_there);
+            }
+        }
+    }
+
+    /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
+    pub(crate) fn pace_snapshot(&self, writer: &mut Writer) {
+        writer.pace_snapshot(&self.view);
+    }
+
+    /// The same when nobody uses the partition any more, if it is worth it.
+    fn snapshot_at_close(&mut self) -> Result<bool> {
+        let writer = self.writer.get_mut();
+        let written = writer.written();
+        if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
+            return Ok(false);
+        }
+        self.snapshot_index()
+    }
+
+    fn keys(&self, space: KeySpaceId, range: &KeyRange) -> Result<Vec<Vec<u8>>> {
+        let view = self.view.read();
+        let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
+        space.index.keys(range, &view.blocks)
+    }
+}
+
+/// Adds to an error that tells of damage in which partition it is, if there are several.
+pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
+    match (number, error) {
+        (Some(number), Error::Damaged { what, why }) => {
+            Error::Damaged { what: format!("{what}, partition {number}"), why }
+        }
+        (_, error) => error,
+    }
+}
+
+impl Drop for Partition {
+    fn drop(&mut self) {
+        if self.closing.is_wanted() {
+            // Without a snapshot, the next open reads the records.
+            let _ = self.snapshot_at_close();
+        }
+        // If this fails, the next open finds the log's end by its records, as after a crash.
+        if let Ok(digest) = self.writer.get_mut().close() {
+            self.closing.add(digest);
+        }
+    }
+}
+
+/// Whether the bounds of a range are too long for one record.
+fn is_long_range(op: &Op<'_>) -> bool {
+    let Op::DeleteRange { start, end, .. } = *op else { return false };
+    start.len() > KEY_LEN_MAX || start.len() + end.map_or(0, <[u8]>::len) > BOUNDS_LEN_MAX
+}
+
+/// Deletes of the keys in ranges whose bounds are too long for one record, by operation.
+#[derive(Default)]
+pub(crate) struct Expanded(Vec<(usize, Vec<Vec<u8>>)>);
+
+impl Expanded {
+    /// The operations, with deletes in place of such ranges.
+    pub(crate) fn ops<'a>(&'a self, ops: &'a [Op<'a>]) -> Cow<'a, [Op<'a>]> {
+        if self.0.is_empty() {
+            return Cow::Borrowed(ops);
+        }
+        let mut all = Vec::new();
+        let mut expanded = self.0.iter().peekable();
+        for (at, op) in ops.iter().enumerate() {
+            match expanded.next_if(|(expanded_at, _)| *expanded_at == at) {
+                Some((_, keys)) => {
+                    all.extend(keys.iter().map(|key| Op::Delete { space: op.space(), key }));
+                }
+                None => all.push(*op),
+            }
+        }
+        Cow::Owned(all)
+    }
+}

@@ -1,0 +1,499 @@
+//! A commit: from a batch to records that are durable, visible and in order.
+//!
+//! A walk: [`Store::commit`] enters the ring. In its turn the batch is granted sequences and space in the active
+//! memtables of its trees: its ChainLog entry, of fragments (Yan §3.2.1). Then, beside others, its fragments are
+//! completed and streamed to their zones; one fence; the volatile indexes lead to the records, which nobody sees
+//! yet. When everything before is committed, [`Store::do_commit`] moves the commit points behind it and makes it
+//! visible.
+//!
+//! # Costs
+//!
+//! Of a batch in one zone: its lines, one fence. With [`CommitPoints::Ordered`], two lines and two fences more.
+//! With [`Durability::Deferred`] nothing but the stores; the lines and the fence are [`Store::sync`]'s, for all
+//! batches since the last one at once.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use halite_contract::{CommitPoints, Durability, Error, Result};
+use halite_index::RadixTree;
+use halite_pmem::{Flushed, Grant, LINE, planted};
+use smallvec::SmallVec;
+
+use crate::crowd::Crowd;
+use crate::encoded::Encoded;
+use crate::fragment::{HEADER, Header};
+use crate::memtable::Memtable;
+use crate::open::COMMIT_ID;
+use crate::range_deletes::DELETES_MAX;
+use crate::read::from_levels;
+use crate::refusals::{Entrance, Purpose};
+use crate::store::{BATCH_BYTES_MAX, Store};
+use crate::zones::{Granted, LINES, Zones};
+
+/// Fills a batch in its turn, or refuses.
+pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
+
+/// As many as a batch has fragments: mostly one, without the heap. More inline would be moved with each.
+type Few<T> = SmallVec<[T; 1]>;
+
+/// What a turn leaves to be committed.
+pub(crate) struct Entry {
+    ends: Few<End>,
+    /// The last sequence.
+    last: u64,
+    /// Bytes of keys and values.
+    user_bytes: u64,
+    durable: bool,
+}
+
+/// What a batch has in one memtable.
+pub(crate) struct End {
+    zones: Arc<Zones>,
+    /// Lines of the memtable.
+    lines: Range<u32>,
+}
+
+/// What was committed and is not known to be durable.
+#[derive(Default)]
+pub(crate) struct Unsynced {
+    ends: Vec<End>,
+    pub(crate) batches: u64,
+}
+
+/// Whether a pool has no room.
+pub(crate) fn is_full(error: &Error) -> bool {
+    matches!(error, Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))
+}
+
+/// Whether there is no room for a batch: nothing of it happened, and there may be for a smaller one.
+pub(crate) fn lacks_room(error: &Error) -> bool {
+    use Error::{BatchTooLarge, LogFull, NoRoomBelow};
+    is_full(error) || matches!(error, NoRoomBelow { .. } | LogFull { .. } | BatchTooLarge { .. })
+}
+
+impl Store {
+    /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.
+    ///
+    /// `prepare` is called in the batch's turn when everything before is visible, if it is given: it may add to
+    /// the batch, or refuse.
+    pub(crate) fn commit(
+        &self,
+        encoded: &mut Encoded,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+    ) -> Result<u64> {
+        self.commit_prepared(encoded, encoded.padded(), durability, prepare)
+    }
+
+    /// [`Store::commit`] of a batch that will have about so many bytes when it is prepared.
+    pub(crate) fn commit_prepared(
+        &self,
+        encoded: &mut Encoded,
+        bytes: u64,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+    ) -> Result<u64> {
+        let purpose = encoded.purpose;
+        let entrance = self.refusals.enter(purpose, bytes);
+        let mut began = None;
+        let committed = match entrance {
+            Entrance::Refused(error) => return Err(error),
+            Entrance::NoWaiting => self.commit_once(encoded, durability, prepare),
+            Entrance::Open | Entrance::Looking(_) => {
+                if purpose == Purpose::Put || !self.refusals.are_puts_refused() {
+                    self.slow_down(encoded.padded());
+                }
+                self.commit_waiting(encoded, durability, prepare, &mut began)
+            }
+        };
+        match (&committed, entrance) {
+            (Err(error), entrance) if lacks_room(error) => {
+                if let Entrance::Looking(looking) = entrance {
+                    began = Some(looking);
+                }
+                self.refusals.note(purpose, bytes, error, began);
+            }
+            (Ok(_), Entrance::Looking(_)) => self.refusals.open(purpose),
+            _ => {}
+        }
+        let has_removed = purpose == Purpose::Removal && committed.is_ok();
+        let is_due = began.is_some() && self.refusals.are_removals_due();
+        if has_removed && self.refusals.note_removal(encoded.has_range()) || is_due {
+            self.signals.wake();
+        }
+        committed
+    }
+
+    /// Commits a batch, and has it wait for room. Notes when it began to.
+    fn commit_waiting(
+        &self,
+        encoded: &mut Encoded,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+        began: &mut Option<Duration>,
+    ) -> Result<u64> {
+        // Room may have been made before it was first looked at, and none since: it is tried once more.
+        const TRIES: u32 = 2;
+        let mut tries = 0;
+        loop {
+            let error = match self.commit_once(encoded, durability, prepare) {
+                Err(error) if self.may_wait_for(&error, encoded.purpose) => error,
+                other => return other,
+            };
+            if tries == TRIES {
+                return Err(if is_full(&error) { self.full() } else { error });
+            }
+            began.get_or_insert_with(|| self.refusals.now());
+            match self.wait_for_room(encoded.padded(), error, tries > 0) {
+                Err(error) if lacks_room(&error) && self.may_wait_for(&error, encoded.purpose) => {
+                    tries += 1;
+                }
+                outcome => outcome?,
+            }
+        }
+    }
+
+    /// Whether there may be room for a batch if it waits. For want of room in the log puts do not: the
+    /// ballast is for others.
+    fn may_wait_for(&self, error: &Error, purpose: Purpose) -> bool {
+        let is_log = matches!(error, Error::LogFull { .. });
+        is_full(error) || is_log && purpose != Purpose::Put
+    }
+
+    fn commit_once(
+        &self,
+        encoded: &mut Encoded,
+        durability: Durability,
+        prepare: Option<Prepare<'_>>,
+    ) -> Result<u64> {
+        self.check_healthy()?;
+        let _active = self.crowd.as_ref().map(Crowd::join);
+        let turn = self.ring.enter(|_, entry| self.do_commit(entry));
+        if let Some(prepare) = prepare {
+            turn.wait_alone();
+            encoded.clear();
+            prepare(encoded)?;
+            self.pace.charge(encoded.padded());
+        }
+        if encoded.is_empty() {
+            turn.pass();
+            // What was deferred before is durable, too.
+            return if durability == Durability::Immediate {
+                self.sync().map(|()| 0)
+            } else {
+                Ok(0)
+            };
+        }
+        if encoded.padded() > BATCH_BYTES_MAX {
+            return Err(Error::BatchTooLarge { len: encoded.padded(), limit: BATCH_BYTES_MAX });
+        }
+        let mut memtables = Few::new();
+        self.make_room(encoded, turn.bid(), &mut memtables)
+            .and_then(|()| self.wal.as_ref().map_or(Ok(()), |wal| wal.reserve(encoded)))
+            .inspect_err(|error| self.poison_by(error))?;
+        let mut grants: Few<Granted<'_>> = Few::new();
+        for (fragment, memtable) in encoded.fragments().iter().zip(&memtables) {
+            grants.push(memtable.zones.grant(fragment.padded()));
+        }
+        let base = self.next_sequence.load(Ordering::Relaxed);
+        let last = base + u64::from(encoded.records()) - 1;
+        self.next_sequence.store(last + 1, Ordering::Relaxed);
+        let ends = grants.iter().zip(&memtables).map(|(granted, memtable)| End {
+            zones: Arc::clone(&memtable.zones),
+            lines: granted.lines(),
+        });
+        for memtable in &memtables {
+            memtable.last.store(last, Ordering::Release);
+        }
+        let logged = self.wal.as_ref().map(|wal| (wal, wal.append(base, encoded)));
+        let durable = durability == Durability::Immediate;
+        let user_bytes = encoded.user_bytes();
+        let granted = turn.grant(Entry { ends: ends.collect(), last, user_bytes, durable });
+
+        let places: Few<_> = grants
+            .iter()
+            .zip(&memtables)
+            .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
+            .collect();
+        encoded.complete(base, &places);
+        if planted!(GidxBeforeData) {
+            let granted = grants.iter().zip(&memtables);
+            granted
+                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end));
+        }
+        if planted!(CommitIdBeforeData) {
+            self.commit_id.store(COMMIT_ID, last);
+        }
+        // One for all that is done in the indexes. To take it is a fence, too: behind the stores, it would wait for them.
+        let pinned = logged.is_none().then(RadixTree::pin);
+        self.put(encoded, grants, &memtables, durable)?;
+        if let Some((wal, end)) = logged.filter(|_| durable) {
+            wal.sync_to(end)
+                .map_err(from_levels)
+                .inspect_err(|error| self.poison(&error.to_string()))?;
+        }
+        for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
+        {
+            memtable.add(place.0, fragment.payload());
+        }
+        drop(pinned);
+        let bid = granted.finish();
+        self.ring.wait_committed(bid);
+        self.check_healthy()?;
+        if durable {
+            self.levels.values().note_durable(last);
+        }
+        Ok(last)
+    }
+
+    /// Whether nothing of a batch happened that an error refused before it was granted anything, and all that is in the
+    /// store is as certain as before: another one may succeed.
+    pub(crate) fn is_refusal(&self, error: &Error) -> bool {
+        let are_pools_synced =
+            || [self.pool(), self.home.pool()].iter().all(|pool| pool.check_synced().is_ok());
+        lacks_room(error)
+            || matches!(error, Error::LogFile { .. })
+            || error.is_of_pool_kernel() && are_pools_synced()
+    }
+
+    /// Lets nothing be written after an error that leaves open what is durable: a sync that failed is the last.
+    /// What comes later would be refused, and be there when the store is opened again.
+    pub(crate) fn poison_by(&self, error: &Error) {
+        if !self.is_refusal(error) && !planted!(RollFailureForgiven) {
+            self.poison(&error.to_string());
+        }
+    }
+
+    /// Stores a batch where it was granted space, and lets it be read there.
+    fn put(
+        &self,
+        encoded: &Encoded,
+        mut grants: Few<Granted<'_>>,
+        memtables: &[Arc<Memtable>],
+        durable: bool,
+    ) -> Result<()> {
+        let parts = || memtables.iter().zip(encoded.fragments());
+        let mut flushed: Few<Flushed> = Few::new();
+        let mut points: Few<Flushed> = Few::new();
+        for (granted, (memtable, fragment)) in grants.iter_mut().zip(parts()) {
+            if durable && begins_zone(&granted.lines()) {
+                points.push(memtable.zones.flush_gidx());
+                points.push(self.flush_commit_id());
+            }
+            if let Some(end) = &mut granted.end {
+                let mark = line_of(&Header::END.encode(memtable.zones.seed));
+                flushed.extend(store(end, &mark, durable));
+            }
+            flushed.extend(store(&mut granted.grant, fragment.bytes(), durable));
+        }
+        // While lines are on their way to the medium, what the indexes will need is on its way from DRAM.
+        if durable || encoded.records() > 1 {
+            parts().for_each(|(memtable, fragment)| memtable.prefetch(fragment.payload()));
+        }
+        let grants =
+            grants.into_iter().flat_map(|granted| granted.end.into_iter().chain([granted.grant]));
+        if !durable {
+            grants.for_each(Grant::reveal);
+            return Ok(());
+        }
+        flushed.extend(points);
+        let fenced: Few<_> = match flushed.into_inner() {
+            Ok(only) => self.pool().fence(only).map(Few::from_buf),
+            Err(several) => self.pool().fence_all(&several).map(Few::from_vec),
+        }
+        .inspect_err(|error| self.poison(&error.to_string()))?;
+        for (grant, fenced) in grants.zip(&fenced) {
+            grant.publish(fenced);
+        }
+        Ok(())
+    }
+
+    /// The memtable that each fragment of the batch goes to, with room for it.
+    fn make_room(
+        &self,
+        encoded: &Encoded,
+        bid: u64,
+        memtables: &mut Few<Arc<Memtable>>,
+    ) -> Result<()> {
+        for (at, fragment) in encoded.fragments().iter().enumerate() {
+            let of_tree = |other: &&crate::encoded::Fragment| other.tree == fragment.tree;
+            let earlier = encoded.fragments()[..at].iter().position(|other| of_tree(&other));
+            if let Some(earlier) = earlier {
+                memtables.push(Arc::clone(&memtables[earlier]));
+                continue;
+            }
+            let lens =
+                || encoded.fragments().iter().filter(of_tree).map(|fragment| fragment.padded());
+            let len = lens().sum();
+            let mut memtable = Arc::clone(&self.trees[fragment.tree].view().active);
+            let used = memtable.zones.used_bytes();
+            let is_full =
+                used + len > self.limits.memtable_bytes || memtable.deletes.len() >= DELETES_MAX;
+            if used > 0 && is_full {
+                memtable = self.roll(fragment.tree, bid)?;
+            }
+            // Zones that do not suffice are left to others.
+            if !self.has_room_for(&memtable, lens(), encoded.purpose)? {
+                return Err(self.full());
+            }
+            if !memtable.zones.reserve(lens())? {
+                return Err(Error::BatchTooLarge { len, limit: BATCH_BYTES_MAX });
+            }
+            memtables.push(memtable);
+        }
+        Ok(())
+    }
+
+    /// Stage 4 of the ring, alone and in order (algorithm 3).
+    pub(crate) fn do_commit(&self, entry: Entry) {
+        let mut unsynced = self.unsynced.lock();
+        if self.check_healthy().is_err() {
+            return;
+        }
+        if entry.durable {
+            if let Err(error) = self
+                .make_durable(&mut unsynced)
+                .and_then(|()| self.advance(&entry.ends, entry.last))
+            {
+                self.poison(&error.to_string());
+                return;
+            }
+        } else {
+            unsynced.batches += 1;
+            // Where there is a log, that is what a sync is of: memtables may go before.
+            if !self.is_logged() {
+                unsynced.ends.extend(entry.ends);
+            }
+        }
+        // One thread at a time: it need not be added in one step.
+        let user_bytes = self.user_bytes.load(Ordering::Relaxed) + entry.user_bytes;
+        self.user_bytes.store(user_bytes, Ordering::Relaxed);
+        self.visible.store(entry.last, Ordering::Release);
+    }
+
+    /// Moves the commit points behind batches that are durable.
+    fn advance(&self, ends: &[End], last: u64) -> Result<()> {
+        for end in ends {
+            end.zones.advance_gidx(end.lines.end);
+        }
+        if self.limits.commit_points == CommitPoints::Ordered {
+            let points: Vec<_> = ends.iter().map(|end| end.zones.flush_gidx()).collect();
+            self.pool().fence_all(&points)?;
+        }
+        self.commit_id.store(COMMIT_ID, last);
+        if self.limits.commit_points == CommitPoints::Ordered {
+            self.pool().fence([self.flush_commit_id()])?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was committed and is not. One fence; one more if a zone was begun.
+    fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
+        unsynced.batches = 0;
+        if unsynced.ends.is_empty() {
+            return Ok(());
+        }
+        let (mut flushed, mut begun) = (Vec::new(), Vec::new());
+        for run in runs(&unsynced.ends) {
+            run.zones.flush(run.lines.clone(), &mut flushed);
+            if begins_zone(&run.lines) {
+                begun.push(run.zones);
+            }
+        }
+        self.pool().fence_all(&flushed)?;
+        let ends = std::mem::take(&mut unsynced.ends);
+        self.advance(&ends, self.visible.load(Ordering::Acquire))?;
+        if !begun.is_empty() {
+            let mut points: Vec<_> = begun.iter().map(|zones| zones.flush_gidx()).collect();
+            points.push(self.flush_commit_id());
+            self.pool().fence_all(&points)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that what of it is not.
+    pub(crate) fn finish_gidx(&self, memtable: &Memtable) -> Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        let finished = self.make_durable(&mut unsynced).and_then(|()| {
+            let fenced = self.pool().fence([memtable.zones.flush_gidx()]);
+            fenced.map(drop).map_err(Error::from)
+        });
+        finished.inspect_err(|error| self.poison_by(error))
+    }
+
+    /// Makes every batch durable that is visible now.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        self.check_healthy()?;
+        let visible = self.visible();
+        if let Some(wal) = &self.wal {
+            wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+        }
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))?;
+        self.levels.values().note_durable(visible);
+        Ok(())
+    }
+
+    /// Batches that are visible and not durable.
+    pub(crate) fn unsynced_batches(&self) -> u64 {
+        self.unsynced.lock().batches
+    }
+
+    /// Starts the write-back of `commit_id`.
+    fn flush_commit_id(&self) -> Flushed {
+        self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)
+    }
+
+    /// Makes the commit points durable, and everything before them: before something changes that recovery
+    /// relies on them for.
+    pub(crate) fn persist_commit_points(&self) -> Result<()> {
+        let mut unsynced = self.unsynced.lock();
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
+        let mut flushed = vec![self.flush_commit_id()];
+        for tree in &self.trees {
+            flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
+        }
+        let fenced = self.pool().fence_all(&flushed).map_err(Error::from);
+        fenced.map(drop).inspect_err(|error| self.poison_by(error))
+    }
+}
+
+/// Whether among these lines of a memtable is the first of a zone. Then the commit points become durable, too, so
+/// that damage in the zones before is told from a batch that was not finished.
+fn begins_zone(lines: &Range<u32>) -> bool {
+    lines.start.next_multiple_of(LINES as u32) < lines.end
+}
+
+/// Stores a fragment, past the cache if it is to be durable now.
+#[inline]
+fn store(grant: &mut Grant<'_>, bytes: &[u8], durable: bool) -> Option<Flushed> {
+    if durable {
+        return Some(grant.write_stream(0, bytes));
+    }
+    grant.write(0, bytes);
+    None
+}
+
+/// A header alone in its line.
+fn line_of(header: &[u8; HEADER]) -> [u8; LINE as usize] {
+    let mut line = [0; LINE as usize];
+    line[..HEADER].copy_from_slice(header);
+    line
+}
+
+/// Ends with neighbours of one memtable made one.
+fn runs(ends: &[End]) -> impl Iterator<Item = End> {
+    let mut sorted: Vec<_> = ends.iter().collect();
+    sorted.sort_by_key(|end| (end.zones.id, end.lines.start));
+    let mut runs: Vec<End> = Vec::new();
+    for end in sorted {
+        match runs.last_mut() {
+            Some(run) if run.zones.id == end.zones.id => run.lines.end = end.lines.end,
+            _ => runs.push(End { zones: Arc::clone(&end.zones), lines: end.lines.clone() }),
+        }
+    }
+    runs.into_iter()
+}

@@ -1,0 +1,61 @@
+//! Restricted concurrency (Dice and Kogan, "Avoiding scalability collapse by restricting concurrency", 2019).
+//!
+//! Commits are in order, so one that is interrupted keeps all others waiting until it runs again, and when it does, it
+//! wakes them, and is interrupted by these. With many more threads than processors, that is most of what happens.
+//! So no more threads are in the ring than twice the processors; the others wait outside. One that leaves and comes
+//! back goes before them, which costs nothing; every now and then one who waits is let look for a place.
+
+use halite_contract::WaitStrategy;
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::wait::{Place, Waiting};
+
+/// How often threads leave until one who waits is woken.
+const LEAVES: u64 = 32;
+
+/// Threads that commit, and those who wait until they may.
+pub(crate) struct Crowd {
+    active: AtomicU64,
+    active_max: u64,
+    left: AtomicU64,
+    outside: Place,
+    waiting: Waiting,
+}
+
+/// One that may commit.
+pub(crate) struct Active<'a>(&'a Crowd);
+
+impl Crowd {
+    pub(crate) fn new(strategy: WaitStrategy) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            active: AtomicU64::new(0),
+            active_max: 2 * processors as u64,
+            left: AtomicU64::new(0),
+            outside: Place::new(),
+            waiting: Waiting::new(strategy),
+        }
+    }
+
+    /// Waits until a thread may commit.
+    pub(crate) fn join(&self) -> Active<'_> {
+        let more = |active| (active < self.active_max).then_some(active + 1);
+        self.waiting.wait(&self.outside, || {
+            self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        });
+        Active(self)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        let crowd = self.0;
+        let is_last = crowd.active.fetch_sub(1, Ordering::Relaxed) == 1;
+        let left = crowd.left.load(Ordering::Relaxed) + 1;
+        crowd.left.store(left, Ordering::Relaxed);
+        // Nobody else would wake them.
+        if is_last || left.is_multiple_of(LEAVES) {
+            crowd.waiting.wake_one(&crowd.outside);
+        }
+    }
+}

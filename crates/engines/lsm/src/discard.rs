@@ -1,0 +1,20 @@
+//! Removes what lies beside the pool of a store that is given up.
+
+use halite_alloc::Segments;
+use halite_contract::{EngineOptions, Result};
+
+use crate::layout;
+use crate::levels;
+use crate::open::disk;
+use crate::read::from_levels;
+use crate::wal;
+
+/// Removes the levels and the log of the store in the pool that `options` name.
+pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
+    let options = &EngineOptions { create: false, ..options.clone() };
+    // Whoever has the store open has this locked.
+    let home = Segments::open(&options.pool, &options.pool_options)?;
+    layout::check(&home, options)?;
+    let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
+    levels::discard(&disk, store_id, || Ok(wal::remove(&disk)?)).map_err(from_levels)
+}

@@ -1,0 +1,108 @@
+//! What a full store does when something was removed: dead versions go, so that room comes back.
+//!
+//! What was removed is dead wherever it lies, in memtables, in what is on its way to the levels, and in these. What hides
+//! it is newer, and in memory. So that is made durable, and then everything is handed on without what it hides
+//! ([`crate::levels`], `emptying`): removals need not come down themselves, and what is left needs less room.
+
+use std::sync::Arc;
+
+use halite_contract::{Error, Result};
+
+use crate::levels::Hidden;
+use crate::read::{At, from_levels};
+use crate::sst::RangeDelete;
+use crate::store::Store;
+
+/// Whether it is for want of space on the disk that something failed.
+pub(crate) fn lacks_space(error: &Error) -> bool {
+    let is_no_space =
+        |error: &halite_disk::Error| matches!(error, halite_disk::Error::NoSpace { .. });
+    match error {
+        Error::Disk(error) => is_no_space(error),
+        Error::LogFull { reason } => is_no_space(reason),
+        _ => false,
+    }
+}
+
+impl Store {
+    /// Lets go of what was removed, in the levels and on its way to them. Returns whether there was anything. Of the one
+    /// that holds `flushing`.
+    pub(crate) fn empty(&self) -> Result<bool> {
+        self.check_healthy()?;
+        if !self.is_logged() {
+            self.merge_all()?;
+            if !self.has_more_to_hand_on() {
+                self.roll_all()?;
+                self.merge_all()?;
+            }
+        }
+        let durable = self.visible();
+        if self.is_logged() {
+            self.sync()?;
+        } else {
+            self.persist_commit_points()?;
+        }
+        let (mut emptied, mut failure) = (false, None);
+        for tree in 0..self.trees.len() {
+            let dropped = self.levels.drop_covered(tree as u32, self.removed_ranges(tree, durable));
+            emptied |= dropped.map_err(from_levels)?;
+            let purged =
+                self.without_hidden(tree, durable, |hidden| self.levels.purge(tree as u32, hidden));
+            match purged.map_err(from_levels) {
+                // What is handed on may give enough back for the next time.
+                Err(error) if lacks_space(&error) => failure = Some(error),
+                purged => emptied |= purged?,
+            }
+        }
+        // What removals are in memory makes tables go that they concern little of as soon as there are more of them: so they
+        // stay as long as something else goes.
+        if self.is_logged() && !emptied {
+            self.roll_all()?;
+        }
+        let handed_on = self.hand_on(Some(durable));
+        let mut is_done = true;
+        for tree in 0..self.trees.len() {
+            let pushed = self.without_hidden(tree, durable, |hidden| {
+                self.levels.push_removals_down(tree as u32, hidden)
+            });
+            let (moved, is_all) = pushed.map_err(from_levels)?;
+            emptied |= moved;
+            is_done &= is_all;
+        }
+        let emptied = handed_on? || emptied;
+        // What others had, and what there was no room for, may go now.
+        if emptied || !is_done {
+            self.refusals.try_removals_again();
+        }
+        match failure {
+            Some(error) if !emptied => Err(error),
+            _ => Ok(emptied),
+        }
+    }
+
+    /// The ranges of a tree that were removed up to a sequence, as far as memory has them.
+    fn removed_ranges(&self, tree: usize, until: u64) -> Vec<RangeDelete> {
+        let view = self.trees[tree].view();
+        let memtables = view.memtables().flat_map(|memtable| memtable.deletes.all());
+        let globals = view.global_indexes().flat_map(|global| global.deletes.all());
+        memtables.chain(globals).filter(|delete| delete.sequence <= until).collect()
+    }
+
+    /// Calls `f` with what tells whether a version of a tree is hidden by a removal in memory, of those up to a sequence,
+    /// which are durable: then no snapshot sees it. A get that has found nothing in memory, before the removal was there,
+    /// and finds nothing below either, says what was so while it read. Newer values hide nothing here: such a get would
+    /// miss both.
+    pub(crate) fn without_hidden<R>(
+        &self,
+        tree: usize,
+        durable: u64,
+        f: impl FnOnce(Hidden<'_>) -> R,
+    ) -> R {
+        let kept = self.snapshots.kept(&self.visible);
+        let view = Arc::clone(&self.trees[tree].view());
+        f(&|key, sequence| {
+            self.removed_in_memory(&view, key, At::Sequence(durable))
+                .is_some_and(|removed| removed > sequence && !kept.is_needed(sequence, removed))
+        })
+    }
+}

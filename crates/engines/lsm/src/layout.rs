@@ -1,0 +1,194 @@
+//! What the pool has where.
+//!
+//! ```text
+//! root engine:lsm       version of the formats: 2, or 3 if it has had large values in files
+//! root lsm:trees        the number of trees; the bit above them: there is a log
+//! root lsm:levels       1 if there are levels
+//! root lsm:clean        1 if the store was closed and not opened since
+//! root lsm:flushes      so often something went from memory to the levels, at least
+//! root lsm:log-first    the first file of the log that is needed
+//! root lsm:log-resumed  the sequence that the log went on at, behind a hole that a repair left
+//! root lsm:log-end      the log's last file when the store was closed, and below 40 bits how long it was
+//! device 0              objects of memtables (64 bytes), and that of the store
+//! device 1              zones: logical segment = slot * 1024 + number
+//! device 2              zones of what was read from the levels: never committed, so free when the pool is opened
+//! ```
+
+use std::sync::Arc;
+
+use halite_alloc::{Device, Segments};
+use halite_contract::{EngineOptions, Error, Result, other_engine};
+
+use crate::wal::Known;
+
+/// The root that says which engine a pool belongs to; its value is the version of the formats.
+pub(crate) const ROOT: &str = "engine:lsm";
+
+/// The version of the formats of a store that has had no large value.
+const VERSION: u64 = 2;
+
+/// The version of a store that has had large values in files: that is noted before the first of them is written.
+pub(crate) const WITH_VALUES: u64 = 3;
+
+const TREES: &str = "lsm:trees";
+
+const CLEAN: &str = "lsm:clean";
+
+const LEVELS: &str = "lsm:levels";
+
+/// So often something went from memory to the levels, at least. Theirs that know of less are an older copy.
+pub(crate) const FLUSHES: &str = "lsm:flushes";
+
+/// The first file of the log that is needed, where there is a log.
+pub(crate) const LOG_FIRST: &str = "lsm:log-first";
+
+/// Where the log went on behind the last hole that a repair left.
+pub(crate) const LOG_RESUMED: &str = "lsm:log-resumed";
+
+/// Where the log ended when the store was closed.
+const LOG_END: &str = "lsm:log-end";
+
+/// Bits of a log file's length.
+const LEN_BITS: u32 = 40;
+
+const LOGGED: u64 = 1 << 32;
+
+const OBJECTS: u16 = 0;
+
+const ZONES: u16 = 1;
+
+const CACHE: u16 = 2;
+
+/// The device of the objects.
+pub(crate) fn objects_device(segments: &Arc<Segments>) -> Device {
+    segments.device(OBJECTS)
+}
+
+/// The device of the zones.
+pub(crate) fn zones_device(segments: &Arc<Segments>) -> Device {
+    segments.device(ZONES)
+}
+
+/// The device of what was read from the levels.
+pub(crate) fn cache_device(segments: &Arc<Segments>) -> Device {
+    segments.device(CACHE)
+}
+
+/// How a store is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) trees: usize,
+    /// Whether memtables are volatile, and there is a log of what is in them.
+    pub(crate) logged: bool,
+}
+
+impl Layout {
+    pub(crate) fn read(segments: &Segments) -> Result<Self> {
+        let word = segments.root(TREES).unwrap_or(1);
+        let layout = Self { trees: (word & (LOGGED - 1)) as usize, logged: word & LOGGED != 0 };
+        if layout.trees == 0 || layout.trees > crate::TREES_MAX || word >= LOGGED << 1 {
+            return Err(Error::Damaged {
+                what: format!("the root `{TREES}`"),
+                why: format!("it is {word}, which is no number of trees"),
+            });
+        }
+        Ok(layout)
+    }
+
+    pub(crate) fn write(self, segments: &Segments) -> Result<()> {
+        let word = self.trees as u64 | if self.logged { LOGGED } else { 0 };
+        Ok(segments.set_root(TREES, word)?)
+    }
+}
+
+/// Says, durably, that the pool is this engine's.
+pub(crate) fn claim(segments: &Segments) -> Result<()> {
+    Ok(segments.set_root(ROOT, VERSION)?)
+}
+
+/// Refuses a pool of another engine, or of another version.
+pub(crate) fn check(segments: &Segments, options: &EngineOptions) -> Result<()> {
+    match segments.root(ROOT) {
+        Some(VERSION..=WITH_VALUES) => Ok(()),
+        Some(found) if found > WITH_VALUES => Err(halite_alloc::Error::FutureVersion {
+            path: options.pool.clone(),
+            found: u32::try_from(found).unwrap_or(u32::MAX),
+            supported: WITH_VALUES as u32,
+        }
+        .into()),
+        Some(found) => Err(Error::Damaged {
+            what: format!("the root `{ROOT}`"),
+            why: format!(
+                "it has version {found} of the engine's formats, and only those from {VERSION} on are read"
+            ),
+        }),
+        None => Err(other_engine(crate::Lsm::NAME, segments)),
+    }
+}
+
+/// Whether the store has had large values in files.
+pub(crate) fn has_values(segments: &Segments) -> bool {
+    noted(segments, ROOT) >= WITH_VALUES
+}
+
+/// Whether the store was closed, and not opened since.
+pub(crate) fn is_clean(segments: &Segments) -> bool {
+    segments.root(CLEAN) == Some(1)
+}
+
+/// Notes, durably, whether the store is closed. Two fences, if it changes.
+pub(crate) fn set_clean(segments: &Segments, clean: bool) -> Result<()> {
+    match noted(segments, CLEAN) == u64::from(clean) {
+        true => Ok(()),
+        false => Ok(segments.set_root(CLEAN, u64::from(clean))?),
+    }
+}
+
+/// Notes a number, durably, that only grows. Two fences, if it does.
+pub(crate) fn raise(segments: &Segments, root: &str, value: u64) -> Result<()> {
+    match noted(segments, root) < value {
+        true => Ok(segments.set_root(root, value)?),
+        false => Ok(()),
+    }
+}
+
+/// Notes, durably, where the log ends.
+pub(crate) fn note_log_end(segments: &Segments, (number, len): (u64, u64)) -> Result<()> {
+    if number >> (u64::BITS - LEN_BITS) != 0 || len >> LEN_BITS != 0 {
+        return Ok(());
+    }
+    raise(segments, LOG_END, number << LEN_BITS | len)
+}
+
+/// What the pool knows of the log.
+pub(crate) fn known_of_log(segments: &Segments) -> Known {
+    let end = noted(segments, LOG_END);
+    let end = (end >> LEN_BITS, end & ((1 << LEN_BITS) - 1));
+    let (first, resumed) = (noted(segments, LOG_FIRST), noted(segments, LOG_RESUMED));
+    Known { first, resumed, end }
+}
+
+/// Notes, durably, that nothing is known of the log: it is as a repair has left it.
+pub(crate) fn forget_log(segments: &Segments) -> Result<()> {
+    for root in [LOG_FIRST, LOG_END] {
+        if noted(segments, root) > 0 {
+            segments.set_root(root, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// The number that was noted, or zero.
+pub(crate) fn noted(segments: &Segments, root: &str) -> u64 {
+    segments.root(root).unwrap_or(0)
+}
+
+/// Whether the store has levels.
+pub(crate) fn has_levels(segments: &Segments) -> bool {
+    segments.root(LEVELS) == Some(1)
+}
+
+/// Notes, durably, that the store has levels. Two fences.
+pub(crate) fn note_levels(segments: &Segments) -> Result<()> {
+    Ok(segments.set_root(LEVELS, 1)?)
+}

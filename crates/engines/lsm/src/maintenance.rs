@@ -1,0 +1,357 @@
+//! The threads of a store, and what wakes them.
+//!
+//! Two of them move memtables on ([`crate::flush`]), so that merging, which takes milliseconds, does not wait for the
+//! levels. A store without threads (the crash lab's) does both where a writer would wake them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use halite_contract::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::store::Store;
+
+/// How long a thread waits before it tries again what failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long a thread waits for batches to be committed in a memtable that is full.
+const SETTLING: Duration = Duration::from_millis(10);
+
+/// What wakes the threads, and those who wait for them.
+#[derive(Default)]
+pub(crate) struct Signals {
+    state: Mutex<State>,
+    work: Condvar,
+    done: Condvar,
+    are_threads_there: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Counts what there may be to do.
+    due: u64,
+    /// Counts what was done, or failed.
+    done: u64,
+    stopping: bool,
+    /// Writers that wait for room.
+    waiting: u32,
+    /// What failed the last time that it was tried, and why.
+    failure: Option<(Task, Arc<Error>)>,
+    /// Counts how often something was begun.
+    begun: u64,
+    /// The count of what failed last.
+    failed_begun: u64,
+}
+
+impl Signals {
+    /// There may be something to do.
+    pub(crate) fn wake(&self) {
+        self.state.lock().due += 1;
+        self.work.notify_all();
+    }
+
+    /// Something is begun: its number.
+    fn begin(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.begun += 1;
+        state.begun
+    }
+
+    /// What was begun with a number was done or, with `failure`, failed.
+    fn note(&self, task: Task, number: u64, failure: Option<Error>) {
+        let mut state = self.state.lock();
+        if failure.is_some() {
+            state.failed_begun = number;
+        }
+        state.done += 1;
+        let is_over = state.failure.as_ref().is_none_or(|(failed, _)| *failed == task);
+        if failure.is_some() || is_over {
+            state.failure = failure.map(|error| (task, Arc::new(error)));
+        }
+        self.done.notify_all();
+    }
+
+    /// Whether somebody waits for room: the pool may have less than it seems, where its device is full.
+    pub(crate) fn is_room_wanted(&self) -> bool {
+        self.state.lock().waiting > 0
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+
+    /// Whether both threads are there.
+    pub(crate) fn are_threads_there(&self) -> bool {
+        self.are_threads_there.load(Ordering::Relaxed)
+    }
+
+    /// Says that somebody waits for room, until it is dropped.
+    pub(crate) fn want_room(&self) -> Waiting<'_> {
+        self.state.lock().waiting += 1;
+        Waiting(self)
+    }
+
+    /// What the threads have done and failed.
+    pub(crate) fn seen(&self) -> Seen {
+        self.state.lock().seen()
+    }
+
+    /// Wakes the threads, and waits until they have done something or failed since `before`, but no longer than that.
+    pub(crate) fn wake_and_wait(&self, before: &Seen, time: Duration) -> Seen {
+        let mut state = self.state.lock();
+        state.due += 1;
+        self.work.notify_all();
+        if state.done == before.done {
+            self.done.wait_for(&mut state, time);
+        }
+        state.seen()
+    }
+}
+
+impl State {
+    fn seen(&self) -> Seen {
+        let &Self { done, begun, failed_begun, stopping, .. } = self;
+        let failure = self.failure.as_ref().map(|(_, error)| Arc::clone(error));
+        Seen { done, begun, failed_begun, failure, stopping }
+    }
+}
+
+/// Somebody waits for room.
+pub(crate) struct Waiting<'a>(&'a Signals);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().waiting -= 1;
+    }
+}
+
+/// What the threads have done and failed, at one moment.
+pub(crate) struct Seen {
+    /// How often they did something, or failed.
+    pub(crate) done: u64,
+    /// How often they began something.
+    pub(crate) begun: u64,
+    /// Which of these failed last.
+    pub(crate) failed_begun: u64,
+    /// What kept the levels from taking more, the last time it was tried.
+    pub(crate) failure: Option<Arc<Error>>,
+    pub(crate) stopping: bool,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Merge,
+    Flush,
+}
+
+impl Task {
+    const ALL: [Self; 2] = [Self::Merge, Self::Flush];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "lsm-merge",
+            Self::Flush => "lsm-flush",
+        }
+    }
+
+    /// Does it, where there is something to do. Returns whether there was.
+    fn run(self, store: &Store) -> Result<bool> {
+        match self {
+            Self::Merge => store.merge_all(),
+            Self::Flush => store.flush_all(),
+        }
+    }
+}
+
+/// The threads of an open store.
+pub(crate) struct Maintenance {
+    store: Arc<Store>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Maintenance {
+    pub(crate) fn start(store: &Arc<Store>) -> Self {
+        let mut threads = Vec::new();
+        if store.on_threads {
+            for task in Task::ALL {
+                let store = Arc::clone(store);
+                let builder = thread::Builder::new().name(task.name().into());
+                threads.extend(builder.spawn(move || run_guarded(&store, task)).ok());
+            }
+            // Without one of them, writers do the work themselves when there is no room.
+            let are_there = threads.len() == Task::ALL.len();
+            store.signals.are_threads_there.store(are_there, Ordering::Relaxed);
+        }
+        Self { store: Arc::clone(store), threads }
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        self.store.signals.state.lock().stopping = true;
+        self.store.signals.work.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does a task until the store is closed. After a panic, nothing is written any more, and no writer waits for the task.
+fn run_guarded(store: &Store, task: Task) {
+    let what = format!("the thread {}", task.name());
+    if store.health.guard(&what, || run(store, task)).is_none() {
+        // Writers that wait for their pace find that there is none.
+        store.set_pace();
+        store.signals.note(task, u64::MAX, store.check_healthy().err());
+    }
+}
+
+/// Does a task whenever there may be something to do.
+fn run(store: &Store, task: Task) {
+    let mut seen = 0;
+    loop {
+        let number = store.signals.begin();
+        let outcome = task.run(store);
+        let failed = outcome.is_err();
+        match outcome {
+            Ok(true) => {
+                store.set_pace();
+                store.signals.note(task, number, None);
+                // Others may have something to do now.
+                store.signals.wake();
+            }
+            Ok(false) => {}
+            Err(error) => {
+                store.set_pace();
+                if task == Task::Flush {
+                    store.give_up_tables();
+                }
+                store.signals.note(task, number, Some(error));
+            }
+        }
+        let mut state = store.signals.state.lock();
+        while state.due == seen && !state.stopping {
+            if failed || task == Task::Flush && store.refusals.are_removals_due() {
+                store.signals.work.wait_for(&mut state, RETRY);
+                break;
+            }
+            if store.has_immutables() {
+                // What is still being committed may be settled by then; nobody tells.
+                store.signals.work.wait_for(&mut state, SETTLING);
+                break;
+            }
+            store.signals.work.wait(&mut state);
+        }
+        if state.stopping {
+            return;
+        }
+        seen = state.due;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use halite_contract::{
+        Direction, Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op,
+    };
+    use halite_pmem::PoolOptions;
+
+    use super::*;
+    use crate::Lsm;
+
+    /// Batches of each writer: several times the pool, so each writer would wait for room.
+    const BATCHES: u64 = 4_000;
+
+    const WRITERS: u64 = 3;
+
+    fn options(folder: &std::path::Path, durable: Durable) -> EngineOptions {
+        let mut pool_options = PoolOptions::default();
+        pool_options.size_max = 32 << 20;
+        let lsm = LsmOptions {
+            durable,
+            memtable_bytes: Some(1 << 20),
+            global_index_bytes: Some(4 << 20),
+            table_bytes: Some(64 << 10),
+            ..LsmOptions::default()
+        };
+        EngineOptions { pool_options, lsm, ..EngineOptions::new(folder.join("pool")) }
+    }
+
+    fn key(writer: u64, batch: u64) -> [u8; 16] {
+        let spread = (writer << 32 | batch).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (u128::from(spread) << 64 | u128::from(writer << 32 | batch)).to_be_bytes()
+    }
+
+    /// Has several threads write until they are refused. Returns how many batches of each were taken, and the error.
+    fn write_until_refused(engine: &Lsm, space: halite_contract::KeySpaceId) -> Vec<(u64, String)> {
+        let write = |writer| {
+            for batch in 0..BATCHES {
+                let key = key(writer, batch);
+                let op = Op::Put { space, key: &key, value: &[batch as u8; 20_000] };
+                match engine.write(&[op], Durability::Immediate) {
+                    Ok(()) => {}
+                    Err(Error::Poisoned { why }) => return (batch, why),
+                    Err(other) => panic!("it is told that it was poisoned, not: {other}"),
+                }
+            }
+            panic!("nobody refused to write");
+        };
+        thread::scope(|scope| {
+            let writers = (0..WRITERS).map(|writer| scope.spawn(move || write(writer)));
+            let writers: Vec<_> = writers.collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn a_panic_of_a_thread_is_told_to_every_writer_and_loses_nothing() {
+        let places = [
+            ("lsm-merge", Durable::Pool),
+            ("lsm-flush", Durable::Pool),
+            ("lsm-flush", Durable::Log),
+            ("compaction", Durable::Pool),
+            ("compaction", Durable::Log),
+            ("a thread beside a compaction's", Durable::Pool),
+            ("halite-levels", Durable::Log),
+        ];
+        for (place, durable) in places {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = Lsm::open(&options(folder.path(), durable)).unwrap();
+            let space = engine.key_space("space").unwrap();
+            engine.store.health.plant(place);
+            let refused = write_until_refused(&engine, space);
+            for (_, why) in &refused {
+                let message = format!("panicked: planted in {place}");
+                assert!(why.contains(&message), "{place}, {durable:?}: {why}");
+            }
+            let model: BTreeMap<_, _> = (0..WRITERS)
+                .zip(&refused)
+                .flat_map(|(writer, (taken, _))| {
+                    (0..*taken).map(move |n| (key(writer, n), n as u8))
+                })
+                .collect();
+            for (key, first) in &model {
+                let value = engine.get(space, key).unwrap();
+                assert_eq!(value.map(|value| value[0]), Some(*first), "{place}, {durable:?}");
+            }
+            let removal = Op::DeleteRange { space, start: b"", end: None };
+            let later = engine.write(&[removal], Durability::Deferred);
+            assert!(matches!(later, Err(Error::Poisoned { .. })));
+            // It ends, and another opening has what was taken, and perhaps what was refused.
+            drop(engine);
+            let engine = Lsm::open(&options(folder.path(), durable)).unwrap();
+            for (key, first) in &model {
+                let value = engine.get(space, key).unwrap();
+                assert_eq!(value.map(|value| value[0]), Some(*first), "{place}, {durable:?}");
+            }
+            let scan = engine.scan(space, KeyRange::all(), Direction::Forward).unwrap();
+            assert!(scan.count() - model.len() <= WRITERS as usize);
+            engine.write(&[removal], Durability::Immediate).unwrap();
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! A read: the newest version of a key, wherever it is.
+//!
+//! A get takes the tree's view and asks the active memtable, the immutable ones and the global indexes, the newest
+//! first: the first that has a version knows. Then what is in the levels and still in memory, and rows that were read
+//! from there before; only then the levels.
+
+use std::sync::Arc;
+
+use halite_contract::{Bytes, Error, Result, VALUE_LEN_MAX};
+
+use crate::address::Address;
+use crate::encoded::PIECES_HEAD;
+use crate::layer::Layer;
+use crate::levels::{CURRENT, value_name};
+use crate::record::{Kind, Record};
+use crate::sst::{self, PUT, PUT_FILE, SEQUENCE_MAX, ValueRef};
+use crate::store::Store;
+use crate::tree::View;
+use crate::zones::Zones;
+
+/// Which state is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    /// What is committed. No earlier than what was when the read began.
+    Latest,
+    /// That of a sequence, which is registered ([`crate::snapshots::Snapshots`]).
+    Sequence(u64),
+}
+
+/// A version of a key.
+pub(crate) struct Version {
+    pub(crate) sequence: u64,
+    pub(crate) value: Stored,
+}
+
+/// What a version has for a value.
+pub(crate) enum Stored {
+    /// None, as it is a removal.
+    Nothing,
+    Bytes(Bytes),
+    /// A file that has it.
+    File(ValueRef),
+}
+
+/// What memory knows of a key: its newest version there, where it lies, or the sequence of a removal of its range.
+enum InMemory<'a> {
+    Version(&'a Zones, Address, Record<'a>),
+    Removed(u64),
+}
+
+impl InMemory<'_> {
+    fn sequence(&self) -> u64 {
+        match self {
+            Self::Version(_, _, record) => record.sequence(),
+            Self::Removed(sequence) => *sequence,
+        }
+    }
+}
+
+impl Store {
+    /// The value of a key, which has its key space before it, or `None`.
+    pub(crate) fn get(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Bytes>> {
+        let mut missed = None;
+        loop {
+            let visible = self.sequence_of(at);
+            let view = self.trees[tree].view();
+            // The value is made where it is returned: moving it about takes longer than making it.
+            let stored = match self.in_memory(&view, key, (at, visible))? {
+                Some(found) if found.sequence() > visible => continue,
+                Some(InMemory::Version(zones, address, record)) => stored(zones, address, &record)?,
+                Some(InMemory::Removed(_)) => return Ok(None),
+                None => match self.in_levels(tree, key, at)? {
+                    Some(version) => version.value,
+                    None => return Ok(None),
+                },
+            };
+            drop(view);
+            match stored {
+                Stored::Nothing => return Ok(None),
+                Stored::Bytes(bytes) => return Ok(Some(bytes)),
+                Stored::File(value) => {
+                    match self.levels.values().get(&value).map_err(from_levels)? {
+                        // What hides it is visible by now.
+                        None if at == At::Latest && missed.replace(value) != Some(value) => {}
+                        None => return Err(gone(&value)),
+                        bytes => return Ok(bytes),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sequence of a key's newest version that the state has; that of a removed range stands for that of a version
+    /// that it removed.
+    pub(crate) fn newest(&self, tree: usize, key: &[u8], at: At) -> Result<Option<u64>> {
+        match self.newest_in_memory(tree, key, at)? {
+            Some((sequence, _)) => Ok(Some(sequence)),
+            None => Ok(self.in_levels(tree, key, at)?.map(|version| version.sequence)),
+        }
+    }
+
+    /// The sequence of a key's newest version that memory has, or of a removal of its range, and the file of a value
+    /// that has one.
+    pub(crate) fn newest_in_memory(
+        &self,
+        tree: usize,
+        key: &[u8],
+        at: At,
+    ) -> Result<Option<(u64, Option<ValueRef>)>> {
+        loop {
+            let visible = self.sequence_of(at);
+            let view = self.trees[tree].view();
+            return Ok(Some(match self.in_memory(&view, key, (at, visible))? {
+                Some(found) if found.sequence() > visible => continue,
+                Some(InMemory::Version(zones, address, record)) => {
+                    let is_in_file = record.kind() == Some(Kind::PutFile);
+                    let file = is_in_file.then(|| file_of(zones, address, &record)).transpose()?;
+                    (record.sequence(), file)
+                }
+                Some(InMemory::Removed(sequence)) => (sequence, None),
+                None => return Ok(None),
+            }));
+        }
+    }
+
+    /// The sequence of the newest version of a key that memory has in a state, if it says that the key is removed. None,
+    /// too, if it cannot be read.
+    pub(crate) fn removed_in_memory(&self, view: &View, key: &[u8], at: At) -> Option<u64> {
+        match self.in_memory(view, key, (at, self.sequence_of(at))).ok()?? {
+            InMemory::Removed(sequence) => Some(sequence),
+            InMemory::Version(_, _, record) => {
+                (record.kind() == Some(Kind::Delete)).then(|| record.sequence())
+            }
+        }
+    }
+
+    /// Up to which sequence memtables are read. A view that is taken afterwards has all up to there.
+    #[inline]
+    fn sequence_of(&self, at: At) -> u64 {
+        match at {
+            At::Latest => self.visible(),
+            At::Sequence(sequence) => sequence,
+        }
+    }
+
+    /// The newest version of a key in memtables, global indexes and what was flushed last.
+    ///
+    /// A global index may be just taking in what was committed since, one record of a batch after the other: a version
+    /// that is newer than what is visible says that the answer is to be sought again.
+    #[inline]
+    fn in_memory<'v>(
+        &self,
+        view: &'v View,
+        key: &[u8],
+        (at, sequence): (At, u64),
+    ) -> Result<Option<InMemory<'v>>> {
+        let mut removed = 0;
+        for memtable in view.memtables() {
+            if let Some(found) = found(&**memtable, (key, sequence), &mut removed)? {
+                return Ok(Some(found));
+            }
+        }
+        let sequence = behind_memtables(at);
+        for global in view.global_indexes() {
+            if let Some(found) = found(&**global, (key, sequence), &mut removed)? {
+                return Ok(Some(found));
+            }
+        }
+        let flushed = view.flushed.as_ref().and_then(|flushed| flushed.get(key, sequence));
+        Ok(flushed.map(|(zones, address, record)| InMemory::Version(zones, address, record)))
+    }
+
+    /// The newest version of a key that the levels have: of a row that was read before, or of them.
+    fn in_levels(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
+        let sequence = behind_memtables(at);
+        let rows = self.rows.as_ref().map(|rows| (rows, rows.seek(tree, key)));
+        if let Some(row) = rows.as_ref().and_then(|(rows, sought)| rows.get(sought, sequence)) {
+            return Ok(Some(row));
+        }
+        let Some(found) = self.levels.get(tree as u32, key, sequence).map_err(from_levels)? else {
+            return Ok(None);
+        };
+        if let Some((rows, sought)) = &rows
+            && (at, found.kind) == (At::Latest, PUT)
+        {
+            rows.insert(sought, found.sequence, &found.value);
+        }
+        let value = match found.kind {
+            PUT => Stored::Bytes(Bytes::from(&*found.value)),
+            PUT_FILE => Stored::File(file_of_entry(key, &found.value)?),
+            _ => Stored::Nothing,
+        };
+        Ok(Some(Version { sequence: found.sequence, value }))
+    }
+}
+
+/// What is behind memtables is committed; and a version that only this reader would see may be gone there.
+fn behind_memtables(at: At) -> u64 {
+    match at {
+        At::Latest => SEQUENCE_MAX,
+        At::Sequence(sequence) => sequence,
+    }
+}
+
+/// What a layer has of a key, or that its range was removed there or above: `removed`.
+#[inline]
+fn found<'l, L: Layer>(
+    layer: &'l L,
+    (key, at): (&[u8], u64),
+    removed: &mut u64,
+) -> Result<Option<InMemory<'l>>> {
+    *removed = (*removed).max(layer.deletes().covering(key, at));
+    // It may be a record that is not sought.
+    if let Some(address) = layer.index().candidate(layer, key, at).map(Address::from_bits) {
+        let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
+        // The check first: a damaged key is not taken for another one.
+        let record = zones.checked(address)?;
+        if record.key() == key && (*removed + 1..=at).contains(&record.sequence()) {
+            return Ok(Some(InMemory::Version(zones, address, record)));
+        }
+    }
+    Ok((*removed > 0).then_some(InMemory::Removed(*removed)))
+}
+
+/// What a record has for a value, which was checked.
+pub(crate) fn stored(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Stored> {
+    Ok(match record.kind() {
+        Some(Kind::Put) => Stored::Bytes(Bytes::from(record.value())),
+        Some(Kind::PutPieces) => Stored::Bytes(Bytes::from(join(zones, address, record)?)),
+        Some(Kind::PutFile) => Stored::File(file_of(zones, address, record)?),
+        Some(Kind::Delete) => Stored::Nothing,
+        _ => return Err(zones.damaged(address, "an index leads to what is no version of a key")),
+    })
+}
+
+/// The file of a [`Kind::PutFile`].
+pub(crate) fn file_of(zones: &Zones, address: Address, record: &Record<'_>) -> Result<ValueRef> {
+    ValueRef::of_bytes(record.value()).map_err(|why| zones.damaged(address, why))
+}
+
+/// The file of an entry of the levels.
+pub(crate) fn file_of_entry(key: &[u8], value: &[u8]) -> Result<ValueRef> {
+    ValueRef::of_bytes(value).map_err(|why| Error::Damaged {
+        what: format!("the levels' entry of `{}`", key.get(4..).unwrap_or(key).escape_ascii()),
+        why: why.into(),
+    })
+}
+
+/// That a file is gone which a version needs.
+pub(crate) fn gone(value: &ValueRef) -> Error {
+    from_levels(sst::Error::Missing { file: value_name(value.number) })
+}
+
+/// The value of a [`Kind::PutPieces`], whose pieces are in the same memtable.
+pub(crate) fn join(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Vec<u8>> {
+    let damaged = || zones.damaged(address, "the pieces of its value contradict it");
+    let (len, pieces) = record.value().split_first_chunk::<PIECES_HEAD>().ok_or_else(damaged)?;
+    let len = u64::from_le_bytes(*len);
+    let (pieces, rest) = pieces.as_chunks::<8>();
+    let most = (pieces.len() as u64 * crate::record::PIECE as u64).min(VALUE_LEN_MAX as u64);
+    if !rest.is_empty() || len > most {
+        return Err(damaged());
+    }
+    let mut value = Vec::with_capacity(len as usize);
+    for piece in pieces {
+        let piece = Address::from_bits(u64::from_le_bytes(*piece));
+        if piece.slot() != zones.slot as usize {
+            return Err(damaged());
+        }
+        let record = zones.checked(piece)?;
+        if record.kind() != Some(Kind::Piece) {
+            return Err(damaged());
+        }
+        value.extend_from_slice(record.value());
+    }
+    if value.len() as u64 == len { Ok(value) } else { Err(damaged()) }
+}
+
+/// An address that leads nowhere.
+pub(crate) fn lost(address: Address) -> Error {
+    Error::Damaged {
+        what: format!("the record at {address:?}"),
+        why: "an index leads to a memtable that there is not".into(),
+    }
+}
+
+/// The pool, where an error of the levels names a file: what goes to them comes from there.
+pub(crate) const POOL: &str = "the pool";
+
+/// An error of the levels, as the engine tells it.
+pub(crate) fn from_levels(error: sst::Error) -> Error {
+    use sst::Error as Levels;
+    let error = match error {
+        Levels::Damaged { file, what, why } if file == POOL => return Error::Damaged { what, why },
+        error => error,
+    };
+    let why = match &error {
+        Levels::Disk(error) => return Error::Disk(Arc::clone(error)),
+        Levels::Stopped { why } => return Error::Poisoned { why: why.clone() },
+        Levels::NotBuiltIn { file } => {
+            let what = format!("{}, which is compressed with Zstandard,", in_folder(file));
+            return Error::NotBuiltIn { what, feature: "zstd" };
+        }
+        Levels::Closing => return Error::Poisoned { why: error.to_string() },
+        Levels::Damaged { what, why, .. } => format!("{what}: {why}"),
+        Levels::Missing { .. } => "it is missing".into(),
+        Levels::Foreign { found, wanted, .. } => {
+            format!("it belongs to the store {found:032x}, not to {wanted:032x}; move it away")
+        }
+        Levels::Misnamed { found, .. } => format!("it says that its number is {found}"),
+        Levels::NoManifest => "it is missing, though there are tables".into(),
+        Levels::Nothing => {
+            let why =
+                "nothing in their folder is the store's: name the folder that has them".into();
+            return Error::Damaged { what: "the levels".into(), why };
+        }
+        Levels::Format { found, known, .. } => {
+            format!(
+                "it has format {found}, and this version reads {known}: use the one that wrote it"
+            )
+        }
+    };
+    let file = match error {
+        Levels::NoManifest => CURRENT,
+        _ => error.file().unwrap_or_default(),
+    };
+    Error::DamagedFile { file: in_folder(file), why }
+}
+
+/// A file of the levels, as seen from the pool's folder.
+pub(crate) fn in_folder(file: &str) -> String {
+    format!("{}/{file}", crate::Lsm::LEVELS)
+}

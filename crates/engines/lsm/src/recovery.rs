@@ -1,0 +1,533 @@
+//! Opening a store: from what a crash left to memtables that can be read and written (Yan §3.2.1).
+//!
+//! Every zone begins with a fragment, so zones are read one by one, on all processors. Up to `commit_id` everything
+//! was durable: headers and keys are checked, values when they are read. What lies behind `commit_id` is decided for
+//! all trees at once: batches that are whole and follow each other without a gap in the sequence were committed, or
+//! might have been. The first that is not ends it.
+//!
+//! Keys at the start of each zone tell how all of them are distributed, so each zone's are divided by ranges while they
+//! are in the cache, and of those the indexes are bulk loaded. Of each key they have the newest version: nobody
+//! reads an older state than the one that is recovered.
+//!
+//! What is behind the end is overwritten with zeros, up to the end of its zones. So what a batch had written
+//! before a crash is never taken for a part of one that gets its sequences and its place.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use halite_contract::{Error, Recovery, Result};
+use halite_index::{BulkLoad, Loader};
+use halite_pmem::locks::Mutex;
+use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
+
+use crate::address::{Address, ZONE, ZONES_MAX, logical};
+use crate::fragment::{self, HEADER, Header};
+use crate::global_index::GlobalIndex;
+use crate::memtable::Memtable;
+use crate::range_deletes::RangeDeletes;
+use crate::record::{Kind, Record};
+use crate::sst::RangeDelete;
+use crate::zones::{LINES, Zones};
+
+/// Of so many records, about, the key of one is looked at, to know how all are distributed; of a zone those of
+/// [`SAMPLES_MIN`] at least.
+const RECORDS_PER_SAMPLE: u64 = 2048;
+
+const SAMPLES_MIN: u64 = 8;
+
+/// What memory shows of a store, by tree.
+pub(crate) struct Recovered {
+    pub(crate) trees: Vec<RecoveredTree>,
+    /// The last sequence that is committed.
+    pub(crate) last: u64,
+    pub(crate) report: Recovery,
+}
+
+/// A tree's memtables.
+#[derive(Default)]
+pub(crate) struct RecoveredTree {
+    /// The newest, to be written to again.
+    pub(crate) active: Option<Arc<Memtable>>,
+    pub(crate) global: Option<Arc<GlobalIndex>>,
+}
+
+/// Where an index is built of a memtable's records.
+#[derive(Clone)]
+enum Target {
+    Memtable(Arc<Memtable>),
+    Global(Arc<GlobalIndex>, Arc<Zones>),
+}
+
+impl Target {
+    fn zones(&self) -> &Zones {
+        match self {
+            Self::Memtable(memtable) => &memtable.zones,
+            Self::Global(_, zones) => zones,
+        }
+    }
+
+    /// Adds a record to what the index will lead to.
+    fn add(&self, address: u64, record: Record<'_>, loader: &mut Loader<'_>, load: &Load) {
+        match record.kind() {
+            Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) => {
+                loader.push(record.key(), address);
+            }
+            Some(Kind::RangeDelete) => load.deletes.lock().push(RangeDelete {
+                start: record.key().into(),
+                end: record.value().into(),
+                sequence: record.sequence(),
+            }),
+            Some(Kind::Piece) | None => {}
+        }
+    }
+
+    fn deletes(&self) -> &RangeDeletes {
+        match self {
+            Self::Memtable(memtable) => &memtable.deletes,
+            Self::Global(global, _) => &global.deletes,
+        }
+    }
+
+    /// The number of the index: a tree has two.
+    fn index(&self) -> usize {
+        2 * self.zones().tree + usize::from(matches!(self, Self::Global(..)))
+    }
+
+    /// Makes the index, and what says which ranges were removed.
+    fn load(&self, mut load: Load, threads: usize) {
+        let deletes = load.deletes.get_mut();
+        deletes.sort_unstable_by_key(|delete| delete.sequence);
+        // Of the past, nobody reads anything yet.
+        self.deletes().add_all(deletes.drain(..), |_, _| false);
+        match self {
+            Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, load.index, threads),
+            Self::Global(global, _) => global.index.bulk_load(&**global, load.index, threads),
+        }
+    }
+}
+
+/// What an index will be made of, and the range removals beside it.
+struct Load {
+    index: BulkLoad,
+    deletes: Mutex<Vec<RangeDelete>>,
+}
+
+/// A fragment that may not be committed.
+struct Tail {
+    header: Header,
+    /// In bytes of the zone.
+    at: u64,
+}
+
+/// What a zone holds.
+struct Read {
+    /// `None` if the zone is open, as nothing in it is in doubt.
+    fresh: Option<Fresh>,
+    target: usize,
+    zone: u32,
+    /// Where the valid fragments end, in bytes.
+    end: u64,
+    /// Whether the zone is known to end there: full, or marked.
+    ended: bool,
+    /// Whether it has something up to `commit_id`.
+    has_committed: bool,
+    /// Fragments behind `commit_id`.
+    tail: Vec<Tail>,
+    /// Where an open zone has the mark of its end. Whoever wrote it may have been killed before its fence, and
+    /// the batch that it comes before be cut: so nobody else makes it durable.
+    mark: Option<u64>,
+    records: u64,
+}
+
+/// Builds the indexes of memtables that were found in the pool.
+pub(crate) fn recover(
+    pool: &Pool,
+    trees: usize,
+    mut found: Vec<Arc<Zones>>,
+    commit_id: u64,
+    has_zone: impl Fn(u32) -> bool,
+    threads: usize,
+) -> Result<Recovered> {
+    found.sort_by_key(|zones| zones.id);
+    let mut recovered: Vec<RecoveredTree> = (0..trees).map(|_| RecoveredTree::default()).collect();
+    let mut targets = Vec::new();
+    for zones in found.into_iter().rev() {
+        let tree = recovered.get_mut(zones.tree).ok_or_else(|| Error::Damaged {
+            what: format!("memtable {}", zones.id),
+            why: format!("it is of tree {}, of {trees}", zones.tree),
+        })?;
+        if tree.active.is_none() {
+            let memtable = Arc::new(Memtable::new(zones, 0));
+            tree.active = Some(Arc::clone(&memtable));
+            targets.push(Target::Memtable(memtable));
+        } else {
+            let global = tree.global.get_or_insert_with(|| Arc::new(GlobalIndex::new()));
+            global.adopt(&zones);
+            targets.push(Target::Global(Arc::clone(global), zones));
+        }
+    }
+    let mut tasks = Vec::new();
+    // The oldest first, as then versions of a key mostly come in order.
+    for (number, target) in targets.iter().enumerate().rev() {
+        let slot = target.zones().slot;
+        tasks.extend(
+            (0..ZONES_MAX)
+                .take_while(|&zone| has_zone(logical(slot, zone)))
+                .map(|zone| (number, zone)),
+        );
+    }
+    let loads = loads(trees, &targets, &tasks, threads)?;
+    let read = in_parallel(threads, &tasks, |&(target, zone)| {
+        read_zone(&targets[target], target, zone, commit_id, &loads)
+    })?;
+    let mut report = Recovery {
+        records_read: read.iter().map(|read| read.records).sum(),
+        ..Recovery::default()
+    };
+    let last = decide(&targets, read, commit_id, &loads, pool, &mut report)?;
+    make_indexes(&targets, loads, threads);
+    Ok(Recovered { trees: recovered, last, report })
+}
+
+/// Runs a task for each item, on so many threads; the first error ends it.
+fn in_parallel<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    task: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if threads <= 1 {
+        return items.iter().map(task).collect();
+    }
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let one = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = task(item);
+            let failed = result.is_err();
+            results.lock().push(result);
+            if failed {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(items.len()) {
+            // Without it, this thread does the more.
+            let _ = thread::Builder::new().name("lsm-recovery".into()).spawn_scoped(scope, one);
+        }
+        one();
+    });
+    let mut results = results;
+    mem::take(results.get_mut()).into_iter().collect()
+}
+
+/// Targets' numbers, each with that of one of its zones.
+type Tasks = [(usize, u32)];
+
+/// What indexes will be made of, empty: two of each tree.
+fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<Load>> {
+    let samples = in_parallel(threads, tasks, |&(target, zone)| {
+        let target = &targets[target];
+        Ok((target.index(), sample(target.zones(), zone)?))
+    })?;
+    let mut of_indexes: Vec<_> = (0..2 * trees).map(|_| (Vec::new(), 0)).collect();
+    for (index, sample) in samples {
+        let (keys, len) = &mut of_indexes[index];
+        *len += sample.keys.len() as u64 * sample.used / sample.seen.max(1);
+        keys.extend(sample.keys);
+    }
+    let load = |(keys, len)| {
+        let index = BulkLoad::new(keys, len as usize);
+        Load { index, deletes: Mutex::default() }
+    };
+    Ok(of_indexes.into_iter().map(load).collect())
+}
+
+/// Some of a zone's keys. They are not sure to be there.
+struct Sample {
+    keys: Vec<Box<[u8]>>,
+    /// Bytes at the zone's start that have them.
+    seen: u64,
+    /// Bytes of the zone that have records, about.
+    used: u64,
+}
+
+/// Looks at a zone's first records.
+fn sample(zones: &Zones, zone: u32) -> Result<Sample> {
+    // Of large records, or pieces of them.
+    const LOOKED_AT_MAX: u64 = 256;
+    const KEY_LEN_MAX: usize = 256;
+    let fresh = zones.claim_zone(zone)?;
+    fresh.read_ahead();
+    let bytes = fresh.bytes();
+    let (mut keys, mut seen, mut looked_at) = (Vec::new(), 0, 0);
+    'zone: while seen < ZONE {
+        let header = Header::decode(&bytes[seen as usize..], zones.seed);
+        let Some(header) = header.filter(|header| *header != Header::END) else { break };
+        let (start, end) = (seen as usize + HEADER, seen + header.padded());
+        let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
+        for (place, record) in fragment::records(payload) {
+            looked_at += 1;
+            seen = (start + place + record.len()) as u64;
+            if let Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) = record.kind()
+            {
+                let key = record.key();
+                keys.push(key[..key.len().min(KEY_LEN_MAX)].into());
+            }
+            let records = ZONE * looked_at / seen;
+            let wanted = (records / RECORDS_PER_SAMPLE).max(SAMPLES_MIN);
+            if looked_at == LOOKED_AT_MAX || keys.len() as u64 >= wanted {
+                break 'zone;
+            }
+        }
+        seen = end;
+    }
+    let committed = u64::from(zones.gidx().0) * LINE;
+    let used = committed.saturating_sub(u64::from(zone) * ZONE).clamp(seen, ZONE.max(seen));
+    Ok(Sample { keys, seen, used })
+}
+
+/// Reads a zone. One that has nothing that is in doubt is opened at once.
+fn read_zone(
+    target: &Target,
+    number: usize,
+    zone: u32,
+    commit_id: u64,
+    loads: &[Load],
+) -> Result<Read> {
+    let zones = target.zones();
+    let fresh = zones.claim_zone(zone)?;
+    fresh.read_ahead();
+    let bytes = fresh.bytes();
+    let (mut at, mut ended, mut records) = (0, false, 0);
+    let (mut has_committed, mut tail) = (false, Vec::new());
+    let load = &loads[target.index()];
+    let mut loader = load.index.loader();
+    while at < ZONE {
+        let Some(header) = Header::decode(&bytes[at as usize..], zones.seed) else { break };
+        if header == Header::END {
+            ended = true;
+            break;
+        }
+        let start = at as usize + HEADER;
+        let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
+        if header.sequence <= commit_id {
+            let first = Address::new(zones.slot, zone, at).to_bits() + HEADER as u64;
+            let mut has_its_ranges = true;
+            let has_its_keys = fragment::has_its_keys(&header, payload, |place, record| {
+                records += 1;
+                let is_alone = record.len() == payload.len();
+                let len = if is_alone { header.padded() } else { record.len() as u64 };
+                prefetch(&fresh, start + place, len, record.head_and_key().len());
+                // Of a range that is removed, the value is the end.
+                if record.kind() != Some(Kind::RangeDelete) || record.is_whole(zones.seed) {
+                    target.add(first + place as u64, record, &mut loader, load);
+                } else {
+                    has_its_ranges = false;
+                }
+            });
+            if !has_its_keys || !has_its_ranges || header.last() > commit_id {
+                let address = Address::new(zones.slot, zone, at);
+                return Err(zones.damaged(address, "a batch that was committed is not whole"));
+            }
+            has_committed = true;
+        } else if fragment::is_whole(&header, payload, zones.seed) {
+            records += fragment::records(payload).count() as u64;
+            tail.push(Tail { header, at });
+        } else {
+            break;
+        }
+        at += header.padded();
+    }
+    ended |= at == ZONE;
+    // What was committed is there, or the medium lost it.
+    let (gidx, _) = zones.gidx();
+    let line = u64::from(zone) * LINES + at / LINE;
+    if !ended && line < u64::from(gidx) {
+        let address = Address::new(zones.slot, zone, at);
+        return Err(zones.damaged(address, "a batch that was committed is not whole"));
+    }
+    let mut read = Read {
+        fresh: None,
+        target: number,
+        zone,
+        end: at,
+        ended,
+        has_committed,
+        tail,
+        mark: None,
+        records,
+    };
+    if !ended || !read.tail.is_empty() {
+        read.fresh = Some(fresh);
+        return Ok(read);
+    }
+    read.mark = (at < ZONE).then_some(at);
+    read.end = ZONE;
+    zones.open_zone(zone, fresh, ZONE);
+    Ok(read)
+}
+
+/// Asks for the head and key of a record that will be looked at soon, in the guess that those up to there take as
+/// many bytes as this one, and of them `looked_at`.
+fn prefetch(zone: &Fresh, at: usize, len: u64, looked_at: usize) {
+    const AHEAD: u64 = 16;
+    let first = at as u64 + AHEAD * len;
+    let last = first + looked_at as u64 - 1;
+    if last < ZONE {
+        zone.prefetch(first);
+        zone.prefetch(last);
+    }
+}
+
+/// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
+fn decide(
+    targets: &[Target],
+    mut read: Vec<Read>,
+    commit_id: u64,
+    loads: &[Load],
+    pool: &Pool,
+    report: &mut Recovery,
+) -> Result<u64> {
+    read.sort_by_key(|read| (read.target, read.zone));
+    forget_behind_ends(targets, &mut read)?;
+    let last = last_whole(read.iter().flat_map(|read| &read.tail), commit_id);
+    // Of each memtable, the zone in which it ends.
+    let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
+    for read in read.iter_mut().filter(|read| read.fresh.is_some()) {
+        let is_behind = ends.contains_key(&read.target);
+        let kept = read.tail.partition_point(|tail| tail.header.sequence <= last);
+        report.records_cut += (read.tail.len() - kept) as u64;
+        if let Some(cut) = read.tail.get(kept) {
+            (read.end, read.ended) = (cut.at, false);
+        }
+        read.tail.truncate(kept);
+        if is_behind {
+            (read.end, read.ended) = (0, false);
+        }
+        if !read.ended && !is_behind {
+            ends.insert(read.target, read.zone);
+            // Nothing is zeroed of a memtable that the medium lost something of.
+            let zones = targets[read.target].zones();
+            if line_of(read.zone, read.end) < zones.gidx().0 {
+                let address = Address::new(zones.slot, 0, 0);
+                let why = "a batch that was committed is missing at its end";
+                return Err(zones.damaged(address, why));
+            }
+        }
+    }
+    let mut found: Vec<Flushed> = Vec::new();
+    for read in &mut read {
+        let Some(fresh) = &mut read.fresh else {
+            if let Some(at) = read.mark {
+                let line = line_of(read.zone, at);
+                targets[read.target].zones().flush(line..line + 1, &mut found);
+            }
+            continue;
+        };
+        if !read.ended {
+            let zeroed = fresh.zero(planted!(TailNotZeroed, ZONE, read.end)..ZONE);
+            pool.fence([zeroed])?;
+        }
+        let end = if read.ended { ZONE } else { read.end };
+        if end > 0 {
+            found.push(fresh.flush(0..end));
+        }
+    }
+    pool.fence_found(&found)?;
+    for read in &mut read {
+        let Some(fresh) = read.fresh.take() else { continue };
+        let target = &targets[read.target];
+        let zones = target.zones();
+        zones.open_zone(read.zone, fresh, if read.ended { ZONE } else { read.end });
+        let load = &loads[target.index()];
+        let mut loader = load.index.loader();
+        for tail in &read.tail {
+            let address = Address::new(zones.slot, read.zone, tail.at);
+            if let Some(payload) = zones.payload(address, tail.header.len as usize) {
+                let first = address.to_bits() + HEADER as u64;
+                for (at, record) in fragment::records(payload) {
+                    target.add(first + at as u64, record, &mut loader, load);
+                }
+            }
+        }
+    }
+    for (target, zone) in ends {
+        targets[target].zones().end_at(zone);
+    }
+    // Now the commit points may say so.
+    let mut flushed = Vec::new();
+    for target in targets {
+        let zones = target.zones();
+        let line = (zones.used_bytes() / LINE) as u32;
+        if zones.gidx().0 > line {
+            let address = Address::new(zones.slot, 0, 0);
+            return Err(zones.damaged(address, "a batch that was committed is missing at its end"));
+        }
+        if zones.gidx().0 < line {
+            zones.advance_gidx(line);
+            flushed.push(zones.flush_gidx());
+        }
+    }
+    pool.fence_all(&flushed)?;
+    Ok(last)
+}
+
+/// The line of a memtable at a place of a zone.
+fn line_of(zone: u32, at: u64) -> u32 {
+    (u64::from(zone) * LINES + at / LINE) as u32
+}
+
+/// Makes the indexes of what was read: each by one of the targets that it leads to.
+fn make_indexes(targets: &[Target], loads: Vec<Load>, threads: usize) {
+    for (index, load) in loads.into_iter().enumerate() {
+        if let Some(target) = targets.iter().find(|target| target.index() == index) {
+            target.load(load, threads);
+        }
+    }
+}
+
+/// Forgets what is in zones behind one that has no end: that was not durable when they were written.
+fn forget_behind_ends(targets: &[Target], read: &mut [Read]) -> Result<()> {
+    let mut end: Option<(usize, u32)> = None;
+    for read in read {
+        let is_behind = end.is_some_and(|(target, _)| target == read.target);
+        if is_behind {
+            if read.fresh.is_none() || read.has_committed {
+                let zones = targets[read.target].zones();
+                let (_, zone) = end.unwrap_or_default();
+                let address = Address::new(zones.slot, zone, 0);
+                return Err(
+                    zones.damaged(address, "a zone before one that was committed has no end")
+                );
+            }
+            read.tail.clear();
+        } else if !read.ended {
+            end = Some((read.target, read.zone));
+        }
+    }
+    Ok(())
+}
+
+/// The last sequence of the batches behind `commit_id` that are whole and have no gap before them.
+fn last_whole<'a>(tail: impl Iterator<Item = &'a Tail>, commit_id: u64) -> u64 {
+    let mut batches: BTreeMap<u64, (Header, u64)> = BTreeMap::new();
+    for tail in tail.filter(|tail| tail.header.sequence > commit_id) {
+        let batch = batches.entry(tail.header.sequence).or_insert((tail.header, 0));
+        let same =
+            batch.0.records == tail.header.records && batch.0.fragments == tail.header.fragments;
+        batch.1 += u64::from(same);
+    }
+    let mut last = commit_id;
+    for (sequence, (header, fragments)) in batches {
+        let follows = sequence == last + 1;
+        let is_whole = fragments == u64::from(header.fragments) || planted!(FragmentMissing);
+        if !follows || !is_whole {
+            break;
+        }
+        last = sequence - 1 + u64::from(header.records);
+    }
+    last
+}

@@ -1,0 +1,301 @@
+//! Refusals that cost nothing, and what a full store still takes.
+//!
+//! A batch that finds no room has had threads flush, merge and extend the log in vain: milliseconds, each of which its
+//! own thread waits. So the refusal is remembered, for each [`Purpose`]: batches that are as large are refused with the
+//! same error, without a look at anything. A smaller one is tried, and waits for nothing. Room is looked for again, by
+//! one batch at a time, when something was given back ([`Refusals::look_again`]), and otherwise after so long that all
+//! looks together take a small part of the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use halite_contract::{Error, Op, Result};
+use parking_lot::Mutex;
+
+/// What a batch is for: what is left of the reserves to those behind it. Of batches that are committed together, the
+/// first in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Purpose {
+    /// It takes room.
+    #[default]
+    Put,
+    /// It takes a little room, and is to go on where puts are refused.
+    Bookkeeping,
+    /// It gives room back.
+    Removal,
+}
+
+impl Purpose {
+    /// What operations are for, of which those that put something are `puts`.
+    pub(crate) fn of(ops: &[Op<'_>], puts: Self) -> Self {
+        let is_put = |op: &Op<'_>| matches!(op, Op::Put { .. });
+        if ops.iter().any(is_put) { puts } else { Self::Removal }
+    }
+}
+
+/// What becomes of a batch before it is tried.
+#[derive(Debug)]
+pub(crate) enum Entrance {
+    /// It is tried, and waits for room.
+    Open,
+    /// It is tried, and does not wait.
+    NoWaiting,
+    /// It looks whether there is room again, since so long after the origin.
+    Looking(Duration),
+    Refused(Error),
+}
+
+/// What was refused, and when room is looked for again.
+pub(crate) struct Refusals {
+    origin: Instant,
+    /// By purpose.
+    gates: [Gate; 3],
+    /// Whether the levels or the log took nothing, the last time that they were to: of the pool, more is left to what
+    /// gives room back.
+    is_stuck: AtomicBool,
+    /// Whether something was removed since the levels were last to take what they did not.
+    has_removed: AtomicBool,
+    /// When what was removed may go next, in nanoseconds from the origin.
+    next_emptying: AtomicU64,
+    /// How often room was looked for in vain.
+    looks: AtomicU64,
+    /// Whether time says when room is looked for: not where the order of everything is to be known.
+    is_timed: bool,
+}
+
+struct Gate {
+    /// Bytes of the smallest batch that is refused; `u64::MAX`: none is.
+    from: AtomicU64,
+    /// When the next batch looks, in nanoseconds from the origin.
+    next: AtomicU64,
+    error: Mutex<Option<Error>>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self { from: AtomicU64::new(u64::MAX), next: AtomicU64::new(0), error: Mutex::new(None) }
+    }
+}
+
+/// Looks in vain take so small a part of the time together.
+const PART: u32 = 20;
+
+/// The shortest time between two of them, and the longest.
+const LOOKS_APART_MIN: Duration = Duration::from_millis(100);
+const LOOKS_APART_MAX: Duration = Duration::from_secs(2);
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// What was removed goes so often that this takes such a part of the time.
+const EMPTYING_PART: u32 = 4;
+
+/// The time from a look in vain that took so long to the next.
+fn apart(took: Duration) -> Duration {
+    (took * PART).clamp(LOOKS_APART_MIN, LOOKS_APART_MAX)
+}
+
+/// The same error once more, if it is one of those that say that there is no room.
+fn again(error: &Error) -> Option<Error> {
+    Some(match error {
+        &Error::Full { used, limit, held, holder } => Error::Full { used, limit, held, holder },
+        Error::NoRoomBelow { reason } => Error::NoRoomBelow { reason: Arc::clone(reason) },
+        Error::LogFull { reason } => Error::LogFull { reason: Arc::clone(reason) },
+        Error::ValuesFull { reason } => Error::ValuesFull { reason: Arc::clone(reason) },
+        _ => return None,
+    })
+}
+
+impl Refusals {
+    pub(crate) fn new(is_timed: bool) -> Self {
+        Self {
+            origin: Instant::now(),
+            gates: std::array::from_fn(|_| Gate::new()),
+            is_stuck: AtomicBool::new(false),
+            // What was removed before the store was opened is not known.
+            has_removed: AtomicBool::new(true),
+            next_emptying: AtomicU64::new(0),
+            is_timed,
+            looks: AtomicU64::new(0),
+        }
+    }
+
+    /// How long ago the origin is.
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// What becomes of a batch of so many bytes.
+    #[inline]
+    pub(crate) fn enter(&self, purpose: Purpose, bytes: u64) -> Entrance {
+        let gate = &self.gates[purpose as usize];
+        match gate.from.load(Relaxed) {
+            u64::MAX => Entrance::Open,
+            from => self.enter_closed(gate, from, bytes),
+        }
+    }
+
+    fn enter_closed(&self, gate: &Gate, from: u64, bytes: u64) -> Entrance {
+        let now = self.origin.elapsed();
+        if !self.is_timed {
+            return Entrance::Looking(now);
+        }
+        let next = gate.next.load(Relaxed);
+        if nanos(now) >= next {
+            let later = nanos(now + LOOKS_APART_MAX);
+            if gate.next.compare_exchange(next, later, Relaxed, Relaxed).is_ok() {
+                return Entrance::Looking(now);
+            }
+        }
+        match gate.error.lock().as_ref().and_then(again) {
+            Some(error) if bytes >= from => Entrance::Refused(error),
+            _ => Entrance::NoWaiting,
+        }
+    }
+
+    /// Why a put of so many bytes is refused, unless it is to look for room.
+    pub(crate) fn refusal_of(&self, bytes: u64) -> Option<Error> {
+        let gate = &self.gates[Purpose::Put as usize];
+        let is_closed = gate.from.load(Relaxed) <= bytes && self.is_timed;
+        let is_early = nanos(self.now()) < gate.next.load(Relaxed);
+        if is_closed && is_early { gate.error.lock().as_ref().and_then(again) } else { None }
+    }
+
+    /// A batch found no room; if it looked for it, since when.
+    pub(crate) fn note(
+        &self,
+        purpose: Purpose,
+        bytes: u64,
+        error: &Error,
+        began: Option<Duration>,
+    ) {
+        let Some(error) = again(error) else { return };
+        let gate = &self.gates[purpose as usize];
+        *gate.error.lock() = Some(error);
+        gate.from.fetch_min(bytes, Relaxed);
+        if let Some(began) = began {
+            self.looks.fetch_add(1, Relaxed);
+            let now = self.origin.elapsed();
+            gate.next.store(nanos(now + apart(now.saturating_sub(began))), Relaxed);
+        }
+    }
+
+    /// A batch that looked for room found it.
+    pub(crate) fn open(&self, purpose: Purpose) {
+        let gate = &self.gates[purpose as usize];
+        gate.from.store(u64::MAX, Relaxed);
+        *gate.error.lock() = None;
+    }
+
+    /// Something was given back: the next batch of each purpose looks for room.
+    pub(crate) fn look_again(&self) {
+        self.gates.iter().for_each(|gate| gate.next.store(0, Relaxed));
+    }
+
+    /// Whether puts are refused.
+    pub(crate) fn are_puts_refused(&self) -> bool {
+        self.gates[Purpose::Put as usize].from.load(Relaxed) != u64::MAX
+    }
+
+    /// Something was removed; `all_at_once`, by few records that concern many keys. Returns whether the levels are to
+    /// look whether that gives room back.
+    pub(crate) fn note_removal(&self, all_at_once: bool) -> bool {
+        let is_first = !self.has_removed.load(Relaxed) && !self.has_removed.swap(true, Relaxed);
+        if all_at_once {
+            self.next_emptying.store(0, Relaxed);
+        }
+        let is_full = self.are_puts_refused() || self.is_stuck();
+        if is_full && all_at_once {
+            self.look_again();
+        }
+        is_full && (is_first || all_at_once)
+    }
+
+    /// Some of what was removed could not go yet.
+    pub(crate) fn try_removals_again(&self) {
+        self.has_removed.store(true, Relaxed);
+    }
+
+    /// Whether something was removed that a full store is to let go of.
+    pub(crate) fn are_removals_due(&self) -> bool {
+        (self.are_puts_refused() || self.is_stuck()) && self.has_removed.load(Relaxed)
+    }
+
+    /// Does that, unless it was done lately.
+    pub(crate) fn empty(&self, empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
+        let began = self.origin.elapsed();
+        if self.is_timed && nanos(began) < self.next_emptying.load(Relaxed) {
+            return Ok(false);
+        }
+        self.has_removed.store(false, Relaxed);
+        self.next_emptying.store(u64::MAX, Relaxed);
+        let emptied = empty().inspect_err(|_| self.try_removals_again());
+        let now = self.origin.elapsed();
+        let next = nanos(now + ((now - began) * EMPTYING_PART).max(LOOKS_APART_MIN));
+        // Unless a range was removed meanwhile.
+        let _ = self.next_emptying.compare_exchange(u64::MAX, next, Relaxed, Relaxed);
+        emptied
+    }
+
+    /// Whether the levels or the log took nothing, the last time that they were to.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Relaxed)
+    }
+
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Relaxed);
+    }
+
+    /// How often room was looked for in vain since the store was opened.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Error {
+        Error::Full { used: 1, limit: 2, held: 0, holder: None }
+    }
+
+    #[test]
+    fn what_is_as_large_as_a_batch_that_was_refused_is_refused_without_a_look() {
+        let refusals = Refusals::new(true);
+        assert!(matches!(refusals.enter(Purpose::Put, 100), Entrance::Open));
+        // One that took all of the time: the next look is as far away as it gets.
+        refusals.note(Purpose::Put, 100, &full(), Some(Duration::ZERO));
+        let gate = &refusals.gates[0];
+        gate.next.store(u64::MAX, Relaxed);
+        for _ in 0..10_000 {
+            assert!(matches!(refusals.enter(Purpose::Put, 100), Entrance::Refused(_)));
+        }
+        assert_eq!(refusals.looks(), 1);
+        assert!(matches!(refusals.enter(Purpose::Put, 99), Entrance::NoWaiting));
+        refusals.note(Purpose::Put, 99, &full(), None);
+        assert!(matches!(refusals.enter(Purpose::Put, 99), Entrance::Refused(_)));
+        for purpose in [Purpose::Bookkeeping, Purpose::Removal] {
+            assert!(matches!(refusals.enter(purpose, 100), Entrance::Open));
+        }
+        refusals.look_again();
+        assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Looking(_)));
+        assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Refused(_)), "one looks");
+        refusals.open(Purpose::Put);
+        assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Open));
+        refusals.note(Purpose::Put, 1, &Error::NoTransactions, None);
+        assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Open), "of something else");
+    }
+
+    #[test]
+    fn a_batch_is_for_what_its_operations_are_for() {
+        let space = halite_contract::KeySpaceId(1);
+        let delete = Op::Delete { space, key: b"k" };
+        let put = Op::Put { space, key: b"k", value: b"v" };
+        assert_eq!(Purpose::of(&[delete], Purpose::Put), Purpose::Removal);
+        assert_eq!(Purpose::of(&[delete, put], Purpose::Put), Purpose::Put);
+        assert_eq!(Purpose::of(&[put], Purpose::Bookkeeping), Purpose::Bookkeeping);
+    }
+}

@@ -1,0 +1,54 @@
+//! Repairs what lies beside the pool of a store that nobody has open: its levels, of which `levels/repair.rs` says
+//! what a repair can and cannot do, and its log. Of what the pool holds, only what it knows of these is changed: levels
+//! that were repaired are newer than what they may be a copy of, and of a log that was damaged it knows nothing.
+
+use halite_alloc::Segments;
+use halite_contract::{EngineOptions, RepairReport, Result};
+
+use crate::layout::{self, Layout};
+use crate::levels::{Findings, LevelsOptions, Repaired};
+use crate::open::{disk, levels_options};
+use crate::read::{from_levels, in_folder};
+use crate::wal::Found;
+
+/// Repairs, or, unless `for_good`, says what that would do.
+pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairReport> {
+    let options = &EngineOptions { create: false, ..options.clone() };
+    // Whoever has the store open has this locked.
+    let home = Segments::open(&options.pool, &options.pool_options)?;
+    layout::check(&home, options)?;
+    if !layout::has_levels(&home) {
+        return Ok(RepairReport::default());
+    }
+    let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
+    let flushes = layout::noted(&home, layout::FLUSHES);
+    let levels_options = LevelsOptions { flushes, ..levels_options(options, disk.capacity()) };
+    let mut log = None;
+    if Layout::read(&home)?.logged {
+        log = Some(Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?);
+    }
+    // Nothing is touched where the files are not the store's; a batch in its log says that they are.
+    let is_ours = log.as_ref().is_some_and(|log| log.next > 0);
+    let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
+    // The log first: the levels are told to be whole as soon as they are.
+    let (mut lost_of_log, mut log_aside) = (None, Vec::new());
+    if let Some(log) = log {
+        (lost_of_log, log_aside) = log.repair(&disk, for_good).map_err(from_levels)?;
+    }
+    let repaired = match for_good {
+        true => levels.repair(&levels_options).map_err(from_levels)?,
+        false => levels.into_repaired(),
+    };
+    // Last: until then a repair that was interrupted finds the same.
+    if for_good && !repaired.lost.is_empty() {
+        layout::raise(&home, layout::FLUSHES, flushes + 1)?;
+    }
+    if for_good && lost_of_log.is_some() {
+        layout::forget_log(&home)?;
+    }
+    let Repaired { tables, entries, lost, set_aside, is_rebuilt } = repaired;
+    let lost = lost.into_iter().chain(lost_of_log);
+    let lost = lost.filter_map(|error| from_levels(error).damage()).collect();
+    let set_aside = set_aside.iter().chain(&log_aside).map(|file| in_folder(file)).collect();
+    Ok(RepairReport { lost, set_aside, tables, entries, is_rebuilt })
+}

@@ -1,0 +1,159 @@
+//! The ring in every order of its threads' steps: commits are in the order of grants, each once, nobody waits for
+//! ever (loom fails a model in which all threads wait), and what was written before a handle was finished is there
+//! when it is committed, and what a commit did, when it is known to be committed.
+
+use std::cell::Cell;
+
+use halite_contract::WaitStrategy;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread::spawn;
+
+use crate::ring::Ring;
+use crate::sync::{AtomicU64, Ordering};
+
+/// What a model shows that it misses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weakness {
+    /// Who commits a handle need not see what was written before it was finished.
+    FinishedRelaxed,
+    /// Who stops at a handle that is not finished leaves no trace for who finishes it.
+    StopsUnseen,
+    /// A turn need not see the one before.
+    GrantedRelaxed,
+    /// Who finds a handle committed need not see the commit.
+    CommittedRelaxed,
+}
+
+thread_local! {
+    /// Threads of a model are all on one.
+    static CHOSEN: Cell<Option<Weakness>> = const { Cell::new(None) };
+}
+
+impl Weakness {
+    pub(crate) fn is_there(self) -> bool {
+        CHOSEN.get() == Some(self)
+    }
+}
+
+/// A ring, and what its threads write. All accesses are relaxed: what they see of each other they owe to the ring.
+struct Model {
+    ring: Ring<usize>,
+    /// In turns: the next number.
+    next: AtomicU64,
+    /// What each wrote beside the others.
+    written: [AtomicU64; 3],
+    /// By commits: how many there were.
+    committed: AtomicU64,
+}
+
+impl Model {
+    fn new(capacity: usize, strategy: WaitStrategy) -> Arc<Self> {
+        let zero = || AtomicU64::new(0);
+        Arc::new(Self {
+            ring: Ring::new(capacity, strategy),
+            next: zero(),
+            written: [zero(), zero(), zero()],
+            committed: zero(),
+        })
+    }
+
+    fn commit(&self, number: usize) {
+        assert_eq!(self.committed.load(Ordering::Relaxed), number as u64, "in order, and once");
+        self.committed.store(number as u64 + 1, Ordering::Relaxed);
+        assert_eq!(self.written[number].load(Ordering::Relaxed), 1, "it was written before");
+    }
+
+    /// One who is granted a number, writes, and waits until that is committed.
+    fn write(&self) {
+        let turn = self.ring.enter(|_, number| self.commit(number));
+        let number = self.next.load(Ordering::Relaxed) as usize;
+        self.next.store(number as u64 + 1, Ordering::Relaxed);
+        let granted = turn.grant(number);
+        self.written[number].store(1, Ordering::Relaxed);
+        let bid = granted.finish();
+        self.ring.wait_committed(bid);
+        assert!(self.committed.load(Ordering::Relaxed) > number as u64);
+    }
+
+    /// One who is granted nothing, and sees in its turn, alone, what was committed.
+    fn pass(&self) {
+        let turn = self.ring.enter(|_, number| self.commit(number));
+        turn.wait_alone();
+        assert_eq!(self.committed.load(Ordering::Relaxed), self.next.load(Ordering::Relaxed));
+        turn.pass();
+    }
+}
+
+/// Runs threads in every order in which they are interrupted at most so often.
+fn check(
+    interruptions: usize,
+    capacity: usize,
+    strategy: WaitStrategy,
+    others: &'static [fn(&Model)],
+) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.check(move || {
+        let model = Model::new(capacity, strategy);
+        let threads: Vec<_> = others
+            .iter()
+            .map(|other| {
+                let model = Arc::clone(&model);
+                spawn(move || other(&model))
+            })
+            .collect();
+        model.write();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(model.committed.load(Ordering::Relaxed), model.next.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn loom_two_commit_in_order() {
+    check(3, 2, WaitStrategy::Yield, &[Model::write]);
+}
+
+#[test]
+fn loom_two_share_one_slot() {
+    check(3, 1, WaitStrategy::Yield, &[Model::write]);
+}
+
+#[test]
+fn loom_three_commit_in_order() {
+    check(1, 2, WaitStrategy::Yield, &[Model::write, Model::write]);
+}
+
+#[test]
+fn loom_one_waits_in_its_turn() {
+    check(3, 2, WaitStrategy::Yield, &[Model::pass]);
+}
+
+#[test]
+fn loom_who_sleeps_is_woken() {
+    check(2, 2, WaitStrategy::Park, &[Model::write]);
+    check(2, 1, WaitStrategy::Park, &[Model::write]);
+}
+
+/// Tests each of which has a weakness, that its model must find.
+macro_rules! found {
+    ($($test:ident: $weakness:ident;)*) => {
+        $(
+            #[test]
+            #[should_panic]
+            fn $test() {
+                CHOSEN.set(Some(Weakness::$weakness));
+                check(3, 2, WaitStrategy::Yield, &[Model::write]);
+            }
+        )*
+    };
+}
+
+found! {
+    loom_finds_a_relaxed_finish: FinishedRelaxed;
+    loom_finds_who_stops_unseen: StopsUnseen;
+    loom_finds_a_relaxed_grant: GrantedRelaxed;
+    loom_finds_a_relaxed_commit: CommittedRelaxed;
+}

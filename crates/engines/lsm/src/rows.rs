@@ -1,0 +1,126 @@
+//! Rows that gets read from the levels, in the pool's free zones ([`crate::zone_cache`]).
+//!
+//! A row is the newest version of a key that the levels have, and a put. It is found when memory has no version; so
+//! it must go before a newer one leaves memory. What a flush brought to the levels is removed here when it is
+//! there, and before the frozen index leaves the view ([`Rows::flushed`]). A row of a read that began before that, and
+//! may have missed it, is not taken any more. What is read here has no checksum of its own, like what is in DRAM: these
+//! bytes were checked when they were read from the disk.
+//!
+//! ```text
+//! row:  tree u32 | epoch of the tree u64 | sequence u64 | key len u32 | key | value
+//! ```
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_contract::Bytes;
+use halite_index::{Direction, Records};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::global_index::GlobalIndex;
+use crate::read::{Stored, Version};
+use crate::zone_cache::{Kind, Ticket, ZoneCache};
+
+/// Bytes before a row's key.
+const HEAD: usize = 24;
+
+/// Rows of all trees.
+pub(crate) struct Rows {
+    cache: Arc<ZoneCache>,
+    /// How often all rows of a tree were forgotten at once.
+    epochs: Box<[AtomicU64]>,
+}
+
+/// A row that is sought.
+pub(crate) struct Sought<'a> {
+    key: &'a [u8],
+    /// What a row begins with: its tree, and how often that forgot all of them.
+    place: [u8; 12],
+    hash: u64,
+    ticket: Ticket,
+}
+
+impl Rows {
+    /// Rows of so many trees, none yet.
+    pub(crate) fn new(cache: ZoneCache, trees: usize) -> Self {
+        let epochs = (0..trees).map(|_| AtomicU64::new(0)).collect();
+        Self { cache: Arc::new(cache), epochs }
+    }
+
+    /// Where they lie.
+    pub(crate) fn cache(&self) -> &Arc<ZoneCache> {
+        &self.cache
+    }
+
+    /// A row that is sought: here, and, if it is not, in the levels from now on.
+    #[inline]
+    pub(crate) fn seek<'a>(&self, tree: usize, key: &'a [u8]) -> Sought<'a> {
+        let ticket = self.cache.ticket();
+        let (place, hash) = self.place(tree, key);
+        Sought { key, place, hash, ticket }
+    }
+
+    /// The row, if it is not above `at`.
+    #[inline]
+    pub(crate) fn get(&self, sought: &Sought<'_>, at: u64) -> Option<Version> {
+        let found = self.cache.get(Kind::Row, sought.hash, |row| {
+            let (head, rest) = row.split_first_chunk::<HEAD>()?;
+            let sequence = u64::from_le_bytes(head[12..20].try_into().expect("8 bytes"));
+            let key_len = u32::from_le_bytes(head[20..].try_into().expect("4 bytes"));
+            let (key, value) = rest.split_at_checked(key_len as usize)?;
+            (head[..12] == sought.place && key == sought.key && sequence <= at)
+                .then(|| Version { sequence, value: Stored::Bytes(Bytes::from(value)) })
+        });
+        Some(found?.item)
+    }
+
+    /// Takes the row that the levels had, as their newest.
+    pub(crate) fn insert(&self, sought: &Sought<'_>, sequence: u64, value: &[u8]) {
+        let mut head = [0; HEAD];
+        head[..12].copy_from_slice(&sought.place);
+        head[12..20].copy_from_slice(&sequence.to_le_bytes());
+        head[20..].copy_from_slice(&(sought.key.len() as u32).to_le_bytes());
+        self.cache.insert(sought.hash, sought.ticket, &[&head, sought.key, value]);
+    }
+
+    /// Removes the rows of a tree that are not the newest any more, as the levels have this, too; all rows of it, if
+    /// ranges were removed.
+    pub(crate) fn flushed(&self, tree: usize, flushed: &GlobalIndex) {
+        self.cache.begin_removals();
+        if !flushed.deletes.is_empty() {
+            self.epochs[tree].fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        let all = Bound::Unbounded;
+        let mut cursor = flushed.index.cursor_of_versions(all, all, Direction::Ascending);
+        while let Some(entry) = cursor.next(&flushed.index, flushed) {
+            self.cache.remove(self.place(tree, flushed.key(entry)).1);
+        }
+    }
+
+    /// See [`ZoneCache::grow`].
+    pub(crate) fn grow(&self) {
+        self.cache.grow();
+    }
+
+    /// See [`ZoneCache::give_back`].
+    pub(crate) fn give_back(&self) -> bool {
+        self.cache.give_back()
+    }
+
+    /// Bytes of the pool that rows take.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.cache.pool_bytes()
+    }
+
+    /// What a row of a key begins with, and its hash.
+    #[inline]
+    fn place(&self, tree: usize, key: &[u8]) -> ([u8; 12], u64) {
+        let epoch = self.epochs[tree].load(Ordering::Acquire);
+        let mut place = [0; 12];
+        place[..4].copy_from_slice(&(tree as u32).to_le_bytes());
+        place[4..].copy_from_slice(&epoch.to_le_bytes());
+        (place, xxh3_64_with_seed(key, (tree as u64) << 40 ^ epoch))
+    }
+}

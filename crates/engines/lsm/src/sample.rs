@@ -1,0 +1,118 @@
+//! A random key, by a descent along the bytes of keys.
+
+use std::sync::Arc;
+
+use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Result};
+
+use crate::scan::{ReadAt, TreeScan, bounds};
+
+/// A key of a key space in a state, chosen by `random`; `None` if there is none.
+///
+/// One of the trees that have keys is chosen, and a prefix is followed there until it is a key. Wherever keys differ
+/// in their next byte, it is any of those that there are, by equal chances; that a key ends there is another chance of
+/// the same size. So keys of one length that are numbers are chosen uniformly. Others are not: one that has few beside
+/// it is chosen more often than one among many. Each of them can be.
+///
+/// It takes a few seeks for each byte in which keys differ, and counts nothing.
+pub(crate) fn sample(
+    at: &Arc<ReadAt>,
+    trees: usize,
+    space: KeySpaceId,
+    random: u64,
+) -> Result<Option<Bytes>> {
+    let mut random = Random(random);
+    let mut trees: Vec<usize> = (0..trees).collect();
+    while !trees.is_empty() {
+        let tree = trees.swap_remove(random.below(trees.len()));
+        let key = Keys { at, tree, space }.sample(&mut random)?;
+        if key.is_some() {
+            return Ok(key);
+        }
+    }
+    Ok(None)
+}
+
+/// The keys of a key space in a tree.
+struct Keys<'a> {
+    at: &'a Arc<ReadAt>,
+    tree: usize,
+    space: KeySpaceId,
+}
+
+impl Keys<'_> {
+    fn sample(&self, random: &mut Random) -> Result<Option<Bytes>> {
+        let all = KeyRange::all();
+        let Some(mut first) = self.seek(&all, Direction::Forward)? else { return Ok(None) };
+        let Some(mut last) = self.seek(&all, Direction::Reverse)? else { return Ok(None) };
+        // Of keys with a common prefix, the first and the last.
+        while first != last {
+            let depth = first.iter().zip(&*last).take_while(|(a, b)| a == b).count();
+            match self.choose(&first, &last, depth, random)? {
+                Some(chosen) => first = chosen,
+                None => break,
+            }
+            if first[depth] < last[depth] {
+                let prefix = KeyRange::prefix(&first[..=depth]);
+                let Some(its_last) = self.seek(&prefix, Direction::Reverse)? else { break };
+                last = its_last;
+            }
+        }
+        Ok(Some(first))
+    }
+
+    /// Chooses one of the bytes that keys from `first` to `last` have at `depth`: the first key that has it. `None`
+    /// if it is chosen that the key ends there, which `first` may.
+    fn choose(
+        &self,
+        first: &Bytes,
+        last: &Bytes,
+        depth: usize,
+        random: &mut Random,
+    ) -> Result<Option<Bytes>> {
+        let low = first.get(depth).copied();
+        // Those that may be there.
+        let mut bytes: Vec<u8> = (low.unwrap_or(0)..=last[depth]).collect();
+        loop {
+            let place = random.below(bytes.len() + usize::from(low.is_none()));
+            let Some(&byte) = bytes.get(place) else { return Ok(None) };
+            if Some(byte) == low {
+                return Ok(Some(first.clone()));
+            }
+            let sought = [&last[..depth], &[byte]].concat();
+            let Some(next) = self.from(sought, last)? else { return Ok(Some(last.clone())) };
+            if next[depth] == byte {
+                return Ok(Some(next));
+            }
+            // Each miss leaves fewer, and those that are there have equal chances still.
+            bytes.retain(|other| !(byte..next[depth]).contains(other));
+        }
+    }
+
+    /// The first key from `start` up to `last`, which is one.
+    fn from(&self, start: Vec<u8>, last: &Bytes) -> Result<Option<Bytes>> {
+        let end = [&last[..], &[0]].concat();
+        self.seek(&KeyRange::new(start, Some(end)), Direction::Forward)
+    }
+
+    /// The first key of a range in a direction.
+    fn seek(&self, range: &KeyRange, direction: Direction) -> Result<Option<Bytes>> {
+        let (start, end) = bounds(self.space, range);
+        let mut scan = TreeScan::new(self.at, self.tree, &start, &end, direction)?;
+        let pair = scan.next_pair(false).transpose()?;
+        Ok(pair.map(|(key, _)| key))
+    }
+}
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mixed = mixed ^ (mixed >> 31);
+        // The upper half of a product of 128 bits: no remainder, and all bits count.
+        ((u128::from(mixed) * end as u128) >> 64) as usize
+    }
+}

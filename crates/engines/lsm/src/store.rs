@@ -1,0 +1,167 @@
+//! An open store: the trees, the ring that writes to them, and what they share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use halite_alloc::{Device, ObjectPool, Segments};
+use halite_contract::{CommitPoints, Error, Recovery, Result};
+use halite_pmem::locks::Mutex;
+use halite_pmem::{Pool, Words};
+
+use crate::batching::Batching;
+use crate::commit::{Entry, Unsynced};
+use crate::crowd::Crowd;
+use crate::health::Health;
+use crate::levels::Levels;
+use crate::long_scan::LongScans;
+use crate::maintenance::Signals;
+use crate::memtable::Memtable;
+use crate::pace::Pace;
+use crate::read::from_levels;
+use crate::refusals::Refusals;
+use crate::ring::Ring;
+use crate::rows::Rows;
+use crate::snapshots::Snapshots;
+use crate::tree::Tree;
+use crate::wal::Wal;
+use crate::zones::{Identity, Zones};
+
+/// Batches that may be on their way at once.
+pub(crate) const RING_CAPACITY: usize = 256;
+
+/// What a store keeps to.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Bytes of zones at which a memtable is full.
+    pub(crate) memtable_bytes: u64,
+    /// Bytes of zones of all trees' global indexes at which the largest is frozen.
+    pub(crate) global_index_bytes: u64,
+    pub(crate) commit_points: CommitPoints,
+    /// Bytes of a value from which on it is written to a file of its own.
+    pub(crate) large_value_bytes: u64,
+    /// Bytes of room in the pool below which no zones are added ahead, and memtables are merged too slowly.
+    pub(crate) slow_below: u64,
+    /// Bytes of the pool that are kept free while some hold what is in the levels, too.
+    pub(crate) spare: u64,
+    /// Bytes of the pool that writers leave to what makes room.
+    pub(crate) reserve: u64,
+    /// Bytes of the pool that puts leave to bookkeeping and removals.
+    pub(crate) removals: u64,
+}
+
+/// The largest batch of a tree, and the largest memtable: a batch fits one, however little is left over in each zone.
+pub(crate) const BATCH_BYTES_MAX: u64 = crate::address::ZONE * crate::address::ZONES_MAX as u64 / 2;
+
+/// An open store.
+pub(crate) struct Store {
+    /// The pool that memtables lie in.
+    pub(crate) segments: Arc<Segments>,
+    /// The pool that says what the store is: the same, or, where there is a log, one that persists.
+    pub(crate) home: Arc<Segments>,
+    pub(crate) objects: Arc<ObjectPool>,
+    pub(crate) device: Device,
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) ring: Ring<Entry>,
+    /// Who may be in the ring, where a commit waits for nothing slower than memory.
+    pub(crate) crowd: Option<Crowd>,
+    pub(crate) batching: Option<Batching>,
+    pub(crate) unsynced: Mutex<Unsynced>,
+    /// The sequence up to which everything is committed.
+    pub(crate) visible: Arc<AtomicU64>,
+    /// In turns: the next sequence.
+    pub(crate) next_sequence: AtomicU64,
+    /// The next memtable's id.
+    pub(crate) next_id: AtomicU64,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// `commit_id`, in the pool.
+    pub(crate) commit_id: Words,
+    pub(crate) limits: Limits,
+    /// Whether it is written to; the levels share it.
+    pub(crate) health: Arc<Health>,
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) levels: Levels,
+    /// What was read from the levels, where there is persistent memory for it.
+    pub(crate) rows: Option<Rows>,
+    /// The log, where memtables are volatile.
+    pub(crate) wal: Option<Wal>,
+    /// Whether what is committed is in the log already.
+    pub(crate) is_replaying: AtomicBool,
+    /// Whether threads of the store's own do what is not urgent.
+    pub(crate) on_threads: bool,
+    pub(crate) signals: Signals,
+    /// Held by who merges memtables, or freezes what they are merged into.
+    pub(crate) merging: Mutex<()>,
+    /// Held by who changes the levels, one at a time. Where there are no threads, any writer may be.
+    pub(crate) flushing: Mutex<()>,
+    pub(crate) pace: Pace,
+    /// What was refused for want of room.
+    pub(crate) refusals: Refusals,
+    /// Memtables that were given back, and may still be read.
+    pub(crate) spared: Mutex<Vec<Weak<Zones>>>,
+    /// Scans, which let go of memtables that are given back.
+    pub(crate) scans: LongScans,
+    pub(crate) recovery: Recovery,
+}
+
+impl Store {
+    pub(crate) fn pool(&self) -> &Pool {
+        self.segments.pool()
+    }
+
+    /// Lets nothing be written from now on.
+    pub(crate) fn poison(&self, why: &str) {
+        self.health.poison(why.to_owned());
+    }
+
+    pub(crate) fn check_healthy(&self) -> Result<()> {
+        match self.health.failure() {
+            Some(why) => Err(Error::Poisoned { why: why.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The sequence up to which everything is visible.
+    pub(crate) fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// A new memtable for a tree, durable.
+    pub(crate) fn new_memtable(&self, tree: usize) -> Result<Arc<Memtable>> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let identity = Identity { id, tree };
+        let zones = Zones::create(&self.objects, &self.device, self.segments.salt(), &identity)?;
+        let first_log = self.wal.as_ref().map_or(0, Wal::number);
+        Ok(Arc::new(Memtable::new(Arc::new(zones), first_log)))
+    }
+
+    /// Lets a new memtable take the active one's place, in the turn of `bid`.
+    pub(crate) fn roll(&self, tree: usize, bid: u64) -> Result<Arc<Memtable>> {
+        if let Some(wal) = &self.wal {
+            wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            wal.roll()?;
+        }
+        let next = self.new_memtable(tree)?;
+        self.trees[tree].change(|view| {
+            let full = std::mem::replace(&mut view.active, Arc::clone(&next));
+            full.freeze(bid);
+            view.immutables.insert(0, full);
+        });
+        self.set_pace();
+        self.signals.wake();
+        Ok(next)
+    }
+
+    /// Freezes every active memtable that has something.
+    pub(crate) fn roll_all(&self) -> Result<()> {
+        self.check_healthy()?;
+        let turn = self.ring.enter(|_, entry| self.do_commit(entry));
+        let bid = turn.bid();
+        for tree in 0..self.trees.len() {
+            if self.trees[tree].view().active.zones.used_bytes() > 0 {
+                self.roll(tree, bid).inspect_err(|error| self.poison_by(error))?;
+            }
+        }
+        turn.pass();
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! Making a database from backups.
+//!
+//! It is made in a folder of its own within the one that it is to be in, and gets its names there when it is
+//! complete and durable: as if at once (`naming`), and in place of what there was. A crash before that leaves a
+//! folder that the next restoring removes.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use halite_contract::{ChangeOp, Direction, Partitioning};
+
+use super::content::Item;
+use super::naming::{self, Kind, Naming};
+use super::workshop::{Workshop, failed, lock};
+use super::{BackupError, BackupInfo, BackupReader};
+use crate::folder;
+use crate::{Builder, Database, Durability, KeyRange, KeySpace};
+
+/// What was restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// The last of the backups.
+    pub info: BackupInfo,
+    /// Operations that were read from all of them.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Pairs that the database has.
+    pub pairs: u64,
+}
+
+impl Builder {
+    /// Makes the database in the folder `path` from a full backup and those that follow it, in order.
+    ///
+    /// Where nothing else is said, it gets the partitions and the change log of the database that was
+    /// backed up, and the first engine. It appears when it is complete. If there is one already, it stays in place
+    /// until then, and is lost then if `replace` says so; but where its levels are in a folder that was named, only
+    /// the link to that goes.
+    ///
+    /// # Errors
+    /// [`BackupError::Exists`] and [`BackupError::LevelsExist`], unless `replace` is given;
+    /// [`BackupError::InUse`], [`BackupError::Restoring`], [`BackupError::SameLevels`];
+    /// [`BackupError::InBackup`] with what is wrong with one of the backups: where the first is not full, or
+    /// one does not follow the one before it, nothing else happens. What [`Builder::open`] and writing
+    /// report, such as [`crate::Error::Full`]. `path` is as it was then; only if not all names could be
+    /// changed that a complete database with levels needs, or that go with the old one's,
+    /// [`BackupError::Folder`] says which, and the next opening changes the rest.
+    pub fn restore<R: Read>(
+        self,
+        path: impl AsRef<Path>,
+        backups: Vec<BackupReader<R>>,
+        replace: bool,
+    ) -> Result<RestoreReport, BackupError> {
+        check_chain(&backups)?;
+        let place = Place::take(path.as_ref(), replace)?;
+        let restored = self.restore_at(&place, backups);
+        let named = restored.and_then(|report| place.name().map(|()| report));
+        place.leave();
+        named
+    }
+
+    fn restore_at<R: Read>(
+        mut self,
+        place: &Place,
+        backups: Vec<BackupReader<R>>,
+    ) -> Result<RestoreReport, BackupError> {
+        self.lsm.levels = match self.lsm.levels.take() {
+            Some(named) => place.levels(named)?,
+            None => None,
+        };
+        self.restore_into(&place.workshop.path(), backups)
+    }
+
+    fn restore_into<R: Read>(
+        mut self,
+        folder: &Path,
+        backups: Vec<BackupReader<R>>,
+    ) -> Result<RestoreReport, BackupError> {
+        let of = backups.len();
+        let first = backups.first().ok_or(BackupError::NoBackup)?.info().clone();
+        self.partitioning.get_or_insert(first.partitioning.clone());
+        self.change_log = self.change_log.or(first.change_log);
+        let db = self.create(true).open(folder)?;
+        let mut restoring = Restoring {
+            db: &db,
+            spaces: BTreeMap::new(),
+            partitioning: first.partitioning.clone(),
+            partition: 0,
+        };
+        let mut report = RestoreReport { info: first, operations: 0, bytes: 0, pairs: 0 };
+        for (nth, mut backup) in backups.into_iter().enumerate() {
+            let read = restoring.read(&mut backup);
+            read.map_err(|source| BackupError::InBackup { nth, of, source: Box::new(source) })?;
+            let read = backup.report();
+            report.operations += read.operations;
+            report.bytes += read.bytes;
+            report.info = read.info;
+        }
+        db.sync()?;
+        for space in db.key_spaces()? {
+            report.pairs += space.len()?;
+        }
+        Ok(report)
+    }
+}
+
+/// Checks that the backups follow each other.
+fn check_chain<R: Read>(backups: &[BackupReader<R>]) -> Result<(), BackupError> {
+    let of = backups.len();
+    let mut before: Option<&BackupInfo> = None;
+    for (nth, backup) in backups.iter().enumerate() {
+        let info = backup.info();
+        let wrong = match (before, info.parent()) {
+            (None, None) => None,
+            (None, Some(parent)) => Some(BackupError::NotFull { parent }),
+            (Some(_), None) => Some(BackupError::FullAgain),
+            (Some(before), Some(parent)) if parent == before.id() => None,
+            (Some(before), Some(parent)) => Some(BackupError::Gap { parent, before: before.id() }),
+        };
+        if let Some(source) = wrong {
+            return Err(BackupError::InBackup { nth, of, source: Box::new(source) });
+        }
+        before = Some(info);
+    }
+    before.map(drop).ok_or(BackupError::NoBackup)
+}
+
+/// A database that is being made.
+struct Restoring<'a> {
+    db: &'a Database,
+    /// The key spaces by the ids that they had in the database that was backed up.
+    spaces: BTreeMap<u32, KeySpace>,
+    partitioning: Partitioning,
+    /// The partition whose changes are read.
+    partition: usize,
+}
+
+impl Restoring<'_> {
+    fn read<R: Read>(&mut self, backup: &mut BackupReader<R>) -> Result<(), BackupError> {
+        while let Some(item) = backup.next()? {
+            match item {
+                Item::Partition(number) => self.partition = number,
+                Item::Op(op) => self.apply(op)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes to a key space that is not known are those of one that was dropped later: the first
+    /// partition's changes, which say so, come first.
+    fn apply(&mut self, op: ChangeOp) -> crate::Result<()> {
+        match op {
+            ChangeOp::CreateKeySpace { space, name } => {
+                let made = self.db.key_space(&name)?;
+                self.spaces.insert(space.0, made);
+            }
+            ChangeOp::DropKeySpace { name } => {
+                if let Some(space) = self.db.find_key_space(&name)? {
+                    self.db.drop_key_space(&space)?;
+                }
+                self.spaces.retain(|_, space| space.name() != name);
+            }
+            ChangeOp::Put { space, key, value } => {
+                if let Some(space) = self.spaces.get(&space.0) {
+                    space.put_with(key, value, Durability::Deferred)?;
+                }
+            }
+            ChangeOp::Delete { space, key } => {
+                if let Some(space) = self.spaces.get(&space.0) {
+                    space.delete_with(key, Durability::Deferred)?;
+                }
+            }
+            ChangeOp::DeleteRange { space, start, end } => {
+                if let Some(space) = self.spaces.get(&space.0) {
+                    self.delete_range(space, &KeyRange::new(start, end))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Deletes the keys of a range that the partition had whose changes are read: those of another come in
+    /// their own order.
+    fn delete_range(&self, space: &KeySpace, range: &KeyRange) -> crate::Result<()> {
+        if self.partitioning.count() == 1 {
+            return space.delete_range(range);
+        }
+        for pair in space.scan(range.clone(), Direction::Forward)? {
+            let (key, _) = pair?;
+            if self.partitioning.partition_of(&key) == self.partition {
+                space.delete_with(&key, Durability::Deferred)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a database that is being made, held against others.
+struct Place {
+    path: PathBuf,
+    /// Whether what is there may go.
+    replace: bool,
+    /// The folders that were made for this, the outermost first.
+    made: Vec<PathBuf>,
+    /// The database that is to be replaced, locked.
+    old: Option<File>,
+    workshop: Workshop,
+}
+
+impl Place {
+    fn take(path: &Path, replace: bool) -> Result<Self, BackupError> {
+        naming::finish(path)?;
+        let pool = naming::pool_in(path);
+        let old = match File::open(&pool) {
+            Ok(_) if !replace => return Err(BackupError::Exists { path: path.to_owned() }),
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(source) => return Err(failed("open", &pool)(source)),
+        };
+        if let Some(old) = &old {
+            lock(old, &pool, BackupError::InUse { path: path.to_owned() })?;
+        }
+        check_old_levels(path, replace)?;
+        let made = folder::make(path).map_err(failed("make", path))?;
+        let taken = Workshop::take(path).inspect_err(|_| folder::remove(&made));
+        let place = Self { path: path.to_owned(), replace, made, old, workshop: taken? };
+        if naming::is_interrupted(path) {
+            // Somebody restored another meanwhile.
+            return Err(BackupError::Restoring { path: path.to_owned() });
+        }
+        // Left by a crash.
+        place.workshop.clear()?;
+        Ok(place)
+    }
+
+    /// Where the new levels are to be that were to be in `named`; none: beside the pool.
+    fn levels(&self, named: PathBuf) -> Result<Option<PathBuf>, BackupError> {
+        let old = naming::levels_in(&self.path);
+        let absolute = std::path::absolute(&named).map_err(failed("find", &named))?;
+        let beside = absolute.parent().and_then(|folder| folder.canonicalize().ok());
+        if absolute.file_name() == old.file_name() && beside == self.path.canonicalize().ok() {
+            return Ok(None);
+        }
+        let there = absolute.ancestors().find_map(|path| path.canonicalize().ok());
+        match (there, old.canonicalize()) {
+            (Some(new), Ok(old)) if new.starts_with(&old) => {
+                Err(BackupError::SameLevels { path: named })
+            }
+            _ => Ok(Some(named)),
+        }
+    }
+
+    /// Lets the database be the one of the folder, durably.
+    fn name(&self) -> Result<(), BackupError> {
+        let made = self.workshop.pool();
+        let new = File::open(&made).and_then(|file| file.sync_all().map(|()| file));
+        let new = new.map_err(failed("sync", &made))?;
+        let has_levels = naming::is_there(&self.workshop.levels())?;
+        let has_old_levels = naming::is_there(&naming::levels_in(&self.path))?;
+        if has_old_levels && !self.replace {
+            return Err(BackupError::Exists { path: self.path.clone() });
+        }
+        let kind = Kind { has_levels, replaces: self.old.is_some() };
+        if has_levels || has_old_levels {
+            // Whoever finds the pool before the levels are there has to wait.
+            lock(&new, &made, BackupError::Restoring { path: self.path.clone() })?;
+            let naming = Naming::begin(&self.workshop, kind)?;
+            naming.name_pool().inspect_err(|_| drop(naming.give_up()))?;
+            naming.name_levels()?;
+            naming.end()?;
+        } else {
+            Naming { workshop: &self.workshop, kind }.name_pool()?;
+            folder::sync(&self.path).map_err(failed("sync", &self.path))?;
+        }
+        folder::sync_names(&self.made).map_err(failed("sync the names above", &self.path))
+    }
+
+    fn leave(self) {
+        // Whoever opens the database next needs what is in the workshop then.
+        if !naming::is_interrupted(&self.path) {
+            self.workshop.leave();
+            // They stay if there is a database in them.
+            folder::remove(&self.made);
+        }
+    }
+}
+
+/// Refuses levels that may not be replaced, or cannot.
+fn check_old_levels(path: &Path, replace: bool) -> Result<(), BackupError> {
+    let levels = naming::levels_in(path);
+    if !naming::is_there(&levels)? {
+        return Ok(());
+    }
+    if !replace {
+        return Err(BackupError::LevelsExist { path: levels });
+    }
+    let device = |metadata: io::Result<Metadata>| metadata.map(|metadata| metadata.dev());
+    let (here, there) = (device(fs::metadata(path)), device(fs::symlink_metadata(&levels)));
+    match here.and_then(|here| Ok(here == there?)) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let why = "a file system is mounted there; restore to another folder";
+            Err(failed("move away", &levels)(io::Error::new(ErrorKind::ResourceBusy, why)))
+        }
+        Err(source) => Err(failed("look at", &levels)(source)),
+    }
+}

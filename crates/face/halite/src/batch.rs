@@ -1,0 +1,97 @@
+//! Atomic batches.
+
+use std::sync::Arc;
+
+use halite_contract::{Engine, WriteBatch};
+
+use crate::{Durability, KeyRange, KeySpace, Result};
+
+/// Operations on one or more key spaces that happen together, or not at all.
+///
+/// They are applied in order. Nothing happens before [`Batch::commit`]; a dropped batch does nothing.
+#[must_use = "a batch does nothing until it is committed"]
+pub struct Batch {
+    engine: Arc<dyn Engine>,
+    ops: WriteBatch,
+}
+
+impl Batch {
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> Self {
+        Self { engine, ops: WriteBatch::new() }
+    }
+
+    /// Sets the value of a key.
+    pub fn put(&mut self, space: &KeySpace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        self.ops.put(space.id, key.as_ref(), value.as_ref());
+    }
+
+    /// Removes a key, if it is there.
+    pub fn delete(&mut self, space: &KeySpace, key: impl AsRef<[u8]>) {
+        self.ops.delete(space.id, key.as_ref());
+    }
+
+    /// Removes every key in `range`.
+    pub fn delete_range(&mut self, space: &KeySpace, range: &KeyRange) {
+        self.ops.delete_range(space.id, range);
+    }
+
+    /// Removes every key that begins with `prefix`.
+    pub fn delete_prefix(&mut self, space: &KeySpace, prefix: impl AsRef<[u8]>) {
+        self.ops.delete_prefix(space.id, prefix.as_ref());
+    }
+
+    /// The number of operations so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there is no operation yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Bytes of keys and values so far.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.ops.byte_len()
+    }
+
+    /// Applies all operations; they are durable when this returns.
+    ///
+    /// # Errors
+    /// See [`halite_contract::Engine::write`]; nothing is applied then.
+    pub fn commit(self) -> Result<()> {
+        self.commit_with(Durability::Immediate)
+    }
+
+    /// Applies all operations with the durability asked for.
+    ///
+    /// # Errors
+    /// See [`halite_contract::Engine::write`]; nothing is applied then.
+    pub fn commit_with(mut self, durability: Durability) -> Result<()> {
+        self.commit_and_clear(durability)
+    }
+
+    /// Applies all operations and empties the batch, which keeps its memory for the next use.
+    ///
+    /// # Errors
+    /// See [`halite_contract::Engine::write`]; nothing is applied then, and the batch is empty too.
+    pub fn commit_and_clear(&mut self, durability: Durability) -> Result<()> {
+        let written = self.engine.write(&self.ops.ops(), durability);
+        self.ops.clear();
+        written
+    }
+
+    /// [`Batch::commit_and_clear`] for bookkeeping, such as when a key expires: small values, for which a full store has
+    /// room where it has none for others.
+    ///
+    /// # Errors
+    /// See [`halite_contract::Engine::write_bookkeeping`]; nothing is applied then, and the batch is empty too.
+    pub fn commit_bookkeeping_and_clear(&mut self, durability: Durability) -> Result<()> {
+        let written = self.engine.write_bookkeeping(&self.ops.ops(), durability);
+        self.ops.clear();
+        written
+    }
+}

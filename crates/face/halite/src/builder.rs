@@ -1,0 +1,256 @@
+//! How to open a database.
+
+use std::path::Path;
+
+use halite_contract::{EngineOptions, INDEX_SNAPSHOT};
+use halite_pmem::{Failures, PoolOptions, Profile};
+
+use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
+
+/// Options of a database, and the ways to open one.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("data");
+/// let db = halite::Database::builder().max_size(64 << 20).open(&path)?;
+/// assert!(db.stats().pool_bytes <= 64 << 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Builder {
+    /// `None`: that of the database, or the first.
+    pub(crate) engine: Option<String>,
+    pub(crate) pool: PoolOptions,
+    pub(crate) create: bool,
+    pub(crate) partitioning: Option<Partitioning>,
+    pub(crate) index: IndexKind,
+    pub(crate) on_demand: bool,
+    pub(crate) change_log: Option<u64>,
+    pub(crate) index_snapshot: Option<u64>,
+    pub(crate) lsm: LsmOptions,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            engine: None,
+            pool: PoolOptions::default(),
+            create: true,
+            partitioning: None,
+            index: IndexKind::default(),
+            on_demand: false,
+            change_log: None,
+            index_snapshot: Some(INDEX_SNAPSHOT),
+            lsm: LsmOptions::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// The engine by its name, one of [`ENGINES`](crate::ENGINES). Without it, a new database gets the first
+    /// of them, and one that exists is opened by the engine that made it.
+    #[must_use]
+    pub fn engine(mut self, name: impl Into<String>) -> Self {
+        self.engine = Some(name.into());
+        self
+    }
+
+    /// What only the engine `lsm` asks for: where its levels are, for example, and how large a memtable gets.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, LsmOptions};
+    /// let options = LsmOptions { memtable_bytes: Some(16 << 20), ..LsmOptions::default() };
+    /// let db = Database::builder().engine("lsm").lsm(options).open(&path)?;
+    /// assert_eq!(db.engine_name(), "lsm");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn lsm(mut self, options: LsmOptions) -> Self {
+        self.lsm = options;
+        self
+    }
+
+    /// The size in bytes to which the pool may grow; at it, writes return [`crate::Error::Full`].
+    #[must_use]
+    pub fn max_size(mut self, bytes: u64) -> Self {
+        self.pool.size_max = bytes;
+        self
+    }
+
+    /// Bytes that a new database's pool takes at once, of those that it may take. It grows by itself, while
+    /// whoever writes waits: where the memory is there for it, all may be taken.
+    #[must_use]
+    pub fn initial_size(mut self, bytes: u64) -> Self {
+        self.pool.size_initial = bytes;
+        self
+    }
+
+    /// Whether to create the database if there is none (the default), or to return an error.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How keys are spread over partitions, each with an index, a log and a collector of its own: by hash
+    /// over so many of them, or by ranges. Writes to different partitions do not wait for each other.
+    ///
+    /// Without it a new database has one partition, and an existing one those that it has. A database
+    /// that has others is changed while it opens: it needs room for what is alive twice then.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, Partitioning};
+    /// let db = Database::builder().partitioning(Partitioning::Hash(4)).open(&path)?;
+    /// assert_eq!(db.partitions(), 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn partitioning(mut self, partitioning: Partitioning) -> Self {
+        self.partitioning = Some(partitioning);
+        self
+    }
+
+    /// The index of the keys: ordered, the default, or by hash, for point operations. It is built anew by
+    /// each opening, and may be another each time.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, IndexKind};
+    /// let db = Database::builder().index(IndexKind::Ordered { key_bytes: 4 }).open(&path)?;
+    /// # drop(db);
+    /// let db = Database::builder().index(IndexKind::Hash).open(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn index(mut self, index: IndexKind) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// Whether to open the database as soon as it is known what it holds, and to recover its partitions
+    /// behind that. Who accesses one that is not recovered waits for it; damage is then an error of these
+    /// accesses, not of opening. [`Database::wait_ready`] waits for all.
+    #[must_use]
+    pub fn on_demand(mut self, on_demand: bool) -> Self {
+        self.on_demand = on_demand;
+        self
+    }
+
+    /// Makes the database with a change log, and retains so many bytes of it for
+    /// [`Database::changes`](crate::Database::changes).
+    ///
+    /// A durable put then waits for its entry in the change log only, and its record follows by the
+    /// cache. A database that was made without one cannot be given one; the bytes may change.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{ChangeOp, Database};
+    /// let db = Database::builder().change_log(16 << 20).open(&path)?;
+    /// db.key_space("fruit")?.put("apple", "green")?;
+    /// let changes = db.changes(0, 0)?.collect::<Result<Vec<_>, _>>()?;
+    /// assert!(matches!(&changes[1].ops[..], [ChangeOp::Put { key, .. }] if key == b"apple"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn change_log(mut self, retain_bytes: u64) -> Self {
+        self.change_log = Some(retain_bytes);
+        self
+    }
+
+    /// How many bytes are written between two snapshots of the index; without this, 128 MiB.
+    ///
+    /// An opening reads the newest snapshot and what was written after it, and not all records. Each takes
+    /// about 17 bytes a record, and no fewer bytes are written between two than four take. `None`: none is
+    /// taken, one that is there is given up, and opening reads and checks every record, as
+    /// [`Database::verify`] always does.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::Database;
+    /// let db = Database::builder().index_snapshot(Some(16 << 20)).open(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn index_snapshot(mut self, bytes: Option<u64>) -> Self {
+        self.index_snapshot = bytes;
+        self
+    }
+
+    /// For measurements only: makes the database as slow as another medium.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.pool.profile = Some(profile);
+        self
+    }
+
+    /// For tests only: takes `domain` for granted instead of detecting what the medium guarantees.
+    #[must_use]
+    pub fn assume_domain(mut self, domain: Domain) -> Self {
+        self.pool.assume_domain = Some(domain);
+        self
+    }
+
+    /// For tests only: lets calls of the kernel about the database's files fail.
+    #[must_use]
+    pub fn failures(mut self, failures: Failures) -> Self {
+        self.pool.failures = Some(failures);
+        self
+    }
+
+    /// Opens the database in the folder `path`, and creates both if they do not exist. One that was restored, and
+    /// whose naming was interrupted, gets its names first.
+    ///
+    /// # Errors
+    /// What keeps the store from being opened: it is missing ([`Builder::create`]), held by another
+    /// process, not a Halite store, of a newer format, of another engine, damaged, or there is no
+    /// room for it; [`crate::Error::Restoring`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+        Database::open_with(self, path.as_ref())
+    }
+
+    /// Opens a new, empty database without a folder ([`Database::in_memory`]): [`Domain::Volatile`].
+    ///
+    /// Give it a [`Builder::max_size`] that the machine has: the kernel promises more, and then ends
+    /// processes when it is used.
+    ///
+    /// ```
+    /// use halite::{Database, Domain};
+    /// let db = Database::builder().max_size(64 << 20).in_memory()?;
+    /// assert_eq!(db.domain(), Domain::Volatile);
+    /// # Ok::<(), halite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there are no addresses or no memory for it; of partitions, as [`Builder::open`];
+    /// [`crate::Error::UnknownEngine`].
+    pub fn in_memory(mut self) -> Result<Database> {
+        self.pool.in_memory = true;
+        self.create = true;
+        Database::open_with(self, Path::new("in memory"))
+    }
+
+    pub(crate) fn engine_options(&self, path: &Path) -> EngineOptions {
+        EngineOptions {
+            pool: if self.pool.in_memory {
+                path.to_owned()
+            } else {
+                path.join(Database::POOL_FILE)
+            },
+            pool_options: self.pool.clone(),
+            create: self.create,
+            partitioning: self.partitioning.clone(),
+            index: self.index,
+            on_demand: self.on_demand,
+            change_log: self.change_log,
+            index_snapshot: self.index_snapshot,
+            lsm: self.lsm.clone(),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The database.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use halite_contract::Engine;
+
+use crate::backup;
+use crate::folder;
+use crate::snapshot::NamedSnapshots;
+use crate::transaction::LockTable;
+use crate::{
+    Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
+    open_any, open_engine,
+};
+
+/// An open database. Cloning it is cheap; the store closes with the last clone.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) engine: Arc<dyn Engine>,
+    snapshots: Arc<NamedSnapshots>,
+    pub(crate) locks: Arc<LockTable>,
+    path: PathBuf,
+}
+
+impl Database {
+    /// The name of the pool in a database's folder.
+    pub const POOL_FILE: &str = "pool.halite";
+
+    /// Opens the database in the folder `path`, and creates both if they do not exist.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(path)
+    }
+
+    /// A new, empty database without a folder: its records are memory of this process, and gone with the
+    /// last clone.
+    ///
+    /// ```
+    /// use halite::Database;
+    /// let db = Database::in_memory()?;
+    /// let fruit = db.key_space("fruit")?;
+    /// fruit.put("apple", "green")?;
+    /// assert_eq!(fruit.len()?, 1);
+    /// assert!(!db.domain().survives_power_cut());
+    /// # Ok::<(), halite::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Builder::in_memory`].
+    pub fn in_memory() -> Result<Self> {
+        Self::builder().in_memory()
+    }
+
+    /// Options to open a database with.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A database over an engine that this crate does not know, such as another store behind the same
+    /// server; `path` is what [`Database::path`] tells.
+    pub fn with_engine(engine: Arc<dyn Engine>, path: impl Into<PathBuf>) -> Self {
+        Self::of(engine, path.into())
+    }
+
+    fn of(engine: Arc<dyn Engine>, path: PathBuf) -> Self {
+        Self { engine, snapshots: Arc::default(), locks: Arc::default(), path }
+    }
+
+    pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
+        if !options.pool.in_memory {
+            backup::finish_before_opening(path)?;
+            if options.create {
+                create_folder(path)?;
+            }
+        }
+        let engine_options = options.engine_options(path);
+        let engine = match &options.engine {
+            Some(name) => open_engine(name, &engine_options)?,
+            None => open_any(&engine_options)?,
+        };
+        Ok(Self::of(engine, path.to_owned()))
+    }
+
+    /// Whether there is a database in the folder `path`, of whichever engine, open or not.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::Database;
+    /// assert!(!Database::exists(&path));
+    /// drop(Database::open(&path)?);
+    /// assert!(Database::exists(&path));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn exists(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        path.join(Self::POOL_FILE).exists() || backup::is_interrupted(path)
+    }
+
+    /// The key space called `name`, created durably if there is none.
+    ///
+    /// # Errors
+    /// [`crate::Error::KeySpaceName`] if the name is empty or too long; what a write returns.
+    pub fn key_space(&self, name: &str) -> Result<KeySpace> {
+        let id = self.engine.key_space(name)?;
+        Ok(KeySpace::new(Arc::clone(&self.engine), name, id))
+    }
+
+    /// The key spaces that exist, by name.
+    ///
+    /// # Errors
+    /// What their names could not be recovered for.
+    pub fn key_spaces(&self) -> Result<Vec<KeySpace>> {
+        let space = |(name, id): &(String, _)| KeySpace::new(Arc::clone(&self.engine), name, *id);
+        Ok(self.engine.key_spaces()?.iter().map(space).collect())
+    }
+
+    /// The key space called `name` if it exists.
+    ///
+    /// # Errors
+    /// That of [`Database::key_spaces`].
+    pub fn find_key_space(&self, name: &str) -> Result<Option<KeySpace>> {
+        Ok(self.key_spaces()?.into_iter().find(|space| space.name() == name))
+    }
+
+    /// Removes a key space with all that is in it, durably and atomically.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
+    pub fn drop_key_space(&self, space: &KeySpace) -> Result<()> {
+        self.engine.drop_key_space(space.id)
+    }
+
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new(Arc::clone(&self.engine))
+    }
+
+    /// The database as it is now, all key spaces at once. Taking it costs the same however much there is.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
+    pub fn take_snapshot(&self) -> Result<Snapshot> {
+        Snapshot::take(&self.engine)
+    }
+
+    /// [`Database::take_snapshot`], under a name that all clones of this database know it by.
+    ///
+    /// Named snapshots are volatile: they are gone when the last clone of the database is. Until then, or
+    /// until [`Database::drop_snapshot`], space that they may read is not reused.
+    ///
+    /// # Errors
+    /// [`crate::Error::SnapshotExists`]; as [`Database::take_snapshot`].
+    pub fn create_snapshot(&self, name: &str) -> Result<Snapshot> {
+        self.snapshots.create(name, || self.take_snapshot())
+    }
+
+    /// The snapshot called `name`.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchSnapshot`].
+    pub fn snapshot(&self, name: &str) -> Result<Snapshot> {
+        self.snapshots.get(name)
+    }
+
+    /// The names of the snapshots that there are.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<String> {
+        self.snapshots.names()
+    }
+
+    /// Forgets the snapshot called `name`; who still holds it may read it.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchSnapshot`].
+    pub fn drop_snapshot(&self, name: &str) -> Result<()> {
+        self.snapshots.remove(name)
+    }
+
+    /// The positions of a partition's changes that can be read from, up to the durable end.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoChangeLog`] if the database was made without [`Builder::change_log`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
+        self.engine.change_positions(partition)
+    }
+
+    /// The changes of a partition, in order, from a position on: 0, or one that reading returned. The
+    /// iterator ends at the durable end, and goes on when it is asked again and there is more.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoChangeLog`]; [`crate::Error::ChangesReleased`], also while reading;
+    /// [`crate::Error::NoChangePosition`]; [`crate::Error::Damaged`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
+        self.engine.changes(partition, from)
+    }
+
+    /// Makes every write so far durable: what [`crate::Durability::Deferred`] put off.
+    ///
+    /// # Errors
+    /// What the pool reports; the writes are then not durable.
+    pub fn sync(&self) -> Result<()> {
+        self.engine.sync()
+    }
+
+    /// Waits until all partitions are recovered, of a database that was opened
+    /// [on demand](crate::Builder::on_demand).
+    ///
+    /// # Errors
+    /// What a partition could not be recovered for.
+    pub fn wait_ready(&self) -> Result<()> {
+        self.engine.wait_ready()
+    }
+
+    /// Waits up to `time` until a partition is recovered, and lets it be the next one; returns whether it is.
+    ///
+    /// # Errors
+    /// What the partition could not be recovered for.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        self.engine.wait_partition(partition, time)
+    }
+
+    /// The number of partitions that keys are spread over.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.engine.partitions()
+    }
+
+    /// The partition that has `key`, in any key space; below [`Database::partitions`].
+    #[must_use]
+    pub fn partition_of(&self, key: impl AsRef<[u8]>) -> usize {
+        self.engine.partition_of(key.as_ref())
+    }
+
+    /// [`Database::sync`] of the writes to one partition.
+    ///
+    /// # Errors
+    /// As [`Database::sync`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn sync_partition(&self, partition: usize) -> Result<()> {
+        self.engine.sync_partition(partition)
+    }
+
+    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
+    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    ///
+    /// # Errors
+    /// As a write; see [`halite_contract::Engine::write`].
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    pub fn collect_ahead(&self, partition: usize) -> Result<bool> {
+        self.engine.collect_ahead(partition)
+    }
+
+    /// What the store holds and has done.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// What one partition holds and has done; what is about the whole pool is zero.
+    ///
+    /// # Panics
+    /// If there is no such partition.
+    #[must_use]
+    pub fn partition_stats(&self, partition: usize) -> Stats {
+        self.engine.partition_stats(partition)
+    }
+
+    /// Bytes of the pool that a record with a key and a value of these lengths takes.
+    #[must_use]
+    pub fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
+        self.engine.space_of(key_len, value_len)
+    }
+
+    /// What durable means on this database's medium.
+    #[must_use]
+    pub fn domain(&self) -> Domain {
+        self.stats().domain
+    }
+
+    /// The name of the engine that keeps the data.
+    #[must_use]
+    pub fn engine_name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    /// The database's folder; `in memory` where it has none.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads everything that has a checksum and reports what is damaged.
+    ///
+    /// # Errors
+    /// Only what keeps the verification itself from running; damage is in the report.
+    pub fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        self.engine.verify(progress)
+    }
+}
+
+fn create_folder(path: &Path) -> Result<()> {
+    let made = folder::make(path).and_then(|made| folder::sync_names(&made));
+    made.map_err(|source| {
+        let action = "use it as the database's folder";
+        halite_pmem::Error::Io { path: path.to_owned(), action, source }.into()
+    })
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("path", &self.path).finish_non_exhaustive()
+    }
+}

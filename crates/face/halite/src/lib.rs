@@ -1,0 +1,70 @@
+//! Halite: an ordered key-value database for memory that persists.
+//!
+//! A [`Database`] is a folder with one pool in it, on persistent memory (DAX), on tmpfs or on an
+//! ordinary file. It holds named [`KeySpace`]s of ordered byte-string keys. Every write is atomic
+//! and, unless it asks otherwise, durable when it returns; [`Database::domain`] says what durable
+//! means on the medium at hand.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("data");
+//! use halite::Database;
+//!
+//! let db = Database::open(&path)?;
+//! let fruit = db.key_space("fruit")?;
+//! fruit.put("apple", "green")?;
+//! fruit.put("banana", "yellow")?;
+//! assert_eq!(fruit.get("apple")?.as_deref(), Some(&b"green"[..]));
+//!
+//! // All of a batch happens, or none of it.
+//! let mut batch = db.batch();
+//! batch.put(&fruit, "cherry", "red");
+//! batch.delete(&fruit, "banana");
+//! batch.commit()?;
+//!
+//! // What a transaction read has not changed when it commits; if it has, it runs again.
+//! db.transaction(|tx| {
+//!     let colour = tx.get(&fruit, "apple")?.map(|value| value.to_vec());
+//!     tx.put(&fruit, "apple", colour.unwrap_or_default())
+//! })?;
+//!
+//! // A scan sees the state at its start, however long it takes.
+//! let keys: Vec<_> = fruit.iter()?.map(|pair| pair.map(|(key, _)| key.to_vec())).collect();
+//! assert_eq!(keys.into_iter().collect::<Result<Vec<_>, _>>()?, [b"apple".to_vec(), b"cherry".to_vec()]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A request walks from here into the engine's contract (`halite-contract`), through the engine
+//! (`halite-indexlog`), and reaches the medium at one place: the pool of `halite-pmem`.
+#![forbid(unsafe_code)]
+
+mod backup;
+mod batch;
+mod builder;
+mod database;
+mod engines;
+mod folder;
+mod key_space;
+mod repair;
+mod snapshot;
+mod transaction;
+
+pub use backup::{BackupError, BackupId, BackupInfo, BackupReader, BackupReport, RestoreReport};
+pub use batch::Batch;
+pub use builder::Builder;
+pub use database::Database;
+use engines::open_any;
+pub use engines::{ENGINES, open_engine};
+pub use halite_contract::{
+    Bytes, Change, ChangeOp, Changes, CommitPoints, Compression, Damage, Durability, Durable,
+    Engine, Error, Holder, IndexKind, KEY_LEN_MAX, KeyRange, KeySpaceId, LevelStats, LsmOptions,
+    Partitioning, Progress, Reader, Recovery, RepairReport, Result, Stats, VALUE_LEN_MAX,
+    VerifyReport, WaitStrategy,
+};
+pub use halite_indexlog::PARTITIONS_MAX;
+pub use halite_pmem::{Domain, Traffic};
+pub use key_space::{Iter, KeySpace};
+pub use snapshot::{Snapshot, SnapshotSpace};
+pub use transaction::{
+    Isolation, Locking, Savepoint, Transaction, TransactionIter, TransactionOptions,
+};

@@ -1,0 +1,158 @@
+//! Transactions: commands that happen together, if the keys they depend on have not changed.
+//!
+//! They need nothing of the database but atomic batches. The parts of all keys that a transaction names and
+//! watches are here when EXEC runs (`route`, `borrow`), and a part has one owner, so between the first command and
+//! the commit nobody else reads or writes them: what a commit would have to validate cannot have changed. What
+//! changed before, since WATCH, the part has counted (`store/watches`), for the keys that are watched only; a
+//! snapshot for each WATCH, and a commit that depends on it (`halite_contract::Engine::write_if`), would find the same,
+//! and cost a clone of every index and copies of the nodes that are written behind it.
+//!
+//! That holds because nobody writes to the database beside the server: its pool is locked for one process, and the
+//! server takes the database as its own.
+
+use std::collections::HashSet;
+
+use crate::call::Call;
+use crate::client::Client;
+use crate::dispatch;
+use crate::failure::{Failure, Outcome};
+use crate::service::Service;
+use crate::transaction::Queue;
+
+/// Bytes that a watch takes beside its key, about.
+const WATCH: usize = 128;
+
+pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    call.client.queue = Some(Queue::default());
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_none() {
+        return Err("ERR DISCARD without MULTI".into());
+    }
+    leave(call.service, call.client);
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
+    if call.client.queue.is_some() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    let db = call.client.db;
+    let of_db = call.client.watches.iter().filter(|watch| watch.db == db);
+    let mut known: HashSet<Vec<u8>> = of_db.map(|watch| watch.key.to_vec()).collect();
+    let limit = call.service.settings.limits.transaction_len_max;
+    for key in call.args.from(1) {
+        call.check_ending()?;
+        if !known.insert(key.to_vec()) {
+            continue;
+        }
+        let bytes = key.len() + WATCH;
+        if call.client.watches_len + bytes > limit {
+            let why =
+                format!("ERR the watched keys take more than {limit} bytes; EXEC or UNWATCH first");
+            return Err(why.into());
+        }
+        let watch = call.service.store.watch(db, key)?;
+        call.client.watches.push(watch);
+        call.client.watches_len += bytes;
+    }
+    call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn unwatch(call: &mut Call<'_>) -> Outcome {
+    forget_watches(call.service, call.client);
+    call.reply().ok();
+    Ok(())
+}
+
+/// Executes the queued commands on top of the store, and commits what they changed as one batch.
+pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
+    let Some(queue) = call.client.queue.take() else {
+        return Err("ERR EXEC without MULTI".into());
+    };
+    // One that is given up looks at nothing: the parts of its keys may be elsewhere.
+    let changed = if queue.aborted { Ok(false) } else { watched_key_changed(call) };
+    forget_watches(call.service, call.client);
+    if queue.aborted {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    if changed? {
+        call.reply().null_array();
+        return Ok(());
+    }
+    let db = call.client.db;
+    let done = check_all(call, &queue).and_then(|()| {
+        call.service.store.begin();
+        let done = run(call, &queue).and_then(|()| Ok(call.service.store.commit()?));
+        call.service.store.rollback();
+        done
+    });
+    done.map_err(|failure| {
+        // A SELECT of it did not happen, either.
+        call.client.db = db;
+        dispatch::abort(&failure)
+    })
+}
+
+/// Refuses a transaction of which a part cannot be executed, because its partition could not be recovered, or read.
+fn check_all(call: &Call<'_>, queue: &Queue) -> Outcome {
+    if !call.service.store.has_broken() {
+        return Ok(());
+    }
+    queue.iter().try_for_each(|(command, args)| {
+        dispatch::check_partitions(&call.service.store, command, args)
+    })
+}
+
+/// Executes the queued commands. One that is refused does not keep the others from being executed;
+/// if the store fails, all end.
+fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
+    let start = call.out.len();
+    call.reply().array(queue.len());
+    for (command, args) in queue.iter() {
+        call.service.counters.commands += 1;
+        let mut queued = Call { service: call.service, client: call.client, args, out: call.out };
+        match dispatch::perform(&mut queued, command) {
+            Err(Failure::Refused(text)) => {
+                queued.service.note_error(&text);
+                queued.reply().error(&text);
+            }
+            done => done?,
+        }
+        // Beyond the limit the client is dropped; the other commands must be executed nevertheless.
+        let kept = call.service.settings.output_len_max().saturating_add(1);
+        call.out.truncate(start.saturating_add(kept));
+    }
+    Ok(())
+}
+
+fn watched_key_changed(call: &mut Call<'_>) -> Outcome<bool> {
+    for watch in &call.client.watches {
+        call.check_ending()?;
+        if call.service.store.has_changed(watch)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Ends the transaction of a client without executing it.
+pub(crate) fn leave(service: &mut Service, client: &mut Client) {
+    client.queue = None;
+    forget_watches(service, client);
+}
+
+fn forget_watches(service: &mut Service, client: &mut Client) {
+    client.watches_len = 0;
+    for watch in std::mem::take(&mut client.watches) {
+        service.forgotten.extend(service.store.unwatch(watch));
+    }
+}

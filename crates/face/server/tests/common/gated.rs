@@ -1,0 +1,231 @@
+//! An engine whose partitions are recovered when a test says so.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use halite::{Database, Stats};
+use halite_contract::{
+    Bytes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
+    Partitioning, Progress, Result, Scan, Snapshot, VerifyReport,
+};
+
+/// What has become of a partition.
+#[derive(Clone, Copy, PartialEq)]
+enum Gate {
+    Closed,
+    Open,
+    Damaged,
+}
+
+/// The engine, behind a gate for each partition.
+pub(crate) struct Gated {
+    inner: Arc<dyn Engine>,
+    gates: Mutex<Vec<Gate>>,
+    changed: Condvar,
+    /// What writes are refused with, if they are.
+    refusal: Mutex<Option<fn() -> Error>>,
+}
+
+impl Gated {
+    /// A database with so many partitions, which has what `fill` writes, and whose gates are closed.
+    pub(crate) fn database(
+        partitions: usize,
+        fill: impl FnOnce(&Database),
+    ) -> (Database, Arc<Self>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = EngineOptions {
+            partitioning: Some(Partitioning::Hash(partitions)),
+            create: true,
+            ..EngineOptions::new(folder.path().join("pool"))
+        };
+        let inner = halite::open_engine(halite::ENGINES[0], &options).unwrap();
+        fill(&Database::with_engine(Arc::clone(&inner), folder.path()));
+        let gates = Mutex::new(vec![Gate::Closed; partitions]);
+        let (changed, refusal) = (Condvar::new(), Mutex::default());
+        let gated = Arc::new(Self { inner, gates, changed, refusal });
+        (Database::with_engine(Arc::clone(&gated) as Arc<dyn Engine>, folder.path()), gated, folder)
+    }
+
+    /// A partition is recovered.
+    pub(crate) fn open(&self, partition: usize) {
+        self.set(partition, Gate::Open);
+    }
+
+    /// A partition cannot be recovered.
+    pub(crate) fn damage(&self, partition: usize) {
+        self.set(partition, Gate::Damaged);
+    }
+
+    /// Writes are refused with an error, or are not.
+    pub(crate) fn refuse_writes(&self, with: Option<fn() -> Error>) {
+        *self.refusal.lock().unwrap() = with;
+    }
+
+    /// All partitions but one are recovered.
+    pub(crate) fn open_all_but(&self, partition: usize) {
+        (0..self.partitions()).filter(|&other| other != partition).for_each(|at| self.open(at));
+    }
+
+    fn set(&self, partition: usize, gate: Gate) {
+        self.gates()[partition] = gate;
+        self.changed.notify_all();
+    }
+
+    fn gates(&self) -> MutexGuard<'_, Vec<Gate>> {
+        self.gates.lock().unwrap()
+    }
+
+    fn pass(&self, partition: usize) -> Result<()> {
+        while !self.wait_partition(partition, Duration::from_secs(60))? {}
+        Ok(())
+    }
+
+    fn pass_all(&self) -> Result<()> {
+        (0..self.partitions()).try_for_each(|partition| self.pass(partition))
+    }
+}
+
+impl Engine for Gated {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn key_space(&self, name: &str) -> Result<KeySpaceId> {
+        self.pass(0)?;
+        if !self.inner.key_spaces()?.iter().any(|(known, _)| known == name) {
+            self.pass_all()?;
+        }
+        self.inner.key_space(name)
+    }
+
+    fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+        self.pass(0)?;
+        self.inner.key_spaces()
+    }
+
+    fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
+        self.pass_all()?;
+        self.inner.drop_key_space(space)
+    }
+
+    fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.pass(self.partition_of(key))?;
+        self.inner.get(space, key)
+    }
+
+    fn len(&self, space: KeySpaceId) -> Result<u64> {
+        self.pass_all()?;
+        self.inner.len(space)
+    }
+
+    fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
+        self.pass_all()?;
+        self.inner.sample(space, random)
+    }
+
+    fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+        if let Some(error) = *self.refusal.lock().unwrap() {
+            return Err(error());
+        }
+        let mut partitions: Vec<_> = ops
+            .iter()
+            .filter_map(|op| match op {
+                Op::Put { key, .. } | Op::Delete { key, .. } => Some(self.partition_of(key)),
+                Op::DeleteRange { .. } => None,
+            })
+            .collect();
+        partitions.dedup();
+        match partitions[..] {
+            [only] => self.pass(only)?,
+            _ => self.pass_all()?,
+        }
+        self.inner.write(ops, durability)
+    }
+
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        self.pass_all()?;
+        self.inner.scan(space, range, direction)
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.pass_all()?;
+        self.inner.snapshot()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn wait_ready(&self) -> Result<()> {
+        self.pass_all()
+    }
+
+    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        let until = Instant::now() + time;
+        let mut gates = self.gates();
+        loop {
+            match gates[partition] {
+                Gate::Open => return Ok(true),
+                Gate::Damaged => {
+                    let (what, why) = ("log".into(), "a test has damaged it".into());
+                    let reason = Arc::new(Error::Damaged { what, why });
+                    return Err(Error::NotRecovered { partition, reason });
+                }
+                Gate::Closed => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            gates = self.changed.wait_timeout(gates, left).unwrap().0;
+        }
+    }
+
+    fn partitioning(&self) -> Partitioning {
+        self.inner.partitioning()
+    }
+
+    fn partitions(&self) -> usize {
+        self.inner.partitions()
+    }
+
+    fn partition_of(&self, key: &[u8]) -> usize {
+        self.inner.partition_of(key)
+    }
+
+    fn scan_partition(
+        &self,
+        partition: usize,
+        space: KeySpaceId,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<Scan> {
+        self.pass(partition)?;
+        self.inner.scan_partition(partition, space, range, direction)
+    }
+
+    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
+        self.pass(partition)?;
+        self.inner.len_of_partition(partition, space)
+    }
+
+    fn sync_partition(&self, partition: usize) -> Result<()> {
+        self.pass(partition)?;
+        self.inner.sync_partition(partition)
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.inner.stats();
+        let ready = self.gates().iter().filter(|&&gate| gate == Gate::Open).count();
+        stats.recovery.partitions_ready = ready;
+        stats
+    }
+
+    fn partition_stats(&self, partition: usize) -> Stats {
+        self.inner.partition_stats(partition)
+    }
+
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        self.inner.verify(progress)
+    }
+}

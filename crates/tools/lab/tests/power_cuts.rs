@@ -1,0 +1,190 @@
+//! The manager of segments and the index+log engine come back from every power cut that the lab looks
+//! at: with fixed seeds, and with one that is drawn anew each time and printed.
+//!
+//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth,
+//! `HALITE_LAB_SEED` the fresh one.
+
+use std::env;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use halite_contract::Partitioning;
+use halite_indexlog::IndexLog;
+use halite_lab::{Effort, Explorer, Kind, Objects, Random, Rules, Space, Store, Subject, Tally};
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
+    let fixed = number("HALITE_LAB_SEEDS").unwrap_or(fixed);
+    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
+    });
+    println!("HALITE_LAB_SEED={fresh}");
+    let mut fresh = Random::new(fresh);
+    (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
+}
+
+/// Explores the histories of the seeds, and tells the story of what is found.
+fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
+    // Of each history less than usual, for the sake of more of them.
+    let quick = Effort { history_images_max: 450, ..Effort::default() };
+    let effort = if number("HALITE_LAB_SEEDS").is_some() { Effort::default() } else { quick };
+    let mut explorer = Explorer::new(subject, rules, effort);
+    for seed in seeds(fixed) {
+        if let Some(violation) = explorer.explore(seed) {
+            let (story, _) = explorer.replay(&violation.case);
+            panic!("{}: {}\n{}", violation.case, violation.what, story.join("\n"));
+        }
+    }
+    let wrong: Vec<_> = explorer.lints.met().filter(|(lint, ..)| lint.is_wrong()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let tally = explorer.tally;
+    println!(
+        "{} under {}: {} histories, {} crash points, {} distinct images, {} nested recoveries",
+        subject.name(),
+        rules.name(),
+        tally.histories,
+        tally.crash_points,
+        tally.distinct.len(),
+        tally.nested
+    );
+    // Whoever looks at nothing finds nothing.
+    assert!(tally.nested > 100 || rules == Rules::FailedPlatform && tally.detected > 100);
+    tally
+}
+
+fn engine(kinds: &'static [Kind]) -> impl Subject {
+    Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds)
+}
+
+fn partitioned(kinds: &'static [Kind]) -> impl Subject {
+    Store::new("indexlog-partitions", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(kinds)
+        .with_partitioning(Partitioning::Hash(2))
+}
+
+#[test]
+fn partitions_survive_together() {
+    for (rules, fixed) in [(Rules::Memory, 160), (Rules::PageCache, 80), (Rules::Platform, 30)] {
+        survives(&partitioned(&[Kind::Few, Kind::Mixed]), rules, fixed);
+    }
+    survives(&partitioned(&[Kind::Blocks, Kind::Large]), Rules::Memory, 16);
+}
+
+fn with_change_log(kinds: &'static [Kind], partitions: usize) -> impl Subject {
+    Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)))
+        .with_kinds(kinds)
+        .with_partitioning(Partitioning::Hash(partitions))
+        .with_change_log(0)
+}
+
+#[test]
+fn change_logs_survive() {
+    for partitions in [1, 2] {
+        for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
+            survives(&with_change_log(&[Kind::Few, Kind::Mixed], partitions), rules, fixed);
+        }
+        survives(&with_change_log(&[Kind::Large], partitions), Rules::Memory, 1);
+    }
+    survives(&with_change_log(&[Kind::Blocks, Kind::Collecting], 2), Rules::Memory, 1);
+    survives(&with_change_log(&[Kind::Segments], 1), Rules::Memory, 4);
+}
+
+#[test]
+fn snapshots_of_the_index_survive() {
+    let subject = |kinds| {
+        Store::new("indexlog-snapshots", |options| Ok(Arc::new(IndexLog::open(options)?)))
+            .with_kinds(kinds)
+            .with_index_snapshots(256 << 10)
+    };
+    for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
+        survives(&subject(&[Kind::Few, Kind::Mixed]), rules, fixed);
+    }
+    survives(&subject(&[Kind::Blocks, Kind::Large, Kind::Collecting]), Rules::Memory, 6);
+}
+
+#[test]
+fn stores_survive_while_their_partitions_change() {
+    let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);
+    let subject = Store::new("indexlog-repartitioned", open)
+        .with_kinds(&[Kind::Few, Kind::Mixed])
+        .with_repartitioning(Partitioning::Hash(2));
+    for (rules, fixed) in [(Rules::Memory, 8), (Rules::PageCache, 4)] {
+        survives(&subject, rules, fixed);
+    }
+}
+
+#[test]
+fn segments_survive_under_all_rules() {
+    Rules::ALL.into_iter().for_each(|rules| drop(survives(&Space, rules, 400)));
+}
+
+#[test]
+fn objects_survive_under_all_rules() {
+    Rules::ALL.into_iter().for_each(|rules| drop(survives(&Objects, rules, 300)));
+}
+
+#[test]
+fn short_writes_survive_on_memory() {
+    let tally = survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::Memory, 600);
+    assert!(tally.complete_points > 1000, "of most points all images are looked at");
+}
+
+#[test]
+fn short_writes_survive_on_ordinary_files() {
+    survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::PageCache, 400);
+}
+
+#[test]
+fn short_writes_survive_where_caches_persist() {
+    survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::Platform, 200);
+}
+
+#[test]
+fn a_platform_that_fails_is_noticed() {
+    let tally = survives(&engine(&[Kind::Few, Kind::Mixed]), Rules::FailedPlatform, 80);
+    assert!(tally.detected > tally.recoveries / 2);
+}
+
+#[test]
+fn values_that_fill_blocks_survive() {
+    survives(&engine(&[Kind::Blocks, Kind::Large]), Rules::Memory, 60);
+    survives(&engine(&[Kind::Blocks, Kind::Large]), Rules::PageCache, 20);
+}
+
+#[test]
+fn collection_survives() {
+    survives(&engine(&[Kind::Collecting]), Rules::Memory, 24);
+    survives(&engine(&[Kind::Collecting]), Rules::PageCache, 8);
+    survives(&partitioned(&[Kind::Collecting]), Rules::Memory, 12);
+}
+
+#[test]
+fn concurrent_calls_are_durably_linearizable() {
+    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let effort = Effort { images_max: 24, history_images_max: 300, ..Effort::default() };
+    let mut explorer = Explorer::new(&subject, Rules::Memory, effort);
+    for seed in seeds(160) {
+        if let Some(violation) = explorer.explore_schedules(seed, 8) {
+            panic!("{}: {}", violation.case, violation.what);
+        }
+    }
+    println!("{} schedules", explorer.tally.schedules);
+    assert!(explorer.tally.schedules >= 100 && explorer.tally.nested > 100);
+}
+
+#[test]
+fn a_seed_repeats_what_it_did() {
+    let subject = engine(&[Kind::Mixed]);
+    let tally = || {
+        let mut explorer = Explorer::new(&subject, Rules::Memory, Effort::default());
+        (0..10).for_each(|seed| assert!(explorer.explore(seed).is_none()));
+        let mut distinct: Vec<_> = explorer.tally.distinct.into_iter().collect();
+        distinct.sort_unstable();
+        (explorer.tally.crash_points, explorer.tally.images, distinct)
+    };
+    assert_eq!(tally(), tally());
+}
