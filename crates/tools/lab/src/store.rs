@@ -88,6 +88,9 @@ pub enum Kind {
     Zones,
     /// Batches that nearly fill memtables of an LSM-tree, and what brings them to the levels after each.
     Levels,
+    /// A block that is durable as a whole, and several behind it that are filled before a sync, with their words in
+    /// different lines.
+    Unsynced,
 }
 
 /// A step of an engine: one of its calls.
@@ -158,6 +161,12 @@ const PART_LEN: u32 = 2000;
 
 /// The most values of a run.
 const RUN_MAX: u8 = 17;
+
+/// The bytes of the longest run: four of them fill a block.
+const RUN_LEN: u32 = RUN_MAX as u32 * PART_LEN;
+
+/// The bytes of a block of records or of values.
+const BLOCK: u32 = 131_072;
 
 fn key(number: u8) -> Vec<u8> {
     let mut key = format!("key {number:02}").into_bytes();
@@ -315,6 +324,7 @@ impl Kind {
             Self::Segments => random.below(3),
             Self::Zones => 4 + random.below(8),
             Self::Levels => 1 + random.below(3),
+            Self::Unsynced => 2 + random.below(2),
         }
     }
 
@@ -332,6 +342,7 @@ impl Kind {
             Self::Collecting if random.percent(30) => (33_000, 200_000),
             Self::Blocks | Self::Large | Self::Collecting => (0, 100),
             Self::Segments => (29_000, 31_000),
+            Self::Unsynced => (RUN_LEN.into(), u64::from(RUN_LEN) + 1),
             Self::Zones if random.percent(50) => (1_000, 40_000),
             Self::Zones => (0, 300),
         };
@@ -343,7 +354,7 @@ impl Kind {
             Self::Few => 3,
             Self::Mixed | Self::Levels => 8,
             Self::Blocks => 6,
-            Self::Large | Self::Collecting | Self::Segments | Self::Zones => 5,
+            Self::Large | Self::Collecting | Self::Segments | Self::Zones | Self::Unsynced => 5,
         }
     }
 
@@ -351,7 +362,7 @@ impl Kind {
     fn stride(self) -> u8 {
         match self {
             Self::Few | Self::Mixed | Self::Large | Self::Zones | Self::Levels => 1,
-            Self::Blocks | Self::Collecting | Self::Segments => RUN_MAX,
+            Self::Blocks | Self::Collecting | Self::Segments | Self::Unsynced => RUN_MAX,
         }
     }
 
@@ -368,7 +379,7 @@ impl Kind {
     /// Puts so many bytes: where they are to fill blocks, as values that are stored within records.
     fn put_run(self, space: u8, key: u8, len: u32, random: &mut Random) -> Vec<Change> {
         let fill = random.next() as u8;
-        if self.stride() == 1 || !(PART_LEN..=u32::from(RUN_MAX) * PART_LEN).contains(&len) {
+        if self.stride() == 1 || !(PART_LEN..=RUN_LEN).contains(&len) {
             return vec![Change::Put { space, key, len, fill }];
         }
         let parts = len.div_ceil(PART_LEN);
@@ -433,11 +444,30 @@ where
             // store notes of them in different lines and sectors.
             let blocks_max = if random.percent(30) { 62 } else { 9 };
             let blocks = random.below(blocks_max);
-            let put = Change::Put { space: 0, key: 0, len: blocks as u32 * 131_072, fill: 0 };
+            let put = Change::Put { space: 0, key: 0, len: blocks as u32 * BLOCK, fill: 0 };
             let delete = Change::Delete { space: 0, key: 0 };
             let small = kind.put(0, random);
             for ops in [vec![put], small, vec![delete]] {
                 actions.push(Action::Step(Step::Write { ops, deferred: false }));
+            }
+        }
+        if kind == Kind::Unsynced {
+            let run =
+                |len: u32, random: &mut Random| kind.put_run(0, kind.key(random), len, random);
+            let write = |ops, deferred| Action::Step(Step::Write { ops, deferred });
+            // The map has the words of eight blocks in a line. Values take all blocks behind the first one but for the last
+            // of two lines, so the next three blocks of records have their words in three lines.
+            let value = |(key, blocks)| Change::Put { space: 0, key, len: blocks * BLOCK, fill: 0 };
+            actions.extend(
+                [(90, 6), (91, 1), (92, 7), (93, 1)].map(|put| write(vec![value(put)], false)),
+            );
+            let gaps = [91, 93].map(|key| Change::Delete { space: 0, key });
+            actions.extend([write(gaps.to_vec(), false), Action::Reopen]);
+            // Three runs, and one that often ends where no other record fits behind it.
+            actions.extend((0..3).map(|_| write(run(RUN_LEN, random), false)));
+            actions.push(write(run(21_000 + random.below(3_000) as u32, random), false));
+            for _ in 0..8 + random.below(6) {
+                actions.push(write(run(RUN_LEN, random), true));
             }
         }
         if kind == Kind::Zones {

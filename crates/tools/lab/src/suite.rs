@@ -10,12 +10,13 @@ use crate::media::Unseen;
 use crate::{Kind, LsmPlan, Objects, Rules, Space, Store};
 
 /// The kinds of histories, the cheap ones first, each with its name and its part of the time.
-const KINDS: [(&str, &[Kind], u64); 5] = [
+const KINDS: [(&str, &[Kind], u64); 6] = [
     ("few", &[Kind::Few], 3),
     ("mixed", &[Kind::Mixed], 3),
     ("blocks", &[Kind::Blocks], 2),
     ("large", &[Kind::Large], 1),
     ("collecting", &[Kind::Collecting], 2),
+    ("unsynced", &[Kind::Unsynced], 1),
 ];
 
 /// The part of the time that is for concurrent histories.

@@ -56,7 +56,7 @@ fn plan(bug: Bug) -> Plan {
     use Histories::{
         Changes, Files, Lsm, LsmLog, Objects, Pages, Partitions, Snapshots, Space, Store,
     };
-    use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed};
+    use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
     use Rules::{FailingSyncs, Memory, PageCache, Platform};
     use SmallStore::{Logged, Noted, Renamed};
     let (place, histories, rules, budget) = match bug {
@@ -103,7 +103,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::RecordsBehindChanges => ("indexlog/src/log_end.rs", Changes(Few), Memory, 60),
         Bug::DeferredTakenForDurable => ("indexlog/src/append.rs", Store(Few), Memory, 10),
         Bug::SealedBeforeRecords => ("indexlog/src/append.rs", Store(Blocks), Memory, 30),
-        Bug::OpenBlocksUnknown => ("indexlog/src/append.rs", Store(Blocks), Memory, 800),
+        Bug::OpenBlocksUnknown => ("indexlog/src/append.rs", Store(Unsynced), Memory, 30),
         Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
         Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
         Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
@@ -195,6 +195,7 @@ fn only(kind: Kind) -> &'static [Kind] {
         Kind::Segments => &[Kind::Segments],
         Kind::Zones => &[Kind::Zones],
         Kind::Levels => &[Kind::Levels],
+        Kind::Unsynced => &[Kind::Unsynced],
     }
 }
 
