@@ -1,0 +1,67 @@
+//! The house stands: arrows between crates point down, crates below the engines name none of them, and modules do not
+//! import each other in wide circles.
+//!
+//! The folders say the floors (`crates/FLOOR/CRATE`). What is looked at is text: the manifests, and the paths of `use` and
+//! of `crate::` and `super::` in the sources, tests left out.
+
+mod circles;
+mod crates;
+mod imports;
+
+use circles::circles;
+use crates::{Crate, Floor};
+use imports::imports;
+
+/// Files that may import each other in a circle.
+const CIRCLE_MAX: usize = 3;
+
+/// Circles that are still wider, each with its crate and its width, which may only shrink.
+const WIDE: [(&str, usize); 5] = [
+    ("halite-indexlog", 25),
+    ("halite-lsm", 4),
+    ("halite-lsm", 16),
+    ("halite-server", 4),
+    ("halite-server", 11),
+];
+
+#[test]
+fn arrows_between_crates_point_down() {
+    let crates = Crate::all();
+    let floor = |name: &str| crates.iter().find(|of| of.name == name).map(|of| of.floor);
+    let mut wrong = Vec::new();
+    for from in &crates {
+        for to in &from.depends_on {
+            let below = floor(to).unwrap_or_else(|| panic!("{to} is no crate of the workspace"));
+            let is_down = match (from.floor, below) {
+                // An engine knows the contract, and no other engine.
+                (Floor::Engines, Floor::Engines) => to == "halite-contract",
+                (from, to) => from >= to,
+            };
+            if !is_down {
+                wrong.push(format!("{} ({:?}) -> {to} ({below:?})", from.name, from.floor));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows that do not point down:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn modules_do_not_import_each_other_in_wide_circles() {
+    let mut known = WIDE.to_vec();
+    let mut wrong = Vec::new();
+    for of in Crate::all() {
+        for circle in circles(&imports(&of.path.join("src"))) {
+            if circle.len() <= CIRCLE_MAX {
+                continue;
+            }
+            let place =
+                known.iter().position(|&(name, len)| name == of.name && circle.len() <= len);
+            match place {
+                Some(place) => drop(known.remove(place)),
+                None => wrong.push(format!("{}: {}", of.name, circle.join(" -> "))),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "more than {CIRCLE_MAX} files in a circle:\n{}", wrong.join("\n"));
+    assert!(known.is_empty(), "these circles are gone, and their lines may go: {known:?}");
+}
