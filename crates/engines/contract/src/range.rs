@@ -2,6 +2,8 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use crate::{Bytes, Result};
+
 /// The order in which a scan visits its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -9,6 +11,20 @@ pub enum Direction {
     Forward,
     /// From the largest key to the smallest.
     Reverse,
+}
+
+impl Direction {
+    /// Whether one of two scans' next pairs comes before the other's. An error comes before all pairs.
+    #[inline]
+    #[must_use]
+    pub fn is_before(self, a: &Result<(Bytes, Bytes)>, b: &Result<(Bytes, Bytes)>) -> bool {
+        match (a, b, self) {
+            (Ok((a, _)), Ok((b, _)), Self::Forward) => a[..] < b[..],
+            (Ok((a, _)), Ok((b, _)), Self::Reverse) => a[..] > b[..],
+            (Err(_), Ok(_), _) => true,
+            (_, Err(_), _) => false,
+        }
+    }
 }
 
 /// A half-open range of keys: from `start` up to, not including, `end`.

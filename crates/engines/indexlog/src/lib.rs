@@ -73,7 +73,6 @@ mod layout;
 mod limbo;
 mod log;
 mod log_end;
-mod merge;
 mod obituary;
 mod on_demand;
 mod overflow;

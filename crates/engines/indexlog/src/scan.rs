@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::vec;
 
 use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Partitioning, Reader, Result, Scan};
-use halite_index::{FullKeys, HashIndex, PartialKeyCursor};
+use halite_index::{FullKeys, HashIndex, KWayMerge, PartialKeyCursor};
 
 use crate::entry::Entry;
 use crate::index::Index;
-use crate::merge::Merge;
 use crate::partition::Partition;
 use crate::read::{ReadableBlocks, View};
 
@@ -123,7 +122,9 @@ pub(crate) fn join(
 ) -> Scan {
     match (scans.len(), partitioning) {
         (1, _) => Box::new(scans.swap_remove(0)),
-        (_, Partitioning::Hash(_)) => Box::new(Merge::new(scans, direction)),
+        (_, Partitioning::Hash(_)) => {
+            Box::new(KWayMerge::new(scans, move |a, b| direction.is_before(a, b)))
+        }
         (_, Partitioning::Ranges(_)) => {
             if direction == Direction::Reverse {
                 scans.reverse();

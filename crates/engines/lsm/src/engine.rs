@@ -10,6 +10,7 @@ use halite_contract::{
     LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats,
     VerifyReport, check_key_space_name,
 };
+use halite_index::KWayMerge;
 use halite_pmem::locks::RwLock;
 
 use crate::discard;
@@ -321,30 +322,10 @@ pub(crate) fn scan_all(
             Box::new(scans.into_iter().flatten())
         }
         (Partitioning::Hash(_), _) => {
-            let mut scans: Vec<_> = trees.into_iter().map(|tree| of(tree).peekable()).collect();
-            Box::new(std::iter::from_fn(move || first(&mut scans, direction)?.next()))
+            let scans: Vec<_> = trees.into_iter().map(of).collect();
+            Box::new(KWayMerge::new(scans, move |a, b| direction.is_before(a, b)))
         }
     }
-}
-
-/// The scan whose next pair is the first of all; one that failed comes before.
-fn first(
-    scans: &mut [std::iter::Peekable<LongScan>],
-    direction: Direction,
-) -> Option<&mut std::iter::Peekable<LongScan>> {
-    let mut first: Option<(usize, Option<Vec<u8>>)> = None;
-    for (number, scan) in scans.iter_mut().enumerate() {
-        let Some(pair) = scan.peek() else { continue };
-        let key = pair.as_ref().ok().map(|(key, _)| key.to_vec());
-        let is_first = first.as_ref().is_none_or(|(_, known)| match direction {
-            Direction::Forward => key < *known,
-            Direction::Reverse => key.is_none() || known.is_some() && key > *known,
-        });
-        if is_first {
-            first = Some((number, key));
-        }
-    }
-    first.map(|(number, _)| &mut scans[number])
 }
 
 /// The number of a key space's keys in a state, and whether these are all: it looks at one after the other, and asks

@@ -18,11 +18,14 @@
 //! versions of a key, and it is no snapshot of anything. It is what an LSM-tree has above its records
 //! in persistent memory (Yan et al., cited in the module `radix`), and takes 25 to 38 bytes a record.
 //!
+//! Sorted sources, such as the scans of several indexes, become one by a [`KWayMerge`].
+//!
 //! A lookup in a partial-key tree walks one node a level, where sorted keys lie as fixed-size heads behind the
 //! prefix that they share: prefix truncation and poor man's normalized keys (Graefe and Larson, cited
 //! by Lersch). The modules `partial`, `hash` and `radix` open with how theirs go and what they cost.
 mod full_keys;
 mod hash;
+mod k_way_merge;
 mod keys;
 mod large_pages;
 #[cfg(all(test, loom))]
@@ -37,6 +40,7 @@ mod sync;
 
 pub use full_keys::FullKeys;
 pub use hash::{HashCursor, HashIndex};
+pub use k_way_merge::{KWayMerge, LoserTree};
 pub use partial::{
     Fate, Ghosts, LeafImages, PartialKeyCursor, PartialKeyTree, PartialLen, TreeReader,
 };

@@ -2,76 +2,69 @@
 
 use std::cmp::Ordering;
 
+use halite_index::LoserTree;
+
 use super::source::{Direction, Source};
 use crate::sst::{Entry, Result, order};
 
-/// The entries of all sources in one order. A binary heap has the sources by the entries that they are at.
+/// The entries of all sources in one order.
 ///
 /// Where two sources have an entry of the same key and sequence number, that of the earlier source comes
 /// first; both come.
 pub struct Merge<S> {
     sources: Vec<S>,
-    /// Those that are at an entry: one stands before the two at twice its place.
-    heap: Vec<usize>,
+    tree: LoserTree,
     direction: Direction,
+    /// Whether a source has failed: nothing comes behind that.
+    failed: bool,
 }
 
 impl<S: Source> Merge<S> {
     /// Merges sources, which all go in a direction.
     #[must_use]
     pub fn new(sources: Vec<S>, direction: Direction) -> Self {
-        let heap = (0..sources.len()).filter(|at| sources[*at].entry().is_some()).collect();
-        let mut merge = Self { sources, heap, direction };
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sift(at);
-        }
-        merge
+        let tree = LoserTree::new(sources.len(), |a, b| is_before(&sources, direction, a, b));
+        Self { sources, tree, direction, failed: false }
     }
 
-    /// Whether one source's entry comes before another's.
+    /// The source whose entry is the first of all.
     #[inline]
-    fn is_before(&self, a: usize, b: usize) -> bool {
-        let (Some(x), Some(y)) = (self.sources[a].entry(), self.sources[b].entry()) else {
-            unreachable!("sources in the heap are at entries");
-        };
-        let order = order((x.key, x.sequence), (y.key, y.sequence));
-        let order = if self.direction == Direction::Forward { order } else { order.reverse() };
-        order.then(a.cmp(&b)) == Ordering::Less
+    fn first(&self) -> Option<usize> {
+        if self.failed { None } else { self.tree.winner() }
     }
+}
 
-    /// Moves what is at a place down, until what it stands before comes after it.
-    fn sift(&mut self, mut at: usize) {
-        loop {
-            let left = 2 * at + 1;
-            let Some(&first) = self.heap.get(left) else { return };
-            let right =
-                self.heap.get(left + 1).is_some_and(|&second| self.is_before(second, first));
-            let below = left + usize::from(right);
-            if !self.is_before(self.heap[below], self.heap[at]) {
-                return;
-            }
-            self.heap.swap(at, below);
-            at = below;
+/// Whether the entry that source `a` is at comes before that of source `b`; sources that have ended come last.
+#[inline]
+fn is_before<S: Source>(sources: &[S], direction: Direction, a: usize, b: usize) -> bool {
+    let by_source = a.cmp(&b);
+    let order = match (sources[a].entry(), sources[b].entry()) {
+        (Some(x), Some(y)) => {
+            let order = order((x.key, x.sequence), (y.key, y.sequence));
+            let order = if direction == Direction::Forward { order } else { order.reverse() };
+            order.then(by_source)
         }
-    }
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => by_source,
+    };
+    order == Ordering::Less
 }
 
 impl<S: Source> Source for Merge<S> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.heap.first().and_then(|&source| self.sources[source].entry())
+        self.first().and_then(|source| self.sources[source].entry())
     }
 
     fn advance(&mut self) -> Result<()> {
-        let Some(&source) = self.heap.first() else { return Ok(()) };
+        let Some(source) = self.first() else { return Ok(()) };
         if let Err(error) = self.sources[source].advance() {
-            self.heap.clear();
+            self.failed = true;
             return Err(error);
         }
-        if self.sources[source].entry().is_none() {
-            self.heap.swap_remove(0);
-        }
-        self.sift(0);
+        let Self { sources, tree, direction, .. } = self;
+        tree.replay(|a, b| is_before(sources, *direction, a, b));
         Ok(())
     }
 }
