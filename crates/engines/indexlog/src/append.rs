@@ -7,8 +7,9 @@
 //! values are written before (`overflow`), and wait for the same fence as what refers to them.
 
 use halite_contract::{Op, Result};
-use halite_pmem::locks::RwLock;
-use halite_pmem::{Fenced, Flushed, planted};
+use halite_pmem::{Fenced, Flushed};
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use crate::block_map::{FIRSTS, Life, State};
 use crate::change_replay::op_of;
@@ -332,7 +333,7 @@ impl Writer {
             Some(Closed { block, used, proof: Some(proof) }) => self.seal(block, used, &proof),
             Some(Closed { block, used, proof: None }) => planted!(
                 SealedBeforeRecords,
-                self.seal(block, used, &planted::forged(&self.pool)),
+                self.seal(block, used, &halite_pmem::forged(&self.pool)),
                 self.unsealed.push((block, used))
             ),
             None => {}

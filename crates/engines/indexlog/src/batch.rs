@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_contract::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
-use halite_pmem::locks::MutexGuard;
+use halite_sim::locks::MutexGuard;
 
 use crate::expectation::Expected;
 use crate::overflow::Values;

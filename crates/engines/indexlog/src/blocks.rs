@@ -4,7 +4,7 @@
 //! knows.
 
 use halite_contract::{Error, Result};
-use halite_pmem::planted;
+use halite_sim::planted;
 
 use crate::block_map::INCARNATIONS;
 use crate::collect::WORTHWHILE;

@@ -22,8 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_alloc::{Device, Error as SpaceError, SEGMENT};
 use halite_contract::{Error, Result};
-use halite_pmem::locks::RwLock;
-use halite_pmem::{Appender, Fenced, Flushed, Published, planted};
+use halite_pmem::{Appender, Fenced, Flushed, Published};
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use crate::BLOCK;
 use crate::change_entry::{self, HEAD_LEN, Head};

@@ -12,8 +12,9 @@ use std::sync::atomic::AtomicBool;
 
 use halite_alloc::{Device, SEGMENT};
 use halite_contract::{Error, KeySpaceId, Op, Result};
-use halite_pmem::locks::RwLock;
-use halite_pmem::{Flushed, Fresh, planted};
+use halite_pmem::{Flushed, Fresh};
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use crate::batch::Batch;
 use crate::change_entry::{self, Entry, seed};

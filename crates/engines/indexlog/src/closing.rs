@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_contract::Result;
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 /// The root that holds the digest of a store that was closed; zero while it is open.
 const ROOT: &str = "indexlog:map";

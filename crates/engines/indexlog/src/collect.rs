@@ -30,8 +30,9 @@ use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_contract::{Error, Result};
-use halite_pmem::locks::RwLock;
-use halite_pmem::{Published, planted};
+use halite_pmem::Published;
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use crate::block_map::{Life, State};
 use crate::entry::Entry;

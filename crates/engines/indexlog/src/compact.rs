@@ -7,7 +7,7 @@
 //! that the key has already.
 
 use halite_contract::{Error, KeySpaceId, Op, Result};
-use halite_pmem::locks::RwLock;
+use halite_sim::locks::RwLock;
 
 use crate::entry::Entry;
 use crate::limbo::Limbo;

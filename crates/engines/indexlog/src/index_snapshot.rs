@@ -51,7 +51,7 @@ use halite_alloc::{Device, Grant, SEGMENT, Segments};
 use halite_blocks::log::frame;
 use halite_contract::{Error, Result};
 use halite_pmem::Fresh;
-use halite_pmem::locks::{Mutex, MutexGuard};
+use halite_sim::locks::{Mutex, MutexGuard};
 
 use crate::layout::Layout;
 use crate::recovery::salt_of;

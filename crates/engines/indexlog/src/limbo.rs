@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use halite_contract::Result;
-use halite_pmem::locks::RwLock;
-use halite_pmem::planted;
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use crate::BLOCK;
 use crate::block_map::{Life, State};

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_contract::{Error, Result};
-use halite_pmem::{Fenced, Fresh, planted};
+use halite_pmem::{Fenced, Fresh};
+use halite_sim::planted;
 
 use crate::BLOCK;
 use crate::batch::Batch;

@@ -4,7 +4,7 @@
 //! by its key's newest record, or by a range tombstone. When its block is collected it is taken off.
 
 use halite_contract::Result;
-use halite_pmem::planted;
+use halite_sim::planted;
 
 use crate::entry::Entry;
 use crate::read::{ReadableBlocks, View};

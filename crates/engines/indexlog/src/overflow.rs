@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use halite_alloc::Device;
 use halite_contract::{Error, Op, Result};
-use halite_pmem::locks::RwLock;
 use halite_pmem::{Appender, Flushed, Fresh};
+use halite_sim::locks::RwLock;
 
 use crate::BLOCKS_PER_SEGMENT;
 use crate::log::Pending;

@@ -9,7 +9,7 @@ use halite_contract::{
 };
 use halite_index::FullKeys;
 use halite_pmem::Pool;
-use halite_pmem::locks::{Mutex, MutexGuard, RwLock};
+use halite_sim::locks::{Mutex, MutexGuard, RwLock};
 
 use crate::change_log::Segments;
 use crate::closing::Closing;

@@ -19,7 +19,7 @@
 
 use halite_blocks::log::frame::{self, Torn};
 use halite_contract::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
-use halite_pmem::planted;
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

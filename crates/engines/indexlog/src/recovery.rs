@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use halite_alloc::Segments;
 use halite_contract::{Error, Recovery, Result};
 use halite_index::PartialKeyTree;
-use halite_pmem::planted;
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block_map::{BlockMap, Life, State};

@@ -18,7 +18,7 @@ use std::collections::btree_map::Entry;
 use std::time::Instant;
 
 use halite_contract::{Holder, Reader};
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 /// The epochs in which something was shown: those behind `born`, up to `hidden`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

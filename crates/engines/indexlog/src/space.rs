@@ -6,7 +6,7 @@
 
 use halite_alloc::SEGMENT;
 use halite_contract::{Error, Op, Result};
-use halite_pmem::locks::RwLock;
+use halite_sim::locks::RwLock;
 
 use crate::append::draft;
 use crate::block_map::{FIRSTS, Life, State};

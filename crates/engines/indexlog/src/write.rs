@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
 use halite_contract::{Durability, Error, Op, Result};
-use halite_pmem::locks::RwLock;
-use halite_pmem::{Pool, planted};
+use halite_pmem::Pool;
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use crate::block_map::BlockMap;
 use crate::blocks::Blocks;

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use halite_contract::{CommitPoints, Durability, Error, Result};
 use halite_index::RadixTree;
-use halite_pmem::{Flushed, Grant, LINE, planted};
+use halite_pmem::{Flushed, Grant, LINE};
+use halite_sim::planted;
 use smallvec::SmallVec;
 
 use crate::crowd::Crowd;

@@ -62,7 +62,7 @@ mod tests {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = POOL;
         let lsm = LsmOptions {
-            disk: Some(Disk::model(&DiskModel::of(&medium))),
+            disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
             ..LsmOptions::default()
         };
         pool_options.medium = Some(medium);

@@ -11,7 +11,7 @@ use halite_contract::{
     VerifyReport, check_key_space_name,
 };
 use halite_index::KWayMerge;
-use halite_pmem::locks::RwLock;
+use halite_sim::locks::RwLock;
 
 use crate::discard;
 use crate::encoded::Encoded;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_contract::Result;
-use halite_pmem::planted;
+use halite_sim::planted;
 
 use crate::address::SLOTS_MAX;
 use crate::emptying::lacks_space;

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use halite_index::{Direction, RadixTree, Records};
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 use crate::address::{Address, SLOTS_MAX};
 use crate::memtable::Memtable;

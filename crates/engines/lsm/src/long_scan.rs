@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use halite_contract::{Bytes, Direction, Error, Result};
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 use crate::cost;
 use crate::scan::{ReadAt, TreeScan};
@@ -236,7 +236,7 @@ mod tests {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = POOL;
         let lsm = LsmOptions {
-            disk: Some(Disk::model(&DiskModel::of(&medium))),
+            disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
             memtable_bytes: Some(1 << 20),
             global_index_bytes: Some(2 << 20),
             table_bytes: Some(64 << 10),

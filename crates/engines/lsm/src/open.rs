@@ -12,8 +12,8 @@ use halite_contract::{
     Durability, Durable, EngineOptions, Error, KEY_LEN_MAX, Partitioning, Recovery, Result,
 };
 use halite_disk::Disk;
-use halite_pmem::locks::Mutex;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
+use halite_sim::locks::Mutex;
 
 use crate::Lsm;
 use crate::address::ZONES_MAX;

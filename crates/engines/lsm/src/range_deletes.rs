@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use halite_pmem::locks::RwLock;
+use halite_sim::locks::RwLock;
 
 use crate::cost;
 use crate::persistent_map::PersistentMap;

@@ -20,8 +20,9 @@ use std::thread;
 
 use halite_contract::{Error, Recovery, Result};
 use halite_index::{BulkLoad, Loader};
-use halite_pmem::locks::Mutex;
-use halite_pmem::{Flushed, Fresh, LINE, Pool, planted};
+use halite_pmem::{Flushed, Fresh, LINE, Pool};
+use halite_sim::locks::Mutex;
+use halite_sim::planted;
 
 use crate::address::{Address, ZONE, ZONES_MAX, logical};
 use crate::fragment::{self, HEADER, Header};

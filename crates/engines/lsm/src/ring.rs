@@ -25,7 +25,7 @@
 use std::cell::Cell;
 
 use halite_contract::WaitStrategy;
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 use crate::sync::{AtomicU64, Ordering, unless_weakened};
 use crate::wait::{Place, Waiting};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halite_contract::{Error, Result};
-use halite_pmem::locks;
+use halite_sim::locks;
 
 use crate::address::ZONE;
 use crate::commit::is_full;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 use crate::cost;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use halite_alloc::{Device, ObjectPool, Segments};
 use halite_contract::{CommitPoints, Error, Recovery, Result};
-use halite_pmem::locks::Mutex;
 use halite_pmem::{Pool, Words};
+use halite_sim::locks::Mutex;
 
 use crate::batching::Batching;
 use crate::commit::{Entry, Unsynced};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use halite_pmem::locks::{self, Mutex};
+use halite_sim::locks::{self, Mutex};
 
 use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use halite_contract::Bytes;
 use halite_disk::Disk;
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::levels::value_name;

@@ -1,7 +1,7 @@
 //! How a thread waits for others of the ring.
 
 use halite_contract::WaitStrategy;
-use halite_pmem::locks;
+use halite_sim::locks;
 
 use crate::sync::{AtomicBool, AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_disk::{Disk, Writer};
-use halite_pmem::locks::Mutex;
-use halite_pmem::planted;
+use halite_sim::locks::Mutex;
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::encoded::{Encoded, Fragment};

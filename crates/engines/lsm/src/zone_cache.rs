@@ -23,7 +23,7 @@ use arc_swap::ArcSwap;
 use halite_alloc::{Device, ScratchPool};
 use halite_contract::{Error, Result};
 use halite_pmem::LINE;
-use halite_pmem::locks::{self, Mutex};
+use halite_sim::locks::{self, Mutex};
 
 use crate::address::ZONE;
 use table::{READ, Table, Word};

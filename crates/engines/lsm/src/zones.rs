@@ -20,8 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 use halite_alloc::{Device, Object, ObjectPool};
 use halite_contract::{Error, Result};
-use halite_pmem::locks::Mutex;
 use halite_pmem::{Flushed, Fresh, Grant, LINE, SharedAppender, Words};
+use halite_sim::locks::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::address::{Address, SLOTS_MAX, ZONE, ZONES_MAX, logical};

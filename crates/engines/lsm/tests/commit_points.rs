@@ -6,7 +6,8 @@ use std::sync::Arc;
 use halite_contract::{CommitPoints, Durability, Engine, EngineOptions, LsmOptions, Op};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::Lsm;
-use halite_pmem::{Domain, Medium, PoolOptions, Trace, What};
+use halite_pmem::{Domain, Medium, PoolOptions};
+use halite_sim::{Trace, What};
 
 const CAPACITY: u64 = 32 << 20;
 
@@ -25,7 +26,7 @@ fn open_with(medium: &Medium, lsm: LsmOptions) -> halite_contract::Result<Arc<dy
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
-    let lsm = LsmOptions { disk: Some(Disk::model(&DiskModel::of(medium))), ..lsm };
+    let lsm = LsmOptions { disk: Some(Disk::model(&DiskModel::of(medium.machine()))), ..lsm };
     let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
     Ok(Arc::new(Lsm::open(&options)?))
 }
@@ -41,7 +42,7 @@ fn value(number: u8) -> Vec<u8> {
 /// What a power cut leaves of a medium at the least: what it had before, and what was fenced.
 fn fenced(medium: &Medium, before: &[u8]) -> Vec<u8> {
     let mut trace = Trace::default();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     let mut stored = before.to_vec();
     let mut fenced = stored.clone();
     for event in &trace.events {
@@ -82,7 +83,7 @@ fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
 
 /// The same of a store that was opened on these bytes.
 fn cut_opened(medium: &Medium, engine: Arc<dyn Engine>, before: &[u8]) -> Vec<u8> {
-    medium.cut_power();
+    medium.machine().cut_power();
     drop(engine);
     let left = fenced(medium, before);
     medium.restore_power();

@@ -119,7 +119,7 @@ impl Subject for LevelsStore {
     }
 
     fn open(&self, medium: &Medium) -> Result<Open, Refusal> {
-        let disk = Disk::model(&DiskModel::of(medium));
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
         // One thread, so that a history is the same each time.
         let options = LevelsOptions { threads: 1, manifest_bytes_max: 100, ..small_options() };
         let opened = Levels::open(&disk, 5, options, Taken::default().source());

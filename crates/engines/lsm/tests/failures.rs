@@ -117,7 +117,7 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
     const RUNS: u64 = 8;
     let medium = Medium::new(Domain::Memory, 1 << 20).unwrap();
     let open_model = || {
-        let disk = Disk::model(&DiskModel::of(&medium));
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
         let (levels, report) = open(&disk, &small_options()).unwrap();
         assert!(report.damaged.is_empty() && report.foreign.is_empty(), "{report:?}");
         (disk, levels)
@@ -125,8 +125,8 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
     let (mut disk, mut levels) = open_model();
     (0..4).for_each(|number| apply(&levels, number).unwrap());
     match disturbance {
-        Disturbance::Sync => medium.fail_sync_after(Some(after)),
-        _ => medium.cut_power_after(after),
+        Disturbance::Sync => medium.machine().fail_sync_after(Some(after)),
+        _ => medium.machine().cut_power_after(after),
     }
     let runs = |levels: &Levels| levels.word("runs").unwrap() + 1;
     let mut failures = 0;
@@ -139,7 +139,7 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
         let is_killed = matches!(disturbance, Disturbance::Kill);
         if !is_killed {
             medium.restore_power();
-            medium.fail_sync_after(None);
+            medium.machine().fail_sync_after(None);
         }
         // Where it is not certain which names there are, the store has to be opened again.
         if is_killed || disk.sync().is_err() {
@@ -151,7 +151,7 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
         }
     }
     medium.restore_power();
-    medium.fail_sync_after(None);
+    medium.machine().fail_sync_after(None);
     while levels.compact().unwrap() {}
     compare(&levels, &model(RUNS), &[0], &[]);
     levels.close().unwrap();
@@ -337,12 +337,12 @@ fn a_repair_that_is_killed_removes_nothing_that_it_sets_aside() {
     for (broken, is_rebuilt) in [(&damaged, false), (&no_manifest, true)] {
         for after in 0.. {
             let medium = Medium::new(Domain::Memory, 1 << 20).unwrap();
-            let model = DiskModel::of(&medium);
+            let model = DiskModel::of(medium.machine());
             model.restore(broken.iter().cloned());
-            medium.cut_power_after(after);
+            medium.machine().cut_power_after(after);
             let killed = repair(&Disk::model(&model), STORE, &small_options());
             medium.restore_power();
-            let disk = Disk::model(&DiskModel::of(&medium));
+            let disk = Disk::model(&DiskModel::of(medium.machine()));
             let opened = open(&disk, &small_options()).map(drop);
             let repaired = repair(&disk, STORE, &small_options()).unwrap();
             assert!(repaired.is_rebuilt == is_rebuilt || opened.is_ok(), "{after}: {repaired:?}");

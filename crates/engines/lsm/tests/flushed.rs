@@ -57,7 +57,7 @@ fn options() -> EngineOptions {
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(&medium))),
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         global_index_bytes: Some(3 * ZONE),
         // What is read goes on at once to the pool's free zones.

@@ -28,7 +28,7 @@ struct Home {
 impl Home {
     fn new(durable: Durable) -> Self {
         let medium = Medium::new(Domain::Memory, 64 << 20).unwrap();
-        let disk = Disk::model(&DiskModel::of(&medium));
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
         Self { medium, disk, durable }
     }
 

@@ -19,7 +19,7 @@ fn open(medium: &Medium) -> Arc<dyn Engine> {
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
         durable: Durable::Log,
-        disk: Some(Disk::model(&DiskModel::of(medium))),
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         ..LsmOptions::default()
     };
@@ -302,7 +302,7 @@ fn a_tree_that_nobody_writes_to_does_not_keep_the_log() {
     for number in 0..200_u32 {
         put(&often, &[number as u8; 5000]);
     }
-    let logs = Disk::model(&DiskModel::of(&medium)).list().unwrap();
+    let logs = Disk::model(&DiskModel::of(medium.machine())).list().unwrap();
     let logs = logs.iter().filter(|(name, _)| name.starts_with("LOG-")).count();
     assert!(logs <= 20, "{logs} files of the log are there");
     assert_eq!(engine.get(space, &of_tree(1)).unwrap().as_deref(), Some(&b"seldom"[..]));
@@ -393,7 +393,7 @@ fn tables_are_compressed_as_it_was_said() {
 fn the_bytes_that_are_told_are_those_of_the_files() {
     let medium = Medium::new(Domain::Memory, 32 << 20).unwrap();
     let of_files = || {
-        let files = Disk::model(&DiskModel::of(&medium)).list().unwrap();
+        let files = Disk::model(&DiskModel::of(medium.machine())).list().unwrap();
         files.iter().filter(|(name, _)| name.starts_with("LOG-")).map(|(_, len)| len).sum::<u64>()
     };
     let (mut most, mut removed) = (0, 0);

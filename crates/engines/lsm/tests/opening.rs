@@ -25,7 +25,7 @@ fn open(medium: &Medium) -> Lsm {
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(medium))),
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(8 << 20),
         global_index_bytes: Some(CAPACITY),
         ..LsmOptions::default()

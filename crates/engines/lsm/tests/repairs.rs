@@ -212,7 +212,7 @@ impl Subject for RepairedStore {
     }
 
     fn open(&self, medium: &Medium) -> Result<Open, Refusal> {
-        let disk = Disk::model(&DiskModel::of(medium));
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
         let lsm = LsmOptions {
             durable: Durable::Log,
             disk: Some(disk),

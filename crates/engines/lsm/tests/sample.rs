@@ -24,7 +24,7 @@ fn small(trees: usize) -> Lsm {
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(&medium))),
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         global_index_bytes: Some(1),
         ..LsmOptions::default()

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use halite_contract::{EngineOptions, INDEX_SNAPSHOT};
-use halite_pmem::{Failures, PoolOptions, Profile};
+use halite_pmem::{PoolOptions, Profile};
+use halite_sim::Failures;
 
 use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 

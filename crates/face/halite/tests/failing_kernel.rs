@@ -15,7 +15,7 @@ use std::time::Duration;
 use halite::{
     Builder, Database, Domain, Durable, Error, KeyRange, KeySpace, LsmOptions, Partitioning,
 };
-use halite_pmem::{Call, Failures};
+use halite_sim::{Call, Failures};
 use tempfile::TempDir;
 
 const EINTR: i32 = 4;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_pmem::locks::Mutex;
-use halite_pmem::{Failures, Kernel, Medium, Site, planted};
+use halite_sim::locks::Mutex;
+use halite_sim::{Failures, Kernel, Machine, Site, planted};
 use rustix::fs::OFlags;
 
 use crate::folder::Folder;
@@ -318,10 +318,10 @@ impl Disk {
         folder.open_file(name, OFlags::RDONLY)
     }
 
-    fn clock(&self) -> Option<&Medium> {
+    fn clock(&self) -> Option<&Machine> {
         match &self.0.backing {
             Backing::Folder(_) | Backing::Memory(_) => None,
-            Backing::Model(model) => Some(&model.medium),
+            Backing::Model(model) => Some(&model.machine),
         }
     }
 

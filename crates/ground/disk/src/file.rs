@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use halite_pmem::Kernel;
+use halite_sim::Kernel;
 
 use crate::handles::Slot;
 use crate::memory::Inode;

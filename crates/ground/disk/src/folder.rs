@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use halite_pmem::{Call, Failures, Kernel};
+use halite_sim::{Call, Failures, Kernel};
 use rustix::fs::{Advice, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::{ArcSwapOption, Guard};
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 use crate::{Error, Result};

@@ -10,8 +10,8 @@
 //! synced, renamed and its folder synced, in this order. After a sync that failed nothing is known about
 //! what it was to make durable, and nothing is promised from there on: [`Error::Failed`].
 //!
-//! **The model.** A [`DiskModel`] has files in memory beside the pool of a modelled
-//! [`Medium`](halite_pmem::Medium), and records what happens to them in the medium's trace, in one order
+//! **The model.** A [`DiskModel`] has the files in memory of a modelled
+//! [`Machine`](halite_sim::Machine), and records what happens to them in its trace, in one order
 //! with what happens to the pool (`halite-lab` crashes stores with it).
 //!
 //! A request walks `Disk` (names), `Writer` or `File` (bytes; `handles`: which of many are open) → `folder` (the

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_pmem::locks::{self, Mutex, RwLock};
-use halite_pmem::{Beside, Medium, Site, planted};
+use halite_sim::locks::{self, Mutex, RwLock};
+use halite_sim::{Happened, Machine, Site, planted};
 
 use crate::model::FileEvent;
 use crate::{Error, Result};
@@ -94,7 +94,7 @@ struct State {
 /// Who asks for something: by which clock, about what, from which place in the code.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
-    pub(crate) clock: Option<&'a Medium>,
+    pub(crate) clock: Option<&'a Machine>,
     pub(crate) path: &'a Path,
     pub(crate) site: Site,
 }
@@ -105,10 +105,10 @@ impl State {
         let Some(clock) = asker.clock else { return Ok(()) };
         let path = || asker.path.to_owned();
         let number = self.events.len() as u32;
-        match clock.happen_beside(number, bytes, event.is_sync(), asker.site) {
-            Beside::Happened => self.events.push(event),
-            Beside::Disregarded => {}
-            Beside::Failed => {
+        match clock.happen_to_files(number, bytes, event.is_sync(), asker.site) {
+            Happened::Yes => self.events.push(event),
+            Happened::Disregarded => {}
+            Happened::Failed => {
                 let action = match event {
                     FileEvent::SyncFolder => "sync the folder",
                     _ => "sync the file",
@@ -117,7 +117,7 @@ impl State {
                 let source = io::Error::other("the modelled kernel fails");
                 return Err(Error::Io { path: path(), action, source });
             }
-            Beside::PowerCut => return Err(Error::PowerCut { path: path() }),
+            Happened::PowerCut => return Err(Error::PowerCut { path: path() }),
         }
         Ok(())
     }

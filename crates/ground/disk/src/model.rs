@@ -1,18 +1,18 @@
-//! A modelled disk: files in memory that remember how they came about, on the clock of a pool's medium.
+//! A modelled disk: files in memory that remember how they came about, of a modelled machine.
 //!
-//! What happens to the files is an event of the [`Medium`]'s trace, [`What::Disk`], among those of the
+//! What happens to the files is an event of the [`Machine`]'s trace, [`What::Disk`], among those of a
 //! pool: so one moment cuts the power of both, and the order of everything is known. The event's number
 //! leads to a [`FileEvent`]; the bytes that it wrote, if it did, are in the trace. A sync is left out
-//! ([`Medium::disregard`]) or fails ([`Medium::fail_sync_after`]) as one of the pool does.
+//! ([`Machine::disregard`]) or fails ([`Machine::fail_sync_after`]) as one of the pool does.
 //!
 //! From the events follows what a power cut may leave of the files (`halite-lab` works that out); it is
 //! put back with [`DiskModel::restore`], and a store opens on it as on a folder.
 //!
-//! [`What::Disk`]: halite_pmem::What::Disk
+//! [`What::Disk`]: halite_sim::What::Disk
 
 use std::sync::Arc;
 
-use halite_pmem::Medium;
+use halite_sim::Machine;
 
 use crate::memory::MemoryFiles;
 
@@ -86,24 +86,24 @@ impl FileEvent {
     }
 }
 
-/// The files that share a medium's power. Cloning makes another handle.
+/// The files that share a machine's power. Cloning makes another handle.
 #[derive(Clone)]
 pub struct DiskModel {
-    pub(crate) medium: Medium,
+    pub(crate) machine: Machine,
     pub(crate) files: Arc<MemoryFiles>,
 }
 
 impl DiskModel {
-    /// The files beside the pool of a medium: always the same ones, none to begin with.
+    /// The files of a machine: always the same ones, none to begin with.
     ///
     /// # Panics
-    /// If something else than this crate has put something beside the pool.
+    /// If something else than this crate has asked for the machine's files.
     #[must_use]
-    pub fn of(medium: &Medium) -> Self {
-        Self { medium: medium.clone(), files: medium.beside() }
+    pub fn of(machine: &Machine) -> Self {
+        Self { machine: machine.clone(), files: machine.files() }
     }
 
-    /// An event, by the number in the medium's trace.
+    /// An event, by the number in the machine's trace.
     #[must_use]
     pub fn event(&self, number: u32) -> Option<FileEvent> {
         self.files.event(number)
@@ -123,6 +123,6 @@ impl DiskModel {
 
 impl std::fmt::Debug for DiskModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DiskModel").field("medium", &self.medium).finish_non_exhaustive()
+        f.debug_struct("DiskModel").field("machine", &self.machine).finish_non_exhaustive()
     }
 }

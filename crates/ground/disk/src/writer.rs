@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_pmem::{Site, planted};
+use halite_sim::{Site, planted};
 
 use crate::memory::{Inode, MemoryFiles};
 use crate::{Disk, Error, File, Result, folder};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use halite_disk::{Disk, Error, File};
-use halite_pmem::{Call, Failures};
+use halite_sim::{Call, Failures};
 use tempfile::TempDir;
 
 const EINTR: i32 = 4;

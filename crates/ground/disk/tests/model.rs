@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use halite_disk::{Disk, DiskModel, Error, FileEvent};
-use halite_pmem::{Domain, Medium, Pool, PoolOptions, Site, Trace, UNIT, What};
+use halite_pmem::{Domain, Medium, Pool, PoolOptions, UNIT};
+use halite_sim::{Site, Trace, What};
 
 fn medium() -> Medium {
     Medium::new(Domain::Memory, UNIT).unwrap()
@@ -40,7 +41,7 @@ fn happened(model: &DiskModel, trace: &Trace) -> Vec<(FileEvent, Vec<u8>)> {
 #[test]
 fn what_happens_to_files_is_recorded_with_its_bytes() {
     let medium = medium();
-    let model = DiskModel::of(&medium);
+    let model = DiskModel::of(medium.machine());
     let disk = Disk::model(&model);
     let mut writer = disk.create("new").unwrap();
     writer.write(b"two").unwrap();
@@ -51,7 +52,7 @@ fn what_happens_to_files_is_recorded_with_its_bytes() {
     drop(disk.append("current", 3).unwrap());
     disk.remove("current").unwrap();
     let mut trace = Trace::default();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     let name = |name: &str| name.into();
     let expected = [
         (FileEvent::Create { file: 0, name: name("new") }, &b""[..]),
@@ -74,15 +75,15 @@ fn what_happens_to_files_is_recorded_with_its_bytes() {
 fn files_and_pool_have_one_order() {
     let medium = medium();
     let pool = pool(&medium);
-    let disk = Disk::model(&DiskModel::of(&medium));
-    medium.take_trace(&mut Trace::default());
+    let disk = Disk::model(&DiskModel::of(medium.machine()));
+    medium.machine().take_trace(&mut Trace::default());
     let mut word = pool.claim(0, 8).unwrap();
     word.write(0, &[1; 8]);
     drop(disk.create("file").unwrap());
     pool.fence([word.flush(0..8)]).unwrap();
     disk.sync().unwrap();
     let mut trace = Trace::default();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     let kinds: Vec<_> = trace.events.iter().map(|event| event.what).collect();
     assert!(
         matches!(
@@ -102,9 +103,9 @@ fn files_and_pool_have_one_order() {
 #[test]
 fn without_power_nothing_happens_and_what_had_happened_is_there_afterwards() {
     let medium = medium();
-    let disk = Disk::model(&DiskModel::of(&medium));
+    let disk = Disk::model(&DiskModel::of(medium.machine()));
     // A file is made, written and synced, and no more.
-    medium.cut_power_after(3);
+    medium.machine().cut_power_after(3);
     let mut writer = disk.create("file").unwrap();
     writer.write(b"there").unwrap();
     writer.sync().unwrap();
@@ -114,7 +115,7 @@ fn without_power_nothing_happens_and_what_had_happened_is_there_afterwards() {
     for refused in [disk.create("b").map(drop), disk.remove("file"), disk.rename("file", "b")] {
         assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
     }
-    let disk = Disk::model(&DiskModel::of(&medium));
+    let disk = Disk::model(&DiskModel::of(medium.machine()));
     for refused in [disk.create("b").map(drop), disk.remove("file"), disk.rename("file", "b")] {
         assert!(matches!(refused, Err(Error::PowerCut { .. })), "{refused:?}");
     }
@@ -126,27 +127,27 @@ fn without_power_nothing_happens_and_what_had_happened_is_there_afterwards() {
 #[test]
 fn after_a_sync_that_fails_a_writer_refuses_everything() {
     let medium = medium();
-    let model = DiskModel::of(&medium);
+    let model = DiskModel::of(medium.machine());
     let disk = Disk::model(&model);
     let mut writer = disk.create("file").unwrap();
     writer.write(b"lost").unwrap();
-    medium.fail_sync_after(Some(0));
+    medium.machine().fail_sync_after(Some(0));
     let error = writer.sync().unwrap_err();
     assert!(error.to_string().starts_with("model/file: cannot sync the file: "), "{error}");
-    assert!(medium.has_failed_to_sync());
-    medium.fail_sync_after(None);
+    assert!(medium.machine().has_failed_to_sync());
+    medium.machine().fail_sync_after(None);
     assert!(matches!(writer.sync(), Err(Error::Failed { .. })));
     assert!(matches!(writer.write(b"more"), Err(Error::Failed { .. })));
     assert!(matches!(writer.finish(), Err(Error::Failed { .. })));
     let mut trace = Trace::default();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     let failed = happened(&model, &trace).pop().unwrap();
     assert_eq!(failed, (FileEvent::SyncFailed { file: 0 }, Vec::new()));
     assert!(trace.events.iter().all(|event| event.what.request().is_none()));
     // The others are as good as before; and so is the file, when it is opened again.
     disk.sync().unwrap();
     disk.append("file", 4).unwrap().sync().unwrap();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     let again = happened(&model, &trace);
     assert_eq!(again[1], (FileEvent::Write { file: 0, at: 0 }, b"lost".to_vec()));
     assert_eq!(again[2].0, FileEvent::Sync { file: 0 });
@@ -155,13 +156,13 @@ fn after_a_sync_that_fails_a_writer_refuses_everything() {
 #[test]
 fn after_a_sync_of_names_that_fails_none_is_changed() {
     let medium = medium();
-    let model = DiskModel::of(&medium);
+    let model = DiskModel::of(medium.machine());
     let disk = Disk::model(&model);
     let mut writer = disk.create("file").unwrap();
-    medium.fail_sync_after(Some(0));
+    medium.machine().fail_sync_after(Some(0));
     let error = disk.sync().unwrap_err();
     assert!(error.to_string().starts_with("model: cannot sync the folder: "), "{error}");
-    medium.fail_sync_after(None);
+    medium.machine().fail_sync_after(None);
     let changes = [
         disk.sync(),
         disk.create("other").map(drop),
@@ -181,38 +182,38 @@ fn after_a_sync_of_names_that_fails_none_is_changed() {
 #[test]
 fn a_disregarded_sync_seems_to_be_done_and_is_not_recorded() {
     let medium = medium();
-    let disk = Disk::model(&DiskModel::of(&medium));
+    let disk = Disk::model(&DiskModel::of(medium.machine()));
     let mut writer = disk.create("file").unwrap();
     let mut trace = Trace::default();
     for round in 0..2 {
-        medium.take_trace(&mut trace);
+        medium.machine().take_trace(&mut trace);
         writer.sync().unwrap();
-        medium.take_trace(&mut trace);
+        medium.machine().take_trace(&mut trace);
         let asked = trace.events.first().map(|event| (event.site, event.what.request().unwrap()));
         match round {
-            0 => medium.disregard(asked),
+            0 => medium.machine().disregard(asked),
             _ => assert!(trace.events.is_empty(), "{:?}", trace.events),
         }
     }
     // Another place is heeded.
     writer.sync().unwrap();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     assert_eq!(trace.events.len(), 1);
 }
 
 #[test]
 fn other_files_are_put_in_the_place_of_those_that_are_there() {
     let medium = medium();
-    let model = DiskModel::of(&medium);
+    let model = DiskModel::of(medium.machine());
     let disk = Disk::model(&model);
     drop(disk.create("old").unwrap());
     model.restore([(4, "a".into(), b"bytes".to_vec()), (2, "b".into(), Vec::new())]);
     assert_eq!(disk.list().unwrap(), [("a".to_owned(), 5), ("b".to_owned(), 0)]);
     assert_eq!(read(&disk, "a"), b"bytes");
-    medium.take_trace(&mut Trace::default());
+    medium.machine().take_trace(&mut Trace::default());
     model.forget_events();
     drop(disk.create("c").unwrap());
     assert_eq!(model.event(0), Some(FileEvent::Create { file: 5, name: "c".into() }));
     // All handles of a medium's model are one.
-    assert_eq!(Disk::model(&DiskModel::of(&medium)).list().unwrap().len(), 3);
+    assert_eq!(Disk::model(&DiskModel::of(medium.machine())).list().unwrap().len(), 3);
 }

@@ -10,10 +10,11 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::fence::Range;
-use crate::kernel::{Call, Kernel};
 use crate::map::{Base, Mapping, page_size};
 use crate::syncs::Syncs;
-use crate::{Domain, Error, PoolOptions, Result, UNIT, planted};
+use crate::{Domain, Error, PoolOptions, Result, UNIT};
+use halite_sim::planted;
+use halite_sim::{Call, Kernel};
 
 /// A locked, mapped file.
 pub(crate) struct PoolFile {

@@ -30,8 +30,7 @@
 //! by somebody who forgot to persist it: that does not compile.
 //!
 //! **The model.** A [`Medium`] in a pool's options takes the place of its file: the same door, behind
-//! which everything is recorded in a [`Trace`] (`halite-lab` crashes stores with it). [`locks`] has
-//! the locks of those who share a pool, which a deterministic scheduler can hold.
+//! which everything is recorded in the trace of a [`Machine`](halite_sim::Machine) (`halite-lab` crashes stores with it).
 //!
 //! **Emulation.** A [`Profile`] in a pool's options makes it as slow as another medium: what goes
 //! through the door then waits (`emulate.rs`). It never makes a pool faster than what it lies on, except
@@ -50,16 +49,14 @@ mod error;
 mod fence;
 mod file;
 mod finished;
+#[cfg(halite_planted)]
+mod forged;
 mod fresh;
 mod frontier;
-mod kernel;
-pub mod locks;
 mod map;
 mod medium;
 mod memory;
 mod options;
-#[doc(hidden)]
-pub mod planted;
 mod pool;
 mod prefetch;
 pub mod probe;
@@ -71,7 +68,6 @@ mod shared_appender;
 mod stream;
 mod streaming;
 mod syncs;
-mod trace;
 mod traffic;
 mod words;
 mod writeback;
@@ -80,16 +76,17 @@ pub use appender::{Appender, Pinned, Published};
 pub use domain::Domain;
 pub use error::{Error, Result};
 pub use fence::{Fenced, Flushed};
+#[cfg(halite_planted)]
+#[doc(hidden)]
+pub use forged::forged;
 pub use fresh::Fresh;
-pub use kernel::{Call, Failures, Kernel};
-pub use medium::{Beside, Medium, ModelFile};
+pub use medium::{Medium, ModelFile};
 pub use options::PoolOptions;
 pub use pool::Pool;
 pub use profile::Profile;
 pub use scratch::Scratch;
 pub use shared_appender::{Grant, SharedAppender};
 pub use streaming::Streaming;
-pub use trace::{Event, Request, Site, Trace, What};
 pub use traffic::Traffic;
 pub use words::Words;
 

@@ -12,7 +12,7 @@ use rustix::mm::{
 };
 
 use crate::UNIT;
-use crate::kernel::{Call, Kernel};
+use halite_sim::{Call, Kernel};
 
 /// Which pages are wanted for what is mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,30 +1,23 @@
 //! A modelled medium: memory that remembers how it was written.
 //!
-//! A pool whose options name a [`Medium`] has no file. Its bytes lie in ordinary memory, and
-//! everything that goes through the pool's door is executed there and recorded in a [`Trace`], with
-//! the place in the code that asked for it. From a trace follows what a power cut may leave
-//! (`halite-lab` works that out); such an image is put back with [`Medium::restore`], and a pool
-//! opens on it as on a file.
+//! A pool whose options name a [`Medium`] has no file. Its bytes lie in ordinary memory, and everything that goes through
+//! the pool's door is executed there and told to a [`Machine`], which notes it in its [`Trace`](halite_sim::Trace), with the
+//! place in the code that asked for it. From a trace follows what a power cut may leave (`halite-lab` works that out);
+//! such an image is put back with [`Medium::restore`], and a pool opens on it as on a file.
 //!
-//! Whoever drives the medium can also cut its power ([`Medium::cut_power`]: nothing is stored any more),
-//! let a sync fail ([`Medium::fail_sync_after`]), or disregard what one place in the code asks for
-//! ([`Medium::disregard`]).
-//!
-//! Other modelled devices may lie beside the pool ([`Medium::beside`]). They share its power and its trace:
-//! what happens to them happens by [`Medium::happen_beside`], in one order with what happens to the pool.
+//! The machine's power, and failing syncs, are the business of [`Medium::machine`]. Files beside the pool (`halite-disk`)
+//! belong to the same machine.
 
-use std::any::Any;
 use std::panic::Location;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::{io, ptr};
 
+use halite_sim::{How, Kernel, Machine, Site, What};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::fence::Range;
-use crate::kernel::Kernel;
 use crate::map::{Base, Mapping};
-use crate::trace::{How, Request, Site, Trace, What};
 use crate::{Domain, Error, LINE, Result, UNIT};
 
 /// Modelled memory for one pool. Cloning makes another handle.
@@ -32,47 +25,19 @@ use crate::{Domain, Error, LINE, Result, UNIT};
 pub struct Medium(Arc<Inner>);
 
 struct Inner {
+    machine: Machine,
     memory: Mapping,
     capacity: u64,
     domain: Domain,
     state: Mutex<State>,
-    beside: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
+#[derive(Default)]
 struct State {
     /// Whether a pool has it, so that its bytes belong to the owners of the pool's regions.
     in_use: bool,
     file: ModelFile,
-    trace: Trace,
-    disregarded: Option<(Site, Request)>,
-    powered: bool,
-    /// Events until the power is cut by itself.
-    events_left: Option<u32>,
-    failing: Failing,
     random: u64,
-}
-
-/// Whether a sync of pages or of the file fails.
-enum Failing {
-    /// None does.
-    Never,
-    /// The one after so many others.
-    After(u32),
-    /// One did.
-    Failed,
-}
-
-/// What becomes of something that is to happen beside a modelled pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
-    /// It happens, and the trace has it.
-    Happened,
-    /// It seems to: [`Medium::disregard`].
-    Disregarded,
-    /// The sync fails, and the trace has that: [`Medium::fail_sync_after`].
-    Failed,
-    /// There is no power.
-    PowerCut,
 }
 
 /// What a file system knows of a modelled pool.
@@ -98,18 +63,14 @@ impl Medium {
         let capacity = capacity.next_multiple_of(UNIT);
         let memory = Mapping::reserve(capacity)?;
         memory.map_memory(&Kernel::default(), 0, capacity)?;
-        let state = State {
-            in_use: false,
-            file: ModelFile::default(),
-            trace: Trace::default(),
-            disregarded: None,
-            powered: true,
-            events_left: None,
-            failing: Failing::Never,
-            random: 0,
-        };
-        let (state, beside) = (Mutex::new(state), OnceLock::new());
-        Ok(Self(Arc::new(Inner { memory, capacity, domain, state, beside })))
+        let (machine, state) = (Machine::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner { machine, memory, capacity, domain, state })))
+    }
+
+    /// The machine that it belongs to.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.0.machine
     }
 
     /// The domain of pools on it.
@@ -130,80 +91,9 @@ impl Medium {
         self.0.state.lock().file
     }
 
-    /// Swaps what was recorded since the last call against `trace`, which is emptied.
-    pub fn take_trace(&self, trace: &mut Trace) {
-        trace.clear();
-        std::mem::swap(&mut self.0.state.lock().trace, trace);
-    }
-
-    /// Notes something in the trace.
-    #[track_caller]
-    pub fn mark(&self, note: u64) {
-        self.0.state.lock().trace.push(What::Mark(note), Location::caller());
-    }
-
     /// Sets where the random numbers of pools on it begin.
     pub fn seed(&self, seed: u64) {
         self.0.state.lock().random = seed;
-    }
-
-    /// From now on what one place in the code requests is not done.
-    pub fn disregard(&self, request: Option<(Site, Request)>) {
-        self.0.state.lock().disregarded = request;
-    }
-
-    /// Nothing is stored from now on, and every fence fails.
-    pub fn cut_power(&self) {
-        self.0.state.lock().powered = false;
-    }
-
-    /// Lets so many more events happen before [`Medium::cut_power`] takes effect by itself.
-    pub fn cut_power_after(&self, events: u32) {
-        self.0.state.lock().events_left = Some(events);
-    }
-
-    /// Lets one sync of pages or of the file fail, after so many others; without a number, none from now
-    /// on. What was to be synced is then partly durable, and the kernel takes all of it for clean.
-    pub fn fail_sync_after(&self, syncs: Option<u32>) {
-        self.0.state.lock().failing = syncs.map_or(Failing::Never, Failing::After);
-    }
-
-    /// Whether a sync failed since [`Medium::fail_sync_after`].
-    #[must_use]
-    pub fn has_failed_to_sync(&self) -> bool {
-        matches!(self.0.state.lock().failing, Failing::Failed)
-    }
-
-    /// Whether stores arrive.
-    #[must_use]
-    pub fn has_power(&self) -> bool {
-        self.0.state.lock().powered
-    }
-
-    /// What lies beside the pool: always the same, as `T` begins.
-    ///
-    /// # Panics
-    /// If it is of another type.
-    #[must_use]
-    pub fn beside<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
-        let beside = Arc::clone(self.0.beside.get_or_init(|| Arc::<T>::default()));
-        beside.downcast().expect("one kind of thing lies beside a pool")
-    }
-
-    /// Lets something happen beside the pool, if there is power: an event like those of the pool. Who
-    /// calls knows by the number what it is, and `bytes` are what it writes.
-    pub fn happen_beside(&self, number: u32, bytes: &[u8], is_sync: bool, site: Site) -> Beside {
-        let mut state = self.0.state.lock();
-        if !state.has_power() {
-            return Beside::PowerCut;
-        }
-        let request = is_sync.then_some((site, Request::Sync));
-        if request.is_some() && request == state.disregarded {
-            return Beside::Disregarded;
-        }
-        let fails = is_sync && state.fails_to_sync(Request::Sync, site);
-        state.trace.push_disk(number, bytes, is_sync && !fails, site);
-        if fails { Beside::Failed } else { Beside::Happened }
     }
 
     /// Ends the outage: stores arrive again.
@@ -212,10 +102,8 @@ impl Medium {
     /// If a pool is open.
     #[track_caller]
     pub fn restore_power(&self) {
-        let mut state = self.unused();
-        state.powered = true;
-        state.events_left = None;
-        state.trace.push(What::Kill, Location::caller());
+        drop(self.unused());
+        self.0.machine.restore_power();
     }
 
     /// Changes bytes and the file's state, past any record.
@@ -324,7 +212,7 @@ impl Medium {
         };
         if let Some((at, len)) = range
             && let Some(request) = what.request()
-            && self.0.state.lock().fails_to_sync(request, site)
+            && self.0.machine.fails_to_sync(request, site)
         {
             self.change(path, What::SyncFailed { at, len }, site, |_| ())?;
             let source = io::Error::other("the modelled kernel fails");
@@ -335,10 +223,8 @@ impl Medium {
 
     /// Bytes are written again as they are.
     pub(crate) fn rewrite(&self, range: &Range, site: Site) {
-        let mut state = self.0.state.lock();
-        if state.has_power() {
-            state.trace.push(What::Rewrite { at: range.offset, len: range.len }, site);
-        }
+        let what = What::Rewrite { at: range.offset, len: range.len };
+        self.0.machine.store(|trace| trace.push(what, site));
     }
 
     fn change(
@@ -348,32 +234,27 @@ impl Medium {
         site: Site,
         change: impl FnOnce(&mut ModelFile),
     ) -> Result<()> {
-        let mut state = self.0.state.lock();
-        if !state.has_power() {
-            return Err(Error::PowerCut { path: path.to_owned() });
-        }
-        change(&mut state.file);
-        state.wait(what, site);
-        Ok(())
+        let changed = self.0.machine.wait(what, site, || change(&mut self.0.state.lock().file));
+        self.powered(changed, path)
+    }
+
+    fn powered(&self, has_power: bool, path: &Path) -> Result<()> {
+        if has_power { Ok(()) } else { Err(Error::PowerCut { path: path.to_owned() }) }
     }
 
     /// Stores bytes of a region; its owner calls.
     pub(crate) fn store(&self, at: u64, bytes: &[u8], how: How, site: Site) {
-        let mut state = self.0.state.lock();
-        if state.has_power() {
+        self.0.machine.store(|trace| {
             self.put(at, bytes);
-            state.trace.push_store(at, bytes, how, site);
-        }
+            trace.push_store(at, bytes, how, site);
+        });
     }
 
     /// Stores zeros; what is zero already is not recorded.
     pub(crate) fn zero(&self, at: u64, len: u64, site: Site) {
         if self.0.domain == Domain::PageCache {
             // What is zero already may be so in the page cache only.
-            let mut state = self.0.state.lock();
-            if state.powered {
-                state.trace.push(What::Rewrite { at, len }, site);
-            }
+            self.0.machine.rewrite(at, len, site);
         }
         let (mut from, end) = (at, at + len);
         while from < end {
@@ -407,20 +288,17 @@ impl Medium {
         site: Site,
         change: impl FnOnce() -> std::result::Result<(T, u64), E>,
     ) -> Option<std::result::Result<T, E>> {
-        let mut state = self.0.state.lock();
-        if !state.has_power() {
-            return None;
-        }
-        Some(change().map(|(changed, stored)| {
-            state.trace.push_store(at, &stored.to_le_bytes(), How::InOrder, site);
-            changed
-        }))
+        self.0.machine.store(|trace| {
+            change().map(|(changed, stored)| {
+                trace.push_store(at, &stored.to_le_bytes(), How::InOrder, site);
+                changed
+            })
+        })
     }
 
     pub(crate) fn flush(&self, at: u64, len: u64, site: Site) {
-        let mut state = self.0.state.lock();
-        if len > 0 && state.has_power() {
-            state.wait(What::Flush { at, len }, site);
+        if len > 0 {
+            self.0.machine.wait(What::Flush { at, len }, site, || ());
         }
     }
 
@@ -430,56 +308,13 @@ impl Medium {
         ranges: impl Iterator<Item = Range>,
         site: Site,
     ) -> Result<()> {
-        let mut state = self.0.state.lock();
-        if !state.has_power() {
-            return Err(Error::PowerCut { path: path.to_owned() });
-        }
-        if state.disregarded != Some((site, Request::Fence)) {
-            state.trace.push_fence(ranges.map(|range| (range.offset, range.len)), site);
-        }
-        Ok(())
+        let ranges = ranges.map(|range| (range.offset, range.len));
+        self.powered(self.0.machine.fence(ranges, site), path)
     }
 
     pub(crate) fn publish(&self, proof: &Range, site: Site) {
         let what = What::Publish { at: proof.offset, len: proof.len };
-        self.0.state.lock().trace.push(what, site);
-    }
-}
-
-impl State {
-    /// Whether one more event happens.
-    fn has_power(&mut self) -> bool {
-        match &mut self.events_left {
-            Some(0) => self.powered = false,
-            Some(left) => *left -= 1,
-            None => {}
-        }
-        self.powered
-    }
-
-    /// Whether one more sync, which is not disregarded, fails.
-    fn fails_to_sync(&mut self, request: Request, site: Site) -> bool {
-        let is_disregarded = self.disregarded == Some((site, request));
-        match self.failing {
-            Failing::After(_) if !self.powered || is_disregarded => false,
-            Failing::After(0) => {
-                self.failing = Failing::Failed;
-                true
-            }
-            Failing::After(left) => {
-                self.failing = Failing::After(left - 1);
-                false
-            }
-            Failing::Never | Failing::Failed => false,
-        }
-    }
-
-    /// Records what makes bytes durable, or helps to, unless it is disregarded.
-    fn wait(&mut self, what: What, site: Site) {
-        let request = what.request().map(|request| (site, request));
-        if request.is_none() || request != self.disregarded {
-            self.trace.push(what, site);
-        }
+        self.0.machine.note(what, site);
     }
 }
 

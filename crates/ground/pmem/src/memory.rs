@@ -7,9 +7,9 @@
 use std::io;
 use std::path::Path;
 
-use crate::kernel::Kernel;
 use crate::map::{Base, Mapping};
 use crate::{Error, Result, file};
+use halite_sim::Kernel;
 
 /// Anonymous memory that grows in a reserved range, in large pages where the kernel has some.
 pub(crate) struct Memory {

@@ -1,6 +1,7 @@
 //! How a pool is created and opened.
 
-use crate::{Domain, Failures, Medium, Profile, Result, UNIT};
+use crate::{Domain, Medium, Profile, Result, UNIT};
+use halite_sim::Failures;
 
 /// Options of a pool.
 #[derive(Debug, Clone)]

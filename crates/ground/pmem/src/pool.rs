@@ -11,21 +11,22 @@ use parking_lot::Mutex;
 use crate::claims::Claims;
 use crate::emulate::Emulation;
 use crate::file::{self, PoolFile, Span};
-use crate::kernel::Kernel;
-use crate::locks;
 use crate::map::Base;
 use crate::medium::Medium;
 use crate::memory::Memory;
 use crate::region::Region;
 use crate::stream::Stream;
 use crate::syncs::Syncs;
-use crate::trace::{Site, What};
 use crate::traffic::Counters;
 use crate::writeback::{self, WriteBack};
 use crate::{
     Domain, Error, Fenced, Flushed, Fresh, PoolOptions, Profile, Result, Traffic, UNIT, fence,
-    planted, prefetch,
+    prefetch,
 };
+use halite_sim::Kernel;
+use halite_sim::locks;
+use halite_sim::planted;
+use halite_sim::{Site, What};
 
 /// One mapped file, memory without one, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
 /// last one.

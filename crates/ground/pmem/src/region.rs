@@ -5,8 +5,9 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::trace::How;
-use crate::{Fenced, Flushed, LINE, Pool, entry, fence, locks, stream};
+use crate::{Fenced, Flushed, LINE, Pool, entry, fence, stream};
+use halite_sim::How;
+use halite_sim::locks;
 
 /// An owned range. It is given back when this is dropped.
 pub(crate) struct Region {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::{Error, Result, planted};
+use crate::{Error, Result};
+use halite_sim::planted;
 
 /// Whether the kernel failed to sync a pool since it was opened.
 ///

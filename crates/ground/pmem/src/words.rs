@@ -6,8 +6,9 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
-use crate::trace::How;
-use crate::{Fenced, Flushed, Pool, locks, planted};
+use crate::{Fenced, Flushed, Pool};
+use halite_sim::How;
+use halite_sim::{locks, planted};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
 /// bytes, relative to the range's start, and multiples of 8. Words are little-endian.

@@ -36,8 +36,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use halite_pmem::locks::{Mutex, RwLock};
-use halite_pmem::{Fresh, LINE, MEDIA_BLOCK, Pool, Words, planted};
+use halite_pmem::{Fresh, LINE, MEDIA_BLOCK, Pool, Words};
+use halite_sim::locks::{Mutex, RwLock};
+use halite_sim::planted;
 
 use crate::segment_header::{HEADER_LEN, Header};
 use crate::{Device, Error, Result, SEGMENT, check};

@@ -16,8 +16,8 @@
 
 use std::sync::Arc;
 
-use halite_pmem::locks::Mutex;
 use halite_pmem::{Fresh, LINE, Scratch, SharedAppender};
+use halite_sim::locks::Mutex;
 
 use crate::{Device, Error, Grant, Result, SEGMENT};
 

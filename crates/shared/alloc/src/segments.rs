@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use halite_pmem::locks::Mutex;
-use halite_pmem::{Domain, Pool, PoolOptions, planted};
+use halite_pmem::{Domain, Pool, PoolOptions};
+use halite_sim::locks::Mutex;
+use halite_sim::planted;
 
 use crate::shutdown;
 use crate::superblock::{self, Superblock};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use halite_pmem::{Fresh, Pool, PoolOptions, planted};
+use halite_pmem::{Fresh, Pool, PoolOptions};
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};

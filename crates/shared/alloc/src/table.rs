@@ -10,7 +10,8 @@
 //! A free segment's word is zero. The check is over the other bits, the segment's number and the
 //! pool's salt, so a word that was damaged, or that landed at a wrong place, is found.
 
-use halite_pmem::{Pool, Words, planted};
+use halite_pmem::{Pool, Words};
+use halite_sim::planted;
 
 use crate::{Error, Result, SEGMENT, check};
 

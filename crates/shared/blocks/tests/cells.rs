@@ -5,7 +5,8 @@ use std::path::Path;
 
 use halite_blocks::Error;
 use halite_blocks::cell::{Cells, Cow, Fam, Form, Logged, Packing, Shape};
-use halite_pmem::{Domain, Fresh, LINE, Medium, Pool, PoolOptions, Trace, UNIT, What};
+use halite_pmem::{Domain, Fresh, LINE, Medium, Pool, PoolOptions, UNIT};
+use halite_sim::{Trace, What};
 use proptest::prelude::*;
 
 const SPACE_AT: u64 = 4096;
@@ -340,11 +341,11 @@ fn killed_and_opened<C: Cells>() {
         let pool = Pool::create(Path::new("cells"), &options).unwrap();
         pool.install().unwrap();
         if formats {
-            medium.cut_power_after(events);
+            medium.machine().cut_power_after(events);
             drop(C::format(space(&pool), shape));
         } else {
             let mut cells = C::format(space(&pool), shape).unwrap();
-            medium.cut_power_after(events);
+            medium.machine().cut_power_after(events);
             let _ = cells.write(3, &bytes(9, 48));
         }
         drop(pool);
@@ -356,7 +357,7 @@ fn killed_and_opened<C: Cells>() {
         };
         opened_after_format += u32::from(formats);
         let (mut trace, mut uncertain) = (Trace::default(), Uncertain::default());
-        medium.take_trace(&mut trace);
+        medium.machine().take_trace(&mut trace);
         uncertain.follow(&trace);
         let theirs = cells.space().offset() / LINE..;
         let len = cells.space().len() / LINE;
@@ -379,7 +380,7 @@ fn refuses_writes_after_one_that_failed<C: Cells>() {
     options.medium = Some(medium.clone());
     let pool = Pool::create(Path::new("cells"), &options).unwrap();
     let mut cells = C::format(space(&pool), shape(16, Packing::Lines)).unwrap();
-    medium.cut_power();
+    medium.machine().cut_power();
     assert!(matches!(cells.write(0, &bytes(1, 16)), Err(Error::Pool(_))));
     for _ in 0..2 {
         assert!(matches!(cells.write(1, &bytes(2, 16)), Err(Error::CellsFailed { .. })));

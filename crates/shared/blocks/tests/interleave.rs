@@ -180,7 +180,7 @@ fn a_fence_that_fails_reaches_all_that_wait_and_ends_all_inserts() {
     let (medium, pool) = modelled();
     let mut leaves = leaves(&pool);
     let group = Group::new(&pool, 8);
-    medium.cut_power();
+    medium.machine().cut_power();
     // More than a leaf has slots: those that failed keep none.
     let pairs: Vec<_> = (0..100).map(|key| (2, key, key)).collect();
     let outcomes = insert_group(&leaves, &group, &pairs);

@@ -438,7 +438,7 @@ fn refuses_flushes_after_one_that_failed<S: PageStore>() {
         buffer.write(0, &vec![1; lines * 64]);
         store.flush(0, &mut buffer).unwrap();
     }
-    medium.cut_power();
+    medium.machine().cut_power();
     for lines in [1, 64] {
         buffer.write(0, &vec![2; lines * 64]);
         let failed = store.flush(0, &mut buffer);

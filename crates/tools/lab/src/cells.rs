@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use halite_pmem::{ModelFile, Trace, What};
+use halite_pmem::ModelFile;
+use halite_sim::{Trace, What};
 
 use crate::Rules;
 use crate::disk::Disk;

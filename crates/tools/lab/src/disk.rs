@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use halite_disk::{DiskModel, FileEvent};
-use halite_pmem::{LINE, Medium, ModelFile, Trace, What};
+use halite_pmem::{LINE, Medium, ModelFile};
+use halite_sim::{Trace, What};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::files::{self, Bytes, FILES_LINE, Folder};
@@ -46,7 +47,7 @@ impl Disk {
     /// The disk of a medium that nothing was ever stored on.
     pub(crate) fn new(medium: Medium) -> Self {
         let bytes = vec![0; medium.capacity() as usize];
-        let (file, model) = (medium.file(), DiskModel::of(&medium));
+        let (file, model) = (medium.file(), DiskModel::of(medium.machine()));
         Self {
             medium,
             model,

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use halite_disk::DiskModel;
-use halite_pmem::{Medium, ModelFile, Request, Site, Trace, What};
+use halite_pmem::{Medium, ModelFile};
+use halite_sim::{Request, Site, Trace, What};
 
 use crate::case::{Case, Crash};
 use crate::disk::Disk;
@@ -188,7 +189,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     /// Disregards what one place in the code requests, from now on.
     pub fn disregard(&mut self, request: Option<(Site, Request)>) {
         self.disregarded = request;
-        self.disk.medium.disregard(request);
+        self.disk.medium.machine().disregard(request);
     }
 
     pub(crate) fn disregarded(&self) -> Option<(Site, Request)> {

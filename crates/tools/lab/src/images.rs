@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use halite_pmem::{Site, Trace};
+use halite_sim::{Site, Trace};
 
 use crate::Random;
 use crate::cells::{Choice, Part};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use halite_contract::{Engine, EngineOptions};
-use halite_pmem::{Request, Site};
+use halite_sim::{Request, Site};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::media::{Media, Unseen};

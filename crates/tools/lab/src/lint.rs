@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use halite_pmem::{LINE, Site, Trace, What};
+use halite_pmem::LINE;
+use halite_sim::{Site, Trace, What};
 
 use crate::Rules;
 

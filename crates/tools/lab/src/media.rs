@@ -34,7 +34,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use halite_pmem::{Medium, Trace, What};
+use halite_pmem::Medium;
+use halite_sim::{Trace, What};
 
 use crate::disk::Disk;
 use crate::fault::{Fault, FaultKind};
@@ -448,10 +449,10 @@ impl<'a, S: Subject> Media<'a, S> {
         let judged = catch_unwind(AssertUnwindSafe(|| {
             judge(self.subject, medium, &allowed, random.percent(REOPENED_PERCENT))
         }));
-        medium.cut_power();
+        medium.machine().cut_power();
         medium.restore_power();
         let mut trace = Trace::default();
-        medium.take_trace(&mut trace);
+        medium.machine().take_trace(&mut trace);
         self.disk.was_used(&trace);
         judged.unwrap_or_else(|panic| Err(format!("it panics: {}", quiet::message(&*panic))))
     }
@@ -657,7 +658,7 @@ fn judge<S: Subject>(
         verified.map_err(|refusal| format!("it verified clean, and now: {refusal}"))?;
     }
     // Nothing is gained by closing it.
-    medium.cut_power();
+    medium.machine().cut_power();
     let is_newest = allowed.worlds.last().is_some_and(|newest| **newest == world);
     Ok(if is_newest { Answer::Right } else { Answer::Shortened })
 }

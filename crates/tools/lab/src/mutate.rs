@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use halite_pmem::{Request, Site};
+use halite_sim::{Request, Site};
 
 use crate::job::{Finding, Job, Seen};
 use crate::plan::{Budget, Clock, Plan, Progress};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use halite_pmem::{LINE, Site, Trace, What};
+use halite_pmem::LINE;
+use halite_sim::{Site, Trace, What};
 
 use crate::Random;
 use crate::disk::{LINE_LEN, Line};

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use halite_disk::{DiskModel, FileEvent};
-use halite_pmem::{ModelFile, Trace, What};
+use halite_pmem::ModelFile;
+use halite_sim::{Trace, What};
 
 use crate::Rules;
 use crate::cells::{self, Cells, Choice, Part};

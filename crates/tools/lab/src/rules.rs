@@ -1,6 +1,7 @@
 //! What a power cut may leave: the rules of persistency.
 
-use halite_pmem::{Domain, LINE, Request};
+use halite_pmem::{Domain, LINE};
+use halite_sim::Request;
 
 /// A set of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

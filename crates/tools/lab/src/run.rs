@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use halite_pmem::{Medium, Trace, What};
+use halite_pmem::Medium;
+use halite_sim::{Trace, What};
 
 use crate::Effort;
 use crate::quiet;
@@ -140,7 +141,7 @@ pub(crate) fn run<S: Subject>(
     has_failed: bool,
     (effort, trace): (&Effort, &mut Trace),
 ) -> Run {
-    medium.take_trace(trace);
+    medium.machine().take_trace(trace);
     let worlds = Worlds::any_of(&distinct(allowed));
     let mut life = Life {
         subject,
@@ -153,8 +154,8 @@ pub(crate) fn run<S: Subject>(
         effort,
     };
     let lived = catch_unwind(AssertUnwindSafe(|| life.live(actions)));
-    medium.fail_sync_after(None);
-    medium.take_trace(trace);
+    medium.machine().fail_sync_after(None);
+    medium.machine().take_trace(trace);
     let mut worlds = life.worlds;
     for (number, event) in (0..).zip(&trace.events) {
         if let What::Mark(note) = event.what {
@@ -204,18 +205,18 @@ impl<S: Subject> Life<'_, S> {
                     self.fail_within(&mut open, step, *syncs)?;
                 }
                 Action::FailWithin(None, syncs) => {
-                    self.medium.fail_sync_after(Some(*syncs));
+                    self.medium.machine().fail_sync_after(Some(*syncs));
                     drop(open);
-                    if !self.medium.has_failed_to_sync() {
+                    if !self.medium.machine().has_failed_to_sync() {
                         self.acknowledge();
                     }
                     open = self.fail_to_open()?;
                 }
                 Action::FailOpening(syncs) => {
-                    self.medium.cut_power();
+                    self.medium.machine().cut_power();
                     drop(open);
                     self.medium.restore_power();
-                    self.medium.fail_sync_after(Some(*syncs));
+                    self.medium.machine().fail_sync_after(Some(*syncs));
                     open = self.fail_to_open()?;
                 }
             }
@@ -232,7 +233,7 @@ impl<S: Subject> Life<'_, S> {
         }
         self.effort.watch.sign();
         self.subject.verify(&mut open)?;
-        self.medium.cut_power();
+        self.medium.machine().cut_power();
         drop(open);
         self.medium.restore_power();
         Ok(())
@@ -246,7 +247,7 @@ impl<S: Subject> Life<'_, S> {
 
     /// Kills the process, and starts it again.
     fn kill(&mut self, open: S::Open) -> Result<S::Open, End> {
-        self.medium.cut_power();
+        self.medium.machine().cut_power();
         drop(open);
         self.medium.restore_power();
         self.come_up()
@@ -255,11 +256,11 @@ impl<S: Subject> Life<'_, S> {
     /// Takes a step in which a sync may fail. Then it has to fail, and may have happened or not. Where it may be done
     /// all the same, the sync was for something else: what is durable by then stays so, as after every step.
     fn fail_within(&mut self, open: &mut S::Open, step: &S::Step, syncs: u32) -> Result<(), End> {
-        self.medium.fail_sync_after(Some(syncs));
+        self.medium.machine().fail_sync_after(Some(syncs));
         let certain = self.begin_step(step);
         let applied = self.subject.apply(open, step);
-        self.has_failed_to_sync = self.medium.has_failed_to_sync();
-        self.medium.fail_sync_after(None);
+        self.has_failed_to_sync = self.medium.machine().has_failed_to_sync();
+        self.medium.machine().fail_sync_after(None);
         match applied {
             Ok(()) if self.has_failed_to_sync && !self.subject.tells_failures_later() => {
                 Err(format!("{step:?} is said to be done, though a sync failed").into())
@@ -308,10 +309,10 @@ impl<S: Subject> Life<'_, S> {
 
     /// Opens a store whose syncs may fail, kills it, and starts it again.
     fn fail_to_open(&mut self) -> Result<S::Open, End> {
-        let had_failed = self.medium.has_failed_to_sync();
+        let had_failed = self.medium.machine().has_failed_to_sync();
         let opened = self.subject.open(self.medium);
-        let has_failed = self.medium.has_failed_to_sync();
-        self.medium.fail_sync_after(None);
+        let has_failed = self.medium.machine().has_failed_to_sync();
+        self.medium.machine().fail_sync_after(None);
         match &opened {
             Ok(_) if has_failed && !had_failed => {
                 return Err("it opens, though a sync failed".to_owned().into());
@@ -321,7 +322,7 @@ impl<S: Subject> Life<'_, S> {
             }
             _ => {}
         }
-        self.medium.cut_power();
+        self.medium.machine().cut_power();
         drop(opened);
         self.medium.restore_power();
         self.come_up()
@@ -334,23 +335,23 @@ impl<S: Subject> Life<'_, S> {
         step: Option<&S::Step>,
         events: u32,
     ) -> Result<S::Open, End> {
-        self.medium.cut_power_after(events);
+        self.medium.machine().cut_power_after(events);
         if let Some(step) = step {
             let certain = self.begin_step(step);
             match self.subject.apply(&mut open, step) {
                 Ok(()) => self.acknowledge_from(certain),
-                Err(why) if self.medium.has_power() => {
+                Err(why) if self.medium.machine().has_power() => {
                     return Err(format!("{step:?} fails: {why}").into());
                 }
                 _ => {}
             }
-            self.medium.cut_power();
+            self.medium.machine().cut_power();
             drop(open);
         } else {
             drop(open);
             // Without power it does not come up, or is killed when it has.
             let opened = self.subject.open(self.medium);
-            self.medium.cut_power();
+            self.medium.machine().cut_power();
             drop(opened);
         }
         self.medium.restore_power();
@@ -440,14 +441,14 @@ impl<S: Subject> Life<'_, S> {
     fn acknowledge_from(&mut self, certain: Option<usize>) {
         if let Some(oldest) = certain {
             self.oldest = oldest;
-            self.medium.mark((oldest as u64) << 1 | ACKNOWLEDGED);
+            self.medium.machine().mark((oldest as u64) << 1 | ACKNOWLEDGED);
         }
     }
 
     fn begin(&mut self, world: Arc<World>) {
         self.worlds.all.push(world);
         self.worlds.last_beside.push(self.worlds.newest());
-        self.medium.mark((self.worlds.newest() as u64) << 1 | BEGUN);
+        self.medium.machine().mark((self.worlds.newest() as u64) << 1 | BEGUN);
     }
 
     fn acknowledge(&mut self) {

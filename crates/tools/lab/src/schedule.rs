@@ -12,7 +12,8 @@ use halite_contract::{
     Partitioning,
 };
 use halite_disk::DiskModel;
-use halite_pmem::{Medium, ModelFile, PoolOptions, Site, Trace, What, locks};
+use halite_pmem::{Medium, ModelFile, PoolOptions};
+use halite_sim::{Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
@@ -225,7 +226,7 @@ fn note(what: u64, call: usize) -> u64 {
 struct MediumPlan {
     rules: Rules,
     seed: u64,
-    disregarded: Option<(Site, halite_pmem::Request)>,
+    disregarded: Option<(Site, halite_sim::Request)>,
     lsm: (Option<LsmPlan>, usize),
 }
 
@@ -238,11 +239,11 @@ where
     let unsafe_shutdowns = on.rules.counts_failures().then_some(0);
     medium.restore(ModelFile { unsafe_shutdowns, ..ModelFile::default() }, []);
     medium.seed(on.seed);
-    medium.disregard(on.disregarded);
+    medium.machine().disregard(on.disregarded);
     let calls: usize = plan.threads.iter().map(Vec::len).sum();
     let effects = Arc::new(Mutex::new(vec![None; calls]));
     let lived = live(open, plan, (&medium, on.lsm), &effects);
-    medium.cut_power();
+    medium.machine().cut_power();
     let (before, failure) = match lived {
         Ok((engine, before)) => {
             drop(engine);
@@ -252,7 +253,7 @@ where
     };
     medium.restore_power();
     let mut trace = Trace::default();
-    medium.take_trace(&mut trace);
+    medium.machine().take_trace(&mut trace);
     let effects = std::mem::take(&mut *effects.lock().unwrap_or_else(|held| held.into_inner()));
     let mut calls: Vec<_> =
         effects.into_iter().map(|effect| Call { begun: u32::MAX, ended: None, effect }).collect();
@@ -267,7 +268,7 @@ where
         }
     }
     let history = ConcurrentHistory::new(before, calls);
-    Execution { trace, model: DiskModel::of(&medium), history, started, failure }
+    Execution { trace, model: DiskModel::of(medium.machine()), history, started, failure }
 }
 
 type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
@@ -304,7 +305,7 @@ where
             }
         }
     }
-    medium.mark(note(STARTED, 0));
+    medium.machine().mark(note(STARTED, 0));
     let mut first = 0;
     let mut threads = Vec::new();
     for requests in plan.threads.clone() {
@@ -313,9 +314,9 @@ where
         first = numbers.end;
         threads.push(shuttle::thread::spawn(move || {
             for (number, request) in numbers.zip(&requests) {
-                medium.mark(note(BEGUN, number));
+                medium.machine().mark(note(BEGUN, number));
                 let effect = carry_out(&*engine, space, request, number as u64);
-                medium.mark(note(ENDED, number));
+                medium.machine().mark(note(ENDED, number));
                 let effect = effect.map_err(|error| format!("{request:?} fails: {error}"))?;
                 effects.lock().unwrap_or_else(|held| held.into_inner())[number] = Some(effect);
             }

@@ -55,7 +55,7 @@ impl LsmPlan {
     /// Options of that plan, with files beside the pool.
     pub(crate) fn options(self, medium: &Medium) -> LsmOptions {
         LsmOptions {
-            disk: Some(Disk::model(&DiskModel::of(medium))),
+            disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
             durable: self.durable,
             commit_points: self.commit_points,
             memtable_bytes: Some(self.memtable_bytes),
@@ -843,7 +843,7 @@ fn write(
 pub(crate) fn options_on(medium: &Medium, pool_options: PoolOptions) -> EngineOptions {
     let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
     options.pool_options.medium = Some(medium.clone());
-    options.lsm.disk = Some(Disk::model(&DiskModel::of(medium)));
+    options.lsm.disk = Some(Disk::model(&DiskModel::of(medium.machine())));
     options
 }
 

@@ -4,7 +4,8 @@
 use std::fmt::Debug;
 
 use halite_disk::FileEvent;
-use halite_pmem::{ModelFile, Site, Trace, What};
+use halite_pmem::ModelFile;
+use halite_sim::{Site, Trace, What};
 
 use crate::cells::Part;
 use crate::disk::Disk;

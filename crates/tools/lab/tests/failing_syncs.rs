@@ -95,9 +95,9 @@ fn a_failed_batch_on_several_partitions_ends_the_writes_to_all() {
     let keys = [key_of(0), key_of(1), key_of(2)];
     let put = |at: usize| Op::Put { space, key: &keys[at], value: b"value" };
 
-    medium.fail_sync_after(Some(0));
+    medium.machine().fail_sync_after(Some(0));
     engine.write(&[put(0), put(1)], Durability::Immediate).unwrap_err();
-    assert!(medium.has_failed_to_sync());
+    assert!(medium.machine().has_failed_to_sync());
     for at in 0..keys.len() {
         let refused = engine.write(&[put(at)], Durability::Deferred);
         // The third partition has no part in the batch.

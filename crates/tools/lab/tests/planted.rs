@@ -18,7 +18,7 @@ use halite_indexlog::IndexLog;
 use halite_lab::blocks::pages::Pages;
 use halite_lab::{Effort, Explorer, Kind, LsmPlan, Rules, Space, Store, Subject, Tally, Violation};
 use halite_lsm::Lsm;
-use halite_pmem::planted::Bug;
+use halite_sim::planted::Bug;
 use small_stores::SmallStore;
 
 /// Whose histories are explored: those of the seeds from 0 on.

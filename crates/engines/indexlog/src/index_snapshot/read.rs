@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use halite_alloc::SEGMENT;
 use halite_blocks::log::frame;
 use halite_index::{Fate, Ghosts, PartialKeyTree, PartialLen, TreeReader};
-use halite_pmem::planted;
+use halite_sim::planted;
 
 use super::{Area, Fit, ITEM_HEAD, NUMBER_MAX, ODD, Unfit, VERSION, item, tree};
 use crate::BLOCK;

@@ -10,8 +10,8 @@ use halite_alloc::SEGMENT;
 use halite_blocks::log::frame;
 use halite_contract::Result;
 use halite_index::{LeafImages, PartialLen};
-use halite_pmem::locks::RwLock;
-use halite_pmem::planted;
+use halite_sim::locks::RwLock;
+use halite_sim::planted;
 
 use super::{ITEM_HEAD, Own, Put, VERSION, item, tree};
 use crate::blocks::Use;

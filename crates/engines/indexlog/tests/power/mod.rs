@@ -1,6 +1,7 @@
 //! A medium whose power is cut at the worst moment: nothing is left of what was not fenced.
 
-use halite_pmem::{Domain, Medium, Site, Trace, What};
+use halite_pmem::{Domain, Medium};
+use halite_sim::{Site, Trace, What};
 
 /// A medium, and what of it is certainly durable.
 pub(crate) struct Power {
@@ -31,7 +32,7 @@ impl Power {
 
     /// Takes in what happened since the last call.
     pub(crate) fn follow(&mut self) {
-        self.medium.take_trace(&mut self.trace);
+        self.medium.machine().take_trace(&mut self.trace);
         for event in &self.trace.events {
             match event.what {
                 What::Store { at, len, bytes, .. } => {

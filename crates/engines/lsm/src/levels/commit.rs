@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use halite_pmem::planted;
+use halite_sim::planted;
 use parking_lot::MutexGuard;
 
 use super::compaction::Outputs;

@@ -22,7 +22,7 @@
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.
 
 use halite_disk::{Disk, Writer};
-use halite_pmem::planted;
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::edit::{Edit, State};

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use halite_pmem::locks;
+use halite_sim::locks;
 use quick_cache::sync::{Cache, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 use smallvec::SmallVec;

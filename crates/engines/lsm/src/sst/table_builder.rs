@@ -1,7 +1,7 @@
 //! Writes a table, block by block, as its entries come.
 
 use halite_disk::Writer;
-use halite_pmem::planted;
+use halite_sim::planted;
 
 use super::block_builder::BlockBuilder;
 use super::compression::{BlockCompressor, Compression};

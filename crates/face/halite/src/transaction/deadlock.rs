@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use halite_pmem::locks::Mutex;
+use halite_sim::locks::Mutex;
 
 use super::locks::TransactionId;
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use halite_contract::{Error, KeySpaceId, Result};
-use halite_pmem::locks::{Gate, Mutex};
+use halite_sim::locks::{Gate, Mutex};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::deadlock::WaitsFor;

@@ -8,7 +8,8 @@ use halite_contract::EngineOptions;
 use halite_indexlog::IndexLog;
 use halite_lab::Random;
 use halite_lab::isolation::Recorder;
-use halite_pmem::{Medium, PoolOptions, locks};
+use halite_pmem::{Medium, PoolOptions};
+use halite_sim::locks;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};
 

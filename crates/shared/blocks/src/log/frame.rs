@@ -12,7 +12,7 @@
 //!
 //! [`Log`](super::Log)`<`[`Salted`](super::Salted)`>` and the records of the `indexlog` engine are frames.
 
-use halite_pmem::planted;
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What stands before the payload, in bytes.
@@ -53,7 +53,7 @@ fn sum(payload: &[u8], seed: u64) -> u64 {
     let summed = planted!(ChecksumOverHeader, &payload[..payload.len().min(24)], payload);
     let hash = planted!(
         SixteenBytesAtOnce,
-        xxh3_64(&halite_pmem::planted::every_other_word(summed)),
+        xxh3_64(&halite_sim::planted::every_other_word(summed)),
         xxh3_64(summed)
     );
     (hash ^ seed).max(1)

@@ -11,7 +11,8 @@
 //! page, copy-on-write has [`SPARE_SLOTS`] more. The header is written once. The salt is a random number
 //! of the store, and goes into every checksum: what an older store left in the same space means nothing.
 
-use halite_pmem::{Fresh, LINE, planted};
+use halite_pmem::{Fresh, LINE};
+use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -228,7 +228,7 @@ impl Subject for SmallStore {
     }
 
     fn open(&self, medium: &Medium) -> Result<Open, Refusal> {
-        let disk = Disk::model(&DiskModel::of(medium));
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
         let mut open = Open { disk, word: None, log: None, records: 0 };
         let opened = match self {
             // Who was killed may have renamed and not synced.

@@ -1,11 +1,11 @@
-//! What went through the door of a modelled pool, in order.
+//! What happened to the devices of a modelled machine, in order.
 
 use std::panic::Location;
 
 /// The place in the code that asked for something.
 pub type Site = &'static Location<'static>;
 
-/// One thing that happened to a modelled medium, and who asked for it.
+/// One thing that happened to a modelled machine, and who asked for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     /// What happened.
@@ -14,7 +14,7 @@ pub struct Event {
     pub site: Site,
 }
 
-/// What can happen to a modelled medium. Offsets and lengths are in bytes of the pool.
+/// What can happen to a modelled machine. Offsets and lengths are in bytes of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Bytes were stored; [`Trace::stored`] has them.
@@ -103,7 +103,7 @@ pub enum What {
 
 /// How bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     /// Through the cache, in any order.
     Copied,
     /// Through the cache, word by word.
@@ -179,7 +179,8 @@ impl Trace {
         self.ranges.clear();
     }
 
-    pub(crate) fn push(&mut self, what: What, site: Site) {
+    /// Adds an event.
+    pub fn push(&mut self, what: What, site: Site) {
         self.events.push(Event { what, site });
     }
 
@@ -191,7 +192,8 @@ impl Trace {
         (start, len)
     }
 
-    pub(crate) fn push_store(&mut self, at: u64, bytes: &[u8], how: How, site: Site) {
+    /// Adds a store of bytes.
+    pub fn push_store(&mut self, at: u64, bytes: &[u8], how: How, site: Site) {
         let (start, len) = self.keep(bytes);
         let (streamed, in_order) = (how == How::Streamed, how == How::InOrder);
         self.push(What::Store { at, len, bytes: start, streamed, in_order }, site);

@@ -148,14 +148,6 @@ impl Bug {
     }
 }
 
-/// A proof that nothing proves.
-#[cfg(halite_planted)]
-#[must_use]
-pub fn forged(pool: &crate::Pool) -> crate::Fenced {
-    let proves = crate::fence::Range { pool: pool.id(), life: 0, writes: 0, offset: 0, len: 0 };
-    crate::Fenced { proves }
-}
-
 /// The first of every two words of `bytes`.
 #[cfg(halite_planted)]
 #[must_use]

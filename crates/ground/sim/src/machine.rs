@@ -1,0 +1,245 @@
+//! A modelled machine: its power, and what happened to its devices.
+//!
+//! A device tells the machine of each event before the event counts. The machine says whether there still is power for
+//! it, and notes it in the [`Trace`], with the place in the code that asked for it. From a trace follows what a power cut
+//! may leave on the devices (`halite-lab` works that out).
+//!
+//! The lab can cut the power ([`Machine::cut_power`]: nothing is stored any more), let a sync fail
+//! ([`Machine::fail_sync_after`]), or disregard what one place in the code asks for ([`Machine::disregard`]).
+
+use std::any::Any;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::trace::{Request, Site, Trace, What};
+
+/// A modelled machine. Cloning makes another handle.
+#[derive(Clone, Default)]
+pub struct Machine(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    files: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+struct State {
+    trace: Trace,
+    disregarded: Option<(Site, Request)>,
+    powered: bool,
+    /// Events until the power is cut by itself.
+    events_left: Option<u32>,
+    failing: Failing,
+}
+
+/// Whether a sync fails.
+enum Failing {
+    /// None does.
+    Never,
+    /// The one after so many others.
+    After(u32),
+    /// One did.
+    Failed,
+}
+
+/// What becomes of an event of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// It happens, and the trace has it.
+    Yes,
+    /// It seems to: [`Machine::disregard`].
+    Disregarded,
+    /// The sync fails, and the trace has that: [`Machine::fail_sync_after`].
+    Failed,
+    /// There is no power.
+    PowerCut,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (trace, failing) = (Trace::default(), Failing::Never);
+        Self { trace, disregarded: None, powered: true, events_left: None, failing }
+    }
+}
+
+/// What the lab does.
+impl Machine {
+    /// Swaps what was recorded since the last call against `trace`, which is emptied.
+    pub fn take_trace(&self, trace: &mut Trace) {
+        trace.clear();
+        std::mem::swap(&mut self.0.state.lock().trace, trace);
+    }
+
+    /// Notes something in the trace.
+    #[track_caller]
+    pub fn mark(&self, note: u64) {
+        self.0.state.lock().trace.push(What::Mark(note), Location::caller());
+    }
+
+    /// From now on what one place in the code requests is not done.
+    pub fn disregard(&self, request: Option<(Site, Request)>) {
+        self.0.state.lock().disregarded = request;
+    }
+
+    /// Nothing is stored from now on, and every fence fails.
+    pub fn cut_power(&self) {
+        self.0.state.lock().powered = false;
+    }
+
+    /// Lets so many more events happen before [`Machine::cut_power`] takes effect by itself.
+    pub fn cut_power_after(&self, events: u32) {
+        self.0.state.lock().events_left = Some(events);
+    }
+
+    /// Ends the outage: stores arrive again, of another process.
+    #[track_caller]
+    pub fn restore_power(&self) {
+        let mut state = self.0.state.lock();
+        state.powered = true;
+        state.events_left = None;
+        state.trace.push(What::Kill, Location::caller());
+    }
+
+    /// Whether stores arrive.
+    #[must_use]
+    pub fn has_power(&self) -> bool {
+        self.0.state.lock().powered
+    }
+
+    /// Lets one sync of pages, of a file or of names fail, after so many others; without a number, none from now
+    /// on. What was to be synced is then partly durable, and the kernel takes all of it for clean.
+    pub fn fail_sync_after(&self, syncs: Option<u32>) {
+        self.0.state.lock().failing = syncs.map_or(Failing::Never, Failing::After);
+    }
+
+    /// Whether a sync failed since [`Machine::fail_sync_after`].
+    #[must_use]
+    pub fn has_failed_to_sync(&self) -> bool {
+        matches!(self.0.state.lock().failing, Failing::Failed)
+    }
+}
+
+/// What devices tell.
+impl Machine {
+    /// The machine's files: always the same, as `T` begins.
+    ///
+    /// # Panics
+    /// If they were asked for as another type.
+    #[must_use]
+    pub fn files<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let files = Arc::clone(self.0.files.get_or_init(|| Arc::<T>::default()));
+        files.downcast().expect("a machine's files are of one type")
+    }
+
+    /// Lets something happen to the machine's files. The caller knows by the number what it is, and `bytes` are what it
+    /// writes.
+    pub fn happen_to_files(
+        &self,
+        number: u32,
+        bytes: &[u8],
+        is_sync: bool,
+        site: Site,
+    ) -> Happened {
+        let mut state = self.0.state.lock();
+        if !state.spend_event() {
+            return Happened::PowerCut;
+        }
+        let request = is_sync.then_some((site, Request::Sync));
+        if request.is_some() && request == state.disregarded {
+            return Happened::Disregarded;
+        }
+        let fails = is_sync && state.fails_to_sync(Request::Sync, site);
+        state.trace.push_disk(number, bytes, is_sync && !fails, site);
+        if fails { Happened::Failed } else { Happened::Yes }
+    }
+
+    /// Has a store happen, and notes it in the trace, as one event. `None` without power.
+    pub fn store<R>(&self, store: impl FnOnce(&mut Trace) -> R) -> Option<R> {
+        let mut state = self.0.state.lock();
+        state.spend_event().then(|| store(&mut state.trace))
+    }
+
+    /// Has bytes be taken for dirty again. That takes no power.
+    pub fn rewrite(&self, at: u64, len: u64, site: Site) {
+        let mut state = self.0.state.lock();
+        if state.powered {
+            state.trace.push(What::Rewrite { at, len }, site);
+        }
+    }
+
+    /// Has something happen that makes bytes durable, or helps to, unless it is disregarded; `change` is what else
+    /// changes with it. Returns whether there is power.
+    pub fn wait(&self, what: What, site: Site, change: impl FnOnce()) -> bool {
+        let mut state = self.0.state.lock();
+        if !state.spend_event() {
+            return false;
+        }
+        change();
+        let request = what.request().map(|request| (site, request));
+        if request.is_none() || request != state.disregarded {
+            state.trace.push(what, site);
+        }
+        true
+    }
+
+    /// Has a fence of ranges, each an offset and a length, happen, unless it is disregarded. Returns whether there is
+    /// power.
+    pub fn fence(&self, ranges: impl Iterator<Item = (u64, u64)>, site: Site) -> bool {
+        let mut state = self.0.state.lock();
+        if !state.spend_event() {
+            return false;
+        }
+        if state.disregarded != Some((site, Request::Fence)) {
+            state.trace.push_fence(ranges, site);
+        }
+        true
+    }
+
+    /// Whether one more sync, for which something asks at a place in the code, fails.
+    #[must_use]
+    pub fn fails_to_sync(&self, request: Request, site: Site) -> bool {
+        self.0.state.lock().fails_to_sync(request, site)
+    }
+
+    /// Notes what takes no power.
+    pub fn note(&self, what: What, site: Site) {
+        self.0.state.lock().trace.push(what, site);
+    }
+}
+
+impl State {
+    /// Whether there is power for one more event.
+    fn spend_event(&mut self) -> bool {
+        match &mut self.events_left {
+            Some(0) => self.powered = false,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.powered
+    }
+
+    /// Whether one more sync, which is not disregarded, fails.
+    fn fails_to_sync(&mut self, request: Request, site: Site) -> bool {
+        let is_disregarded = self.disregarded == Some((site, request));
+        match self.failing {
+            Failing::After(_) if !self.powered || is_disregarded => false,
+            Failing::After(0) => {
+                self.failing = Failing::Failed;
+                true
+            }
+            Failing::After(left) => {
+                self.failing = Failing::After(left - 1);
+                false
+            }
+            Failing::Never | Failing::Failed => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("has_power", &self.has_power()).finish_non_exhaustive()
+    }
+}
