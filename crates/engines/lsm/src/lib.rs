@@ -60,6 +60,8 @@ mod values;
 mod verify;
 mod wait;
 mod wal;
+#[cfg(all(test, loom))]
+mod weakness;
 mod zone_cache;
 mod zones;
 

@@ -2,8 +2,6 @@
 //! ever (loom fails a model in which all threads wait), and what was written before a handle was finished is there
 //! when it is committed, and what a commit did, when it is known to be committed.
 
-use std::cell::Cell;
-
 use halite_contract::WaitStrategy;
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -11,30 +9,7 @@ use loom::thread::spawn;
 
 use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
-
-/// What a model shows that it misses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weakness {
-    /// Who commits a handle need not see what was written before it was finished.
-    FinishedRelaxed,
-    /// Who stops at a handle that is not finished leaves no trace for who finishes it.
-    StopsUnseen,
-    /// A turn need not see the one before.
-    GrantedRelaxed,
-    /// Who finds a handle committed need not see the commit.
-    CommittedRelaxed,
-}
-
-thread_local! {
-    /// Threads of a model are all on one.
-    static CHOSEN: Cell<Option<Weakness>> = const { Cell::new(None) };
-}
-
-impl Weakness {
-    pub(crate) fn is_there(self) -> bool {
-        CHOSEN.get() == Some(self)
-    }
-}
+use crate::weakness::Weakness;
 
 /// A ring, and what its threads write. All accesses are relaxed: what they see of each other they owe to the ring.
 struct Model {
@@ -144,7 +119,7 @@ macro_rules! found {
             #[test]
             #[should_panic]
             fn $test() {
-                CHOSEN.set(Some(Weakness::$weakness));
+                Weakness::$weakness.choose();
                 check(3, 2, WaitStrategy::Yield, &[Model::write]);
             }
         )*

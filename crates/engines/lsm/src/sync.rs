@@ -27,7 +27,7 @@ macro_rules! unless_weakened {
 #[cfg(all(test, loom))]
 macro_rules! unless_weakened {
     ($weakness:ident, $weaker:expr, $right:expr) => {
-        if crate::ring_model::Weakness::$weakness.is_there() { $weaker } else { $right }
+        if crate::weakness::Weakness::$weakness.is_there() { $weaker } else { $right }
     };
 }
 pub(crate) use unless_weakened;
