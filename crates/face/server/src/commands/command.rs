@@ -20,32 +20,39 @@ pub(super) fn count(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
-    let names = call.args.from(2);
+    let (names, start) = (call.args.from(2), call.out.len());
     if names.is_empty() {
         return all(call);
     }
-    let mut reply = call.reply();
-    reply.array(names.len());
+    call.reply().array(names.len());
     for name in names {
         match find_full(name) {
-            Some(command) => describe(&mut reply, command),
-            None => reply.null(),
+            Some(command) => describe(&mut call.reply(), command),
+            None => call.reply().null(),
+        }
+        if !call.must_write_on(start)? {
+            break;
         }
     }
     Ok(())
 }
 
 pub(super) fn docs(call: &mut Call<'_>) -> Outcome {
-    let names = call.args.from(2);
-    let mut reply = call.reply();
+    let (names, start) = (call.args.from(2), call.out.len());
     if names.is_empty() {
+        let mut reply = call.reply();
         reply.map(COMMANDS.len());
         COMMANDS.iter().for_each(|command| document(&mut reply, command));
         return Ok(());
     }
-    let known: Vec<_> = names.iter().filter_map(find_full).collect();
-    reply.map(known.len());
-    known.into_iter().for_each(|command| document(&mut reply, command));
+    let known = || names.iter().filter_map(find_full);
+    call.reply().map(known().count());
+    for command in known() {
+        document(&mut call.reply(), command);
+        if !call.must_write_on(start)? {
+            break;
+        }
+    }
     Ok(())
 }
 
@@ -87,14 +94,18 @@ pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let keys: Vec<_> =
-        command.key_indexes(request.len()).filter_map(|at| request.get(at)).collect();
-    if keys.is_empty() {
+    let keys = || command.key_indexes(request.len()).filter_map(|at| request.get(at));
+    let (count, start) = (keys().count(), call.out.len());
+    if count == 0 {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
     }
-    let mut reply = call.reply();
-    reply.array(keys.len());
-    keys.into_iter().for_each(|key| reply.bulk(key));
+    call.reply().array(count);
+    for key in keys() {
+        call.reply().bulk(key);
+        if !call.must_write_on(start)? {
+            break;
+        }
+    }
     Ok(())
 }
 
