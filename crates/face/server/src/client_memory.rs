@@ -26,7 +26,7 @@ pub(crate) struct ClientMemory {
     evictable: AtomicUsize,
     /// Bytes that the other connections take.
     kept: AtomicUsize,
-    /// Bytes of replies that have left the thread that made them and have not reached their connection.
+    /// Bytes of replies that were made for clients of other threads and have not reached their connection.
     travelling: AtomicUsize,
     /// By thread: bytes of its largest client that may be evicted.
     largest: Vec<AtomicUsize>,
@@ -58,7 +58,7 @@ impl ClientMemory {
         }
     }
 
-    /// Notes that replies leave for another thread.
+    /// Notes that a reply was made for a client of another thread.
     pub(crate) fn send(&self, bytes: usize) {
         self.travelling.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -68,10 +68,11 @@ impl ClientMemory {
         self.travelling.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes of replies may still be made for clients of other threads.
-    pub(crate) fn room_to_travel(&self, limit: Option<usize>) -> usize {
+    /// Whether a reply may be made for a client of another thread.
+    #[inline]
+    pub(crate) fn can_travel(&self, limit: Option<usize>) -> bool {
         let bytes_max = limit.map_or(TRAVELLING_MAX, |limit| TRAVELLING_MAX.min(limit / 4).max(1));
-        bytes_max.saturating_sub(self.travelling.load(Ordering::Relaxed))
+        self.travelling.load(Ordering::Relaxed) < bytes_max
     }
 
     /// Bytes that all clients take.
@@ -139,10 +140,11 @@ mod tests {
         // Of two that are as large, one goes.
         assert_eq!(memory.larger_elsewhere(1, 100), None);
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
-        assert_eq!(memory.room_to_travel(Some(200)), 0);
+        assert!(!memory.can_travel(Some(200)) && memory.can_travel(Some(204)));
+        assert!(memory.can_travel(None));
         memory.receive(50);
-        assert_eq!(memory.room_to_travel(Some(200)), 50);
-        assert_eq!((memory.total(), memory.room_to_travel(None)), (1300, TRAVELLING_MAX));
+        assert!(memory.can_travel(Some(200)) && memory.can_travel(Some(0)));
+        assert_eq!(memory.total(), 1300);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use common::{Client, Running, request};
 
 on_threads! {
     a_reply_is_made_up_to_what_its_client_may_have
+    replies_of_another_thread_are_made_as_they_are_taken
 }
 
 /// Counts the bytes of all threads.
@@ -79,4 +80,39 @@ fn a_reply_is_made_up_to_what_its_client_may_have() {
         });
         assert!(peak < 48 << 20, "{subcommand}: {peak}");
     }
+}
+
+fn replies_of_another_thread_are_made_as_they_are_taken() {
+    const CLIENTS: usize = 40;
+    const VALUE_LEN: usize = 4 << 20;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Running::start_with(|config| config.client_memory_max = Some(32 << 20));
+    let threads = common::threads();
+    // A key of the last thread, and clients of the first.
+    let mut names = (0..).map(|number| format!("big:{number}"));
+    let big = names.find(|name| server.db.partition_of(name.as_bytes()) == threads - 1);
+    let big = big.expect("names do not end");
+    let mut clients: Vec<_> = (0..CLIENTS * threads).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));
+    let mut number = 0..;
+    clients.retain(|_| number.next().is_some_and(|number| number % threads == 0));
+    assert_eq!(clients[0].call(&["SET", &big, &"v".repeat(VALUE_LEN)]), "+OK");
+    let peak = peak_of(|| {
+        // All ask meanwhile, so that their requests travel in one packet.
+        clients[0].send(b"DEBUG SLEEP 0.2\r\n");
+        clients[1..].iter_mut().for_each(|client| client.send_words(&["GET", &big]));
+        assert_eq!(clients[0].reply(), "+OK");
+        let mut other = server.client();
+        // Each of them gets its reply, or is evicted.
+        let asked = CLIENTS as u64 - 1;
+        common::eventually("the end of all requests", || {
+            let info = other.ask("INFO all");
+            let field = |name: &str| {
+                let (_, rest) = info.split_once(name).unwrap_or(("", "0,"));
+                rest.split([',', '\\']).next().unwrap().parse::<u64>().unwrap()
+            };
+            field("cmdstat_get:calls=") + field("evicted_clients:") >= asked
+        });
+    });
+    assert!(peak < CLIENTS * VALUE_LEN / 2, "{peak}");
 }
