@@ -1,5 +1,7 @@
 //! COMMAND: the table, for clients to read.
 
+use std::sync::Arc;
+
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
@@ -57,13 +59,15 @@ pub(super) fn docs(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+    let ending = Arc::clone(&call.service.store.ending);
     let filter: Box<dyn Fn(&Command) -> bool> = match call.args.len() {
         2 => Box::new(|_| true),
         5 if is(call.arg(2), "FILTERBY") => {
             let wanted = call.arg(4).to_vec();
             match () {
                 () if is(call.arg(3), "PATTERN") => Box::new(move |command| {
-                    glob::matches_ignoring_case(&wanted, command.full_name.as_bytes())
+                    let name = command.full_name.as_bytes();
+                    glob::matches_ignoring_case(&wanted, name, || !ending.breaks_off())
                 }),
                 () if is(call.arg(3), "ACLCAT") => Box::new(move |command| {
                     categories(command).iter().any(|category| is(&wanted, &category[1..]))
@@ -79,6 +83,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         COMMANDS.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     let names: Vec<_> =
         with_parts.filter(|command| filter(command)).map(|command| command.full_name).collect();
+    call.check_ending()?;
     call.reply().texts(&names);
     Ok(())
 }

@@ -231,12 +231,16 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let mut found = Vec::new();
     for parameter in PARAMETERS {
         let name = parameter.name.as_bytes();
-        let mut patterns = patterns.iter();
-        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name));
-        if let Some(pattern) = pattern {
-            // A name that the client gives comes back as it gave it.
-            let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
-            found.push((name, (parameter.get)(call.service)));
+        for pattern in patterns {
+            let matches =
+                glob::matches_ignoring_case(pattern, name, || call.check_ending().is_ok());
+            call.check_ending()?;
+            if matches {
+                // A name that the client gives comes back as it gave it.
+                let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
+                found.push((name, (parameter.get)(call.service)));
+                break;
+            }
         }
     }
     let mut reply = call.reply();
