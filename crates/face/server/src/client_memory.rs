@@ -7,7 +7,8 @@
 //! largest client, and the thread that has the largest of all disconnects it.
 //!
 //! Clients that said `CLIENT NO-EVICT ON` are counted apart, since others would be disconnected for them in vain:
-//! while they take more than the limit, those of them that do not read are not read from.
+//! while they take more than the limit, none of them is read from. What they keep from one request to the next, commands
+//! after MULTI and watched keys, may take half of it: else nobody could send the request that ends it.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,6 +94,11 @@ impl ClientMemory {
         limit.is_some_and(|limit| bytes() > limit)
     }
 
+    /// Whether the clients that are not evicted may keep so many bytes more for their transactions.
+    pub(crate) fn can_keep(&self, bytes: usize, limit: Option<usize>) -> bool {
+        limit.is_none_or(|limit| self.kept.load(Ordering::Relaxed) + bytes <= limit / 2)
+    }
+
     /// Notes how large the largest client of a thread is; returns the thread that has a larger one.
     pub(crate) fn larger_elsewhere(&self, thread: usize, bytes: usize) -> Option<usize> {
         self.largest[thread].store(bytes, Ordering::Relaxed);
@@ -136,6 +142,8 @@ mod tests {
         assert_eq!(memory.total(), 1350);
         assert!(is_over(Some(299)) && !is_over(Some(300)) && !is_over(None));
         assert!(memory.is_over(true, Some(999)) && !memory.is_over(true, Some(1000)));
+        assert!(memory.can_keep(100, Some(2200)) && !memory.can_keep(101, Some(2200)));
+        assert!(memory.can_keep(usize::MAX - 1000, None));
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
         // Of two that are as large, one goes.
         assert_eq!(memory.larger_elsewhere(1, 100), None);

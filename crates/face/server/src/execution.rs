@@ -37,9 +37,7 @@ pub(crate) fn execute(
     service.begin_lap();
     let enough = connection.backlog() + TURN_LEN;
     while !client.closing && !client.killed {
-        if connection.backlog() >= enough
-            || connection.is_behind() && service.is_short(client.no_evict)
-        {
+        if connection.backlog() >= enough {
             connection.has_requests = true;
             break;
         }
@@ -56,6 +54,10 @@ pub(crate) fn execute(
             ahead.prefetch(&service.store, client.db, input);
         }
         let Some(request) = ahead.first() else { break };
+        if connection.waits_for_memory(client.no_evict, || service.is_short(client.no_evict)) {
+            connection.has_requests = true;
+            break;
+        }
         let (len, args) = (request.request_len(), request.args(input));
         let was_stranger = is_stranger(service, client);
         client.buffers.request_len = len;

@@ -373,6 +373,11 @@ impl Service {
         self.shared.client_memory.is_over(is_kept, self.settings.client_memory_max)
     }
 
+    /// Whether there is no memory for so many bytes more of a client's transaction, and its watches.
+    pub(crate) fn lacks_memory(&self, is_kept: bool, bytes: usize) -> bool {
+        is_kept && !self.shared.client_memory.can_keep(bytes, self.settings.client_memory_max)
+    }
+
     /// Disconnects a client for which more replies wait, `unread` bytes, than its limits allow.
     #[inline]
     pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize) {

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{Client, Running, eventually};
+use common::{Client, Running, eventually, request};
 
 on_threads! {
     a_client_beyond_its_hard_limit_is_disconnected_and_others_go_on
@@ -15,6 +15,8 @@ on_threads! {
     of_all_clients_those_with_most_memory_are_evicted
     what_a_client_takes_is_told_and_given_back
     limits_of_memory_are_settings
+    a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit
+    transactions_of_clients_that_are_not_evicted_are_bounded_together
 }
 
 const VALUE_LEN: usize = 100_000;
@@ -174,4 +176,62 @@ fn limits_of_memory_are_settings() {
         ("CONFIG SET maxmemory-clients 0", "+OK"),
         ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"0\"]"),
     ]);
+}
+
+/// A client that is not evicted.
+fn kept(server: &Running) -> Client {
+    let mut client = server.client();
+    client.check(&[("CLIENT NO-EVICT ON", "+OK")]);
+    client
+}
+
+fn a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit() {
+    let server = Running::start_with(|config| {
+        config.client_memory_max = Some(8 << 20);
+        config.limits.request_timeout = Duration::from_secs(1);
+    });
+    let mut other = server.client();
+    let mut large = kept(&server);
+    large.socket.get_ref().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let request = request(&["SET", "k", &"v".repeat(32 << 20)]);
+    let sent = large.socket.get_mut().write_all(&request);
+    assert!(sent.is_err(), "32 MiB are more than sockets hold, and those clients may take");
+    other.check(&[("PING", "+PONG")]);
+    // It is late then, and makes room for the next one.
+    kept(&server).check(&[("EXISTS k", ":0")]);
+}
+
+fn transactions_of_clients_that_are_not_evicted_are_bounded_together() {
+    let server = Running::start_with(|config| config.client_memory_max = Some(32 << 20));
+    let mut other = server.client();
+    let refused =
+        "-ERR clients with NO-EVICT take too much memory; end transactions and watches first";
+    let value = "v".repeat(1 << 20);
+    let queue = |client: &mut Client, count: usize| {
+        client.check(&[("MULTI", "+OK")]);
+        (0..count).map(|_| client.call(&["SET", "k", &value])).find(|reply| reply != "+QUEUED")
+    };
+    let mut first = kept(&server);
+    assert_eq!(queue(&mut first, 3), None);
+    let mut second = kept(&server);
+    assert_eq!(queue(&mut second, 20).as_deref(), Some(refused));
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+    // What was queued has gone with the refusal.
+    assert_eq!(of_client(&mut other, 3, "multi-mem"), 0);
+    second.check(&[("EXEC", aborted)]);
+    first.check(&[("EXEC", "[+OK, +OK, +OK]")]);
+    let watch = |client: &mut Client, number: usize| {
+        let pad = "w".repeat(1000);
+        let keys = (0..1000).map(|key| format!("{pad}:{number}:{key}"));
+        client.call(&[vec!["WATCH".to_owned()], keys.collect()].concat())
+    };
+    let watching = |client: &mut Client| (0..16).map(|number| watch(client, number)).last();
+    assert_eq!(watching(&mut first).as_deref(), Some(refused));
+    // Others may, but cannot take it along.
+    assert_eq!(watching(&mut other).as_deref(), Some("+OK"));
+    other.check(&[("CLIENT NO-EVICT ON", refused), ("UNWATCH", "+OK")]);
+    first.check(&[("UNWATCH", "+OK")]);
+    other.check(&[("CLIENT NO-EVICT ON", "+OK")]);
+    assert_eq!(queue(&mut first, 3), None);
+    first.check(&[("EXEC", "[+OK, +OK, +OK]")]);
 }

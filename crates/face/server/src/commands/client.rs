@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::call::{Call, is};
 use crate::client::Replies;
-use crate::failure::{Failure, Outcome, SYNTAX};
+use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::report::Line;
 use crate::service::Pause;
@@ -77,11 +77,16 @@ pub(super) fn maint_notifications(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
-    call.client.no_evict = match () {
+    let wanted = match () {
         () if is(call.arg(2), "ON") => true,
         () if is(call.arg(2), "OFF") => false,
         () => return Err(SYNTAX.into()),
     };
+    let watches_len = if call.client.no_evict { 0 } else { call.client.watches_len };
+    if watches_len > 0 && call.service.lacks_memory(wanted, watches_len) {
+        return Err(KEPT_TOO_MUCH.into());
+    }
+    call.client.no_evict = wanted;
     call.reply().ok();
     Ok(())
 }
