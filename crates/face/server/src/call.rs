@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
     #[inline]
     pub(crate) fn must_write_on(&self, start: usize) -> Outcome<bool> {
         self.check_ending()?;
-        Ok(self.out.len() - start <= self.service.settings.output_len_max())
+        Ok(self.out.len() - start <= self.service.settings.reply_len_max())
     }
 
     /// The value of a key, for a command that changes it.

@@ -59,7 +59,7 @@ pub(crate) fn execute(
             break;
         }
         let (len, args) = (request.request_len(), request.args(input));
-        let was_stranger = is_stranger(service, client);
+        let (was_stranger, waiting) = (is_stranger(service, client), connection.backlog());
         client.buffers.request_len = len;
         dispatched = match &mut peers {
             None if args.is_empty() => Dispatched::Done,
@@ -94,7 +94,8 @@ pub(crate) fn execute(
             connection.parser.reset();
         }
         connection.output.divide(&mut service.spares);
-        service.check_output(client, connection.backlog());
+        let unread = connection.backlog();
+        service.check_output(client, unread, unread - waiting);
     }
     if !ahead.is_empty() {
         ahead.clear();

@@ -378,9 +378,10 @@ impl Service {
         is_kept && !self.shared.client_memory.can_keep(bytes, self.settings.client_memory_max)
     }
 
-    /// Disconnects a client for which more replies wait, `unread` bytes, than its limits allow.
+    /// Disconnects a client for which more replies wait, `unread` bytes, than its limits allow, or whose last reply was
+    /// longer than one may be.
     #[inline]
-    pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize) {
+    pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize, reply_len: usize) {
         let output = &self.settings.limits.output;
         let is_soft = output.soft > 0 && unread > output.soft;
         let since = is_soft.then(|| client.output_long_since.unwrap_or(self.now));
@@ -390,7 +391,8 @@ impl Service {
         let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
         let len_max = self.settings.output_len_max();
         let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
-        if (too_long || unread > len_max) && !client.killed {
+        let is_too_much = unread > len_max || reply_len > self.settings.reply_len_max();
+        if (too_long || is_too_much) && !client.killed {
             client.killed = true;
             self.some_killed = true;
             self.counters.output_limit_disconnections += 1;
@@ -404,9 +406,9 @@ impl Service {
     }
 
     /// [`Service::check_output`] of the client in a place.
-    pub(crate) fn check_output_of(&mut self, place: usize, unread: usize) {
+    pub(crate) fn check_output_of(&mut self, place: usize, unread: usize, reply_len: usize) {
         if let Some(mut client) = self.clients.take_out(place) {
-            self.check_output(&mut client, unread);
+            self.check_output(&mut client, unread, reply_len);
             self.clients.put_back(place, client);
         }
     }

@@ -15,6 +15,7 @@ on_threads! {
     of_all_clients_those_with_most_memory_are_evicted
     what_a_client_takes_is_told_and_given_back
     limits_of_memory_are_settings
+    one_reply_may_take_the_share_of_a_thread
     a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit
     transactions_of_clients_that_are_not_evicted_are_bounded_together
 }
@@ -176,6 +177,28 @@ fn limits_of_memory_are_settings() {
         ("CONFIG SET maxmemory-clients 0", "+OK"),
         ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"0\"]"),
     ]);
+}
+
+fn one_reply_may_take_the_share_of_a_thread() {
+    const LIMIT: usize = 24 << 20;
+    let server = Running::start_with(|config| config.client_memory_max = Some(LIMIT));
+    let mut other = server.client();
+    let value = "v".repeat(1 << 20);
+    let share = LIMIT / value.len() / common::threads();
+    // They are of all threads.
+    for key in ["a", "b", "c", "d", "e"] {
+        assert_eq!(other.call(&["SET", key, &value]), "+OK");
+        for (count, is_sent) in [(share / 2, true), (share + 1, false)] {
+            let mut client = server.client();
+            client.send_words(&[&["MGET"], &vec![key; count][..]].concat());
+            let len =
+                format!("*{count}\r\n").len() + count * (value.len() + "$1048576\r\n\r\n".len());
+            let received = client.socket.read_exact(&mut vec![0; len]);
+            assert_eq!(received.is_ok(), is_sent, "{count} values of {key}");
+        }
+    }
+    let dropped = field(&mut other, "client_output_buffer_limit_disconnections");
+    assert_eq!((dropped, field(&mut other, "evicted_clients")), (5, 0));
 }
 
 /// A client that is not evicted.

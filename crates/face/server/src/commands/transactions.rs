@@ -133,7 +133,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
             done => done?,
         }
         // Beyond the limit the client is dropped; the other commands must be executed nevertheless.
-        let kept = call.service.settings.output_len_max().saturating_add(1);
+        let kept = call.service.settings.reply_len_max().saturating_add(1);
         call.out.truncate(start.saturating_add(kept));
     }
     Ok(())

@@ -9,6 +9,10 @@ impl EventLoop {
     #[cold]
     pub(super) fn evict(&mut self) {
         let thread = self.service.thread;
+        // Those that go anyway may be enough.
+        if self.service.some_killed {
+            self.close_killed();
+        }
         while self.service.is_short(false) {
             let clients = self.service.clients.iter_mut();
             let clients = clients.filter(|(_, client)| !client.no_evict);

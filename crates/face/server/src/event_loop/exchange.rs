@@ -78,7 +78,7 @@ impl EventLoop {
         connection.answers.fill(asker.ticket, from, answer, &mut connection.output);
         connection.output.divide(&mut self.service.spares);
         let backlog = connection.backlog();
-        self.service.check_output_of(asker.place, backlog);
+        self.service.check_output_of(asker.place, backlog, len);
         self.resume(asker.place, Dispatched::Unanswered);
         self.list(asker.place);
     }

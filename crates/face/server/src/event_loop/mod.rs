@@ -617,7 +617,7 @@ impl EventLoop {
                     self.service.thread,
                 );
             }
-            self.service.check_output_of(place, connection.backlog());
+            self.service.check_output_of(place, connection.backlog(), 0);
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
             if idle && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
