@@ -122,6 +122,16 @@ fn attacks() -> Vec<Attack> {
             "-ERR Client names cannot be longer than 4096 bytes",
         ),
         Attack::new(
+            "a setting that is kept, a password",
+            &[words(&["CONFIG", "SET", "requirepass", &"p".repeat(4097)])],
+            "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - argument must not be longer than 4096 bytes",
+        ),
+        Attack::new(
+            "a setting that is kept, save points",
+            &[words(&["CONFIG", "SET", "save", &"1 1 ".repeat(1025)])],
+            "-ERR CONFIG SET failed (possibly related to argument 'save') - argument must not be longer than 4096 bytes",
+        ),
+        Attack::new(
             "a line",
             &["x".repeat(2000).into_bytes()],
             "-ERR Protocol error: too big inline request",

@@ -30,6 +30,8 @@ const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> 
     Parameter { name, get, set: Some(set) }
 }
 
+/// The longest value of a setting, in bytes: each thread has a copy.
+const VALUE_LEN_MAX: usize = 4 << 10;
 /// The longest slowlog: each command in it may take some kilobytes.
 const SLOWLOG_LEN_MAX: i64 = 100_000;
 
@@ -291,6 +293,9 @@ fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
         };
         let changed = match parameter.set {
             _ if seen.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
+            Some(_) if value.len() > VALUE_LEN_MAX => {
+                Err(format!("argument must not be longer than {VALUE_LEN_MAX} bytes"))
+            }
             Some(set) => set(&mut settings, value),
             None => return Err(fixed_text(parameter.name).into()),
         };
