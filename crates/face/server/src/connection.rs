@@ -125,6 +125,14 @@ impl Connection {
         input + self.output.capacity() + self.answers.memory() + size_of::<Self>()
     }
 
+    /// Gives back the memory of buffers that hold nothing.
+    pub(crate) fn shrink_what_is_empty(&mut self) {
+        if self.input.unread().is_empty() {
+            self.input.shrink();
+        }
+        self.output.shrink_if_empty();
+    }
+
     /// Whether replies are to come for which only the server waits.
     pub(crate) fn waits(&self) -> bool {
         self.waits_for != Dispatched::Done || !self.answers.is_empty()

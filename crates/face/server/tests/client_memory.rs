@@ -13,6 +13,7 @@ on_threads! {
     a_client_beyond_its_hard_limit_is_disconnected_and_others_go_on
     a_client_beyond_its_soft_limit_is_disconnected_in_time
     of_all_clients_those_with_most_memory_are_evicted
+    nobody_is_evicted_for_buffers_that_hold_nothing
     what_a_client_takes_is_told_and_given_back
     limits_of_memory_are_settings
     one_reply_may_take_the_share_of_a_thread
@@ -120,6 +121,26 @@ fn of_all_clients_those_with_most_memory_are_evicted() {
     }
     assert_eq!(whole, 8 - evicted);
     eventually("buffers given back", || field(&mut other, "mem_clients_normal") < 8 << 20);
+}
+
+fn nobody_is_evicted_for_buffers_that_hold_nothing() {
+    const LEN: usize = 900 << 10;
+    let server = Running::start_with(|config| config.client_memory_max = Some(24 << 20));
+    let mut other = server.client();
+    let value = "v".repeat(LEN);
+    // They are of all threads.
+    let keys = ["a", "b", "c", "d", "e"];
+    keys.iter().for_each(|key| assert_eq!(other.call(&["SET", key, &value]), "+OK"));
+    let mut reply = vec![0; format!("${LEN}\r\n\r\n").len() + LEN];
+    let mut clients: Vec<_> = (0..60).map(|_| server.client()).collect();
+    for client in &mut clients {
+        for key in keys {
+            client.send_words(&["GET", key]);
+            client.socket.read_exact(&mut reply).unwrap();
+        }
+    }
+    clients.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));
+    assert_eq!(field(&mut other, "evicted_clients"), 0);
 }
 
 fn what_a_client_takes_is_told_and_given_back() {

@@ -1,11 +1,12 @@
 //! Clients that are disconnected because all of them together take too much memory.
 
-use super::EventLoop;
+use super::{EventLoop, note_buffers};
 use crate::dispatch::Dispatched;
 
 impl EventLoop {
     /// Disconnects clients of this thread, those with most memory first, until all clients take less than they
-    /// may. If another thread has the largest one, that thread is woken to do so.
+    /// may: what is only kept for their next requests goes before. If another thread has the largest one, that thread is
+    /// woken to do so.
     #[cold]
     pub(super) fn evict(&mut self) {
         let thread = self.service.thread;
@@ -13,6 +14,7 @@ impl EventLoop {
         if self.service.some_killed {
             self.close_killed();
         }
+        self.give_back_buffers();
         while self.service.is_short(false) {
             let clients = self.service.clients.iter_mut();
             let clients = clients.filter(|(_, client)| !client.no_evict);
@@ -35,11 +37,22 @@ impl EventLoop {
         }
     }
 
+    /// Gives back the memory of all buffers that hold nothing.
+    fn give_back_buffers(&mut self) {
+        for (place, client) in self.service.clients.iter_mut() {
+            let Some(connection) = &mut self.connections[place] else { continue };
+            connection.shrink_what_is_empty();
+            note_buffers(client, connection);
+            client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
+        }
+    }
+
     /// Lets connections go on that waited for memory: looks anew at each.
     pub(super) fn relieve(&mut self) {
         if !std::mem::take(&mut self.held_back) {
             return;
         }
+        self.give_back_buffers();
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
             let may_go_on = connection.has_requests || connection.readable;

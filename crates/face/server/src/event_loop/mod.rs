@@ -605,18 +605,13 @@ impl EventLoop {
             let Some(client) = self.service.clients.get_mut(place) else { continue };
             let silent = self.service.now.saturating_duration_since(client.active_at);
             connection.input.shrink_to_peak();
-            if silent >= BUFFERS_KEPT && connection.input.free() > 0 {
+            connection.output.shrink_to_peak();
+            if silent >= BUFFERS_KEPT {
                 connection.input.shrink();
                 connection.output.shrink();
-                client.buffers.query_len = connection.input.len();
-                client.buffers.query_free = connection.input.free();
-                note_output(client, connection);
-                client.account(
-                    connection.memory(),
-                    &self.shared.client_memory,
-                    self.service.thread,
-                );
             }
+            note_buffers(client, connection);
+            client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
             self.service.check_output_of(place, connection.backlog(), 0);
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
             if idle && !connection.waits() || is_late(&self.service, place, connection) {
@@ -624,6 +619,13 @@ impl EventLoop {
             }
         }
     }
+}
+
+/// Notes what a connection's buffers hold.
+fn note_buffers(client: &mut Client, connection: &Connection) {
+    client.buffers.query_len = connection.input.len();
+    client.buffers.query_free = connection.input.free();
+    note_output(client, connection);
 }
 
 /// Notes what waits for a client to read it.
