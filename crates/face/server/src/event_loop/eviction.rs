@@ -6,9 +6,9 @@ use crate::dispatch::Dispatched;
 impl EventLoop {
     /// Disconnects clients of this thread, those with most memory first, until all clients take less than they
     /// may: what is only kept for their next requests goes before. If another thread has the largest one, that thread is
-    /// woken to do so.
+    /// woken to do so. Returns whether they take less.
     #[cold]
-    pub(super) fn evict(&mut self) {
+    pub(super) fn evict(&mut self) -> bool {
         let thread = self.service.thread;
         // Those that go anyway may be enough.
         if self.service.some_killed {
@@ -22,9 +22,9 @@ impl EventLoop {
             let bytes = largest.as_ref().map_or(0, |(_, client)| client.buffers.memory);
             if let Some(other) = self.shared.client_memory.larger_elsewhere(thread, bytes) {
                 self.shared.ring_one(other);
-                return;
+                return false;
             }
-            let Some((place, client)) = largest else { return };
+            let Some((place, client)) = largest else { return false };
             let now = self.service.now;
             self.service.settings.log(|| {
                 format!(
@@ -35,6 +35,7 @@ impl EventLoop {
             self.service.counters.evicted_clients += 1;
             self.close(place);
         }
+        true
     }
 
     /// Gives back the memory of all buffers that hold nothing.

@@ -321,18 +321,16 @@ impl EventLoop {
         if !self.awaiting.is_empty() {
             self.resume_awaiting();
         }
-        // Another thread may have woken this one for it.
-        if self.service.is_short(false) {
-            self.evict();
-        }
+        // Another thread may have woken this one for it. Once it is another one's turn, this one can do no more.
+        let mut can_evict = !self.service.is_short(false) || self.evict();
         let served = std::mem::take(&mut self.listed);
         for group in served.chunks(AHEAD) {
             group.iter().for_each(|&place| self.read(place));
             self.prefetch(group);
             for &place in group {
                 self.serve(place);
-                if self.service.is_short(false) {
-                    self.evict();
+                if can_evict && self.service.is_short(false) {
+                    can_evict = self.evict();
                 }
             }
         }
