@@ -125,7 +125,7 @@ fn refuse(
 ) {
     let mut out = Vec::new();
     let mut reply = Reply { out: &mut out, protocol: client.protocol };
-    let text = format!("ERR {error}").into_bytes();
+    let text = error.reply();
     reply.error(&text);
     if connection.answers.is_empty() {
         connection.output.push(Answer::Shared(&out));

@@ -134,6 +134,13 @@ fn an_encoding_is_that_of_the_command_which_wrote_last() {
     client.check(&[("MOVE d 1", ":1"), ("SELECT 1", "+OK"), ("OBJECT ENCODING d", "\"raw\"")]);
 }
 
+/// The bytes of a reply of one line.
+fn line(client: &mut Client) -> Vec<u8> {
+    let mut line = Vec::new();
+    std::io::BufRead::read_until(&mut client.socket, b'\n', &mut line).unwrap();
+    line
+}
+
 fn errors_show_the_bytes_of_the_client() {
     let server = Running::start();
     let mut client = server.client();
@@ -158,10 +165,11 @@ fn errors_show_the_bytes_of_the_client() {
         (&[b"LATENCY", b"GRAPH", b"\xff"], b"ERR No samples available for event '\xff'"),
     ] {
         client.send_words(words);
-        let mut reply = Vec::new();
-        std::io::BufRead::read_until(&mut client.socket, b'\n', &mut reply).unwrap();
+        let reply = line(&mut client);
         assert_eq!(reply, [b"-", expected, b"\r\n"].concat(), "{}", reply.escape_ascii());
     }
+    client.send(b"*1\r\n\xff");
+    assert_eq!(line(&mut client), b"-ERR Protocol error: expected '$', got '\xff'\r\n");
 }
 
 fn there_is_no_cluster_no_module_and_no_replica() {
