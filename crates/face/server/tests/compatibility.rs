@@ -222,12 +222,22 @@ fn settings_that_cannot_change_are_known() {
     for (request, name) in [
         ("CONFIG SET daemonize yes", "daemonize"),
         ("CONFIG SET databases 3", "databases"),
-        ("CONFIG SET Notify-Keyspace-Events KEA", "notify-keyspace-events"),
-        ("CONFIG SET maxclients 10 port 1", "port"),
+        ("CONFIG SET Notify-Keyspace-Events KEA", "Notify-Keyspace-Events"),
+        ("CONFIG SET maxclients 10 Port 1", "Port"),
     ] {
         assert_eq!(client.ask(request), immutable(name));
     }
+    let failed = "-ERR CONFIG SET failed (possibly related to argument";
     client.check(&[
+        // What is wrong with the request is told by its word, what is wrong with the value by the name.
+        (
+            "CONFIG SET timeout 1 TimeOut 2",
+            &format!("{failed} 'TimeOut') - duplicate parameter"),
+        ),
+        (
+            "CONFIG SET TimeOut x",
+            &format!("{failed} 'timeout') - argument couldn't be parsed into an integer"),
+        ),
         ("CONFIG SET nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
         ("CONFIG SET maxmemory 100mb", "+OK"),
         ("CONFIG GET maxmemory", "[\"maxmemory\", \"104857600\"]"),
