@@ -15,6 +15,7 @@ on_threads! {
     of_all_clients_those_with_most_memory_are_evicted
     nobody_is_evicted_for_buffers_that_hold_nothing
     what_a_client_takes_is_told_and_given_back
+    a_client_that_is_never_silent_gives_back_what_a_burst_took
     limits_of_memory_are_settings
     one_reply_may_take_the_share_of_a_thread
     a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit
@@ -164,6 +165,22 @@ fn what_a_client_takes_is_told_and_given_back() {
     assert_eq!(of_client(&mut other, 2, "omem"), 0);
     // What clients of other threads had on its way has come.
     eventually("memory given back", || field(&mut other, "mem_clients_normal") < 6 << 20);
+}
+
+fn a_client_that_is_never_silent_gives_back_what_a_burst_took() {
+    let server = Running::start();
+    let (mut other, mut busy) = (server.client(), server.client());
+    let value = "v".repeat(900 << 10);
+    // Of all threads, so one is executed where the client is.
+    for key in ["a", "b", "c", "d", "e"] {
+        assert_eq!(busy.call(&["SET", key, &value]), "+OK");
+        assert_eq!(busy.ask(&format!("GET {key}")).len(), value.len() + 2);
+    }
+    eventually("memory given back", || {
+        busy.check(&[("PING", "+PONG")]);
+        let [free, all] = ["qbuf-free", "tot-mem"].map(|name| of_client(&mut other, 2, name));
+        free < 64 << 10 && all < 256 << 10
+    });
 }
 
 fn limits_of_memory_are_settings() {
