@@ -235,10 +235,12 @@ impl Service {
         self.store.changes - self.changes_saved
     }
 
-    /// Whether live records take more than `maxmemory` allows.
+    /// Whether live records take more than `maxmemory` allows. Where there are levels, records go on to the SSD by
+    /// themselves, and removals make no room in memory: a limit would refuse writes for good.
     pub(crate) fn is_full(&self) -> bool {
         let limit = self.settings.memory_max;
-        limit > 0 && self.store.stats().live_bytes > limit
+        let stats = self.store.stats();
+        limit > 0 && stats.levels.is_none() && stats.live_bytes > limit
     }
 
     /// The bytes that live records may take: what is set, or what the pool can have.

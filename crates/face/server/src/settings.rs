@@ -19,7 +19,8 @@ pub(crate) struct Settings {
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
     log: Option<fn(&str)>,
-    /// Bytes of live records beyond which nothing is written but removals; 0: the pool's limit holds alone.
+    /// Bytes of live records beyond which nothing is written but removals, where there are no levels; 0: the pool's limit
+    /// holds alone.
     pub(crate) memory_max: u64,
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,

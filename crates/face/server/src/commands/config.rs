@@ -93,6 +93,7 @@ static PARAMETERS: &[Parameter] = &[
     ),
     fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
     // What it bounds is INFO's `used_memory_dataset`: deletes make room at once, unlike of the pool, which stays as it is.
+    // On an engine with levels it bounds nothing, since records go on to the SSD.
     settable(
         "maxmemory",
         |service| service.memory_max().to_string(),
