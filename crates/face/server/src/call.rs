@@ -58,6 +58,15 @@ impl<'a> Call<'a> {
         if self.service.store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
+    /// Whether a reply that began at `start` has to be written on: beyond the limit its client is dropped for it, so the
+    /// rest is not needed. Refuses when the server has to end. A reply that grows with the words of its request asks this
+    /// behind each.
+    #[inline]
+    pub(crate) fn must_write_on(&self, start: usize) -> Outcome<bool> {
+        self.check_ending()?;
+        Ok(self.out.len() - start <= self.service.settings.reply_len_max())
+    }
+
     /// The value of a key, for a command that changes it.
     #[inline]
     pub(crate) fn get(&mut self, key: &[u8]) -> Outcome<Option<Bytes>> {

@@ -149,7 +149,7 @@ impl Client {
         if self.queue.is_some() {
             flags.push('x');
         }
-        if self.queue.as_ref().is_some_and(|queue| queue.aborted) {
+        if self.queue.as_ref().is_some_and(Queue::is_aborted) {
             flags.push('d');
         }
         if self.closing {

@@ -7,7 +7,8 @@
 //! largest client, and the thread that has the largest of all disconnects it.
 //!
 //! Clients that said `CLIENT NO-EVICT ON` are counted apart, since others would be disconnected for them in vain:
-//! while they take more than the limit, those of them that do not read are not read from.
+//! while they take more than the limit, none of them is read from. What they keep from one request to the next, commands
+//! after MULTI and watched keys, may take half of it: else nobody could send the request that ends it.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ pub(crate) struct ClientMemory {
     evictable: AtomicUsize,
     /// Bytes that the other connections take.
     kept: AtomicUsize,
-    /// Bytes of replies that have left the thread that made them and have not reached their connection.
+    /// Bytes of replies that were made for clients of other threads and have not reached their connection.
     travelling: AtomicUsize,
     /// By thread: bytes of its largest client that may be evicted.
     largest: Vec<AtomicUsize>,
@@ -58,7 +59,7 @@ impl ClientMemory {
         }
     }
 
-    /// Notes that replies leave for another thread.
+    /// Notes that a reply was made for a client of another thread.
     pub(crate) fn send(&self, bytes: usize) {
         self.travelling.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -68,10 +69,11 @@ impl ClientMemory {
         self.travelling.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes of replies may still be made for clients of other threads.
-    pub(crate) fn room_to_travel(&self, limit: Option<usize>) -> usize {
+    /// Whether a reply may be made for a client of another thread.
+    #[inline]
+    pub(crate) fn can_travel(&self, limit: Option<usize>) -> bool {
         let bytes_max = limit.map_or(TRAVELLING_MAX, |limit| TRAVELLING_MAX.min(limit / 4).max(1));
-        bytes_max.saturating_sub(self.travelling.load(Ordering::Relaxed))
+        self.travelling.load(Ordering::Relaxed) < bytes_max
     }
 
     /// Bytes that all clients take.
@@ -90,6 +92,11 @@ impl ClientMemory {
         let of = if is_kept { &self.kept } else { &self.evictable };
         let bytes = || of.load(Ordering::Relaxed);
         limit.is_some_and(|limit| bytes() > limit)
+    }
+
+    /// Whether the clients that are not evicted may keep so many bytes more for their transactions.
+    pub(crate) fn can_keep(&self, bytes: usize, limit: Option<usize>) -> bool {
+        limit.is_none_or(|limit| self.kept.load(Ordering::Relaxed) + bytes <= limit / 2)
     }
 
     /// Notes how large the largest client of a thread is; returns the thread that has a larger one.
@@ -135,14 +142,17 @@ mod tests {
         assert_eq!(memory.total(), 1350);
         assert!(is_over(Some(299)) && !is_over(Some(300)) && !is_over(None));
         assert!(memory.is_over(true, Some(999)) && !memory.is_over(true, Some(1000)));
+        assert!(memory.can_keep(100, Some(2200)) && !memory.can_keep(101, Some(2200)));
+        assert!(memory.can_keep(usize::MAX - 1000, None));
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
         // Of two that are as large, one goes.
         assert_eq!(memory.larger_elsewhere(1, 100), None);
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
-        assert_eq!(memory.room_to_travel(Some(200)), 0);
+        assert!(!memory.can_travel(Some(200)) && memory.can_travel(Some(204)));
+        assert!(memory.can_travel(None));
         memory.receive(50);
-        assert_eq!(memory.room_to_travel(Some(200)), 50);
-        assert_eq!((memory.total(), memory.room_to_travel(None)), (1300, TRAVELLING_MAX));
+        assert!(memory.can_travel(Some(200)) && memory.can_travel(Some(0)));
+        assert_eq!(memory.total(), 1300);
     }
 
     #[test]

@@ -105,16 +105,32 @@ impl Connection {
         self.output.unsent() + self.answers.byte_len()
     }
 
-    /// Whether more replies wait than a client may have while all of them take too much memory.
+    /// Whether its next request waits while clients take too much memory: if it may be evicted, as long as it does not
+    /// read. What is done with parts that it has borrowed is not put off.
     #[inline]
-    pub(crate) fn is_behind(&self) -> bool {
-        self.backlog() >= UNREAD_MAX
+    pub(crate) fn waits_for_memory(&self, is_kept: bool, is_short: impl FnOnce() -> bool) -> bool {
+        (is_kept || self.backlog() >= UNREAD_MAX) && self.errand.is_none() && is_short()
+    }
+
+    /// Whether it is neither read from nor served for that. Of one that sends no more, what is left in the socket is read:
+    /// it is bounded, and its end is behind it.
+    pub(crate) fn is_held_back(&self, is_kept: bool, is_short: impl FnOnce() -> bool) -> bool {
+        let only_ends = self.ending && !self.has_requests;
+        !only_ends && self.waits_for_memory(is_kept, is_short)
     }
 
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         let input = self.input.len() + self.input.free() + self.parser.memory();
         input + self.output.capacity() + self.answers.memory() + size_of::<Self>()
+    }
+
+    /// Gives back the memory of buffers that hold nothing.
+    pub(crate) fn shrink_what_is_empty(&mut self) {
+        if self.input.unread().is_empty() {
+            self.input.shrink();
+        }
+        self.output.shrink_if_empty();
     }
 
     /// Whether replies are to come for which only the server waits.
@@ -161,6 +177,6 @@ impl Connection {
     }
 }
 
-/// Bytes of replies that a client has not read above which its next request waits while all clients take too much
-/// memory.
+/// Bytes of replies that a client has not read above which its next request waits while those that may be evicted take
+/// too much memory.
 const UNREAD_MAX: usize = 1 << 20;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use crate::packet::Packet;
 
-/// The longest reply that needs no credit, in bytes.
+/// The longest reply that needs no credit, and is not counted while it travels, in bytes.
 pub(crate) const SMALL: usize = 1 << 10;
 /// Bytes of other replies that may be on their way to a client.
 pub(crate) const CREDIT: usize = 1 << 20;

@@ -4,12 +4,13 @@ use crate::ahead::AHEAD;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::commands::{self, Command, flags};
-use crate::failure::{FULL, Failure, Outcome, shown, without_code};
+use crate::failure::{FULL, Failure, KEPT_TOO_MUCH, Outcome, shown, without_code};
 use crate::reply::Reply;
 use crate::resp::Args;
 use crate::route::partitions_of;
 use crate::service::Service;
 use crate::store::Store;
+use crate::transaction::Queue;
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ pub(crate) fn dispatch(
             return Dispatched::Done;
         }
         Err(failure) => {
-            client.queue.iter_mut().for_each(|queue| queue.aborted = true);
+            client.queue.iter_mut().for_each(Queue::abort);
             Err(failure)
         }
     };
@@ -168,7 +169,7 @@ fn admit(
     admitted.and_then(|()| check_room(service, client, command)).map_err(|failure| {
         service.commands.reject(command);
         if !command.is(flags::EXECUTES) {
-            client.queue.iter_mut().for_each(|queue| queue.aborted = true);
+            client.queue.iter_mut().for_each(Queue::abort);
             return failure;
         }
         commands::transactions::leave(service, client);
@@ -178,10 +179,20 @@ fn admit(
     if let Some(queue) = &mut client.queue
         && !command.is(flags::NOT_QUEUED)
     {
-        if queue.byte_len() + args.byte_len() > service.settings.limits.transaction_len_max {
-            queue.aborted = true;
+        let bytes = args.byte_len();
+        let refused = match () {
+            () if queue.byte_len() + bytes > service.settings.limits.transaction_len_max => {
+                Some("ERR the transaction is too large, end it with EXEC or DISCARD")
+            }
+            () if !queue.is_aborted() && service.lacks_memory(client.no_evict, bytes) => {
+                Some(KEPT_TOO_MUCH)
+            }
+            () => None,
+        };
+        if let Some(why) = refused {
+            queue.abort();
             service.commands.reject(command);
-            return Err("ERR the transaction is too large, end it with EXEC or DISCARD".into());
+            return Err(why.into());
         }
         queue.push(command, args);
         Reply { out, protocol: client.protocol }.simple("QUEUED");

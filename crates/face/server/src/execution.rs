@@ -37,9 +37,7 @@ pub(crate) fn execute(
     service.begin_lap();
     let enough = connection.backlog() + TURN_LEN;
     while !client.closing && !client.killed {
-        if connection.backlog() >= enough
-            || connection.is_behind() && service.is_short(client.no_evict)
-        {
+        if connection.backlog() >= enough {
             connection.has_requests = true;
             break;
         }
@@ -56,8 +54,12 @@ pub(crate) fn execute(
             ahead.prefetch(&service.store, client.db, input);
         }
         let Some(request) = ahead.first() else { break };
+        if connection.waits_for_memory(client.no_evict, || service.is_short(client.no_evict)) {
+            connection.has_requests = true;
+            break;
+        }
         let (len, args) = (request.request_len(), request.args(input));
-        let was_stranger = is_stranger(service, client);
+        let (was_stranger, waiting) = (is_stranger(service, client), connection.backlog());
         client.buffers.request_len = len;
         dispatched = match &mut peers {
             None if args.is_empty() => Dispatched::Done,
@@ -92,7 +94,8 @@ pub(crate) fn execute(
             connection.parser.reset();
         }
         connection.output.divide(&mut service.spares);
-        service.check_output(client, connection.backlog());
+        let unread = connection.backlog();
+        service.check_output(client, unread, unread - waiting);
     }
     if !ahead.is_empty() {
         ahead.clear();
@@ -122,7 +125,7 @@ fn refuse(
 ) {
     let mut out = Vec::new();
     let mut reply = Reply { out: &mut out, protocol: client.protocol };
-    let text = format!("ERR {error}").into_bytes();
+    let text = error.reply();
     reply.error(&text);
     if connection.answers.is_empty() {
         connection.output.push(Answer::Shared(&out));

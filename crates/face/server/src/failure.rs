@@ -19,6 +19,10 @@ pub(crate) enum Failure {
 /// The reply to a write when the store is full.
 pub(crate) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
+/// The reply to what would let a client keep more that is not evicted.
+pub(crate) const KEPT_TOO_MUCH: &str =
+    "ERR clients with NO-EVICT take too much memory; end transactions and watches first";
+
 pub(crate) const SYNTAX: &str = "ERR syntax error";
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(crate) const NOT_A_FLOAT: &str = "ERR value is not a valid float";

@@ -5,14 +5,15 @@
 //! not fit, only the last `*` can take one byte more, because what an earlier one could give up the
 //! last one can take. So a match costs at most pattern length times text length.
 
-/// Whether `pattern` matches all of `text`, if `go_on`, which is asked at each byte, always says so.
+/// Whether `pattern` matches all of `text`, if `go_on`, which is asked at each byte, always says so: a long pattern takes
+/// its time for each byte of the text.
 pub(crate) fn matches(pattern: &[u8], text: &[u8], go_on: impl Fn() -> bool) -> bool {
     matches_by(pattern, text, |byte| byte, go_on)
 }
 
-/// Whether `pattern` matches all of `text`, upper and lower case being the same.
-pub(crate) fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
-    matches_by(pattern, text, |byte| byte.to_ascii_lowercase(), || true)
+/// [`matches`], upper and lower case being the same.
+pub(crate) fn matches_ignoring_case(pattern: &[u8], text: &[u8], go_on: impl Fn() -> bool) -> bool {
+    matches_by(pattern, text, |byte| byte.to_ascii_lowercase(), go_on)
 }
 
 /// The bytes that everything begins with that `pattern` matches.
@@ -97,6 +98,8 @@ fn set(pattern: &[u8], byte: u8, fold: fn(u8) -> u8) -> (bool, &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -133,7 +136,18 @@ mod tests {
                 "{pattern} {text}"
             );
         }
-        assert!(matches_ignoring_case(b"MAX[A-C]*", b"maxclients"));
+        assert!(matches_ignoring_case(b"MAX[A-C]*", b"maxclients", || true));
+    }
+
+    #[test]
+    fn a_match_ends_when_it_is_told_to() {
+        let asked = Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 5
+        };
+        assert!(!matches_ignoring_case(b"*[abc", &[b'd'; 1000], go_on));
+        assert_eq!(asked.get(), 5);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Output {
     before_capacity: usize,
     /// Where replies are written to.
     last: Vec<u8>,
+    /// The most bytes in it since the last look at that.
+    peak: usize,
     /// Bytes of the first buffer that have left.
     sent: usize,
 }
@@ -64,6 +66,7 @@ impl Output {
     /// Begins another buffer if the last one is long: what a client has read is given back buffer by buffer.
     #[inline]
     pub(crate) fn divide(&mut self, spares: &mut Spares) {
+        self.peak = self.peak.max(self.last.len());
         if self.last.len() >= PIECE_LEN {
             let mut last = std::mem::replace(&mut self.last, spares.take().unwrap_or_default());
             if last.capacity() > 2 * last.len() {
@@ -94,9 +97,25 @@ impl Output {
         self.before.len()
     }
 
+    /// Gives memory back that was not needed since the last call, if nothing waits, and begins to watch anew.
+    pub(crate) fn shrink_to_peak(&mut self) {
+        let needed = self.peak.max(KEPT_SILENT);
+        if self.unsent() == 0 && self.last.capacity() > 2 * needed {
+            self.last.shrink_to(needed);
+        }
+        self.peak = self.last.len();
+    }
+
     /// Gives memory back that is not needed.
     pub(crate) fn shrink(&mut self) {
         self.last.shrink_to(KEPT_SILENT);
+    }
+
+    /// Gives all memory back, if nothing waits.
+    pub(crate) fn shrink_if_empty(&mut self) {
+        if self.unsent() == 0 {
+            self.last = Vec::new();
+        }
     }
 
     /// Writes once. Returns the number of bytes that left, and whether the socket took all that it was
@@ -189,6 +208,31 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_memory_of_a_burst_goes_while_the_client_goes_on() {
+        let (mut output, mut spares) = (Output::default(), Spares::default());
+        let mut reply = |output: &mut Output, len: usize| {
+            output.buffer().resize(len, b'v');
+            output.divide(&mut spares);
+            while output.unsent() > 0 {
+                output.write_to(&mut Narrow(len, Vec::new()), &mut spares).unwrap();
+            }
+        };
+        reply(&mut output, PIECE_LEN - 1);
+        let full = output.capacity();
+        output.shrink_to_peak();
+        assert_eq!(output.capacity(), full, "it was needed since the last look");
+        reply(&mut output, 100);
+        output.shrink_to_peak();
+        assert!((100..=KEPT_SILENT).contains(&output.capacity()), "{}", output.capacity());
+        output.buffer().extend_from_slice(b"waits");
+        output.shrink_if_empty();
+        assert_eq!(output.unsent(), 5);
+        reply(&mut output, 5);
+        output.shrink_if_empty();
+        assert_eq!(output.capacity(), 0);
     }
 
     proptest! {

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use crate::answers::Answer;
 use crate::commands::Command;
+use crate::debts::SMALL;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::reply::Protocol;
@@ -44,8 +45,8 @@ pub(crate) struct Packet {
     reply: Vec<u8>,
     /// How many requests have been executed.
     done: usize,
-    /// Bytes of their replies.
-    replies_len: usize,
+    /// Bytes of their replies that are counted as travelling.
+    counted: usize,
     /// Those of them that were slow; their clients' names are to be filled in.
     pub(crate) slow: Vec<(Asker, slowlog::Entry)>,
     /// Whether these are requests out of other packets.
@@ -192,18 +193,13 @@ impl Packet {
             State::Replied(start..start + len)
         };
         self.done += 1;
-        self.replies_len += len;
+        self.counted += if len > SMALL { len } else { 0 };
         len
     }
 
-    /// Bytes of the replies.
-    pub(crate) fn replies_len(&self) -> usize {
-        self.replies_len
-    }
-
-    /// The same, and none from now on.
-    pub(crate) fn take_replies_len(&mut self) -> usize {
-        std::mem::take(&mut self.replies_len)
+    /// Bytes of the replies that are counted as travelling: those that are not small. None from now on.
+    pub(crate) fn take_counted(&mut self) -> usize {
+        std::mem::take(&mut self.counted)
     }
 
     /// Moves the next request, with its words, to the end of `other`.
@@ -240,7 +236,7 @@ impl Packet {
             replies: std::mem::take(&mut self.replies),
             slow: std::mem::take(&mut self.slow),
             done: self.done,
-            replies_len: self.take_replies_len(),
+            counted: self.take_counted(),
             is_piece: true,
             ..Self::default()
         };

@@ -10,9 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use crate::borrow::Lender;
 use crate::call::Call;
 use crate::client::Client;
-use crate::client_memory::ClientMemory;
 use crate::commands::flags;
-use crate::debts::Debts;
+use crate::debts::{Debts, SMALL};
 use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::message::Message;
@@ -35,8 +34,6 @@ pub(crate) struct Peers {
     pub(crate) late: Vec<u8>,
     /// Some partitions are not served yet.
     pub(crate) loading: bool,
-    /// Bytes of replies that this turn has made and not sent.
-    unsent: usize,
     /// Requests of other threads wait until replies on their way have come.
     pub(crate) is_choked: bool,
     /// The thread whose packet ends with a request that lacks its words.
@@ -74,7 +71,6 @@ impl Peers {
             guest,
             late: Vec::new(),
             loading,
-            unsent: 0,
             is_choked: false,
             wants_words: None,
         }
@@ -152,12 +148,14 @@ impl Peers {
     }
 
     /// Executes the requests of other threads, up to the first of each whose parts are not here, and as long as
-    /// not too many replies are on their way. Those that a pause holds back wait aside.
+    /// not too many replies are on their way: beyond that, a packet goes back in pieces, since what it has got is what
+    /// its other requests wait for. Those that a pause holds back wait aside.
     pub(crate) fn execute(&mut self, service: &mut Service) {
         let free = self.lender.free();
-        let room = service.shared.client_memory.room_to_travel(service.settings.client_memory_max);
-        let mut unsent = self.unsent;
         let guest = &mut self.guest;
+        let can_travel = |service: &Service| {
+            service.shared.client_memory.can_travel(service.settings.client_memory_max)
+        };
         let is_held = |service: &Service, item: &Item| {
             service.pause.is_some() && service.pauses(item.command.is(flags::WRITE))
         };
@@ -166,10 +164,9 @@ impl Peers {
                 service.begin_lap();
                 let pieces = lane.debts.resume(|packet| {
                     let next = packet.next()?;
-                    let can = next.partitions.is_within(free) && !is_held(service, next);
-                    let len = (can && unsent < room).then(|| execute_next(service, guest, packet));
-                    unsent += len.unwrap_or(0);
-                    len
+                    let is_free = next.partitions.is_within(free) && !is_held(service, next);
+                    let can = is_free && can_travel(service);
+                    can.then(|| execute_next(service, guest, packet))
                 });
                 lane.executed.extend(pieces.into_iter().map(Box::new));
             }
@@ -182,32 +179,29 @@ impl Peers {
                     } else if is_held(service, item) {
                         lane.debts.defer(client_id, packet);
                         lane.debts.wake(client_id);
-                    } else if item.partitions.is_within(free) && unsent < room {
+                    } else if item.partitions.is_within(free) && can_travel(service) {
                         let len = execute_next(service, guest, packet);
                         lane.debts.lend(client_id, len);
-                        unsent += len;
                     } else {
                         break;
                     }
                 }
                 if packet.next().is_some() {
+                    if !can_travel(service) {
+                        lane.executed.extend(packet.split_done().map(Box::new));
+                    }
                     break;
                 }
                 lane.executed.extend(lane.inbound.pop_front());
             }
         }
-        self.unsent = unsent;
-        self.is_choked = unsent >= room;
+        self.is_choked = self.has_inbound() && !can_travel(service);
     }
 
     /// Sends the replies to what was executed, which is durable now.
-    pub(crate) fn send_replies(&mut self, memory: &ClientMemory) {
-        // Replies in a packet that waits for the rest of its requests travel with it: counted here, they would keep
-        // these from being executed.
-        self.unsent = 0;
+    pub(crate) fn send_replies(&mut self) {
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             for packet in lane.executed.drain(..) {
-                memory.send(packet.replies_len());
                 self.mailbox.send(to, Message::Replies(packet));
             }
         }
@@ -229,6 +223,9 @@ fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) 
         }
         asker = service.slow_guest.is_some().then_some(item.from);
     });
+    if len > SMALL {
+        service.shared.client_memory.send(len);
+    }
     if let Some(asker) = asker {
         packet.slow.extend(service.slow_guest.take().map(|entry| (asker, entry)));
     }

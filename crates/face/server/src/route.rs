@@ -164,7 +164,7 @@ fn needs(
     }
     match &client.queue {
         Some(queue) if command.is(flags::EXECUTES) => {
-            if !queue.aborted {
+            if !queue.is_aborted() {
                 queue.iter().for_each(|(command, args)| {
                     add_needs(service, peers, command, args, true, &mut needs);
                 });

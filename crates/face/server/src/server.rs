@@ -91,6 +91,7 @@ impl Server {
         settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
         let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
+        settings.threads = threads;
         let reserved = listener::reserved(db.stats().descriptors_max, threads);
         settings.descriptors_reserved = reserved;
         settings.client_count_max = listener::clients_possible(config.client_count_max, reserved);

@@ -235,10 +235,12 @@ impl Service {
         self.store.changes - self.changes_saved
     }
 
-    /// Whether live records take more than `maxmemory` allows.
+    /// Whether live records take more than `maxmemory` allows. Where there are levels, records go on to the SSD by
+    /// themselves, and removals make no room in memory: a limit would refuse writes for good.
     pub(crate) fn is_full(&self) -> bool {
         let limit = self.settings.memory_max;
-        limit > 0 && self.store.stats().live_bytes > limit
+        let stats = self.store.stats();
+        limit > 0 && stats.levels.is_none() && stats.live_bytes > limit
     }
 
     /// The bytes that live records may take: what is set, or what the pool can have.
@@ -373,9 +375,15 @@ impl Service {
         self.shared.client_memory.is_over(is_kept, self.settings.client_memory_max)
     }
 
-    /// Disconnects a client for which more replies wait, `unread` bytes, than its limits allow.
+    /// Whether there is no memory for so many bytes more of a client's transaction, and its watches.
+    pub(crate) fn lacks_memory(&self, is_kept: bool, bytes: usize) -> bool {
+        is_kept && !self.shared.client_memory.can_keep(bytes, self.settings.client_memory_max)
+    }
+
+    /// Disconnects a client for which more replies wait, `unread` bytes, than its limits allow, or whose last reply was
+    /// longer than one may be.
     #[inline]
-    pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize) {
+    pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize, reply_len: usize) {
         let output = &self.settings.limits.output;
         let is_soft = output.soft > 0 && unread > output.soft;
         let since = is_soft.then(|| client.output_long_since.unwrap_or(self.now));
@@ -385,7 +393,8 @@ impl Service {
         let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
         let len_max = self.settings.output_len_max();
         let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
-        if (too_long || unread > len_max) && !client.killed {
+        let is_too_much = unread > len_max || reply_len > self.settings.reply_len_max();
+        if (too_long || is_too_much) && !client.killed {
             client.killed = true;
             self.some_killed = true;
             self.counters.output_limit_disconnections += 1;
@@ -399,9 +408,9 @@ impl Service {
     }
 
     /// [`Service::check_output`] of the client in a place.
-    pub(crate) fn check_output_of(&mut self, place: usize, unread: usize) {
+    pub(crate) fn check_output_of(&mut self, place: usize, unread: usize, reply_len: usize) {
         if let Some(mut client) = self.clients.take_out(place) {
-            self.check_output(&mut client, unread);
+            self.check_output(&mut client, unread, reply_len);
             self.clients.put_back(place, client);
         }
     }

@@ -8,6 +8,8 @@ use crate::{Config, DebugCommand, Limits, SyncPolicy};
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) requirepass: Option<String>,
+    /// The number of threads.
+    pub(crate) threads: usize,
     pub(crate) client_count_max: usize,
     /// Descriptors that clients leave to the engine and the rest of the process.
     pub(crate) descriptors_reserved: u64,
@@ -17,7 +19,8 @@ pub(crate) struct Settings {
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
     log: Option<fn(&str)>,
-    /// Bytes of live records beyond which nothing is written but removals; 0: the pool's limit holds alone.
+    /// Bytes of live records beyond which nothing is written but removals, where there are no levels; 0: the pool's limit
+    /// holds alone.
     pub(crate) memory_max: u64,
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
@@ -44,6 +47,13 @@ impl Settings {
         hard.into_iter().chain(self.client_memory_max).min().unwrap_or(usize::MAX)
     }
 
+    /// Bytes of one reply: its client is dropped for a longer one, so no more is written behind it. Each thread makes one
+    /// at a time, beyond what all clients may take: together they are not more than that again.
+    pub(crate) fn reply_len_max(&self) -> usize {
+        let share = self.client_memory_max.map_or(usize::MAX, |bytes| bytes / self.threads);
+        self.output_len_max().min(share)
+    }
+
     /// Tells the operator something.
     pub(crate) fn log(&self, line: impl FnOnce() -> String) {
         if let Some(log) = self.log {
@@ -59,11 +69,12 @@ impl Settings {
         command.into_iter().chain(spike).min()
     }
 
-    /// The configuration at the start, of a server that listens on `port`.
+    /// The configuration at the start, of a server of one thread that listens on `port`.
     pub(crate) fn new(config: &Config, port: u16) -> Self {
         let bind: Vec<_> = config.bind.iter().map(ToString::to_string).collect();
         Self {
             requirepass: config.requirepass.clone().filter(|password| !password.is_empty()),
+            threads: 1,
             client_count_max: config.client_count_max,
             descriptors_reserved: 0,
             idle_timeout: config.idle_timeout,

@@ -11,13 +11,16 @@ pub(crate) struct Queue {
     commands: Vec<(&'static Command, Range<usize>)>,
     ranges: Vec<Range<usize>>,
     bytes: Vec<u8>,
-    /// A command was refused: EXEC must not execute the others.
-    pub(crate) aborted: bool,
+    /// A command was refused: EXEC must not execute the others, which are not kept.
+    aborted: bool,
 }
 
 impl Queue {
-    /// Adds a command.
+    /// Adds a command, unless the transaction is given up.
     pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) {
+        if self.aborted {
+            return;
+        }
         let first = self.ranges.len();
         for arg in args {
             let start = self.bytes.len();
@@ -25,6 +28,16 @@ impl Queue {
             self.ranges.push(start..self.bytes.len());
         }
         self.commands.push((command, first..self.ranges.len()));
+    }
+
+    /// Gives the transaction up.
+    pub(crate) fn abort(&mut self) {
+        *self = Self { aborted: true, ..Self::default() };
+    }
+
+    /// Whether EXEC must not execute it.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted
     }
 
     /// The commands.

@@ -3,6 +3,8 @@
 #[macro_use]
 mod common;
 
+use std::time::Duration;
+
 use common::{Client, Running};
 
 on_threads! {
@@ -15,6 +17,8 @@ on_threads! {
 const LONG_S: i64 = 1_000_000;
 /// How long the slow command takes at least, in milliseconds: it compares 16 million pairs of bytes.
 const SLOW_MS: i64 = 3;
+/// How long before a second begins commands are sent that take about as long, in milliseconds.
+const BEFORE_MS: i64 = 60;
 
 /// Sends requests with one write and returns their replies.
 fn pipeline(client: &mut Client, requests: &[String]) -> Vec<String> {
@@ -53,12 +57,18 @@ fn prepare(server: &Running) -> (Client, String) {
     (client, format!("LCS {big} {big} LEN"))
 }
 
+/// How long each LCS took that the slowlog tells of, in microseconds, the last one first.
+fn slow_us(client: &mut Client) -> Vec<i64> {
+    let told = client.ask("SLOWLOG GET -1");
+    let parts: Vec<_> = told.split(", [\"LCS\"").collect();
+    let (_, before) = parts.split_last().expect("there is a part");
+    let took_us = |part: &&str| part.rsplit(':').next()?.parse().ok();
+    before.iter().map(|part| took_us(part).expect(&told)).collect()
+}
+
 /// How long the last LCS took, in milliseconds.
 fn slow_ms(client: &mut Client) -> i64 {
-    let told = client.ask("SLOWLOG GET -1");
-    let (before, _) = told.split_once(", [\"LCS\"").expect(&told);
-    let took_us: i64 = before.rsplit(':').next().and_then(|text| text.parse().ok()).expect(&told);
-    took_us / 1000
+    slow_us(client)[0] / 1000
 }
 
 fn a_relative_deadline_counts_from_the_command_that_sets_it() {
@@ -86,6 +96,13 @@ fn a_relative_deadline_counts_from_the_command_that_sets_it() {
         let from_ms = time_ms(&replies[0]) + slow_ms;
         assert!(integer(&replies[3]) >= from_ms + LONG_S * 1000, "{template}: {replies:?}");
     }
+    // A transaction behind it begins with its EXEC.
+    client.check(&[("SLOWLOG RESET", "+OK")]);
+    let set = format!("SET k v PX {}", LONG_S * 1000);
+    let requests = ["TIME", &slow, "MULTI", &set, "EXEC", "PEXPIRETIME k"].map(str::to_owned);
+    let replies = pipeline(&mut client, &requests);
+    let from_ms = time_ms(&replies[0]) + slow_ms(&mut client);
+    assert!(integer(&replies[5]) >= from_ms + LONG_S * 1000, "{replies:?}");
 }
 
 fn a_deadline_that_passes_during_the_turn_holds_in_the_turn() {
@@ -112,17 +129,29 @@ fn a_deadline_that_passes_during_the_turn_holds_in_the_turn() {
         let replies = pipeline(&mut client, &requests);
         assert!(["-ERR no such key", ":0"].contains(&replies[2].as_str()), "{replies:?}");
     }
-    // With one thread, sleeping is slow for all keys: long enough for the next second to begin.
-    if common::threads() == 1 {
-        for template in ["SET k v EXAT {at}", "GETEX k EXAT {at}", "EXPIREAT k {at}"] {
-            client.ask("SET k v");
-            let at_s = time_ms(&client.ask("TIME")) / 1000 + 1;
-            let set = template.replace("{at}", &at_s.to_string());
-            let requests = ["DEBUG SLEEP 1.01", &set, "GET k"].map(str::to_owned);
-            let replies = pipeline(&mut client, &requests);
-            assert_eq!(replies[2], "nil", "{template}: {replies:?}");
-        }
+    // What is set to expire with a second that begins meanwhile is gone at once, too.
+    while !expires_with_the_second(&mut client, &slow) {}
+}
+
+/// Sends slow commands shortly before a second begins, and behind them, in the same turn, what lets `k` expire with it.
+/// Returns whether the second began meanwhile for sure; then the key was gone.
+fn expires_with_the_second(client: &mut Client, slow: &str) -> bool {
+    client.check(&[("SLOWLOG RESET", "+OK")]);
+    let now_ms = time_ms(&client.ask("TIME"));
+    let at_s = (now_ms + BEFORE_MS) / 1000 + 1;
+    let until_ms = u64::try_from(at_s * 1000 - BEFORE_MS - now_ms).unwrap_or(0);
+    std::thread::sleep(Duration::from_millis(until_ms));
+    let mut requests = vec!["TIME".to_owned()];
+    requests.extend((0..BEFORE_MS / SLOW_MS).map(|_| slow.to_owned()));
+    for set in ["SET k v EXAT", "GETEX k EXAT", "EXPIREAT k"] {
+        requests.extend(["SET k v".to_owned(), format!("{set} {at_s}"), "GET k".to_owned()]);
     }
+    let replies = pipeline(client, &requests);
+    let took_us: i64 = slow_us(client).iter().sum();
+    let began = time_ms(&replies[0]) * 1000 + took_us >= at_s * 1_000_000;
+    let gone = replies.rchunks(3).take(3).all(|replies| replies[2] == "nil");
+    assert!(gone || !began, "{replies:?}");
+    began
 }
 
 fn a_transaction_has_one_time() {

@@ -14,6 +14,7 @@ on_threads! {
     settings_that_cannot_change_are_known
     waiting_clients_and_changes_are_counted
     a_request_may_have_more_than_a_million_words
+    writes_go_on_where_records_go_on_to_the_ssd
     ; indexlog:
     memory_is_bounded_and_deletes_make_room
 }
@@ -134,6 +135,13 @@ fn an_encoding_is_that_of_the_command_which_wrote_last() {
     client.check(&[("MOVE d 1", ":1"), ("SELECT 1", "+OK"), ("OBJECT ENCODING d", "\"raw\"")]);
 }
 
+/// The bytes of a reply of one line.
+fn line(client: &mut Client) -> Vec<u8> {
+    let mut line = Vec::new();
+    std::io::BufRead::read_until(&mut client.socket, b'\n', &mut line).unwrap();
+    line
+}
+
 fn errors_show_the_bytes_of_the_client() {
     let server = Running::start();
     let mut client = server.client();
@@ -158,10 +166,11 @@ fn errors_show_the_bytes_of_the_client() {
         (&[b"LATENCY", b"GRAPH", b"\xff"], b"ERR No samples available for event '\xff'"),
     ] {
         client.send_words(words);
-        let mut reply = Vec::new();
-        std::io::BufRead::read_until(&mut client.socket, b'\n', &mut reply).unwrap();
+        let reply = line(&mut client);
         assert_eq!(reply, [b"-", expected, b"\r\n"].concat(), "{}", reply.escape_ascii());
     }
+    client.send(b"*1\r\n\xff");
+    assert_eq!(line(&mut client), b"-ERR Protocol error: expected '$', got '\xff'\r\n");
 }
 
 fn there_is_no_cluster_no_module_and_no_replica() {
@@ -191,6 +200,9 @@ fn there_is_no_cluster_no_module_and_no_replica() {
         ("WAITAOF 1 0 0", "[:1, :0]"),
         ("WAITAOF 0 0 0", "[:1, :0]"),
         ("WAITAOF 2 0 0", "-ERR value is out of range, value must between 0 and 1"),
+        ("WAITAOF abc 0 0", "-ERR value is not an integer or out of range"),
+        ("WAITAOF 0 -1 0", "-ERR value is out of range, must be positive"),
+        ("WAITAOF 0 abc 0", "-ERR value is out of range, must be positive"),
         ("CLIENT MAINT_NOTIFICATIONS ON moving-endpoint-type internal-ip", "+OK"),
         ("CLIENT MAINT_NOTIFICATIONS OFF", "+OK"),
         ("LATENCY RESET", ":0"),
@@ -214,12 +226,22 @@ fn settings_that_cannot_change_are_known() {
     for (request, name) in [
         ("CONFIG SET daemonize yes", "daemonize"),
         ("CONFIG SET databases 3", "databases"),
-        ("CONFIG SET Notify-Keyspace-Events KEA", "notify-keyspace-events"),
-        ("CONFIG SET maxclients 10 port 1", "port"),
+        ("CONFIG SET Notify-Keyspace-Events KEA", "Notify-Keyspace-Events"),
+        ("CONFIG SET maxclients 10 Port 1", "Port"),
     ] {
         assert_eq!(client.ask(request), immutable(name));
     }
+    let failed = "-ERR CONFIG SET failed (possibly related to argument";
     client.check(&[
+        // What is wrong with the request is told by its word, what is wrong with the value by the name.
+        (
+            "CONFIG SET timeout 1 TimeOut 2",
+            &format!("{failed} 'TimeOut') - duplicate parameter"),
+        ),
+        (
+            "CONFIG SET TimeOut x",
+            &format!("{failed} 'timeout') - argument couldn't be parsed into an integer"),
+        ),
         ("CONFIG SET nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
         ("CONFIG SET maxmemory 100mb", "+OK"),
         ("CONFIG GET maxmemory", "[\"maxmemory\", \"104857600\"]"),
@@ -263,6 +285,23 @@ fn memory_is_bounded_and_deletes_make_room() {
     assert_eq!(client.call(&["SET", "a", &large]), "+OK");
     assert_eq!(client.call(&["SET", "b", &large]), "+OK");
     client.check(&[("SET e 1", full), ("CONFIG SET maxmemory 0", "+OK"), ("SET e 1", "+OK")]);
+}
+
+fn writes_go_on_where_records_go_on_to_the_ssd() {
+    let full = "-OOM command not allowed when used memory > 'maxmemory'.";
+    let expected = if common::is_lsm() { "+OK" } else { full };
+    let server = Running::start();
+    let mut client = server.client();
+    for key in ["a", "b", "c"] {
+        assert_eq!(client.call(&["SET", key, &"v".repeat(100_000)]), "+OK");
+    }
+    client.check(&[
+        ("CONFIG SET maxmemory 100kb", "+OK"),
+        ("SET d 1", expected),
+        ("MSET d 1 e 2 f 3", expected),
+        ("DEL a b c", ":3"),
+        ("SET d 1", "+OK"),
+    ]);
 }
 
 fn waiting_clients_and_changes_are_counted() {

@@ -9,6 +9,7 @@ use common::{Client, Running};
 
 on_threads! {
     no_command_keeps_the_server_from_ending
+    no_pattern_keeps_the_server_from_ending
     a_transaction_that_is_cut_short_changes_nothing
     a_sleep_is_bounded
 }
@@ -61,7 +62,10 @@ fn expect_end(mut server: Running, name: &str, acknowledged: usize) {
 
 /// A server that gives its clients little time at the end, and its first client, of the first thread.
 fn prepare() -> (Running, Client) {
-    let server = Running::start_with(|config| config.shutdown_grace = Duration::from_millis(50));
+    let server = Running::start_with(|config| {
+        config.shutdown_grace = Duration::from_millis(50);
+        config.client_memory_max = None;
+    });
     let mut client = server.client();
     let (mut words, value) = (vec!["MSET".to_owned()], "v".repeat(LEN));
     // Keys that the pattern takes long for.
@@ -87,6 +91,29 @@ fn no_command_keeps_the_server_from_ending() {
         common::eventually("the beginning", || space.get(&begun).unwrap().is_some());
         server.handle.shutdown();
         expect_end(server, name, 5);
+    }
+}
+
+fn no_pattern_keeps_the_server_from_ending() {
+    // All of it is looked at for each byte of each name.
+    let pattern = format!("*[{}", "\u{1}".repeat(32 << 20));
+    for (name, words) in [
+        ("names of commands", &["COMMAND", "LIST", "FILTERBY", "PATTERN", &pattern][..]),
+        ("names of settings", &["CONFIG", "GET", &pattern]),
+    ] {
+        let (server, mut client) = prepare();
+        let mut other = server.client();
+        let request = common::request(words);
+        let (most, end) = request.split_at(request.len() - 2);
+        client.send(most);
+        common::eventually("the arrival of the pattern", || {
+            let line = other.ask("CLIENT LIST ID 1");
+            let (_, rest) = line.split_once(" qbuf=").expect(&line);
+            rest.split(' ').next() == Some(&most.len().to_string())
+        });
+        client.send(end);
+        server.handle.shutdown();
+        expect_end(server, name, 0);
     }
 }
 

@@ -81,6 +81,11 @@ fn attacks() -> Vec<Attack> {
             "-EXECABORT Transaction discarded because of previous errors.",
         ),
         Attack::transaction("replies of EXEC", &many(8, &|_| words(&["GET", "large"])), "closed"),
+        Attack::transaction(
+            "replies of EXEC, of parts of values",
+            &many(8, &|_| words(&["GETRANGE", "large", "0", &i64::MAX.to_string()])),
+            "closed",
+        ),
         Attack::new("several keys together, MSET", &[request(&mset("MSET"))], &oom),
         Attack::new("several keys together, MSETNX", &[request(&mset("MSETNX"))], &oom),
         Attack::new(
@@ -122,6 +127,16 @@ fn attacks() -> Vec<Attack> {
             "-ERR Client names cannot be longer than 4096 bytes",
         ),
         Attack::new(
+            "a setting that is kept, a password",
+            &[words(&["CONFIG", "SET", "requirepass", &"p".repeat(4097)])],
+            "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - argument must not be longer than 4096 bytes",
+        ),
+        Attack::new(
+            "a setting that is kept, save points",
+            &[words(&["CONFIG", "SET", "save", &"1 1 ".repeat(1025)])],
+            "-ERR CONFIG SET failed (possibly related to argument 'save') - argument must not be longer than 4096 bytes",
+        ),
+        Attack::new(
             "a line",
             &["x".repeat(2000).into_bytes()],
             "-ERR Protocol error: too big inline request",
@@ -137,6 +152,23 @@ fn attacks() -> Vec<Attack> {
             "-ERR Protocol error: invalid bulk length",
         ),
         Attack::new("one reply", &[request(&[&["MGET"], &["large"; 8][..]].concat())], "closed"),
+        Attack::new(
+            "one reply, which describes commands",
+            &[request(&[&["COMMAND", "INFO"], &["cluster"; 9000][..]].concat())],
+            "closed",
+        ),
+        Attack::new(
+            "one reply, which documents commands",
+            &[request(&[&["COMMAND", "DOCS"], &["cluster"; 9000][..]].concat())],
+            "closed",
+        ),
+        Attack::new(
+            "one reply, of settings that are named again and again",
+            &[request(&[&["CONFIG", "GET"], &["port"; 9000][..]].concat())],
+            "[\"port\", ",
+        ),
+        Attack::new("all keys", &[words(&["KEYS", "*"])], "-ERR the keys take more than"),
+        Attack::new("a page of all keys", &[words(&["SCAN", "0", "COUNT", "1000000"])], "[\""),
         Attack::new(
             "a request of many words",
             &[request(&[vec!["DEL".to_owned()], vec![half.clone(); 8]].concat())],
@@ -157,6 +189,10 @@ fn each_attack_is_refused_and_changes_nothing() {
     let mut other = server.client();
     let large = "l".repeat(BULK_MAX - 1000);
     assert_eq!(other.call(&["SET", "large", &large]), "+OK");
+    // Their names alone are more than one reply may have.
+    for number in 0..80 {
+        assert_eq!(other.call(&["SET", &format!("{number}:{}", "n".repeat(60_000)), ""]), "+OK");
+    }
     let victims: Vec<_> = (0..12).map(victim).collect();
     let exist = [vec!["EXISTS".to_owned()], victims].concat();
     for Attack { name, requests, reply } in attacks() {

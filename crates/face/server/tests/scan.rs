@@ -15,6 +15,7 @@ on_threads! {
     an_unknown_cursor_is_an_error
     wrong_words_are_errors
     keys_of_any_bytes_are_scanned
+    keys_count_by_what_they_take
 }
 
 mod with_a_hash_index {
@@ -34,6 +35,7 @@ mod with_a_hash_index {
         super::a_scan_that_rests_goes_on_after_many_steps_of_others();
         super::wrong_words_are_errors();
         super::keys_of_any_bytes_are_scanned();
+        super::keys_count_by_what_they_take();
     }
 
     fn a_scan_does_not_visit_all_keys_at_each_call() {
@@ -188,6 +190,25 @@ fn wrong_words_are_errors() {
         ("SCAN 0 X y", "-ERR syntax error"),
     ]);
     assert!(scan(&mut client, "", |_| {}).is_empty());
+}
+
+fn keys_count_by_what_they_take() {
+    const KEYS: usize = 20_000;
+    let server = Running::start_with(|config| config.limits.output.hard = 1 << 20);
+    let mut client = server.client();
+    for first in (0..KEYS).step_by(1000) {
+        let pairs = (first..first + 1000).flat_map(|number| [format!("key:{number}"), "v".into()]);
+        assert_eq!(client.call(&[vec!["MSET".to_owned()], pairs.collect()].concat()), "+OK");
+    }
+    let refused = "-ERR the keys take more than 1048576 bytes; SCAN returns them in pages";
+    client.check(&[("KEYS *", refused), ("MULTI", "+OK"), ("KEYS *", "+QUEUED")]);
+    client.check(&[("EXEC", &format!("[{refused}]")), ("PING", "+PONG")]);
+    assert_eq!(client.ask("KEYS key:1*").matches("key:").count(), 11_111);
+    let (next, page) = page(&client.ask(&format!("SCAN 0 COUNT {KEYS}")));
+    assert!(next != "0" && page.len() < KEYS);
+    let found: BTreeSet<_> =
+        scan(&mut client, &format!("COUNT {KEYS}"), |_| {}).into_iter().collect();
+    assert_eq!(found.len(), KEYS);
 }
 
 fn keys_of_any_bytes_are_scanned() {

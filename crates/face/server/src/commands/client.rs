@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::call::{Call, is};
 use crate::client::Replies;
-use crate::failure::{Failure, Outcome, SYNTAX};
+use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::report::Line;
 use crate::service::Pause;
@@ -77,11 +77,16 @@ pub(super) fn maint_notifications(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
-    call.client.no_evict = match () {
+    let wanted = match () {
         () if is(call.arg(2), "ON") => true,
         () if is(call.arg(2), "OFF") => false,
         () => return Err(SYNTAX.into()),
     };
+    let watches_len = if call.client.no_evict { 0 } else { call.client.watches_len };
+    if watches_len > 0 && call.service.lacks_memory(wanted, watches_len) {
+        return Err(KEPT_TOO_MUCH.into());
+    }
+    call.client.no_evict = wanted;
     call.reply().ok();
     Ok(())
 }
@@ -105,23 +110,29 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
-    let mut ids = None;
-    let mut normal = true;
+    let mut lines = all(call);
+    lines.sort_by_key(|line| line.id);
+    let mut is_wanted = vec![true; lines.len()];
     match call.args.get(2) {
         None => {}
-        Some(word) if is(word, "TYPE") && call.args.len() == 4 => normal = is_normal(call.arg(3))?,
+        Some(word) if is(word, "TYPE") && call.args.len() == 4 => {
+            is_wanted.fill(is_normal(call.arg(3))?);
+        }
         Some(word) if is(word, "ID") && call.args.len() > 3 => {
-            let parse = |word: &[u8]| {
-                parse_i64(word).and_then(|id| u64::try_from(id).ok()).ok_or("ERR Invalid client ID")
-            };
-            ids = Some(call.args.from(3).iter().map(parse).collect::<Result<Vec<_>, _>>()?);
+            is_wanted.fill(false);
+            for word in call.args.from(3) {
+                call.check_ending()?;
+                let id = parse_i64(word).and_then(|id| u64::try_from(id).ok());
+                let id = id.ok_or("ERR Invalid client ID")?;
+                if let Ok(at) = lines.binary_search_by_key(&id, |line| line.id) {
+                    is_wanted[at] = true;
+                }
+            }
         }
         Some(_) => return Err(SYNTAX.into()),
     }
-    let mut lines = all(call);
-    lines.retain(|line| normal && ids.as_ref().is_none_or(|ids| ids.contains(&line.id)));
-    lines.sort_by_key(|line| line.id);
-    let text: String = lines.iter().map(|line| &*line.text).collect();
+    let wanted = lines.iter().zip(is_wanted).filter(|(_, is_wanted)| *is_wanted);
+    let text: String = wanted.map(|(line, _)| &*line.text).collect();
     call.reply().verbatim(&text);
     Ok(())
 }

@@ -63,7 +63,7 @@ pub(super) fn waitaof(call: &mut Call<'_>) -> Outcome {
     if !(0..=1).contains(&local) {
         return Err("ERR value is out of range, value must between 0 and 1".into());
     }
-    if call.integer(2)? < 0 {
+    if parse_i64(call.arg(2)).is_none_or(|replicas| replicas < 0) {
         return Err("ERR value is out of range, must be positive".into());
     }
     check_timeout(call.arg(3))?;

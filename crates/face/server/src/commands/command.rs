@@ -1,5 +1,7 @@
 //! COMMAND: the table, for clients to read.
 
+use std::sync::Arc;
+
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
@@ -20,43 +22,52 @@ pub(super) fn count(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
-    let names = call.args.from(2);
+    let (names, start) = (call.args.from(2), call.out.len());
     if names.is_empty() {
         return all(call);
     }
-    let mut reply = call.reply();
-    reply.array(names.len());
+    call.reply().array(names.len());
     for name in names {
         match find_full(name) {
-            Some(command) => describe(&mut reply, command),
-            None => reply.null(),
+            Some(command) => describe(&mut call.reply(), command),
+            None => call.reply().null(),
+        }
+        if !call.must_write_on(start)? {
+            break;
         }
     }
     Ok(())
 }
 
 pub(super) fn docs(call: &mut Call<'_>) -> Outcome {
-    let names = call.args.from(2);
-    let mut reply = call.reply();
+    let (names, start) = (call.args.from(2), call.out.len());
     if names.is_empty() {
+        let mut reply = call.reply();
         reply.map(COMMANDS.len());
         COMMANDS.iter().for_each(|command| document(&mut reply, command));
         return Ok(());
     }
-    let known: Vec<_> = names.iter().filter_map(find_full).collect();
-    reply.map(known.len());
-    known.into_iter().for_each(|command| document(&mut reply, command));
+    let known = || names.iter().filter_map(find_full);
+    call.reply().map(known().count());
+    for command in known() {
+        document(&mut call.reply(), command);
+        if !call.must_write_on(start)? {
+            break;
+        }
+    }
     Ok(())
 }
 
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+    let ending = Arc::clone(&call.service.store.ending);
     let filter: Box<dyn Fn(&Command) -> bool> = match call.args.len() {
         2 => Box::new(|_| true),
         5 if is(call.arg(2), "FILTERBY") => {
             let wanted = call.arg(4).to_vec();
             match () {
                 () if is(call.arg(3), "PATTERN") => Box::new(move |command| {
-                    glob::matches_ignoring_case(&wanted, command.full_name.as_bytes())
+                    let name = command.full_name.as_bytes();
+                    glob::matches_ignoring_case(&wanted, name, || !ending.breaks_off())
                 }),
                 () if is(call.arg(3), "ACLCAT") => Box::new(move |command| {
                     categories(command).iter().any(|category| is(&wanted, &category[1..]))
@@ -72,6 +83,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         COMMANDS.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     let names: Vec<_> =
         with_parts.filter(|command| filter(command)).map(|command| command.full_name).collect();
+    call.check_ending()?;
     call.reply().texts(&names);
     Ok(())
 }
@@ -87,14 +99,18 @@ pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let keys: Vec<_> =
-        command.key_indexes(request.len()).filter_map(|at| request.get(at)).collect();
-    if keys.is_empty() {
+    let keys = || command.key_indexes(request.len()).filter_map(|at| request.get(at));
+    let (count, start) = (keys().count(), call.out.len());
+    if count == 0 {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
     }
-    let mut reply = call.reply();
-    reply.array(keys.len());
-    keys.into_iter().for_each(|key| reply.bulk(key));
+    call.reply().array(count);
+    for key in keys() {
+        call.reply().bulk(key);
+        if !call.must_write_on(start)? {
+            break;
+        }
+    }
     Ok(())
 }
 

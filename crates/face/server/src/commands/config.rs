@@ -30,6 +30,8 @@ const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> 
     Parameter { name, get, set: Some(set) }
 }
 
+/// The longest value of a setting, in bytes: each thread has a copy.
+const VALUE_LEN_MAX: usize = 4 << 10;
 /// The longest slowlog: each command in it may take some kilobytes.
 const SLOWLOG_LEN_MAX: i64 = 100_000;
 
@@ -91,6 +93,7 @@ static PARAMETERS: &[Parameter] = &[
     ),
     fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
     // What it bounds is INFO's `used_memory_dataset`: deletes make room at once, unlike of the pool, which stays as it is.
+    // On an engine with levels it bounds nothing, since records go on to the SSD.
     settable(
         "maxmemory",
         |service| service.memory_max().to_string(),
@@ -231,12 +234,16 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let mut found = Vec::new();
     for parameter in PARAMETERS {
         let name = parameter.name.as_bytes();
-        let mut patterns = patterns.iter();
-        let pattern = patterns.find(|pattern| glob::matches_ignoring_case(pattern, name));
-        if let Some(pattern) = pattern {
-            // A name that the client gives comes back as it gave it.
-            let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
-            found.push((name, (parameter.get)(call.service)));
+        for pattern in patterns {
+            let matches =
+                glob::matches_ignoring_case(pattern, name, || call.check_ending().is_ok());
+            call.check_ending()?;
+            if matches {
+                // A name that the client gives comes back as it gave it.
+                let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
+                found.push((name, (parameter.get)(call.service)));
+                break;
+            }
         }
     }
     let mut reply = call.reply();
@@ -265,36 +272,39 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn fixed_text(name: &str) -> String {
-    format!(
-        "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config"
-    )
+/// Refuses a setting: as Redis does, by the client's word for what is wrong with the request, and by the setting's name
+/// for what is wrong with the value.
+fn failed(name: &[u8], why: &str) -> Failure {
+    let text = "ERR CONFIG SET failed (possibly related to argument '";
+    Failure::quoting(text, name, &format!("') - {why}"))
 }
+
+const IMMUTABLE: &str = "can't set immutable config";
 
 /// The settings as `words` change them.
 fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
     let mut settings = settings.clone();
     let mut seen: Vec<&str> = Vec::new();
     let mut words = words.iter();
-    while let (Some(name), Some(value)) = (words.next(), words.next()) {
-        let parameter = PARAMETERS.iter().find(|parameter| crate::call::is(name, parameter.name));
+    while let (Some(word), Some(value)) = (words.next(), words.next()) {
+        let parameter = PARAMETERS.iter().find(|parameter| crate::call::is(word, parameter.name));
         let Some(parameter) = parameter else {
-            if let Some(name) = OTHER_NAMES.iter().find(|known| crate::call::is(name, known)) {
-                return Err(fixed_text(name).into());
+            if OTHER_NAMES.iter().any(|known| crate::call::is(word, known)) {
+                return Err(failed(word, IMMUTABLE));
             }
             let text = "ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(Failure::quoting(text, name, "'"));
+            return Err(Failure::quoting(text, word, "'"));
         };
-        let changed = match parameter.set {
-            _ if seen.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
-            Some(set) => set(&mut settings, value),
-            None => return Err(fixed_text(parameter.name).into()),
-        };
+        if seen.contains(&parameter.name) {
+            return Err(failed(word, "duplicate parameter"));
+        }
         seen.push(parameter.name);
-        changed.map_err(|why| {
-            let name = parameter.name;
-            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
-        })?;
+        let set = parameter.set.ok_or_else(|| failed(word, IMMUTABLE))?;
+        let changed = match value.len() {
+            0..=VALUE_LEN_MAX => set(&mut settings, value),
+            _ => Err(format!("argument must not be longer than {VALUE_LEN_MAX} bytes")),
+        };
+        changed.map_err(|why| failed(parameter.name.as_bytes(), &why))?;
     }
     Ok(settings)
 }

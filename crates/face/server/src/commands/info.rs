@@ -43,6 +43,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let report = call.service.report(Details { commands: true, ..Details::default() });
     let mut text = String::new();
     for (name, is_default, section) in SECTIONS {
+        call.check_ending()?;
         if all || default && *is_default || asks_for(name) {
             if !text.is_empty() {
                 text.push_str("\r\n");

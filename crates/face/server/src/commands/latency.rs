@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::call::Call;
+use crate::call::{Call, is};
 use crate::command_stats::Calls;
 use crate::failure::{Failure, Outcome};
 use crate::report::Details;
@@ -134,16 +134,18 @@ fn age(seconds: u64) -> String {
 
 pub(super) fn histogram(call: &mut Call<'_>) -> Outcome {
     let details = Details { commands: true, ..Details::default() };
-    let mut found = call.service.report(details).commands;
-    found.retain(|_, calls| calls.histogram.calls() > 0);
+    let mut found = Vec::new();
     let wanted = call.args.from(2);
-    if !wanted.is_empty() {
-        // The name of a command is that of all its parts, too.
-        let is_wanted = |name: &str| {
-            let whole = name.split('|').next().unwrap_or(name);
-            wanted.iter().any(|word| crate::call::is(word, name) || crate::call::is(word, whole))
-        };
-        found.retain(|name, _| is_wanted(name));
+    // The name of a command is that of all its parts, too.
+    let is_wanted = |name: &str| {
+        let whole = name.split('|').next().unwrap_or(name);
+        wanted.iter().any(|word| is(word, name) || is(word, whole))
+    };
+    for (name, calls) in call.service.report(details).commands {
+        call.check_ending()?;
+        if calls.histogram.calls() > 0 && (wanted.is_empty() || is_wanted(name)) {
+            found.push((name, calls));
+        }
     }
     let mut reply = call.reply();
     reply.map(found.len());

@@ -17,11 +17,18 @@ use crate::number::Decimal;
 use crate::partition_set::PartitionSet;
 
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
-    let options = Options { count: usize::MAX, pattern: call.arg(1), ..Options::new(call) };
+    let bytes_max = call.service.settings.reply_len_max();
+    let options =
+        Options { count: usize::MAX, bytes_max, pattern: call.arg(1), ..Options::new(call) };
     expire_some(call);
     let mut page = Page::default();
-    walk(call, None, None, &options, &mut page)?;
+    let stopped_at = walk(call, None, None, &options, &mut page)?;
     call.check_ending()?;
+    if stopped_at.is_some() {
+        let why =
+            format!("ERR the keys take more than {bytes_max} bytes; SCAN returns them in pages");
+        return Err(why.into());
+    }
     let found = page.found;
     let mut reply = call.reply();
     reply.array(found.len());
@@ -32,6 +39,8 @@ pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
 /// What SCAN looks for.
 struct Options<'a> {
     count: usize,
+    /// Bytes that the keys may take that are found.
+    bytes_max: usize,
     pattern: &'a [u8],
     /// Whether keys of other types than strings are asked for: there are none.
     other_type: bool,
@@ -42,7 +51,9 @@ struct Options<'a> {
 impl Options<'_> {
     fn new(call: &Call<'_>) -> Self {
         let ending = Arc::clone(&call.service.store.ending);
-        Self { count: 10, pattern: b"*", other_type: false, ending }
+        // The last key may be one too many.
+        let bytes_max = call.service.settings.reply_len_max() / 2;
+        Self { count: 10, bytes_max, pattern: b"*", other_type: false, ending }
     }
 }
 
@@ -109,6 +120,9 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
 /// Expired keys that a scan removes at most.
 const EXPIRED_MAX: usize = 128;
 
+/// Bytes that a key takes beside its own, about: of the allocator, and in the reply.
+const BESIDE_KEY: usize = 48;
+
 /// Some keys, in the order of their partitions.
 #[derive(Default)]
 struct Page {
@@ -116,22 +130,24 @@ struct Page {
     found: Vec<Box<[u8]>>,
     /// The number of keys that were looked at.
     looked_at: usize,
-    /// Bytes of those that match.
+    /// Bytes that those take.
     bytes: usize,
 }
 
 impl Page {
     fn look_at(&mut self, key: &[u8], options: &Options<'_>) {
         if glob::matches(options.pattern, key, || !options.ending.breaks_off()) {
-            self.bytes += key.len();
+            self.bytes += key.len() + BESIDE_KEY;
             self.found.push(key.into());
         }
         self.looked_at += 1;
     }
 
-    /// A reply beyond the limit is not sent, so it need not be complete, nor is one at the end of the server.
-    fn is_full(&self, options: &Options<'_>, bytes_max: usize) -> bool {
-        self.looked_at >= options.count || self.bytes > bytes_max || options.ending.breaks_off()
+    /// Whether it has what is asked for, or all that one reply may have. At the end of the server it need not be complete.
+    fn is_full(&self, options: &Options<'_>) -> bool {
+        self.looked_at >= options.count
+            || self.bytes > options.bytes_max
+            || options.ending.breaks_off()
     }
 }
 
@@ -181,12 +197,11 @@ fn walk(
     options: &Options<'_>,
     page: &mut Page,
 ) -> Outcome<Option<Box<[u8]>>> {
-    let bytes_max = call.service.settings.output_len_max();
     let prefix = glob::literal_prefix(options.pattern);
     let mut last = None;
     call.service.store.walk(call.client.db, partition, prefix, after, |key| {
         page.look_at(key, options);
-        if !page.is_full(options, bytes_max) {
+        if !page.is_full(options) {
             return ControlFlow::Continue(());
         }
         last = Some(key.into());
@@ -209,18 +224,19 @@ fn visit(
     options: &Options<'_>,
     page: &mut Page,
 ) -> Outcome<Option<u64>> {
-    let bytes_max = call.service.settings.output_len_max();
     let db = call.client.db;
     let mut place = position << UNUSED_BITS;
     loop {
-        let step = options.count.saturating_sub(page.looked_at).clamp(1, VISITED_AT_ONCE);
+        let room = options.bytes_max.saturating_sub(page.bytes) / halite::KEY_LEN_MAX;
+        let wanted = options.count.saturating_sub(page.looked_at);
+        let step = wanted.min(room).clamp(1, VISITED_AT_ONCE);
         let visit = |key: &[u8]| page.look_at(key, options);
         place = match call.service.store.visit(db, partition, place, step, visit)? {
             None => return Ok(None),
             Some(0) => return Ok(Some(0)),
             Some(next) => next,
         };
-        if page.is_full(options, bytes_max) {
+        if page.is_full(options) {
             return Ok(Some(place >> UNUSED_BITS));
         }
     }

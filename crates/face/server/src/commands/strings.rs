@@ -18,11 +18,9 @@ pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
     let (keys, start) = (call.args.from(1), call.out.len());
     call.reply().array(keys.len());
     for key in keys {
-        call.check_ending()?;
         let value = call.read(key)?;
         call.reply().bulk_or_null(value.as_deref());
-        if call.out.len() - start > call.service.settings.output_len_max() {
-            // The client is dropped for it; the other values need not be copied.
+        if !call.must_write_on(start)? {
             break;
         }
     }

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use crate::call::Call;
 use crate::client::Client;
 use crate::dispatch;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome};
 use crate::service::Service;
 use crate::transaction::Queue;
 
@@ -48,6 +48,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     let of_db = call.client.watches.iter().filter(|watch| watch.db == db);
     let mut known: HashSet<Vec<u8>> = of_db.map(|watch| watch.key.to_vec()).collect();
     let limit = call.service.settings.limits.transaction_len_max;
+    let counted = call.client.watches_len;
     for key in call.args.from(1) {
         call.check_ending()?;
         if !known.insert(key.to_vec()) {
@@ -58,6 +59,10 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
             let why =
                 format!("ERR the watched keys take more than {limit} bytes; EXEC or UNWATCH first");
             return Err(why.into());
+        }
+        let more = call.client.watches_len - counted + bytes;
+        if call.service.lacks_memory(call.client.no_evict, more) {
+            return Err(KEPT_TOO_MUCH.into());
         }
         let watch = call.service.store.watch(db, key)?;
         call.client.watches.push(watch);
@@ -79,9 +84,9 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
         return Err("ERR EXEC without MULTI".into());
     };
     // One that is given up looks at nothing: the parts of its keys may be elsewhere.
-    let changed = if queue.aborted { Ok(false) } else { watched_key_changed(call) };
+    let changed = if queue.is_aborted() { Ok(false) } else { watched_key_changed(call) };
     forget_watches(call.service, call.client);
-    if queue.aborted {
+    if queue.is_aborted() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if changed? {
@@ -128,7 +133,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
             done => done?,
         }
         // Beyond the limit the client is dropped; the other commands must be executed nevertheless.
-        let kept = call.service.settings.output_len_max().saturating_add(1);
+        let kept = call.service.settings.reply_len_max().saturating_add(1);
         call.out.truncate(start.saturating_add(kept));
     }
     Ok(())

@@ -1,14 +1,20 @@
 //! Clients that are disconnected because all of them together take too much memory.
 
-use super::EventLoop;
+use super::{EventLoop, note_buffers};
 use crate::dispatch::Dispatched;
 
 impl EventLoop {
     /// Disconnects clients of this thread, those with most memory first, until all clients take less than they
-    /// may. If another thread has the largest one, that thread is woken to do so.
+    /// may: what is only kept for their next requests goes before. If another thread has the largest one, that thread is
+    /// woken to do so. Returns whether they take less.
     #[cold]
-    pub(super) fn evict(&mut self) {
+    pub(super) fn evict(&mut self) -> bool {
         let thread = self.service.thread;
+        // Those that go anyway may be enough.
+        if self.service.some_killed {
+            self.close_killed();
+        }
+        self.give_back_buffers();
         while self.service.is_short(false) {
             let clients = self.service.clients.iter_mut();
             let clients = clients.filter(|(_, client)| !client.no_evict);
@@ -16,9 +22,9 @@ impl EventLoop {
             let bytes = largest.as_ref().map_or(0, |(_, client)| client.buffers.memory);
             if let Some(other) = self.shared.client_memory.larger_elsewhere(thread, bytes) {
                 self.shared.ring_one(other);
-                return;
+                return false;
             }
-            let Some((place, client)) = largest else { return };
+            let Some((place, client)) = largest else { return false };
             let now = self.service.now;
             self.service.settings.log(|| {
                 format!(
@@ -29,6 +35,17 @@ impl EventLoop {
             self.service.counters.evicted_clients += 1;
             self.close(place);
         }
+        true
+    }
+
+    /// Gives back the memory of all buffers that hold nothing.
+    fn give_back_buffers(&mut self) {
+        for (place, client) in self.service.clients.iter_mut() {
+            let Some(connection) = &mut self.connections[place] else { continue };
+            connection.shrink_what_is_empty();
+            note_buffers(client, connection);
+            client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
+        }
     }
 
     /// Lets connections go on that waited for memory: looks anew at each.
@@ -36,6 +53,7 @@ impl EventLoop {
         if !std::mem::take(&mut self.held_back) {
             return;
         }
+        self.give_back_buffers();
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
             let may_go_on = connection.has_requests || connection.readable;

@@ -34,7 +34,7 @@ impl EventLoop {
         match message {
             Message::Requests(packet) => peers.accept(from, packet),
             Message::Replies(mut packet) => {
-                self.shared.client_memory.receive(packet.take_replies_len());
+                self.shared.client_memory.receive(packet.take_counted());
                 packet.take_answers(|asker, answer| self.take_answer(peers, from, asker, answer));
                 for (asker, mut entry) in packet.slow.drain(..) {
                     let client = self.service.clients.get(asker.place);
@@ -78,7 +78,7 @@ impl EventLoop {
         connection.answers.fill(asker.ticket, from, answer, &mut connection.output);
         connection.output.divide(&mut self.service.spares);
         let backlog = connection.backlog();
-        self.service.check_output_of(asker.place, backlog);
+        self.service.check_output_of(asker.place, backlog, len);
         self.resume(asker.place, Dispatched::Unanswered);
         self.list(asker.place);
     }
@@ -87,7 +87,7 @@ impl EventLoop {
     pub(super) fn send(&mut self) {
         let Some(peers) = &mut self.peers else { return };
         let service = &mut self.service;
-        peers.send_replies(&self.shared.client_memory);
+        peers.send_replies();
         peers.lender.lend(&mut peers.mailbox, service);
         peers.lender.give_back(&mut peers.mailbox, &mut service.store);
         for (thread, id) in service.to_kill.drain(..) {

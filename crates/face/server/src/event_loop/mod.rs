@@ -321,18 +321,16 @@ impl EventLoop {
         if !self.awaiting.is_empty() {
             self.resume_awaiting();
         }
-        // Another thread may have woken this one for it.
-        if self.service.is_short(false) {
-            self.evict();
-        }
+        // Another thread may have woken this one for it. Once it is another one's turn, this one can do no more.
+        let mut can_evict = !self.service.is_short(false) || self.evict();
         let served = std::mem::take(&mut self.listed);
         for group in served.chunks(AHEAD) {
             group.iter().for_each(|&place| self.read(place));
             self.prefetch(group);
             for &place in group {
                 self.serve(place);
-                if self.service.is_short(false) {
-                    self.evict();
+                if can_evict && self.service.is_short(false) {
+                    can_evict = self.evict();
                 }
             }
         }
@@ -382,13 +380,15 @@ impl EventLoop {
     fn read(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
-        let is_short = [false, true].map(|is_kept| self.service.is_short(is_kept));
+        let (memory, memory_max) =
+            (&self.shared.client_memory, self.service.settings.client_memory_max);
         let Some(client) = self.service.clients.get_mut(place) else { return };
+        let is_kept = client.no_evict;
         let wants_more = !client.closing
             && !client.killed
             && !connection.has_requests
             && !self.finishing
-            && (!connection.is_behind() || !is_short[usize::from(client.no_evict)]);
+            && !connection.is_held_back(is_kept, || memory.is_over(is_kept, memory_max));
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
@@ -396,6 +396,8 @@ impl EventLoop {
                     if len > 0 {
                         client.active_at = self.service.now;
                     }
+                    // The next one is read from only if there is memory.
+                    client.account(connection.memory(), memory, self.service.thread);
                 }
                 Err(_) => client.killed = true,
             }
@@ -478,14 +480,17 @@ impl EventLoop {
     /// Sends a connection's replies, and lists it again if there is more to do.
     fn answer(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
-        let is_short = [false, true].map(|is_kept| self.service.is_short(is_kept));
+        let (memory, memory_max) =
+            (&self.shared.client_memory, self.service.settings.client_memory_max);
         let Some(client) = self.service.clients.get_mut(place) else { return };
+        let is_kept = client.no_evict;
+        let is_short = || memory.is_over(is_kept, memory_max);
         // What waits may do so for long, and nobody would read its reply.
         let waits_in_vain = connection.gone
-            && matches!(
+            && (matches!(
                 connection.waits_for,
                 Dispatched::Paused | Dispatched::Unready | Dispatched::Awaiting
-            );
+            ) || connection.is_held_back(is_kept, is_short));
         if client.killed || waits_in_vain {
             self.close(place);
             return;
@@ -500,7 +505,7 @@ impl EventLoop {
             Err(_) => client.killed = true,
         }
         note_output(client, connection);
-        client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
+        client.account(connection.memory(), memory, self.service.thread);
         let is_answered = connection.output.unsent() == 0 && connection.answers.is_empty();
         if client.killed || client.closing && is_answered {
             connection.drain();
@@ -511,8 +516,7 @@ impl EventLoop {
         let can_execute = !client.closing
             && (connection.has_requests || connection.readable && !self.finishing)
             && connection.waits_for == Dispatched::Done;
-        let is_held_back =
-            can_execute && connection.is_behind() && is_short[usize::from(client.no_evict)];
+        let is_held_back = can_execute && connection.is_held_back(is_kept, is_short);
         self.held_back |= is_held_back;
         if let Some(peers) = &mut self.peers
             && connection.answers.owes()
@@ -599,25 +603,27 @@ impl EventLoop {
             let Some(client) = self.service.clients.get_mut(place) else { continue };
             let silent = self.service.now.saturating_duration_since(client.active_at);
             connection.input.shrink_to_peak();
-            if silent >= BUFFERS_KEPT && connection.input.free() > 0 {
+            connection.output.shrink_to_peak();
+            if silent >= BUFFERS_KEPT {
                 connection.input.shrink();
                 connection.output.shrink();
-                client.buffers.query_len = connection.input.len();
-                client.buffers.query_free = connection.input.free();
-                note_output(client, connection);
-                client.account(
-                    connection.memory(),
-                    &self.shared.client_memory,
-                    self.service.thread,
-                );
             }
-            self.service.check_output_of(place, connection.backlog());
+            note_buffers(client, connection);
+            client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
+            self.service.check_output_of(place, connection.backlog(), 0);
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
             if idle && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }
     }
+}
+
+/// Notes what a connection's buffers hold.
+fn note_buffers(client: &mut Client, connection: &Connection) {
+    client.buffers.query_len = connection.input.len();
+    client.buffers.query_free = connection.input.free();
+    note_output(client, connection);
 }
 
 /// Notes what waits for a client to read it.
@@ -639,7 +645,10 @@ fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     if stranger && since(client.stranger_since) >= timeout {
         return true;
     }
-    let arrived = connection.input.unread().len();
+    // One that is not read from for lack of memory is what others lack.
+    let is_held_back =
+        connection.is_held_back(client.no_evict, || service.is_short(client.no_evict));
+    let arrived = if is_held_back { 0 } else { connection.input.unread().len() };
     let more = Duration::from_secs((arrived / BYTES_PER_SECOND_MIN) as u64);
     connection.request_began.is_some_and(|began| since(began) >= timeout + more)
 }

@@ -12,7 +12,7 @@ pub enum ProtocolError {
     #[error("Protocol error: invalid bulk length")]
     BulkLen,
     /// A word does not begin with `$` and its length.
-    #[error("Protocol error: expected '$', got '{}'", *.0 as char)]
+    #[error("Protocol error: expected '$', got '{}'", .0.escape_ascii())]
     BulkMark(u8),
     /// A word does not end with `\r\n` where its length says.
     #[error("Protocol error: expected CRLF after bulk string")]
@@ -35,4 +35,16 @@ pub enum ProtocolError {
     /// A longer word than a client may send that has not proved who it is.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLen,
+}
+
+impl ProtocolError {
+    /// What a client is told: its byte as it is, which need not be text.
+    pub(crate) fn reply(&self) -> Vec<u8> {
+        match *self {
+            Self::BulkMark(byte) => {
+                [b"ERR Protocol error: expected '$', got '", &[byte][..], b"'"].concat()
+            }
+            _ => format!("ERR {self}").into_bytes(),
+        }
+    }
 }
