@@ -37,6 +37,15 @@ struct State {
 impl Interrupt {
     /// Catches the signals from now on.
     pub(crate) fn catch() -> Result<Self> {
+        Self::catch_for(PATIENCE, || ())
+    }
+
+    /// As [`Interrupt::catch`], for a command that `stop` tells of the first signal, and that is ended when it has not by
+    /// then.
+    pub(crate) fn catch_for(
+        patience: Duration,
+        stop: impl FnOnce() + Send + 'static,
+    ) -> Result<Self> {
         let failed = |error| Error::io("signals", error);
         let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
         let state = Arc::<State>::default();
@@ -46,7 +55,8 @@ impl Interrupt {
                 return;
             }
             state.is_raised.store(true, Ordering::Relaxed);
-            for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+            stop();
+            for _ in 0..patience.as_millis() / LOOK.as_millis() {
                 if signals.pending().next().is_some() {
                     break;
                 }
