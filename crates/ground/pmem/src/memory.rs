@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::kernel::Kernel;
+use crate::kernel::{Call, Kernel};
 use crate::map::{Base, Mapping};
 use crate::{Error, Result, file};
 
@@ -20,7 +20,8 @@ pub(crate) struct Memory {
 impl Memory {
     /// Memory of `len` bytes, all zero, that may grow to `capacity`.
     pub(crate) fn create(path: &Path, len: u64, capacity: u64, kernel: Kernel) -> Result<Self> {
-        let mapping = Mapping::reserve(capacity)
+        let mapping = kernel
+            .ask_std(Call::Map, || Mapping::reserve(capacity))
             .map_err(|source| file::io_error(path, "reserve addresses for the pool", source))?;
         let memory = Self { mapping, kernel };
         memory.grow(path, 0, len)?;
