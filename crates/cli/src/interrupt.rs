@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -11,24 +10,26 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::error::INTERRUPTED;
 use crate::{Error, Result, output};
 
-/// How often a command that was interrupted is given time to end, and how long each: 1.8 seconds together. They are
-/// counted, so that a machine that stands still does not take them.
-const LOOKS: u32 = 36;
+/// How long a command that was interrupted has to end by itself.
+const PATIENCE: Duration = Duration::from_millis(1800);
+
+/// How often it is looked for a second signal meanwhile. The looks are counted, so that a machine that stands still does
+/// not take a command's time.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A command's way to know of SIGINT and SIGTERM. It ends by itself once it notices one. If it does not, as it waits for
-/// a disk or a pipe, it is ended after a while; at a second signal, at once.
+/// A command's way to know of SIGINT and SIGTERM. It ends by itself once it notices one. If it has not ended after a
+/// while, as it waits for a disk or a pipe, it is ended; at a second signal, at once.
 #[derive(Clone)]
 pub(crate) struct Interrupt(Arc<State>);
 
+#[derive(Default)]
 struct State {
     is_raised: Arc<AtomicBool>,
-    /// Whether the command is about to end by itself, however long that takes.
-    is_noticed: AtomicBool,
     /// Removes what is nothing yet.
     tidy: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -36,27 +37,32 @@ struct State {
 impl Interrupt {
     /// Catches the signals from now on.
     pub(crate) fn catch() -> Result<Self> {
+        Self::catch_for(PATIENCE, || ())
+    }
+
+    /// As [`Interrupt::catch`], for a command that `stop` tells of the first signal, and that is ended when it has not by
+    /// then.
+    pub(crate) fn catch_for(
+        patience: Duration,
+        stop: impl FnOnce() + Send + 'static,
+    ) -> Result<Self> {
         let failed = |error| Error::io("signals", error);
         let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
-        let state = Arc::new(State {
-            is_raised: Arc::default(),
-            is_noticed: AtomicBool::new(false),
-            tidy: Mutex::default(),
-        });
+        let state = Arc::<State>::default();
         let interrupt = Self(Arc::clone(&state));
         let wait = move || {
-            for _ in signals.forever() {
-                if state.is_raised.swap(true, Ordering::Relaxed) {
-                    state.end();
-                }
-                let state = Arc::clone(&state);
-                thread::spawn(move || {
-                    (0..LOOKS).for_each(|_| thread::sleep(LOOK));
-                    if !state.is_noticed.load(Ordering::Relaxed) {
-                        state.end();
-                    }
-                });
+            if signals.forever().next().is_none() {
+                return;
             }
+            state.is_raised.store(true, Ordering::Relaxed);
+            stop();
+            for _ in 0..patience.as_millis() / LOOK.as_millis() {
+                if signals.pending().next().is_some() {
+                    break;
+                }
+                thread::sleep(LOOK);
+            }
+            state.end();
         };
         thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed)?;
         Ok(interrupt)
@@ -67,13 +73,9 @@ impl Interrupt {
         Arc::clone(&self.0.is_raised)
     }
 
-    /// Whether there was a signal. If so, the command ends now, and is not ended.
+    /// Whether there was a signal: the command ends now.
     pub(crate) fn is_raised(&self) -> bool {
-        let is_raised = self.0.is_raised.load(Ordering::Relaxed);
-        if is_raised {
-            self.0.is_noticed.store(true, Ordering::Relaxed);
-        }
-        is_raised
+        self.0.is_raised.load(Ordering::Relaxed)
     }
 
     /// Ends a command that prints after a signal.
@@ -120,14 +122,15 @@ impl State {
         self.tidy.lock().unwrap_or_else(|held| held.into_inner())
     }
 
-    /// Ends the process as it is: what is open is then as after a crash, of which it comes back.
+    /// Ends the process as it is: what is open is then as after a crash, of which it comes back. It waits for nothing
+    /// that another thread holds, such as standard output, which may wait for its reader.
     fn end(&self) -> ! {
         let tidy = self.tidy().take();
         if let Some(tidy) = tidy {
             tidy();
         }
-        output::message("interrupted");
-        process::exit(INTERRUPTED.into())
+        output::brief_message("interrupted");
+        low_level::exit(INTERRUPTED.into())
     }
 }
 

@@ -60,7 +60,7 @@ Exit codes:
   4    damage found: stored bytes fail their checksum
   5    `lab`: a violation, or a mutant that nothing caught
   130  interrupted by SIGINT or SIGTERM: `load` kept what it says, `lab` and `bench` say what they looked at,
-       `dump`, `backup` and `restore` leave what was there before";
+       `dump`, `backup` and `restore` leave what was there before, `serve` was not closed in time";
 
 /// An ordered, durable key-value database for memory that persists.
 #[derive(Debug, Parser)]

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -35,4 +37,16 @@ pub(crate) fn json(value: &Value) -> Result<()> {
 /// Tells the person at the terminal; nobody need be there.
 pub(crate) fn message(message: impl Display) {
     let _ = writeln!(io::stderr(), "halite: {message}");
+}
+
+/// As [`message`], for a fifth of a second at most: a process that ends does not wait for a reader of its errors.
+pub(crate) fn brief_message(text: &'static str) {
+    let telling = thread::Builder::new().spawn(move || message(text));
+    let Ok(telling) = telling else { return };
+    for _ in 0..40 {
+        if telling.is_finished() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -165,8 +165,11 @@ fn write(
     interrupt.remove_at_end(&part);
     let written = fill(&part, &created).and_then(|report| {
         let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
-            // Not every file system has links. Whoever makes the file has its name.
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            // Not every file system has links. Whoever makes the file has its name. What is not found was removed by
+            // an interruption.
+            Err(error)
+                if ![ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&error.kind()) =>
+            {
                 File::create_new(file).and_then(|_| fs::rename(&part, file))
             }
             linked => linked,

@@ -41,7 +41,8 @@ JSON lines (--format jsonl, the default for *.jsonl, *.ndjson, *.json and with -
   `space` names the key space.
 
 Records are committed in batches, and made durable now and then and at the end. At wrong input,
-and at Ctrl-C, what was read before is kept, and the command says how much that is.";
+and at Ctrl-C, what was read before is kept, and the command says how much that is. If the medium does not
+take that within two seconds of Ctrl-C, the command ends without, and some of it may be lost.";
 
 /// Load records from a file, standard input or a folder
 #[derive(Debug, Args)]

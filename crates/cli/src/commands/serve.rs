@@ -14,18 +14,20 @@ use halite::{Database, Domain, IndexKind, Partitioning};
 use halite_server::{
     Config, DebugCommand, Handle, OutputLimits, Server, Sockets, SyncPolicy, raise_descriptor_limit,
 };
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::stat::{findings, recovery};
 use crate::engine::EngineArgs;
 use crate::folder::with_change_log;
+use crate::interrupt::Interrupt;
 use crate::{Error, Result, index, output, size};
 
 pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
 /// How many partitions a database can have, and so how many threads can serve it.
 const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;
+
+/// How long the end may take, whatever runs. Clients have 1.5 seconds of it, and the store the rest, to sync and to close.
+const CLOSING_MAX: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,8 +50,12 @@ weakens that for ordinary files only, where durable means a call of the kernel's
 
 The folder's database is created if there is none, and grows as needed up to --max-size. At the
 limit, writes get Redis' OOM error; reads and deletes go on. The engine lsm hands on to the SSD at the
-limit: there writes get that error when the SSD is full, deletes as well. SIGTERM and Ctrl-C answer what has
-arrived within 5 seconds, refuse what has not been executed by then, sync, and end with exit code 0.";
+limit: there writes get that error when the SSD is full, deletes as well.
+
+SIGTERM and Ctrl-C execute and answer what has arrived, refuse what is not executed within 0.75 seconds, sync, and
+end with exit code 0, as soon as that is done, and within 2 seconds whatever clients do. A store that cannot be
+closed within 5 seconds is left as it is, as by a second signal at any time: the exit code is 130 then, and the next
+start recovers what was acknowledged.";
 
 /// Serve a database to Redis clients
 #[derive(Debug, Args)]
@@ -364,15 +370,12 @@ fn parse_debug_command(text: &str) -> std::result::Result<DebugCommand, String> 
     text.parse().map_err(|_| "say no, local or yes".to_owned())
 }
 
-/// Ends the server at SIGINT or SIGTERM; [`Server::run`] then returns.
+/// Ends the server at SIGINT or SIGTERM; [`Server::run`] then returns. The process ends when that has not happened by
+/// then, and at a second signal at once: the store comes back as after a crash.
 fn shut_down_on_signals(handle: Handle) -> Result<()> {
-    let failed = |error| Error::io("signals", error);
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
-    let wait = move || {
-        if signals.forever().next().is_some() {
-            output::message("shutting down");
-            handle.shutdown();
-        }
+    let stop = move || {
+        output::brief_message("shutting down");
+        handle.shutdown();
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop).map_err(failed)
+    Interrupt::catch_for(CLOSING_MAX, stop).map(drop)
 }

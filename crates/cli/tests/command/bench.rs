@@ -4,9 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::run::{Home, interrupt};
+use crate::middle::Middle::{ChildWorked, Made};
+use crate::run::{Home, signal};
 
 /// The last row of a run.
 fn last(rows: &Value) -> &Value {
@@ -87,8 +89,10 @@ fn ctrl_c_keeps_what_was_measured_and_marks_it() {
     let args = ["bench", "kv", "--workload", "c", "--records", "1000", "--seconds", "3600"];
     let mut command =
         home.command(&[&args[..], &["--folder", ".", "--json", "rows.json"]].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    interrupt(&child);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    assert!(Made("halite-bench-").wait(&home, &mut child));
+    signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
@@ -127,8 +131,10 @@ fn ctrl_c_ends_servers_and_marks_the_run() {
     let args = ["bench", "rstore", "--only", "throughput", "--subject", "halite"];
     let more = ["--records", "1000", "--seconds", "3600", "--folder", ".", "--json", "rows.json"];
     let mut command = home.command(&[&args[..], &more].concat());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    interrupt(&child);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    assert!(ChildWorked(5).wait(&home, &mut child));
+    signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");

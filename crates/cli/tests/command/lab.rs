@@ -2,9 +2,11 @@
 
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::run::{Home, interrupt};
+use crate::middle::Middle::Worked;
+use crate::run::{Home, signal};
 
 /// The first mutant of a list that was caught.
 fn caught(report: &Value) -> Option<&Value> {
@@ -132,12 +134,15 @@ fn ctrl_c_ends_it_with_the_summary_so_far() {
     let home = Home::new();
     let args = ["lab", "crash", "--rules", "memory", "--budget", "1h", "--json"];
     let mut command = home.command(&args);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    interrupt(&child);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    assert!(Worked(50).wait(&home, &mut child));
+    signal(&child, Signal::INT);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert!(err.starts_with("halite: interrupted; "), "{err}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["interrupted"], true);
+    assert!(report["histories"].as_u64() > Some(0));
 }

@@ -13,6 +13,7 @@ mod interruption;
 mod kill;
 mod lab;
 mod memory;
+mod middle;
 mod run;
 mod serve;
 mod served;

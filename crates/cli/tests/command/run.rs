@@ -101,13 +101,7 @@ impl Ended {
     }
 }
 
-/// Sends the process a SIGINT, as [`signal`] does.
-pub(crate) fn interrupt(child: &Child) {
-    signal(child, Signal::INT);
-}
-
-/// Sends the process a signal, once what handles it is in place: before, the signal would end it without a word, or be
-/// forgotten. SIGTERM is the last that the process asks for. A process that has ended gets none.
+/// Sends the process a signal, once what handles it is in place: before, the signal would end it without a word. SIGTERM is the last that the process asks for. A process that has ended gets none.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
     let is_caught = || {

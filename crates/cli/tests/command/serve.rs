@@ -1,12 +1,15 @@
 //! `serve`.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
+use crate::middle::signal_twice;
 use crate::run::Home;
 use crate::served::Served;
 
@@ -143,6 +146,59 @@ fn a_signal_finishes_the_server_cleanly() {
         assert_eq!(code, Some(0), "{said}");
         assert_eq!(home.text(&["get", "data", key]), "value");
     }
+}
+
+/// Leaves a client that has asked for more than sockets hold, and reads nothing of it.
+fn connect_slow_reader(served: &Served) -> TcpStream {
+    let mut connection = served.connect();
+    let value = "v".repeat(1 << 20);
+    let set = format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${}\r\n{value}\r\n", value.len());
+    served.expect(&mut connection, &set, "+OK\r\n");
+    connection.write_all("GET large\r\n".repeat(64).as_bytes()).unwrap();
+    while ioctl_fionread(&connection).unwrap() < 100_000 {
+        sleep(Duration::from_millis(5));
+    }
+    connection
+}
+
+#[test]
+fn no_client_keeps_the_server_from_ending() {
+    for threads in ["1", "2"] {
+        let home = Home::new();
+        let served = Served::start(&home, &["--threads", threads]);
+        let (_idle, _slow) = (served.connect(), connect_slow_reader(&served));
+        let mut busy = served.connect();
+        for number in 0..20_000 {
+            busy.write_all(format!("SET {number} {threads}\r\n").as_bytes()).unwrap();
+        }
+        let mut first = [0; 5];
+        busy.read_exact(&mut first).unwrap();
+        let (code, said) = served.end(Signal::TERM);
+        assert_eq!(code, Some(0), "{said}");
+        let mut replies = Vec::new();
+        // The connection may be reset behind what was not read.
+        let _ = busy.read_to_end(&mut replies);
+        let replies = String::from_utf8(replies).unwrap();
+        let set = 1 + replies.lines().filter(|reply| *reply == "+OK").count();
+        for number in [0, set / 2, set - 1] {
+            assert_eq!(home.text(&["get", "data", &number.to_string()]), threads);
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once() {
+    let home = Home::new();
+    let served = Served::start(&home, &[]);
+    let mut connection = served.connect();
+    served.expect(&mut connection, "SET key value\r\n", "+OK\r\n");
+    // The server waits for this client for a while.
+    let _slow = connect_slow_reader(&served);
+    signal_twice(&served.process);
+    let (code, said) = served.wait();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.ends_with("halite: interrupted\n"), "{said}");
+    assert_eq!(home.text(&["get", "data", "key"]), "value");
 }
 
 #[test]

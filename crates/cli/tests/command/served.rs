@@ -60,8 +60,13 @@ impl Served {
     }
 
     /// Ends the server by a signal; returns its exit code and what it said meanwhile.
-    pub(crate) fn end(mut self, signal: Signal) -> (Option<i32>, String) {
+    pub(crate) fn end(self, signal: Signal) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
+        self.wait()
+    }
+
+    /// Waits until it has ended; returns its exit code and what it said meanwhile.
+    pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.log.read_to_string(&mut said).unwrap();
         (self.process.wait().unwrap().code(), said)

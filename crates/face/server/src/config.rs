@@ -33,8 +33,9 @@ pub struct Config {
     pub tcp_keepalive: Option<Duration>,
     /// Where `GET /metrics` is answered, for Prometheus; port 0 takes a free one.
     pub metrics: Option<SocketAddr>,
-    /// How long requests that have arrived are still executed at shutdown. Behind it, those that run are cut short, and
-    /// the others refused.
+    /// How long the clients have at shutdown, all together. For half of it requests that have arrived are still executed;
+    /// then those that run are cut short, and the others refused; in the rest of it clients read their last replies.
+    /// Nothing waits for it where nothing is left to do.
     pub shutdown_grace: Duration,
     /// What a single client may take.
     pub limits: Limits,
@@ -60,7 +61,7 @@ impl Default for Config {
             idle_timeout: None,
             tcp_keepalive: Some(Duration::from_secs(300)),
             metrics: None,
-            shutdown_grace: Duration::from_secs(5),
+            shutdown_grace: Duration::from_millis(1500),
             limits: Limits::default(),
             client_memory_max: Some(client_memory::default_limit()),
             log: None,

@@ -1,20 +1,19 @@
 //! The end of the server, and how long what is under way then may go on.
 //!
-//! Once the end has begun, requests that have arrived are still executed, for [`crate::Config::shutdown_grace`]. What
-//! runs then breaks off, and requests that follow are refused: loops over keys, and other loops that may be long, look
-//! at [`Ending::breaks_off`] at each step. So the end comes, whatever clients have asked for.
+//! [`crate::Config::shutdown_grace`] is all the time that clients have from the beginning of the end, and each step has
+//! its part of it. For half of it requests that have arrived are still executed. What runs then breaks off, and requests
+//! that follow are refused: loops over keys, and other loops that may be long, look at [`Ending::breaks_off`] at each
+//! step. In the third quarter threads wait for what others of them have to finish, and in the rest clients read their
+//! last replies. So the end comes, whatever clients have asked for, and as soon as nothing is left to do.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-
-/// How long threads wait for each other behind the grace: each has something short to finish at most.
-const PARTING: Duration = Duration::from_secs(5);
 
 /// When the end of the server began, if it has.
 #[derive(Debug, Default)]
 pub(crate) struct Ending {
     began_at: OnceLock<Instant>,
-    /// How long requests that have arrived are executed then.
+    /// How long clients have then.
     grace: Duration,
 }
 
@@ -38,11 +37,54 @@ impl Ending {
     /// Whether a command must not go on.
     #[inline]
     pub(crate) fn breaks_off(&self) -> bool {
-        self.began_at.get().is_some_and(|began| began.elapsed() >= self.grace)
+        self.are_over(2)
     }
 
-    /// Whether a thread must not wait for others any more.
+    /// Whether a thread must not wait for others any more, nor refuse what has arrived.
     pub(crate) fn parts(&self) -> bool {
-        self.began_at.get().is_some_and(|began| began.elapsed() >= self.grace + PARTING)
+        self.are_over(3)
+    }
+
+    /// How long clients have yet.
+    pub(crate) fn left(&self) -> Duration {
+        let passed = self.began_at.get().map_or(Duration::ZERO, Instant::elapsed);
+        self.grace.saturating_sub(passed)
+    }
+
+    /// Whether so many quarters of the grace are over.
+    #[inline]
+    fn are_over(&self, quarters: u32) -> bool {
+        self.began_at.get().is_some_and(|began| began.elapsed() >= self.grace / 4 * quarters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_has_not_begun_has_all_its_time() {
+        let ending = Ending::new(Duration::ZERO);
+        assert!(!ending.has_begun() && !ending.breaks_off() && !ending.parts());
+        let ending = Ending::new(Duration::MAX);
+        assert_eq!(ending.left(), Duration::MAX);
+        ending.begin();
+        assert!(ending.has_begun() && !ending.breaks_off() && !ending.parts());
+    }
+
+    #[test]
+    fn every_step_ends_within_the_grace() {
+        const GRACE: Duration = Duration::from_secs(400);
+        for (seconds, breaks_off, parts) in
+            [(0, false, false), (200, true, false), (300, true, true), (400, true, true)]
+        {
+            let ending = Ending::new(GRACE);
+            let passed = Duration::from_secs(seconds);
+            // A machine that has just started knows of no such time.
+            let Some(began) = Instant::now().checked_sub(passed) else { return };
+            ending.began_at.set(began).unwrap();
+            assert_eq!((ending.breaks_off(), ending.parts()), (breaks_off, parts), "{passed:?}");
+            assert!(ending.left() <= GRACE - passed, "{passed:?}");
+        }
     }
 }

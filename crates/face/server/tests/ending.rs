@@ -11,6 +11,7 @@ on_threads! {
     no_command_keeps_the_server_from_ending
     no_pattern_keeps_the_server_from_ending
     a_transaction_that_is_cut_short_changes_nothing
+    the_server_waits_for_no_client_that_has_its_replies
     a_sleep_is_bounded
 }
 
@@ -38,6 +39,7 @@ fn slow_requests() -> Vec<(&'static str, String)> {
         ("all keys", format!("KEYS {pattern}\r\n")),
         ("some keys", format!("SCAN 0 COUNT 1000000 MATCH {pattern}\r\n")),
         ("a backup that nobody reads", "HALITE.BACKUP BEGIN\r\n".to_owned()),
+        ("replies that nobody reads", repeat("GET key", 5000)),
         ("a pause", "CLIENT PAUSE 3600000\r\nSET paused 1\r\nKEYS *\r\n".to_owned()),
     ]
 }
@@ -136,6 +138,18 @@ fn a_transaction_that_is_cut_short_changes_nothing() {
         "{reply}"
     );
     Running::on(db, |_| {}).client().check(&[("GET a", "\"1\""), ("EXISTS b", ":0")]);
+}
+
+fn the_server_waits_for_no_client_that_has_its_replies() {
+    let server =
+        Running::start_with(|config| config.shutdown_grace = Duration::from_secs(24 * 3600));
+    let mut clients: Vec<_> = (0..5).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));
+    // One has begun a request, and never ends it.
+    clients[0].send(b"*2\r\n$3\r\nGET\r\n$1000\r\nkey");
+    server.handle.shutdown();
+    expect_end(server, "idle clients", 0);
+    clients.iter_mut().for_each(|client| assert_eq!(client.reply(), "closed"));
 }
 
 fn a_sleep_is_bounded() {

@@ -44,8 +44,13 @@ fn shutdown_by_a_client_gets_no_reply() {
     }
 }
 
+/// A server that gives its clients more time at the end than a machine that stands still takes.
+fn start_patiently() -> Running {
+    Running::start_with(|config| config.shutdown_grace = Duration::from_secs(60))
+}
+
 fn requests_in_flight_are_answered_before_the_end() {
-    let mut server = Running::start();
+    let mut server = start_patiently();
     let mut clients: Vec<_> = (0..20).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));
     let mut admin = server.client();
@@ -63,7 +68,7 @@ fn requests_in_flight_are_answered_before_the_end() {
 
 fn what_a_slow_reader_has_been_answered_arrives_whole() {
     const LEN: usize = 17_000;
-    let mut server = Running::start();
+    let mut server = start_patiently();
     let mut client = server.client();
     // On each partition some: replies of others are buffers of their own.
     for number in 0..8 {

@@ -33,9 +33,11 @@ impl Folder {
         let folder = kernel
             .ask(Call::Open, || rustix::fs::open(path, flags, Mode::empty()))
             .map_err(|errno| Error::of(errno, path, "open the folder"))?;
-        let metadata = fs::metadata(path);
+        let stat = kernel
+            .ask(Call::Look, || rustix::fs::fstat(&folder))
+            .map_err(|errno| Error::of(errno, path, "look at the folder"))?;
         // The mode counts for a privileged user too: who took the right to write meant it.
-        if metadata.is_ok_and(|metadata| metadata.permissions().readonly()) {
+        if stat.st_mode & 0o222 == 0 {
             return Err(Error::ReadOnly { path: path.to_owned() });
         }
         let lock = || match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
@@ -62,9 +64,11 @@ impl Folder {
     pub(crate) fn list(&self) -> Result<Vec<(String, u64)>> {
         let failed = |errno| Error::of(errno, &self.path, "list the folder");
         let mut files = Vec::new();
-        let list = || Dir::read_from(&self.folder);
-        for entry in self.kernel.ask(Call::Open, list).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        let mut names =
+            self.kernel.ask(Call::Open, || Dir::read_from(&self.folder)).map_err(failed)?;
+        loop {
+            let next = self.kernel.ask(Call::Look, || names.read().transpose());
+            let Some(entry) = next.map_err(failed)? else { break };
             let (name, flags) = (entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             let look = || rustix::fs::statat(&self.folder, name, flags);
             let stat = match self.kernel.ask(Call::Look, look) {
@@ -146,7 +150,7 @@ impl Folder {
 
     /// Bytes of its file system, if that says so.
     pub(crate) fn capacity(&self) -> Option<u64> {
-        let stat = rustix::fs::fstatvfs(&self.folder).ok()?;
+        let stat = self.kernel.ask(Call::Look, || rustix::fs::fstatvfs(&self.folder)).ok()?;
         stat.f_blocks.checked_mul(stat.f_frsize).filter(|bytes| *bytes > 0)
     }
 
@@ -164,7 +168,11 @@ fn make(kernel: &Kernel, path: &Path) -> Result<()> {
     match kernel.ask_std(Call::Name, || fs::create_dir(path)) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            if !path.is_dir() {
+            let is_folder = match kernel.ask_std(Call::Look, || fs::metadata(path)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                looked => looked.map_err(|error| io_error(&error, path))?.is_dir(),
+            };
+            if !is_folder {
                 return Err(Error::NotAFolder { path: path.to_owned() });
             }
         }

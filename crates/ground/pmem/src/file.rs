@@ -43,7 +43,7 @@ impl PoolFile {
             place_large_pages(&file, &mapping, 0, len);
         }
         allocate(&kernel, &file, path, 0, len)?;
-        Self::map(kernel, file, path, len, mapping)
+        Self::map(kernel, file, path, len, mapping, false)
     }
 
     /// Names the file, durably.
@@ -108,19 +108,26 @@ impl PoolFile {
             allocate(&kernel, &file, path, 0, len)?;
         }
         let mapping = reserve(&kernel, path, len, options)?;
-        Ok((Self::map(kernel, file, path, len, mapping)?, len))
+        Ok((Self::map(kernel, file, path, len, mapping, true)?, len))
     }
 
+    /// Maps a file that others may have written and read before, or not.
     fn map(
         kernel: Kernel,
         file: File,
         path: &Path,
         len: u64,
         mut mapping: Mapping,
+        was_used: bool,
     ) -> Result<Self> {
-        mapping.try_sync(&file);
+        mapping.try_sync(&kernel, &file).map_err(io_error_of(path, "map the pool"))?;
         if Domain::detect(&file, mapping.maps_sync()) == Domain::PageCache {
             mapping.keep_pages_small(&file);
+            if was_used {
+                let synced = kernel.ask_std(Call::Sync, || file.sync_data());
+                synced.map_err(io_error_of(path, "sync the pool"))?;
+                Mapping::forget_pages(&file);
+            }
         }
         mapping.map(&kernel, &file, 0, len).map_err(io_error_of(path, "map the pool"))?;
         Ok(Self { path: path.to_owned(), file, mapping, kernel })
@@ -236,8 +243,9 @@ impl Span {
 }
 
 /// Reads bytes of the file at `path`, which stays as it is.
-pub(crate) fn peek(path: &Path, at: u64, to: &mut [u8]) -> io::Result<()> {
-    File::open(path)?.read_exact_at(to, at)
+pub(crate) fn peek(kernel: &Kernel, path: &Path, at: u64, to: &mut [u8]) -> io::Result<()> {
+    let file = kernel.ask_std(Call::Open, || File::open(path))?;
+    kernel.ask_std(Call::Read, || file.read_exact_at(to, at))
 }
 
 pub(crate) fn io_error(path: &Path, action: &'static str, source: io::Error) -> Error {
@@ -294,11 +302,12 @@ fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
 }
 
 /// Page by page: of a longer write the kernel would make a large folio.
-fn write_zeros(file: &File, start: u64, end: u64) -> io::Result<()> {
+fn write_zeros(kernel: &Kernel, file: &File, start: u64, end: u64) -> io::Result<()> {
     let zeros = vec![0; page_size() as usize];
-    (start..end)
-        .step_by(zeros.len())
-        .try_for_each(|at| file.write_all_at(&zeros[..(end - at).min(page_size()) as usize], at))
+    (start..end).step_by(zeros.len()).try_for_each(|at| {
+        let page = &zeros[..(end - at).min(page_size()) as usize];
+        kernel.ask_std(Call::Write, || file.write_all_at(page, at))
+    })
 }
 
 /// Gives `file` the bytes `start..end` on the device; if it cannot, the file is as long as before.
@@ -312,7 +321,7 @@ fn allocate(kernel: &Kernel, file: &File, path: &Path, start: u64, end: u64) -> 
         // There it may well look as if an existing file had holes; it has to do as it is.
         Err(Errno::OPNOTSUPP) if old_len >= end => Ok(()),
         // A file system that cannot promise space: writing takes it.
-        Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(file, start, end)
+        Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(kernel, file, start, end)
             .inspect_err(|_| drop(file.set_len(old_len)))
             .map_err(|source| match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{self, fadvise};
+use rustix::io::Errno;
 use rustix::mm::{
     Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
 };
@@ -69,13 +70,24 @@ impl Mapping {
     /// Finds out whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is
     /// mapped so from now on. Tried beside the reserved range: some file systems refuse too late, when
     /// what was mapped at a fixed address is gone.
-    pub(crate) fn try_sync(&mut self, file: &File) {
+    ///
+    /// # Errors
+    /// A refusal that does not tell what the file is: without memory for the attempt, say, persistent memory must not be
+    /// taken for an ordinary file.
+    pub(crate) fn try_sync(&mut self, kernel: &Kernel, file: &File) -> io::Result<()> {
         let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
         // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
-        self.sync = unsafe {
-            let tried = mmap(ptr::null_mut(), UNIT as usize, ProtFlags::READ, flags, file, 0);
-            tried.is_ok_and(|address| munmap(address, UNIT as usize).is_ok())
+        let tried = kernel.ask(Call::Map, || unsafe {
+            let beside = mmap(ptr::null_mut(), UNIT as usize, ProtFlags::READ, flags, file, 0)?;
+            munmap(beside, UNIT as usize)
+        });
+        self.sync = match tried {
+            Ok(()) => true,
+            // Of the file, and of a kernel that does not know the flag.
+            Err(Errno::OPNOTSUPP | Errno::INVAL) => false,
+            Err(errno) => return Err(errno.into()),
         };
+        Ok(())
     }
 
     /// Whether the file is persistent memory.
@@ -83,8 +95,8 @@ impl Mapping {
         self.sync
     }
 
-    /// From now on, wants the kernel to have what is mapped of `file`, an ordinary one, in the smallest pages, whoever
-    /// reads it.
+    /// From now on, wants the kernel to have what is mapped of `file`, an ordinary one, in the smallest pages. What it
+    /// keeps of the file already stays as it is ([`Mapping::forget_pages`]), as does what another process reads later.
     ///
     /// Two things make them large: a request for large pages, and readahead, whose folios grow as long as it guesses
     /// right. So the kernel is told not to guess: what is going to be read in order is asked for
@@ -93,6 +105,13 @@ impl Mapping {
         self.pages = Pages::Small;
         // A file system without such advice has no large folios either.
         let _ = fadvise(file, 0, None, fs::Advice::Random);
+    }
+
+    /// Has the kernel forget what it keeps of `file`, an ordinary one of which nothing is mapped: whoever copied it, or
+    /// read it, may have had it kept in large folios. What is dirty stays, so the file was synced just before.
+    pub(crate) fn forget_pages(file: &File) {
+        // Where this is not heeded, writing costs more.
+        let _ = fadvise(file, 0, None, fs::Advice::DontNeed);
     }
 
     /// Maps memory without a file, all zero, to `start..end` of the reserved range.
@@ -110,9 +129,7 @@ impl Mapping {
         let flags = flags | MapFlags::FIXED;
         // SAFETY: `start..end` is inside the reserved range, which is whole, and nothing was mapped
         // there before.
-        let mapped = unsafe { mmap_anonymous(address.cast(), len, access, flags) };
-        self.holed.store(mapped.is_err(), Ordering::Release);
-        mapped?;
+        self.replace(kernel, || unsafe { mmap_anonymous(address.cast(), len, access, flags) })?;
         self.advise_pages(start, end);
         Ok(())
     }
@@ -130,15 +147,24 @@ impl Mapping {
             munmap(beside, len)
         })?;
         let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
+        let flags = flags | MapFlags::FIXED;
         // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), which is
         // whole, and nobody uses what is mapped there.
-        let mapped =
-            unsafe { mmap(address.cast(), len, access, flags | MapFlags::FIXED, file, start) };
-        if let Err(errno) = mapped {
-            self.holed.store(true, Ordering::Release);
-            return Err(errno.into());
-        }
+        self.replace(kernel, || unsafe { mmap(address.cast(), len, access, flags, file, start) })?;
         self.advise_pages(start, end);
+        Ok(())
+    }
+
+    /// Maps something in the place of what is reserved. Where the kernel fails at that, it may have removed what was
+    /// there.
+    fn replace(
+        &self,
+        kernel: &Kernel,
+        map: impl Fn() -> rustix::io::Result<*mut c_void>,
+    ) -> io::Result<()> {
+        kernel.ask(Call::Map, || {
+            map().inspect_err(|_| self.holed.store(true, Ordering::Release)).map(drop)
+        })?;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::map::{Base, Mapping};
 use crate::{Error, Result, file};
-use halite_sim::Kernel;
+use halite_sim::{Call, Kernel};
 
 /// Anonymous memory that grows in a reserved range, in large pages where the kernel has some.
 pub(crate) struct Memory {
@@ -20,7 +20,8 @@ pub(crate) struct Memory {
 impl Memory {
     /// Memory of `len` bytes, all zero, that may grow to `capacity`.
     pub(crate) fn create(path: &Path, len: u64, capacity: u64, kernel: Kernel) -> Result<Self> {
-        let mapping = Mapping::reserve(capacity)
+        let mapping = kernel
+            .ask_std(Call::Map, || Mapping::reserve(capacity))
             .map_err(|source| file::io_error(path, "reserve addresses for the pool", source))?;
         let memory = Self { mapping, kernel };
         memory.grow(path, 0, len)?;

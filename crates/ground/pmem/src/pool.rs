@@ -147,7 +147,9 @@ impl Pool {
     /// What reading the file reports; memory and a modelled medium are never read so.
     pub fn peek(path: &Path, options: &PoolOptions, at: u64, to: &mut [u8]) -> io::Result<()> {
         match &options.medium {
-            None if !options.in_memory => file::peek(path, at, to),
+            None if !options.in_memory => {
+                file::peek(&Kernel::new(options.failures.clone()), path, at, to)
+            }
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }

@@ -1,7 +1,8 @@
 //! Calls of the kernel: what is done about their failures, and failures that a test asks for.
 //!
-//! Every call that `pmem` and `disk` make about a file goes through [`Kernel::ask`]. So it is decided in one place which
-//! failures are tried again, and a test can let any call fail ([`Failures`]).
+//! Every call that `pmem` and `disk` make about a file goes through [`Kernel::ask`], but for those whose failure changes
+//! nothing: advice, guesses at what a file lies on, and the cutting of what a failed call left. So it is decided in one
+//! place which failures are tried again, and a test can let any call fail ([`Failures`]).
 //!
 //! - A call that a signal interrupted is made again, always.
 //! - A write that the kernel has no memory or descriptor for *now* is made again a few times, a little later each time:

@@ -1,5 +1,6 @@
 //! The superblock: what the pool is, and where its structures begin.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use halite_pmem::{Fresh, Pool, PoolOptions};
@@ -238,16 +239,39 @@ fn claim(pool: &Pool) -> Result<[Fresh; 2]> {
     Ok([pool.claim(COPIES[0], COPY_LEN)?, pool.claim(COPIES[1], COPY_LEN)?])
 }
 
+/// Whether a failure to read a file is for the pool to name: there is none, or none that can be a pool.
+fn is_for_the_pool(kind: ErrorKind) -> bool {
+    use ErrorKind::{
+        IsADirectory, NotADirectory, NotFound, NotSeekable, PermissionDenied, UnexpectedEof,
+        Unsupported,
+    };
+    // Memory and a modelled medium are not read so: that is unsupported.
+    matches!(
+        kind,
+        NotFound
+            | NotADirectory
+            | IsADirectory
+            | NotSeekable
+            | PermissionDenied
+            | UnexpectedEof
+            | Unsupported
+    )
+}
+
 /// Refuses a file that has the beginning of a pool at neither copy. Files that are missing, or too
-/// short to tell, are for the pool to name.
+/// short to tell, are for the pool to name; where the kernel refuses to read it, nothing is known of it.
 pub(crate) fn refuse_foreign(path: &Path, options: &PoolOptions) -> Result<()> {
     let mut known = false;
     for at in COPIES {
         let mut magic = [0; MAGIC.len()];
-        if Pool::peek(path, options, at, &mut magic).is_err() {
-            return Ok(());
+        match Pool::peek(path, options, at, &mut magic) {
+            Ok(()) => known |= magic == MAGIC,
+            Err(error) if is_for_the_pool(error.kind()) => return Ok(()),
+            Err(source) => {
+                let (path, action) = (path.to_owned(), "read the pool");
+                return Err(halite_pmem::Error::Io { path, action, source }.into());
+            }
         }
-        known |= magic == MAGIC;
     }
     if known { Ok(()) } else { Err(Error::Foreign { path: path.to_owned() }) }
 }

@@ -11,6 +11,7 @@
 
 mod asked;
 pub mod blocks;
+mod child;
 pub mod command;
 pub mod device;
 mod error;

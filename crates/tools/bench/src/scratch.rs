@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use halite_pmem::Pool;
 
-use crate::{Error, Result, Run, RunOptions};
+use crate::{Error, Result, Run, RunOptions, child};
 
 /// A new pool whose file goes away when this is dropped.
 pub struct Scratch {
@@ -113,8 +113,10 @@ fn forget(path: &Path) {
     known().retain(|known| known != path);
 }
 
-/// Removes all pools and folders of measurements, for a process that is about to end with some under way.
+/// Removes all pools and folders of measurements, and kills the processes that use them, for a process that is about to
+/// end with some under way.
 pub fn remove_scratch() {
+    child::kill_all();
     for path in known().drain(..) {
         // What is left is in a folder for temporary things; there is no one to tell.
         let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));

@@ -116,7 +116,9 @@ impl Shift for Campaign {
             });
             let effort = self.clock.bound(Effort::default(), watch);
             let seen = job.look(&mut seeds, &effort, None);
-            self.end(worker, start.elapsed(), seen);
+            if !self.end(worker, start.elapsed(), seen) {
+                return;
+            }
         }
     }
 
@@ -183,10 +185,11 @@ impl Campaign {
         })
     }
 
-    fn end(&self, worker: u64, time: Duration, seen: Seen) {
+    /// Notes what a worker saw. Returns false if it was left behind: then nothing that it saw counts, and another works in
+    /// its place.
+    fn end(&self, worker: u64, time: Duration, seen: Seen) -> bool {
         let mut state = self.state();
-        // Nothing that comes from a worker which was left behind.
-        let Some(number) = state.busy.remove(&worker) else { return };
+        let Some(number) = state.busy.remove(&worker) else { return false };
         state.tally += seen.tally;
         state.lints += seen.lints;
         let account = &mut state.accounts[number];
@@ -195,6 +198,7 @@ impl Campaign {
         if let Some(finding) = seen.finding {
             self.find(&mut state, number, finding);
         }
+        true
     }
 
     fn find(&self, state: &mut State, number: usize, finding: Finding) {

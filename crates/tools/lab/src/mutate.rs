@@ -340,7 +340,9 @@ impl Shift for Search {
             };
             let effort = self.clock.bound(effort, watch);
             let seen = self.jobs[task.job].look(&mut std::iter::once(task.seed), &effort, without);
-            self.end(worker, start.elapsed(), seen);
+            if !self.end(worker, start.elapsed(), seen) {
+                return;
+            }
         }
     }
 
@@ -392,14 +394,16 @@ impl Search {
         self.state.lock().expect("no thread panicked")
     }
 
-    fn end(&self, worker: u64, time: Duration, seen: Seen) {
+    /// Notes what a worker saw. Returns false if it was left behind: then nothing that it saw counts, and another works in
+    /// its place.
+    fn end(&self, worker: u64, time: Duration, seen: Seen) -> bool {
         let mut state = self.state();
-        // Nothing that comes from a worker which was left behind.
-        let Some(task) = state.busy.remove(&worker) else { return };
+        let Some(task) = state.busy.remove(&worker) else { return false };
         state.tally += seen.tally;
         let mutant = &mut state.mutants[task.mutant];
         mutant.hunts[task.hunt].time += time;
         state.judge(task, seen.finding);
+        true
     }
 
     fn begin(&self, worker: u64) -> Option<Task> {

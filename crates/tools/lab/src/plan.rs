@@ -83,6 +83,13 @@ impl Clock {
         Self { start: self.start, deadline, interrupt: Arc::clone(&self.interrupt) }
     }
 
+    /// How long threads may be late that did not end with the time: a twentieth of it, and a second at most, so that a
+    /// short budget is kept as well as a long one.
+    pub(crate) fn lateness(&self) -> Duration {
+        let time = self.deadline.map_or(Duration::MAX, |deadline| deadline - self.start);
+        (time / 20).min(Duration::from_secs(1))
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
@@ -115,4 +122,19 @@ pub struct Progress {
     pub images: u64,
     /// Since the beginning.
     pub elapsed: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_late_by_a_twentieth_of_the_budget_and_a_second_at_most() {
+        let late = |budget| Clock::new(&Plan::new(budget)).lateness();
+        for (seconds, millis) in [(1, 50), (5, 250), (20, 1000), (3600, 1000)] {
+            let budget = Budget::Time(Duration::from_secs(seconds));
+            assert_eq!(late(budget), Duration::from_millis(millis));
+        }
+        assert_eq!(late(Budget::Histories(1)), Duration::from_secs(1));
+    }
 }

@@ -35,6 +35,9 @@ pub fn replay(
     deadline: Option<Instant>,
 ) -> Result<Replay, NotReplayed> {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    if left.is_some_and(|left| left.is_zero()) {
+        return Err(NotReplayed::OutOfTime);
+    }
     let patience = left.unwrap_or(PATIENCE).min(PATIENCE);
     let (job, case, without) = (Arc::clone(job), case.to_owned(), without.map(str::to_owned));
     let replayed = watched(patience, move |watch| {

@@ -69,11 +69,11 @@ impl Watch {
 /// What is wrong with a store that is stuck.
 pub(crate) const STUCK: &str = "it does not return";
 
-/// How long the watch sleeps between two looks.
+/// How long the watch sleeps between two looks, at most.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Looks after which a thread that did not end with the time is left behind: a second.
-const LATE: u32 = 20;
+/// Looks, of the time by which threads may be late, in which that can be told.
+const LATE_LOOKS: u32 = 4;
 
 /// Threads that are left behind because their stores are stuck, after which no other takes their place: they may keep
 /// processors busy.
@@ -145,13 +145,16 @@ pub(crate) fn supervise<S: Shift>(
     clock: &Clock,
     progress: &dyn Fn(Progress),
 ) {
-    let looks_max = (patience.as_millis() / LOOK.as_millis()).max(1) as u32;
+    let lateness = clock.lateness();
+    let look = (lateness / LATE_LOOKS).clamp(Duration::from_millis(1), LOOK);
+    let looks = |time: Duration| (time.as_nanos() / look.as_nanos()).max(1) as u32;
+    let (looks_max, late_max) = (looks(patience), looks(lateness));
     let (sender, ended) = mpsc::channel();
     let mut hired = threads.max(1) as u64;
     let mut crew: Vec<_> = (0..hired).map(|number| Worker::hire(shift, number, &sender)).collect();
     let (mut stuck, mut late) = (0, 0);
     while !crew.is_empty() {
-        match ended.recv_timeout(LOOK) {
+        match ended.recv_timeout(look) {
             Ok(number) => {
                 let of_crew = crew.iter().position(|worker| worker.number == number);
                 let thread = of_crew.map(|at| crew.swap_remove(at).thread);
@@ -167,7 +170,7 @@ pub(crate) fn supervise<S: Shift>(
         let mut at = 0;
         while let Some(worker) = crew.get_mut(at) {
             let is_stuck = worker.is_stuck(looks_max);
-            if !is_stuck && late < LATE {
+            if !is_stuck && late < late_max {
                 at += 1;
                 continue;
             }

@@ -1,15 +1,17 @@
 //! The lab keeps its budget, whatever a store does: it looks at the clock between any two calls of a store, worlds do
 //! not grow without end, and a store that does not return is a finding.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
+use halite_indexlog::IndexLog;
 use halite_lab::{
-    Action, Budget, Digest, Effort, Exploration, Explorer, Job, NotReplayed, Plan, Random, Refusal,
-    Rules, Space, SpaceStep, Subject, World, explore, mutate, replay,
+    Action, Budget, Digest, Effort, Exploration, Explorer, Job, Media, NotReplayed, Plan, Random,
+    Refusal, Rules, Space, SpaceStep, Store, Subject, World, explore, mutate, replay,
 };
 use halite_pmem::Medium;
 
@@ -81,6 +83,9 @@ impl<F: Fn(u64) + Sync> Subject for Counted<F> {
 /// Calls of a store between two looks at the clock: it comes up and is compared, or takes a step.
 const CALLS_MAX: u64 = 4;
 
+/// The same of a strike: the store comes up, is compared and verified, now and then twice.
+const STRIKE_CALLS_MAX: u64 = 6;
+
 #[test]
 fn an_interruption_ends_a_history_within_a_few_calls_of_the_store() {
     // In the history itself, in the recoveries from its crashes, and in those nested in them.
@@ -103,6 +108,91 @@ fn an_interruption_ends_a_history_within_a_few_calls_of_the_store() {
         assert!(calls >= interrupted_at, "{calls} calls");
         assert!(
             calls <= interrupted_at + CALLS_MAX,
+            "{calls} calls, interrupted at {interrupted_at}"
+        );
+    }
+}
+
+#[test]
+fn an_interruption_ends_schedules_within_a_few_openings_of_the_store() {
+    // Of the schedules of the first history there are eight, whose crashes are looked at then.
+    for interrupted_at in [1, 3, 8, 9, 50, 300] {
+        let (effort, opened) = (Effort::default(), Arc::new(AtomicU64::new(0)));
+        let (interrupt, count) = (Arc::clone(&effort.interrupt), Arc::clone(&opened));
+        let subject = Store::new("indexlog", move |options| {
+            if count.fetch_add(1, Ordering::Relaxed) + 1 == interrupted_at {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+            Ok(Arc::new(IndexLog::open(options)?))
+        });
+        let mut explorer = Explorer::new(&subject, Rules::Memory, effort);
+        for seed in 0..100 {
+            let violation = explorer.explore_schedules(seed, 8);
+            assert!(violation.is_none(), "{}", violation.unwrap().what);
+            if opened.load(Ordering::Relaxed) >= interrupted_at {
+                break;
+            }
+        }
+        let opened = opened.load(Ordering::Relaxed);
+        assert!(
+            (interrupted_at..=interrupted_at + 1).contains(&opened),
+            "{opened} openings, interrupted at {interrupted_at}"
+        );
+    }
+}
+
+#[test]
+fn an_interruption_ends_the_damaging_of_media_within_a_few_calls_of_the_store() {
+    // In the history, and in strikes on what it left.
+    for interrupted_at in [1, 2, 5, 20, 100, 1000] {
+        let effort = Effort::default();
+        let interrupt = Arc::clone(&effort.interrupt);
+        let subject = Counted::new(move |calls| {
+            if calls == interrupted_at {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+        });
+        let mut media = Media::new(&subject).with_effort(effort);
+        for seed in 0..100 {
+            // What the manager of segments does not notice is not judged here.
+            let _ = media.strike(seed);
+            if subject.calls.load(Ordering::Relaxed) >= interrupted_at {
+                break;
+            }
+        }
+        let calls = subject.calls.load(Ordering::Relaxed);
+        assert!(
+            (interrupted_at..=interrupted_at + STRIKE_CALLS_MAX).contains(&calls),
+            "{calls} calls, interrupted at {interrupted_at}"
+        );
+    }
+}
+
+#[test]
+fn an_interruption_ends_the_search_for_mutants_within_a_few_calls_of_the_store() {
+    for interrupted_at in [1, 5, 50, 1000] {
+        let plan = Plan { seed: 1, threads: 1, ..Plan::new(Budget::Histories(1000)) };
+        // Calls since the search began, behind the histories that meet the requests.
+        let (interrupt, searched) = (Arc::clone(&plan.interrupt), Arc::new(AtomicU64::new(0)));
+        let (searches, count) = (Arc::new(AtomicBool::new(false)), Arc::clone(&searched));
+        let began = Arc::clone(&searches);
+        let subject = Counted::new(move |_| {
+            if began.load(Ordering::Relaxed)
+                && count.fetch_add(1, Ordering::Relaxed) + 1 == interrupted_at
+            {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+        });
+        let jobs: Vec<Arc<dyn Job>> = vec![Arc::new(Exploration::new(subject, Rules::Memory, 1))];
+        let is_asked_for = |_| {
+            searches.store(true, Ordering::Relaxed);
+            true
+        };
+        let score = mutate(&plan, &jobs, &is_asked_for, &|_| ());
+        assert!(score.is_interrupted && !score.verdicts.is_empty());
+        let calls = searched.load(Ordering::Relaxed);
+        assert!(
+            (interrupted_at..=interrupted_at + CALLS_MAX).contains(&calls),
             "{calls} calls, interrupted at {interrupted_at}"
         );
     }
@@ -153,6 +243,105 @@ fn a_store_that_does_not_return_is_a_finding_and_the_other_jobs_go_on() {
         assert_eq!(parts == 4, is_in_recovery, "{}", finding.case);
         assert!(report.tally.histories >= 3 && report.unfinished.is_empty());
     }
+}
+
+/// A store whose first call, from when it is told to, does not return before another thread calls it in the place of the
+/// one that is stuck. That one waits until the thread that was stuck has ended, or works on.
+#[derive(Default)]
+struct Recovering {
+    is_told: AtomicBool,
+    state: Mutex<Recovery>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Recovery {
+    stuck: Option<ThreadId>,
+    is_released: bool,
+    has_ended: bool,
+    works_on: bool,
+}
+
+/// Notes that the thread has ended that has it.
+struct Ended(Arc<Recovering>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.change(|state| state.has_ended = true);
+    }
+}
+
+thread_local! {
+    static ENDED: RefCell<Option<Ended>> = const { RefCell::new(None) };
+}
+
+impl Recovering {
+    fn change(&self, change: impl FnOnce(&mut Recovery)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Waits for something.
+    fn wait(&self, until: impl Fn(&Recovery) -> bool) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| !until(state)).unwrap());
+    }
+
+    fn call(self: &Arc<Self>) {
+        if !self.is_told.load(Ordering::Relaxed) {
+            return;
+        }
+        let me = thread::current().id();
+        let stuck = *self.state.lock().unwrap().stuck.get_or_insert(me);
+        let is_released = self.state.lock().unwrap().is_released;
+        match (stuck == me, is_released) {
+            (true, false) => {
+                ENDED.set(Some(Ended(Arc::clone(self))));
+                self.wait(|state| state.is_released);
+                panic!("the call returns after all");
+            }
+            (true, true) => self.change(|state| state.works_on = true),
+            (false, false) => {
+                self.change(|state| state.is_released = true);
+                self.wait(|state| state.has_ended || state.works_on);
+            }
+            (false, true) => {}
+        }
+    }
+}
+
+/// A store that recovers, and the job of it.
+fn recovering() -> (Arc<Recovering>, Arc<dyn Job>) {
+    let recovering = Arc::<Recovering>::default();
+    let called = Arc::clone(&recovering);
+    let subject = Counted::new(move |_| called.call());
+    (recovering, Arc::new(Exploration::new(subject, Rules::Memory, 1)))
+}
+
+#[test]
+fn a_thread_whose_store_returns_after_all_does_not_work_beside_the_one_in_its_place() {
+    let plan = Plan {
+        seed: 1,
+        threads: 1,
+        patience: Duration::from_secs(1),
+        violations_max: 9,
+        ..Plan::new(Budget::Histories(3))
+    };
+    let (campaign, job) = recovering();
+    campaign.is_told.store(true, Ordering::Relaxed);
+    let report = explore(&plan, &[job], &|_| ());
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    let state = campaign.state.lock().unwrap();
+    assert!(state.has_ended && !state.works_on, "it works on");
+
+    let (search, job) = recovering();
+    let is_asked_for = |_| {
+        search.is_told.store(true, Ordering::Relaxed);
+        true
+    };
+    mutate(&plan, &[job], &is_asked_for, &|_| ());
+    let state = search.state.lock().unwrap();
+    assert!(state.has_ended && !state.works_on, "it works on");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::size::{count, grouped};
 /// Lines of a story that a summary shows.
 const STORY_MAX: usize = 30;
 
-/// For how long stories are told: the budget is spent by then.
+/// For how long stories are told, when the budget is spent: a twentieth of it, and at most so long.
 const STORIES_MAX: Duration = Duration::from_secs(1);
 
 /// The summary of an experiment, as text.
@@ -62,7 +62,7 @@ impl Table {
         is_interrupted: bool,
     ) -> Result<()> {
         self.row("violations", grouped(findings.len() as u64));
-        let left = if is_interrupted { Duration::ZERO } else { STORIES_MAX };
+        let left = if is_interrupted { Duration::ZERO } else { STORIES_MAX.min(bench.budget / 20) };
         let until = Instant::now() + left;
         for finding in findings {
             self.line(format!("\nviolation: {}", finding.what));

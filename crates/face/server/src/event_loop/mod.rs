@@ -57,8 +57,6 @@ const EVENTS_MAX: usize = 1024;
 const EXPIRED_MAX: usize = 512;
 /// How long a connection is silent before its buffers are given back.
 const BUFFERS_KEPT: Duration = Duration::from_secs(2);
-/// How long clients have to read their last replies at shutdown.
-const FAREWELL: Duration = Duration::from_secs(5);
 /// How long a thread waits for others to take the replies that it has made for them.
 const BREATH: Duration = Duration::from_millis(1);
 /// Bytes of a request that has begun for which it has a second more to arrive.
@@ -191,19 +189,18 @@ impl EventLoop {
             self.finish_with_peers(events)?;
         }
         // What has arrived of a long pipeline.
-        while self.peers.is_none() && !self.listed.is_empty() {
+        while self.peers.is_none() && !self.listed.is_empty() && !self.shared.ending.parts() {
             self.turn()?;
         }
         self.service.sync_asked = true;
         self.service.sync().map_err(Error::Sync)?;
-        let deadline = Instant::now() + FAREWELL;
         loop {
             for place in 0..self.connections.len() {
                 self.send_all(place);
             }
             self.listed.clear();
             let mut connections = self.connections.iter().flatten();
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = self.shared.ending.left();
             if left.is_zero() || !connections.any(|connection| connection.output.unsent() > 0) {
                 return Ok(());
             }

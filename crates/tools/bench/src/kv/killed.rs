@@ -5,12 +5,16 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::options::KvOptions;
 use super::store::Store;
 use super::workload::Workload;
+use crate::child::Child;
 use crate::{Error, Result};
 
 /// Makes the command that runs [`load_and_wait`] for the store of that name in that folder, with
@@ -67,16 +71,30 @@ pub(crate) fn spawn_and_kill(
     let failed = |source| Error::Child { store: name.to_owned(), source };
     let mut process = command
         .and_then(|mut command| {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+            Child::spawn(&mut command)
         })
         .map_err(failed)?;
-    let first_line = process.stdout.take().and_then(|out| BufReader::new(out).lines().next());
-    process.kill().and_then(|()| process.wait()).map_err(failed)?;
-    match first_line.transpose().map_err(failed)?.as_deref() {
+    let first_line = process.take_stdout().map(|out| first_line(out, interrupted)).transpose();
+    process.kill().map_err(failed)?;
+    match first_line.map_err(failed)?.flatten().as_deref() {
         Some(LOADED) => Ok(()),
         // Ctrl-C at a terminal reaches both processes.
         _ if interrupted.load(Ordering::Relaxed) => Err(Error::Interrupted),
         Some(other) => Err(failed(io::Error::other(format!("it said {other:?}, not {LOADED:?}")))),
         None => Err(failed(io::Error::other("it ended before it had loaded the store"))),
     }
+}
+
+/// The first line that a process prints; none if it ends before, or this one is interrupted.
+fn first_line(out: ChildStdout, interrupted: &AtomicBool) -> io::Result<Option<String>> {
+    const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    while !interrupted.load(Ordering::Relaxed) {
+        match poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return BufReader::new(out).lines().next().transpose(),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(None)
 }

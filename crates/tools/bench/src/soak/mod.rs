@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::child::Child;
 use crate::random::{Random, mix};
 use crate::rstore::RstoreOptions;
 use crate::rstore::server::{Launch, Server, find};
@@ -305,11 +306,11 @@ fn finish(server: &mut Server, done: &Done, lives: &Lives) -> std::result::Resul
     }
     server.stop().map_err(|error| error.to_string())?;
     let (program, folder) = server.database();
-    let check = Command::new(program).arg("check").arg(folder).stdin(Stdio::null()).output();
-    let check = check.map_err(|error| format!("halite check: {error}"))?;
-    if !check.status.success() {
-        let said = [check.stdout, check.stderr].concat();
-        return Err(format!("halite check: {}", String::from_utf8_lossy(&said).trim()));
+    let mut check = Command::new(program);
+    check.arg("check").arg(folder).stdin(Stdio::null());
+    let (status, said) = Child::run(check).map_err(|error| format!("halite check: {error}"))?;
+    if !status.success() {
+        return Err(format!("halite check: {}", said.trim()));
     }
     lives.memory.verdict()
 }

@@ -3,12 +3,13 @@
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
+use crate::child::Child;
 use crate::{Error, Result};
 
 /// How long a server may take to end when it is asked to.
@@ -35,7 +36,7 @@ impl Process {
         let child = File::create(&log).and_then(|file| {
             command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
             // Ctrl-C at a terminal is for this program, which then ends the servers itself.
-            command.process_group(0).spawn()
+            Child::spawn(command.process_group(0))
         });
         let child = child.map_err(|source| Error::Server {
             server: name.to_owned(),
@@ -69,14 +70,12 @@ impl Process {
 
     /// Ends it at once.
     pub(super) fn kill(&mut self) -> Result<()> {
-        let ended = self.child.kill().and_then(|()| self.child.wait());
-        ended.map(drop).map_err(|error| self.failed(&error.to_string()))
+        self.child.kill().map_err(|error| self.failed(&error.to_string()))
     }
 
     /// Asks it to end, and waits for that.
     pub(super) fn stop(&mut self) -> Result<()> {
-        let asked = Pid::from_raw(self.child.id().cast_signed())
-            .map_or(Ok(()), |pid| kill_process(pid, Signal::TERM));
+        let asked = kill_process(self.child.pid(), Signal::TERM);
         asked.map_err(|errno| self.failed(&errno.to_string()))?;
         let begin = Instant::now();
         while begin.elapsed() < STOP_TIMEOUT {
@@ -118,14 +117,6 @@ impl Process {
 
     /// A file of the kernel's about it; empty where there is none.
     fn file(&self, name: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap_or_default()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It is to be gone either way, and there is no one to tell.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        fs::read_to_string(format!("/proc/{}/{name}", self.child.pid())).unwrap_or_default()
     }
 }
