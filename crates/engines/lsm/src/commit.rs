@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
 use crate::fragment::{HEADER, Header};
+use crate::log_room::Waited;
 use crate::memtable::Memtable;
 use crate::open::COMMIT_ID;
 use crate::range_deletes::DELETES_MAX;
@@ -138,16 +139,20 @@ impl Store {
     ) -> Result<u64> {
         // Room may have been made before it was first looked at, and none since: it is tried once more.
         const TRIES: u32 = 2;
-        let mut tries = 0;
+        let (mut tries, mut waited) = (0, Waited::default());
         loop {
             let error = match self.commit_once(encoded, durability, prepare) {
                 Err(error) if self.may_wait_for(&error, encoded.purpose) => error,
                 other => return other,
             };
-            if tries == TRIES {
-                return Err(if is_full(&error) { self.full() } else { error });
-            }
             began.get_or_insert_with(|| self.refusals.now());
+            if matches!(error, Error::LogFull { .. }) {
+                self.wait_for_log(encoded.purpose, &mut waited, error)?;
+                continue;
+            }
+            if tries == TRIES {
+                return Err(self.full());
+            }
             match self.wait_for_room(encoded.padded(), error, tries > 0) {
                 Err(error) if lacks_room(&error) && self.may_wait_for(&error, encoded.purpose) => {
                     tries += 1;
@@ -193,7 +198,7 @@ impl Store {
         }
         let mut memtables = Few::new();
         self.make_room(encoded, turn.bid(), &mut memtables)
-            .and_then(|()| self.wal.as_ref().map_or(Ok(()), |wal| wal.reserve(encoded)))
+            .and_then(|()| self.reserve_log(encoded))
             .inspect_err(|error| self.poison_by(error))?;
         let mut grants: Few<Granted<'_>> = Few::new();
         for (fragment, memtable) in encoded.fragments().iter().zip(&memtables) {

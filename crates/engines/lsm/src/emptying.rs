@@ -26,7 +26,7 @@ pub(crate) fn lacks_space(error: &Error) -> bool {
 
 impl Store {
     /// Lets go of what was removed, in the levels and on its way to them. Returns whether there was anything. Of the one
-    /// that holds `flushing`.
+    /// that holds `emptying`: it may take as long as reading everything, and others bring memory to the levels meanwhile.
     pub(crate) fn empty(&self) -> Result<bool> {
         self.check_healthy()?;
         if !self.is_logged() {
@@ -42,12 +42,17 @@ impl Store {
         } else {
             self.persist_commit_points()?;
         }
+        // Removals may wait for that.
+        let refill = || {
+            self.refill_log();
+        };
         let (mut emptied, mut failure) = (false, None);
         for tree in 0..self.trees.len() {
             let dropped = self.levels.drop_covered(tree as u32, self.removed_ranges(tree, durable));
             emptied |= dropped.map_err(from_levels)?;
-            let purged =
-                self.without_hidden(tree, durable, |hidden| self.levels.purge(tree as u32, hidden));
+            let purged = self.without_hidden(tree, durable, |hidden| {
+                self.levels.purge(tree as u32, hidden, &refill)
+            });
             match purged.map_err(from_levels) {
                 // What is handed on may give enough back for the next time.
                 Err(error) if lacks_space(&error) => failure = Some(error),
@@ -59,11 +64,14 @@ impl Store {
         if self.is_logged() && !emptied {
             self.roll_all()?;
         }
-        let handed_on = self.hand_on(Some(durable));
+        let handed_on = {
+            let _flushing = self.flushing.lock();
+            self.hand_on(Some(durable))
+        };
         let mut is_done = true;
         for tree in 0..self.trees.len() {
             let pushed = self.without_hidden(tree, durable, |hidden| {
-                self.levels.push_removals_down(tree as u32, hidden)
+                self.levels.push_removals_down(tree as u32, hidden, &refill)
             });
             let (moved, is_all) = pushed.map_err(from_levels)?;
             emptied |= moved;

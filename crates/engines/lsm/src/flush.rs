@@ -42,15 +42,13 @@ impl Store {
 
     /// Brings to the levels what is to go there. Returns whether anything was.
     pub(crate) fn flush_all(&self) -> Result<bool> {
-        let _flushing = self.flushing.lock();
-        self.flush_alone()
-    }
-
-    /// [`Store::flush_all`], of who holds `flushing`.
-    fn flush_alone(&self) -> Result<bool> {
+        let _emptying = self.emptying.lock();
         let empty = || self.refusals.empty(|| self.empty());
-        let mut flushed =
-            if self.refusals.are_removals_due() { empty() } else { self.hand_on(None) };
+        let hand_on = || {
+            let _flushing = self.flushing.lock();
+            self.hand_on(None)
+        };
+        let mut flushed = if self.refusals.are_removals_due() { empty() } else { hand_on() };
         if flushed.as_ref().is_err_and(lacks_space) && !self.refusals.is_stuck() {
             self.refusals.set_stuck(true);
             if self.refusals.are_removals_due() {
@@ -69,7 +67,7 @@ impl Store {
     }
 
     /// Brings to the levels what is to go there; without what was removed, if a sequence is given up to which removals
-    /// are durable, and with no more room than there is for that.
+    /// are durable, and with no more room than there is for that. Of the one that holds `flushing`.
     pub(crate) fn hand_on(&self, durable: Option<u64>) -> Result<bool> {
         let mut flushed = false;
         if self.is_logged() {
@@ -222,6 +220,7 @@ impl Store {
             layout::raise(&self.home, layout::LOG_FIRST, first)?;
             let files = wal.release(first).map_err(from_levels)?;
             self.levels.take_ballast();
+            self.refill_log();
             if files > LOG_FILES_MAX * self.trees.len() {
                 // A tree that is seldom written to keeps the log from getting shorter.
                 self.roll_all()?;
@@ -298,8 +297,11 @@ impl Store {
         if self.merge_one(tree)? {
             return Ok(true);
         }
+        if self.flush_all()? {
+            return Ok(true);
+        }
         let _flushing = self.flushing.lock();
-        Ok(self.flush_alone()? || self.levels.compact().map_err(from_levels)?)
+        self.levels.compact().map_err(from_levels)
     }
 }
 

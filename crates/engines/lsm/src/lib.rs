@@ -28,6 +28,7 @@ mod large_values;
 mod layer;
 mod layout;
 pub mod levels;
+mod log_room;
 mod long_scan;
 mod maintenance;
 mod memtable;

@@ -1,7 +1,8 @@
 //! The threads of a store, and what wakes them.
 //!
 //! Two of them move memtables on ([`crate::flush`]), so that merging, which takes milliseconds, does not wait for the
-//! levels. A store without threads (the crash lab's) does both where a writer would wake them.
+//! levels; with a log, the one that would merge makes that shorter, so that removals do not wait for the levels to be
+//! emptied. A store without threads (the crash lab's) does both where a writer would wake them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,7 +161,7 @@ impl Task {
     /// Does it, where there is something to do. Returns whether there was.
     fn run(self, store: &Store) -> Result<bool> {
         match self {
-            Self::Merge => store.merge_all(),
+            Self::Merge => Ok(store.merge_all()? | store.shorten_log_if_due()?),
             Self::Flush => store.flush_all(),
         }
     }

@@ -218,6 +218,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         on_threads,
         signals: Signals::default(),
         merging: Mutex::new(()),
+        emptying: Mutex::new(()),
         flushing: Mutex::new(()),
         pace: Pace::new(),
         refusals: Refusals::new(on_threads),
@@ -318,6 +319,7 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     store.visible.store(last, Ordering::Release);
     store.is_replaying.store(false, Ordering::Relaxed);
     store.wal = Some(wal);
+    store.refill_log();
     store.sync()?;
     Ok(replayed)
 }

@@ -1,10 +1,10 @@
 //! Refusals that cost nothing, and what a full store still takes.
 //!
 //! A batch that finds no room has had threads flush, merge and extend the log in vain: milliseconds, each of which its
-//! own thread waits. So the refusal is remembered, for each [`Purpose`]: batches that are as large are refused with the
-//! same error, without a look at anything. A smaller one is tried, and waits for nothing. Room is looked for again, by
-//! one batch at a time, when something was given back ([`Refusals::look_again`]), and otherwise after so long that all
-//! looks together take a small part of the time.
+//! own thread waits. So the refusal is remembered, for puts and for bookkeeping: batches that are as large are refused
+//! with the same error, without a look at anything. A smaller one is tried, and waits for nothing. Room is looked for
+//! again, by one batch at a time, when something was given back ([`Refusals::look_again`]), and otherwise after so long
+//! that all looks together take a small part of the time. Removals are always tried, as they make the room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -49,13 +49,15 @@ pub(crate) enum Entrance {
 /// What was refused, and when room is looked for again.
 pub(crate) struct Refusals {
     origin: Instant,
-    /// By purpose.
-    gates: [Gate; 3],
+    puts: Gate,
+    bookkeeping: Gate,
     /// Whether the levels or the log took nothing, the last time that they were to: of the pool, more is left to what
     /// gives room back.
     is_stuck: AtomicBool,
     /// Whether something was removed since the levels were last to take what they did not.
     has_removed: AtomicBool,
+    /// Whether what was removed goes just now.
+    is_emptying: AtomicBool,
     /// When what was removed may go next, in nanoseconds from the origin.
     next_emptying: AtomicU64,
     /// How often room was looked for in vain.
@@ -112,10 +114,12 @@ impl Refusals {
     pub(crate) fn new(is_timed: bool) -> Self {
         Self {
             origin: Instant::now(),
-            gates: std::array::from_fn(|_| Gate::new()),
+            puts: Gate::new(),
+            bookkeeping: Gate::new(),
             is_stuck: AtomicBool::new(false),
             // What was removed before the store was opened is not known.
             has_removed: AtomicBool::new(true),
+            is_emptying: AtomicBool::new(false),
             next_emptying: AtomicU64::new(0),
             is_timed,
             looks: AtomicU64::new(0),
@@ -127,10 +131,20 @@ impl Refusals {
         self.origin.elapsed()
     }
 
+    /// What batches for a purpose have to pass, unless they are always tried.
+    #[inline]
+    fn gate(&self, purpose: Purpose) -> Option<&Gate> {
+        match purpose {
+            Purpose::Put => Some(&self.puts),
+            Purpose::Bookkeeping => Some(&self.bookkeeping),
+            Purpose::Removal => None,
+        }
+    }
+
     /// What becomes of a batch of so many bytes.
     #[inline]
     pub(crate) fn enter(&self, purpose: Purpose, bytes: u64) -> Entrance {
-        let gate = &self.gates[purpose as usize];
+        let Some(gate) = self.gate(purpose) else { return Entrance::Open };
         match gate.from.load(Relaxed) {
             u64::MAX => Entrance::Open,
             from => self.enter_closed(gate, from, bytes),
@@ -157,7 +171,7 @@ impl Refusals {
 
     /// Why a put of so many bytes is refused, unless it is to look for room.
     pub(crate) fn refusal_of(&self, bytes: u64) -> Option<Error> {
-        let gate = &self.gates[Purpose::Put as usize];
+        let gate = &self.puts;
         let is_closed = gate.from.load(Relaxed) <= bytes && self.is_timed;
         let is_early = nanos(self.now()) < gate.next.load(Relaxed);
         if is_closed && is_early { gate.error.lock().as_ref().and_then(again) } else { None }
@@ -171,8 +185,7 @@ impl Refusals {
         error: &Error,
         began: Option<Duration>,
     ) {
-        let Some(error) = again(error) else { return };
-        let gate = &self.gates[purpose as usize];
+        let (Some(error), Some(gate)) = (again(error), self.gate(purpose)) else { return };
         *gate.error.lock() = Some(error);
         gate.from.fetch_min(bytes, Relaxed);
         if let Some(began) = began {
@@ -184,19 +197,19 @@ impl Refusals {
 
     /// A batch that looked for room found it.
     pub(crate) fn open(&self, purpose: Purpose) {
-        let gate = &self.gates[purpose as usize];
+        let Some(gate) = self.gate(purpose) else { return };
         gate.from.store(u64::MAX, Relaxed);
         *gate.error.lock() = None;
     }
 
-    /// Something was given back: the next batch of each purpose looks for room.
+    /// Something was given back: the next batch at each gate looks for room.
     pub(crate) fn look_again(&self) {
-        self.gates.iter().for_each(|gate| gate.next.store(0, Relaxed));
+        [&self.puts, &self.bookkeeping].iter().for_each(|gate| gate.next.store(0, Relaxed));
     }
 
     /// Whether puts are refused.
     pub(crate) fn are_puts_refused(&self) -> bool {
-        self.gates[Purpose::Put as usize].from.load(Relaxed) != u64::MAX
+        self.puts.from.load(Relaxed) != u64::MAX
     }
 
     /// Something was removed; `all_at_once`, by few records that concern many keys. Returns whether the levels are to
@@ -223,15 +236,27 @@ impl Refusals {
         (self.are_puts_refused() || self.is_stuck()) && self.has_removed.load(Relaxed)
     }
 
+    /// A removal waits for what was removed before: that goes as soon as it can.
+    pub(crate) fn hurry(&self) {
+        self.next_emptying.store(0, Relaxed);
+    }
+
+    /// Whether what was removed goes just now, or may go next.
+    pub(crate) fn may_give_back(&self) -> bool {
+        self.is_emptying.load(Relaxed) || self.are_removals_due()
+    }
+
     /// Does that, unless it was done lately.
     pub(crate) fn empty(&self, empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let began = self.origin.elapsed();
         if self.is_timed && nanos(began) < self.next_emptying.load(Relaxed) {
             return Ok(false);
         }
+        self.is_emptying.store(true, Relaxed);
         self.has_removed.store(false, Relaxed);
         self.next_emptying.store(u64::MAX, Relaxed);
         let emptied = empty().inspect_err(|_| self.try_removals_again());
+        self.is_emptying.store(false, Relaxed);
         let now = self.origin.elapsed();
         let next = nanos(now + ((now - began) * EMPTYING_PART).max(LOOKS_APART_MIN));
         // Unless a range was removed meanwhile.
@@ -268,7 +293,7 @@ mod tests {
         assert!(matches!(refusals.enter(Purpose::Put, 100), Entrance::Open));
         // One that took all of the time: the next look is as far away as it gets.
         refusals.note(Purpose::Put, 100, &full(), Some(Duration::ZERO));
-        let gate = &refusals.gates[0];
+        let gate = &refusals.puts;
         gate.next.store(u64::MAX, Relaxed);
         for _ in 0..10_000 {
             assert!(matches!(refusals.enter(Purpose::Put, 100), Entrance::Refused(_)));
@@ -277,6 +302,7 @@ mod tests {
         assert!(matches!(refusals.enter(Purpose::Put, 99), Entrance::NoWaiting));
         refusals.note(Purpose::Put, 99, &full(), None);
         assert!(matches!(refusals.enter(Purpose::Put, 99), Entrance::Refused(_)));
+        refusals.note(Purpose::Removal, 100, &full(), Some(Duration::ZERO));
         for purpose in [Purpose::Bookkeeping, Purpose::Removal] {
             assert!(matches!(refusals.enter(purpose, 100), Entrance::Open));
         }

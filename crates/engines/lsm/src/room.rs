@@ -12,7 +12,6 @@ use halite_sim::locks;
 use crate::address::ZONE;
 use crate::commit::is_full;
 use crate::cost;
-use crate::emptying::lacks_space;
 use crate::memtable::Memtable;
 use crate::refusals::Purpose;
 use crate::rows::Rows;
@@ -226,9 +225,6 @@ impl Store {
     /// What is in active memtables goes on its way only where there is nothing else, or `all` is to: what is left of their
     /// zones is lost to removals that come later.
     pub(crate) fn wait_for_room(&self, needed: u64, full: Error, all: bool) -> Result<()> {
-        if matches!(full, Error::LogFull { .. }) {
-            return self.make_log_shorter(full);
-        }
         let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
         if self.take_from_rows(enough) {
             return Ok(());
@@ -255,29 +251,6 @@ impl Store {
             let view = tree.view();
             view.frozen.is_some() || !view.immutables.is_empty() || !view.global.is_empty()
         })
-    }
-
-    /// Brings memtables to the levels, so that files of the log can go.
-    fn make_log_shorter(&self, full: Error) -> Result<()> {
-        let handed_on = {
-            let _flushing = self.flushing.lock();
-            self.roll_all().and_then(|()| self.sync()).and_then(|()| {
-                let durable = self.visible();
-                let mut handed_on = false;
-                while self.hand_on(Some(durable))? {
-                    handed_on = true;
-                }
-                Ok(handed_on)
-            })
-        };
-        match handed_on {
-            Err(error) if !lacks_space(&error) => return Err(error),
-            _ => {}
-        }
-        // What became free may have gone to the ballast, and some of that is for the log of removals.
-        let extended =
-            self.wal.as_ref().map_or(Ok(()), |wal| self.levels.with_ballast(|| wal.extend()));
-        extended.map_err(|error| if lacks_space(&error) { full } else { error })
     }
 
     /// Waits until the threads have made room.

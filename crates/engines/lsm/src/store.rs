@@ -91,7 +91,9 @@ pub(crate) struct Store {
     pub(crate) signals: Signals,
     /// Held by who merges memtables, or freezes what they are merged into.
     pub(crate) merging: Mutex<()>,
-    /// Held by who changes the levels, one at a time. Where there are no threads, any writer may be.
+    /// Held by the one that lets go of what was removed. Where there are no threads, any writer may be.
+    pub(crate) emptying: Mutex<()>,
+    /// Held by the one that brings memory to the levels.
     pub(crate) flushing: Mutex<()>,
     pub(crate) pace: Pace,
     /// What was refused for want of room.
@@ -138,7 +140,7 @@ impl Store {
     pub(crate) fn roll(&self, tree: usize, bid: u64) -> Result<Arc<Memtable>> {
         if let Some(wal) = &self.wal {
             wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
-            wal.roll()?;
+            self.roll_log(wal)?;
         }
         let next = self.new_memtable(tree)?;
         self.trees[tree].change(|view| {

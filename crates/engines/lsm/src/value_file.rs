@@ -18,7 +18,7 @@
 //! A file is written under a name that says that it is not whole, synced, renamed, and the folder is synced: then a
 //! record may refer to it. Two syncs a value; its bytes go through the writer's buffer of 128 KiB, and no other memory.
 
-use halite_disk::{Disk, File};
+use halite_disk::{Disk, File, Writer};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::levels::{UNFINISHED, value_name};
@@ -54,17 +54,26 @@ fn check_of(chunk: &[u8], number: usize, seed: u64) -> u64 {
     xxh3_64_with_seed(chunk, seed ^ place)
 }
 
+/// Sets so many bytes of the disk aside for a file.
+pub(crate) type Reserve<'a> = &'a dyn Fn(&mut Writer, u64) -> halite_disk::Result<()>;
+
 /// Writes a value, durably, name included.
 ///
 /// # Errors
 /// What the disk says: then there is no file, or one that is not whole, which the next opening removes.
-pub(crate) fn write(disk: &Disk, store_id: u128, number: u64, value: &[u8]) -> Result<ValueRef> {
+pub(crate) fn write(
+    disk: &Disk,
+    store_id: u128,
+    number: u64,
+    value: &[u8],
+    reserve: Reserve<'_>,
+) -> Result<ValueRef> {
     let (name, seed) = (value_name(number), file_seed(store_id, number));
     let unfinished = format!("{name}{UNFINISHED}");
     let written = (|| {
         let mut writer = disk.create(&unfinished)?;
         // A disk that is full says so before anything is written.
-        writer.reserve(file_len(value.len() as u64))?;
+        reserve(&mut writer, file_len(value.len() as u64))?;
         writer.write(&header(store_id, number, value.len() as u64))?;
         let mut checks = Vec::with_capacity(8 * value.len().div_ceil(CHUNK));
         for (number, chunk) in value.chunks(CHUNK).enumerate() {
@@ -229,7 +238,8 @@ mod tests {
     fn a_value_comes_back_and_every_damage_has_a_name() {
         let disk = Disk::in_memory();
         let value: Vec<u8> = (0..CHUNK * 2 + 77).map(|n| (n % 251) as u8).collect();
-        let wanted = write(&disk, 7, 3, &value).unwrap();
+        let reserve = |writer: &mut Writer, len| writer.reserve(len);
+        let wanted = write(&disk, 7, 3, &value, &reserve).unwrap();
         assert_eq!(read(&disk, 7, &wanted).unwrap(), value);
         check(&disk, 7, &wanted).unwrap();
         assert_eq!(ValueRef::of_bytes(&wanted.bytes()), Ok(wanted));
@@ -245,7 +255,7 @@ mod tests {
         disk.rename(&value_name(3), &value_name(4)).unwrap();
         assert!(matches!(read(&disk, 7, &other), Err(Error::Misnamed { found: 3, .. })));
 
-        let small = write(&disk, 7, 5, b"a value that is not so long").unwrap();
+        let small = write(&disk, 7, 5, b"a value that is not so long", &reserve).unwrap();
         let file = disk.open(&value_name(5)).unwrap();
         let mut whole = vec![0; file.len() as usize];
         file.read_at(0, &mut whole).unwrap();

@@ -31,7 +31,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::levels::value_name;
 use crate::snapshots::Kept;
 use crate::sst::{Error, Result, ValueRef};
-use crate::value_file;
+use crate::value_file::{self, Reserve};
 
 /// Counters by which a writer sees that its key has no large value.
 const COUNTERS: usize = 4096;
@@ -139,8 +139,14 @@ impl Values {
     }
 
     /// Writes a value, durably. What is visible then is below the version that will refer to it.
-    pub(crate) fn write(&self, number: u64, value: &[u8], visible: u64) -> Result<Written<'_>> {
-        let value = value_file::write(&self.disk, self.store_id, number, value)?;
+    pub(crate) fn write(
+        &self,
+        number: u64,
+        value: &[u8],
+        visible: u64,
+        reserve: Reserve<'_>,
+    ) -> Result<Written<'_>> {
+        let value = value_file::write(&self.disk, self.store_id, number, value, reserve)?;
         self.add(&value, visible + 1, false);
         Ok(Written { values: self, value, is_kept: false })
     }

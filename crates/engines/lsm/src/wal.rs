@@ -16,7 +16,7 @@
 //! A new file is begun with each memtable, when everything before is synced. Files go when no memtable needs them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use halite_disk::{Disk, Writer};
 use halite_sim::locks::Mutex;
@@ -35,15 +35,9 @@ const HEADER: usize = 24;
 /// Bytes before a fragment's records.
 const HEADER_OF_FRAGMENT: usize = 8;
 
-/// Space for a file is set aside in steps of so many bytes.
-const RESERVE: u64 = 4 << 20;
-
 /// Space that is set aside for bookkeeping and removals: a part of the device, and no more bytes than this.
 const SPARE_PART: u64 = 64;
 const SPARE_MAX: u64 = 4 << 20;
-
-/// Space that removals are given at a time where that is used up.
-const REMOVALS: u64 = 256 << 10;
 
 const PREFIX: &str = "LOG-";
 
@@ -62,6 +56,8 @@ pub(crate) struct Wal {
     bytes: AtomicU64,
     /// Bytes of the file that are set aside for bookkeeping and removals.
     spare: u64,
+    /// Whether these have spent so much beside it that it is to be made shorter.
+    is_to_be_shorter: AtomicBool,
 }
 
 /// What is not written yet.
@@ -75,6 +71,8 @@ struct Pending {
     len: u64,
     /// Up to where the file can grow, as space is set aside for it.
     reserved: u64,
+    /// From which length on it is looked at again whether that is little.
+    low_from: u64,
 }
 
 struct File {
@@ -269,6 +267,7 @@ impl Wal {
             synced: AtomicU64::new(0),
             bytes: AtomicU64::new(bytes),
             spare: disk.capacity().map_or(0, |bytes| (bytes / SPARE_PART).min(SPARE_MAX)),
+            is_to_be_shorter: AtomicBool::new(false),
         })
     }
 
@@ -293,52 +292,71 @@ impl Wal {
         self.pending.lock().number
     }
 
-    /// Sets space aside for a batch, in its turn: it will not fail for want of it. Puts leave some to bookkeeping, and
-    /// both to removals.
-    ///
-    /// # Errors
-    /// [`halite_contract::Error::LogFull`]: nothing is changed.
-    pub(crate) fn reserve(&self, encoded: &Encoded) -> halite_contract::Result<()> {
+    /// Up to where the file has to have space set aside before a batch is granted its place, so that it will not fail for
+    /// want of it: puts leave some to bookkeeping, and both to removals.
+    pub(crate) fn end_with(&self, encoded: &Encoded) -> u64 {
         let records = |fragment: &Fragment| HEADER_OF_FRAGMENT + fragment.unnumbered().len();
         let len = HEADER + encoded.fragments().iter().map(records).sum::<usize>();
-        let (end, reserved) = {
-            let pending = self.pending.lock();
-            (pending.len + len as u64 + self.left_behind(encoded.purpose), pending.reserved)
-        };
-        if end <= reserved {
-            return Ok(());
-        }
-        let mut file = self.file.lock();
-        let ahead = end.next_multiple_of(RESERVE);
-        // What is left may suffice for this batch.
-        let reserved = match file.writer.reserve(ahead) {
-            Err(halite_disk::Error::NoSpace { .. }) => file.writer.reserve(end).map(|()| end),
-            answer => answer.map(|()| ahead),
-        };
-        self.pending.lock().reserved = reserved.map_err(no_room)?;
-        Ok(())
-    }
-
-    /// Bytes that a batch leaves to those for what is behind its purpose.
-    fn left_behind(&self, purpose: Purpose) -> u64 {
-        match purpose {
+        let left = match encoded.purpose {
             Purpose::Put => self.spare,
             Purpose::Bookkeeping => self.spare / 2,
             Purpose::Removal => 0,
-        }
+        };
+        self.end_behind(len as u64 + left)
     }
 
-    /// Sets more space aside for bookkeeping and removals.
+    /// Where so many bytes end behind all that there is.
+    pub(crate) fn end_behind(&self, bytes: u64) -> u64 {
+        self.pending.lock().len + bytes
+    }
+
+    /// Whether less space is set aside.
+    pub(crate) fn lacks(&self, end: u64) -> bool {
+        end > self.pending.lock().reserved
+    }
+
+    /// Bytes that are set aside for bookkeeping and removals, where the disk has them.
+    pub(crate) fn spare(&self) -> u64 {
+        self.spare
+    }
+
+    /// Bytes of these that are missing.
+    pub(crate) fn missing_spare(&self) -> u64 {
+        let pending = self.pending.lock();
+        (pending.len + self.spare).saturating_sub(pending.reserved)
+    }
+
+    /// Whether a quarter of these is used up, and more since this was asked the last time.
+    pub(crate) fn is_spare_low(&self) -> bool {
+        let mut pending = self.pending.lock();
+        let missing = (pending.len + self.spare).saturating_sub(pending.reserved);
+        let is_low = missing > self.spare / 4 && pending.len >= pending.low_from;
+        if is_low {
+            pending.low_from = pending.len + self.spare / 16;
+        }
+        is_low
+    }
+
+    /// Sets space aside up to an end.
     ///
     /// # Errors
-    /// As [`Wal::reserve`].
-    pub(crate) fn extend(&self) -> halite_contract::Result<()> {
+    /// [`halite_disk::Error::NoSpace`]: nothing is changed, though the file may have got a part, which it gives back with
+    /// the rest. What else the disk says.
+    pub(crate) fn reserve(&self, end: u64) -> halite_disk::Result<()> {
         let mut file = self.file.lock();
-        let end = self.pending.lock().len + self.spare + REMOVALS;
-        file.writer.reserve(end).map_err(no_room)?;
+        file.writer.reserve(end)?;
         let mut pending = self.pending.lock();
         pending.reserved = pending.reserved.max(end);
         Ok(())
+    }
+
+    /// Whether it is to be made shorter.
+    pub(crate) fn is_to_be_shorter(&self) -> bool {
+        self.is_to_be_shorter.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_to_be_shorter(&self, is_to_be: bool) {
+        self.is_to_be_shorter.store(is_to_be, Ordering::Relaxed);
     }
 
     /// Appends a batch, in its turn. Returns up to where the log has to be durable for it.
@@ -397,7 +415,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Goes on in a new file, in a turn, when everything before is durable ([`Wal::sync`]).
+    /// Goes on in a new file, in a turn, when everything before is durable ([`Wal::sync`]). What was set aside and not used is
+    /// set aside for that.
     ///
     /// # Errors
     /// [`halite_contract::Error::LogFull`], [`halite_contract::Error::LogFile`]: nothing is changed. What the disk says
@@ -410,12 +429,13 @@ impl Wal {
         self.disk.sync().map_err(failed)?;
         file.writer.give_back().map_err(failed)?;
         file.writer = next;
-        // What the file before had of it.
-        let reserved = file.writer.reserve(self.spare).map_or(0, |()| self.spare);
+        let mut pending = self.pending.lock();
+        let left = pending.reserved.saturating_sub(pending.len).min(self.spare);
+        let reserved = if file.writer.reserve(left).is_ok() { left } else { 0 };
         file.ended.push(ended);
         file.number = number;
-        let mut pending = self.pending.lock();
-        (pending.number, pending.len, pending.reserved) = (number, 0, reserved);
+        (pending.number, pending.len) = (number, 0);
+        (pending.reserved, pending.low_from) = (reserved, 0);
         Ok(())
     }
 
@@ -444,7 +464,7 @@ pub(crate) fn remove(disk: &Disk) -> halite_disk::Result<()> {
 }
 
 /// The error of a log that cannot grow.
-fn no_room(error: halite_disk::Error) -> halite_contract::Error {
+pub(crate) fn no_room(error: halite_disk::Error) -> halite_contract::Error {
     match error {
         error @ halite_disk::Error::NoSpace { .. } => {
             halite_contract::Error::LogFull { reason: Arc::new(error) }

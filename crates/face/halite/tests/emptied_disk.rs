@@ -56,7 +56,7 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// Bytes that cannot be compressed.
-fn value(number: u64) -> Vec<u8> {
+fn value(number: u64, len: usize) -> Vec<u8> {
     let mut word = number + 1;
     let mut next = || {
         word ^= word << 13;
@@ -64,21 +64,7 @@ fn value(number: u64) -> Vec<u8> {
         word ^= word << 17;
         (word >> 32) as u8
     };
-    (0..2_000).map(|_| next()).collect()
-}
-
-/// Commits what gives room back. A log's reserve is refilled behind the batches that took it, so it may have to be asked
-/// for again.
-fn patiently<T>(mut commit: impl FnMut() -> Result<T, Error>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match commit() {
-            Err(Error::LogFull { .. }) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            committed => return committed.unwrap(),
-        }
-    }
+    (0..len).map(|_| next()).collect()
 }
 
 /// A store, and what it has acknowledged.
@@ -86,6 +72,7 @@ struct Store<'a> {
     pool: PathBuf,
     levels: &'a Path,
     durable: Durable,
+    value_len: usize,
     open: Option<(Database, KeySpace, KeySpace)>,
     /// Numbers of keys, and of their values.
     model: BTreeMap<u64, u64>,
@@ -94,10 +81,10 @@ struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    fn new(pool: &Path, levels: &'a Path, durable: Durable) -> Self {
-        let (model, deadlines) = Default::default();
+    fn new(pool: &Path, levels: &'a Path, durable: Durable, value_len: usize) -> Self {
+        let (open, model, deadlines) = Default::default();
         let pool = pool.join("db");
-        let mut store = Self { pool, levels, durable, open: None, model, deadlines, next: 0 };
+        let mut store = Self { pool, levels, durable, value_len, open, model, deadlines, next: 0 };
         store.reopen();
         store
     }
@@ -126,7 +113,8 @@ impl<'a> Store<'a> {
     }
 
     fn put(&mut self) -> Result<(), Error> {
-        self.values().put_with(key(self.next), value(self.next), Durability::Deferred)?;
+        let value = value(self.next, self.value_len);
+        self.values().put_with(key(self.next), value, Durability::Deferred)?;
         self.model.insert(self.next, self.next);
         self.next += 1;
         Ok(())
@@ -134,10 +122,9 @@ impl<'a> Store<'a> {
 
     /// Puts new keys until they are refused for want of room, and go on to be while threads may give some back: how
     /// many were taken.
-    fn fill(&mut self) -> u64 {
-        const TRIES: u32 = 20;
+    fn fill(&mut self, refusals: u32) -> u64 {
         let (mut taken, mut refused) = (0, 0);
-        while refused < TRIES {
+        while refused < refusals {
             match self.put() {
                 Ok(()) => (taken, refused) = (taken + 1, 0),
                 Err(Error::NoRoomBelow { .. } | Error::LogFull { .. } | Error::Full { .. }) => {
@@ -151,34 +138,30 @@ impl<'a> Store<'a> {
     }
 
     fn delete(&mut self, number: u64) {
-        patiently(|| self.values().delete_with(key(number), Durability::Deferred));
+        self.values().delete_with(key(number), Durability::Deferred).unwrap();
         self.model.remove(&number);
     }
 
     /// What EXPIRE does.
     fn set_deadline(&mut self, number: u64, at: u64) {
         let mut batch = self.db().batch();
-        patiently(|| {
-            batch.put(self.deadlines(), key(number), at.to_be_bytes());
-            batch.commit_bookkeeping_and_clear(Durability::Deferred)
-        });
+        batch.put(self.deadlines(), key(number), at.to_be_bytes());
+        batch.commit_bookkeeping_and_clear(Durability::Deferred).unwrap();
         self.deadlines.insert(number, at);
     }
 
     /// What PERSIST does.
     fn clear_deadline(&mut self, number: u64) {
-        patiently(|| self.deadlines().delete_with(key(number), Durability::Deferred));
+        self.deadlines().delete_with(key(number), Durability::Deferred).unwrap();
         self.deadlines.remove(&number);
     }
 
     /// Removes everything.
     fn clear(&mut self) {
-        patiently(|| {
-            let mut batch = self.db().batch();
-            batch.delete_range(self.values(), &KeyRange::all());
-            batch.delete_range(self.deadlines(), &KeyRange::all());
-            batch.commit()
-        });
+        let mut batch = self.db().batch();
+        batch.delete_range(self.values(), &KeyRange::all());
+        batch.delete_range(self.deadlines(), &KeyRange::all());
+        batch.commit().unwrap();
         self.model.clear();
         self.deadlines.clear();
     }
@@ -203,7 +186,7 @@ impl<'a> Store<'a> {
             let (found_key, found_value) =
                 found.next().unwrap_or_else(|| panic!("{when}: {number} is missing"));
             assert_eq!(&*found_key, key(number), "{when}");
-            assert!(*found_value == *value(of), "{when}: the value of {number}");
+            assert!(*found_value == *value(of, self.value_len), "{when}: the value of {number}");
         }
         assert!(found.next().is_none(), "{when}: there is more");
         let deadlines = self.deadlines().iter().unwrap().map(Result::unwrap);
@@ -218,16 +201,16 @@ impl<'a> Store<'a> {
 /// Where pool or log take their room from the levels' device, `is_shared`, what is left of a half may not fit, and only
 /// the removal of everything is sure to give room back.
 fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool) {
-    let mut store = Store::new(pool, levels, durable);
+    let mut store = Store::new(pool, levels, durable, 2_000);
     let mut least = u64::MAX;
     for round in 0..env::var(ROUNDS).map_or(4, |rounds| rounds.parse().unwrap()) {
-        let taken = store.fill();
+        let taken = store.fill(20);
         eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
         store.compare("full");
         if round % 3 == 1 {
             store.reopen();
             store.compare("opened full");
-            store.fill();
+            store.fill(20);
         }
         // Deadlines of some keys, and of some of these none any more.
         let keys: Vec<u64> = store.model.keys().copied().collect();

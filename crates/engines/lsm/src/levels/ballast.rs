@@ -1,10 +1,11 @@
 //! Space of the disk that is set aside for what gives space back: with it, a full disk can be emptied.
 //!
 //! A file `BALLAST` without content has it, as long as nothing needs it. Compactions of what was removed borrow it, as
-//! they write new tables before old ones go, and it is taken back when those are gone. A process that is killed leaves
-//! it to the next one. It grows with the levels: small ones have small tables.
+//! they write new tables before old ones go, and it is taken back when those are gone. The log and files of large values get
+//! space only where it is there, all of it: so what is lent comes back. A process that is killed leaves it to the next
+//! one. It grows with the levels: small ones have small tables.
 
-use halite_disk::{Disk, Writer};
+use halite_disk::{Disk, Error as DiskError, Writer};
 use parking_lot::Mutex;
 
 use super::options::LevelsOptions;
@@ -19,7 +20,11 @@ const PART: u64 = 4;
 /// Space is asked for in steps of so many bytes.
 const STEP: u64 = 1 << 20;
 
+/// Where the disk does not have all that is wanted, no more than such a part of that is left.
+const LEFT_PART: u64 = 16;
+
 pub(super) struct Ballast {
+    disk: Disk,
     min: u64,
     max: u64,
     state: Mutex<State>,
@@ -53,7 +58,7 @@ impl Ballast {
             (_, false) => disk.create(BALLAST).ok(),
         };
         let state = State { writer, wanted: 0, taken: 0, lent: 0 };
-        Ok(Self { min, max, state: Mutex::new(state) })
+        Ok(Self { disk: disk.clone(), min, max, state: Mutex::new(state) })
     }
 
     /// The levels have so many bytes now.
@@ -73,25 +78,63 @@ impl Ballast {
     pub(super) fn lend(&self) -> Lent<'_> {
         let mut state = self.state.lock();
         state.lent += 1;
-        if let Some(writer) = &mut state.writer {
-            let _ = writer.give_back();
-        }
-        state.taken = 0;
+        state.give_back();
         Lent(self)
+    }
+
+    /// Lets another file have space by `reserve`, if all of the ballast is there.
+    ///
+    /// # Errors
+    /// [`DiskError::NoSpace`]; what `reserve` says.
+    pub(super) fn reserve_beside(
+        &self,
+        reserve: impl FnOnce() -> halite_disk::Result<()>,
+    ) -> halite_disk::Result<()> {
+        let mut state = self.state.lock();
+        state.take();
+        match state.is_whole() {
+            true => reserve(),
+            false => Err(DiskError::NoSpace { path: self.disk.path().to_owned() }),
+        }
+    }
+
+    pub(super) fn is_lent(&self) -> bool {
+        self.state.lock().lent > 0
     }
 }
 
 impl State {
-    /// Takes the space, as far as it is not there yet; of what the disk does not have, a half, or a quarter.
-    fn take(&mut self) {
-        if self.lent > 0 || self.taken >= self.wanted {
-            return;
+    /// Whether no part of it is with others. Where the disk has no room for its name, there is none.
+    fn is_whole(&self) -> bool {
+        self.writer.is_none() || self.lent == 0 && self.taken >= self.wanted
+    }
+
+    fn give_back(&mut self) {
+        if let Some(writer) = &mut self.writer {
+            let _ = writer.give_back();
         }
-        let Some(writer) = &mut self.writer else { return };
-        let mut sizes =
-            (0..3).map(|halved| self.wanted >> halved).filter(|size| *size > self.taken);
-        if let Some(taken) = sizes.find(|size| writer.reserve(*size).is_ok()) {
-            self.taken = taken;
+        self.taken = 0;
+    }
+
+    /// Takes what is missing, or almost as much of that as the disk has.
+    fn take(&mut self) {
+        let (mut next, mut refused) = (self.wanted, self.wanted);
+        while self.lent == 0 && self.taken < next {
+            let Some(writer) = &mut self.writer else { return };
+            match writer.reserve(next) {
+                Ok(()) => self.taken = next,
+                Err(_) => {
+                    refused = next;
+                    // A file system may have given it all that was left: ext4 does.
+                    let _ = writer.give_back();
+                    if writer.reserve(self.taken).is_err() {
+                        self.taken = 0;
+                    }
+                }
+            }
+            let left = refused - self.taken;
+            let is_enough = self.taken == self.wanted || left <= self.wanted / LEFT_PART;
+            next = if is_enough { 0 } else { self.taken + left / 2 };
         }
     }
 }

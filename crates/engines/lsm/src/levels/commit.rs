@@ -53,6 +53,7 @@ impl Inner {
         self.make_durable(&mut locked, &edit, outputs)?;
         let bytes_written = outputs.keep().iter().map(|table| table.file_len).sum();
         for (counter, bytes) in [
+            (&self.counters.edits, 1),
             (&self.counters.bytes_written, bytes_written),
             (&self.counters.bytes_compacted, bytes_compacted),
             (&self.counters.bytes_added, bytes_added),

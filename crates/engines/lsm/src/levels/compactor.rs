@@ -71,11 +71,14 @@ impl Inner {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let next =
-                    if locked.failure.is_none() { self.pick_locked(&mut locked) } else { None };
+                // It would take what is lent to what gives room back.
+                let is_lent = self.ballast.is_lent();
+                let may_compact = locked.failure.is_none() && !is_lent;
+                let next = if may_compact { self.pick_locked(&mut locked) } else { None };
                 if next.is_none() {
-                    let is_to_wake =
-                        locked.failure.is_some() || !self.files.graveyard.lock().is_empty();
+                    let is_to_wake = locked.failure.is_some()
+                        || !self.files.graveyard.lock().is_empty()
+                        || is_lent;
                     if !is_to_wake {
                         self.changed.wait(&mut locked);
                     } else if self.changed.wait_for(&mut locked, RETRY).timed_out() {

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::compaction::{Outputs, Task};
 use super::edit::{Edit, LEVELS, Place, TableMeta};
 use super::inner::{Change, Inner, Levels};
-use super::part::{Part, Tables};
+use super::part::{Part, Runs};
 use super::pick::{Compaction, Shape};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
@@ -185,12 +185,23 @@ impl Levels {
         run()
     }
 
+    /// Lets a file beside the tables have space by `reserve`, if all of the ballast is there.
+    ///
+    /// # Errors
+    /// [`halite_disk::Error::NoSpace`]; what `reserve` says.
+    pub(crate) fn reserve_beside_ballast(
+        &self,
+        reserve: impl FnOnce() -> halite_disk::Result<()>,
+    ) -> halite_disk::Result<()> {
+        self.inner.ballast.reserve_beside(reserve)
+    }
+
     /// Writes tables of a tree anew, of which an eighth or more is hidden, without that: one after the other, with the
-    /// ballast, as none becomes larger. Returns whether there were any.
+    /// ballast, as none becomes larger. Behind each, `between` is called. Returns whether there were any.
     ///
     /// # Errors
     /// What the disk says, or a table that cannot be read.
-    pub(crate) fn purge(&self, tree: u32, hidden: Hidden<'_>) -> Result<bool> {
+    pub(crate) fn purge(&self, tree: u32, hidden: Hidden<'_>, between: &dyn Fn()) -> Result<bool> {
         let inner = &*self.inner;
         let (mut purged, mut failure) = (false, None);
         let version = inner.version(tree).unwrap_or_default();
@@ -216,6 +227,7 @@ impl Levels {
             let done = inner.purge_one(Place { tree, ..place }, table, hidden);
             inner.free(&[number], None);
             inner.bury();
+            between();
             match done {
                 // Others are smaller.
                 Err(error) if is_no_space(&error) => failure = Some(error),
@@ -228,18 +240,23 @@ impl Levels {
         }
     }
 
-    /// Brings the oldest run of level 0 to the base, and tables with tombstones further down, until there are none
-    /// above the last level that has something for them. Returns whether anything was moved, and whether these are all:
-    /// others may be compacting.
+    /// Brings the runs of level 0 to the base, and tables with tombstones further down, until there are none above the last
+    /// level that has something for them. Behind each part, `between` is called. Returns whether anything was moved, and
+    /// whether these are all: others may be compacting.
     ///
     /// # Errors
     /// As [`Levels::add_run`].
-    pub(crate) fn push_removals_down(&self, tree: u32, hidden: Hidden<'_>) -> Result<(bool, bool)> {
+    pub(crate) fn push_removals_down(
+        &self,
+        tree: u32,
+        hidden: Hidden<'_>,
+        between: &dyn Fn(),
+    ) -> Result<(bool, bool)> {
         let mut moved = false;
         // Tables that were made meanwhile are looked at the next time.
         let below = self.inner.numbers.load(Ordering::Relaxed);
         loop {
-            match self.push_one_down(tree, below, hidden)? {
+            match self.push_one_down(tree, below, hidden, between)? {
                 Pushed::One => moved = true,
                 Pushed::Blocked => return Ok((moved, false)),
                 Pushed::None => return Ok((moved, true)),
@@ -247,7 +264,13 @@ impl Levels {
         }
     }
 
-    fn push_one_down(&self, tree: u32, below: u64, hidden: Hidden<'_>) -> Result<Pushed> {
+    fn push_one_down(
+        &self,
+        tree: u32,
+        below: u64,
+        hidden: Hidden<'_>,
+        between: &dyn Fn(),
+    ) -> Result<Pushed> {
         let inner = &*self.inner;
         let (level, to_level, upper, lower, base) = {
             let mut locked = inner.locked.lock();
@@ -256,43 +279,43 @@ impl Levels {
             let base = Shape::of(&version.level_bytes(), &inner.options).base;
             let is_base_free =
                 !locked.into_base.contains(&tree) && !locked.base_wanted.contains(&tree);
-            let oldest = version.levels[0].last().filter(|_| is_base_free);
-            let found = match oldest {
-                Some(run) => Some((0, base, run.tables.clone())),
-                None if !version.levels[0].is_empty() => return Ok(Pushed::Blocked),
-                None => (base..LEVELS - 1).find_map(|level| {
+            // All of them at once: the base is written anew for each push.
+            let older = version.levels[0].iter().filter(|run| run.number < below);
+            let older: Vec<_> = older.map(|run| run.tables.clone()).collect();
+            let found = match older.is_empty() {
+                false if is_base_free => Some((0, base, older)),
+                false => return Ok(Pushed::Blocked),
+                true => (base..LEVELS - 1).find_map(|level| {
                     let tables = version.levels[level].iter().flat_map(|run| &run.tables);
                     let mut tables = tables.filter(|table| {
                         let has_removals = table.meta.deletes + table.meta.range_deletes > 0;
                         has_removals && table.meta.number < below && is_free(table)
                     });
-                    Some((level, level + 1, vec![Arc::clone(tables.next()?)]))
+                    Some((level, level + 1, vec![vec![Arc::clone(tables.next()?)]]))
                 }),
             };
             let Some((level, to_level, upper)) = found else { return Ok(Pushed::None) };
-            let mut span = upper[0].meta.span.clone();
-            upper.iter().for_each(|table| span.extend(&table.meta.span));
+            let mut tables = upper.iter().flatten();
+            let Some(first) = tables.next() else { return Ok(Pushed::None) };
+            let mut span = first.meta.span.clone();
+            tables.for_each(|table| span.extend(&table.meta.span));
             let lower = version.levels[to_level].iter();
             let lower: Vec<_> =
                 lower.flat_map(|run| run.overlapping_span(&span)).cloned().collect();
-            if !upper.iter().chain(&lower).all(is_free) {
+            if !upper.iter().flatten().chain(&lower).all(is_free) {
                 return Ok(Pushed::Blocked);
             }
-            locked.busy.extend(upper.iter().chain(&lower).map(|table| table.meta.number));
+            let numbers = upper.iter().flatten().chain(&lower).map(|table| table.meta.number);
+            locked.busy.extend(numbers);
             if level <= base {
                 locked.into_base.insert(tree);
             }
             let numbers: Vec<u64> = lower.iter().map(|table| table.meta.number).collect();
             (level, to_level, upper, (parts_of(lower.iter()), numbers), level <= base)
         };
-        let numbers = upper.iter().map(|table| table.meta.number).chain(lower.1);
+        let numbers = upper.iter().flatten().map(|table| table.meta.number).chain(lower.1);
         let numbers: Vec<u64> = numbers.collect();
-        let done = {
-            let _lent = inner.ballast.lend();
-            let done = inner.push_down(tree, (level, upper), (to_level, lower.0), hidden);
-            inner.bury();
-            done
-        };
+        let done = inner.push_down(tree, (level, upper), (to_level, lower.0), hidden, between);
         inner.free(&numbers, base.then_some(tree));
         done.map(|()| Pushed::One)
     }
@@ -342,33 +365,43 @@ impl Inner {
         Ok(true)
     }
 
-    /// Merges tables with those of the level below, part by part. All of them are busy.
+    /// Merges runs of a level with the tables of the level below, part by part, each with the ballast. All of them are busy.
     fn push_down(
         &self,
         tree: u32,
-        (level, upper): (usize, Vec<Arc<TableFile>>),
+        (level, upper): (usize, Vec<Vec<Arc<TableFile>>>),
         (to_level, parts): (usize, Vec<Range>),
         hidden: Hidden<'_>,
+        between: &dyn Fn(),
     ) -> Result<()> {
         let terms = Terms { hidden: Some(hidden), growth_max: None };
-        let numbers: HashSet<u64> = upper.iter().map(|table| table.meta.number).collect();
-        let run = Tables::new(upper)?;
+        let numbers: HashSet<u64> = upper.iter().flatten().map(|table| table.meta.number).collect();
+        let run = Runs::new(upper)?;
         for (from, to) in parts {
             let part = Part { run: &run, from, to };
             let Some(span) = part.span() else { continue };
-            let version = self.version(tree).unwrap_or_default();
-            let tables = version.levels[to_level].iter();
-            let tables: Vec<_> =
-                tables.flat_map(|run| run.overlapping_span(&span)).cloned().collect();
-            let inputs = if tables.is_empty() { Vec::new() } else { vec![(to_level, tables)] };
-            let compaction = Compaction { tree, version, inputs, to_level };
-            self.execute(&compaction, Some(&part), &Change::default(), terms)?;
-            drop(compaction);
-            self.bury();
+            {
+                let _lent = self.ballast.lend();
+                let version = self.version(tree).unwrap_or_default();
+                let tables = version.levels[to_level].iter();
+                let tables: Vec<_> =
+                    tables.flat_map(|run| run.overlapping_span(&span)).cloned().collect();
+                let inputs = if tables.is_empty() { Vec::new() } else { vec![(to_level, tables)] };
+                let compaction = Compaction { tree, version, inputs, to_level };
+                self.execute(&compaction, Some(&part), &Change::default(), terms)?;
+                drop(compaction);
+                self.bury();
+            }
+            between();
         }
+        let _lent = self.ballast.lend();
         let removed = numbers.iter().map(|number| (tree, level, *number)).collect();
         let edit = Edit { removed, ..Edit::default() };
-        self.commit(tree, edit, &mut Outputs::none(&self.files), 0, 0)
+        self.commit(tree, edit, &mut Outputs::none(&self.files), 0, 0)?;
+        drop(run);
+        // Before the space is taken back.
+        self.bury();
+        Ok(())
     }
 
     /// Lets others have tables, and the base of a tree.

@@ -61,6 +61,7 @@ pub(super) struct Inner {
 
 #[derive(Default)]
 pub(super) struct Counters {
+    pub(super) edits: AtomicU64,
     pub(super) bytes_added: AtomicU64,
     pub(super) bytes_written: AtomicU64,
     pub(super) bytes_compacted: AtomicU64,

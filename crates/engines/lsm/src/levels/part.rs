@@ -1,7 +1,8 @@
-//! A part of a run, and tables as a run: what is merged bit by bit where the disk has no room for all at once.
+//! A part of a run, and runs of tables as one: what is merged bit by bit where the disk has no room for all at once.
 
 use std::sync::Arc;
 
+use super::merge::Merge;
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
 use crate::sst::{Entry, RangeDelete, Reads, Result, Span};
@@ -74,26 +75,31 @@ impl Source for Below<'_> {
     }
 }
 
-/// Tables of a level, which do not overlap, in their order.
-pub(super) struct Tables {
-    tables: Vec<Arc<TableFile>>,
+/// Runs of a level, the newer before the older.
+pub(super) struct Runs {
+    /// The tables of each do not overlap, and are in their order.
+    runs: Vec<Vec<Arc<TableFile>>>,
     deletes: Vec<RangeDelete>,
 }
 
-impl Tables {
-    pub(super) fn new(tables: Vec<Arc<TableFile>>) -> Result<Self> {
+impl Runs {
+    pub(super) fn new(runs: Vec<Vec<Arc<TableFile>>>) -> Result<Self> {
         let mut deletes = Vec::new();
-        for table in tables.iter().filter(|table| table.meta.range_deletes > 0) {
+        for table in runs.iter().flatten().filter(|table| table.meta.range_deletes > 0) {
             deletes.extend_from_slice(table.table()?.range_deletes().as_slice());
         }
-        Ok(Self { tables, deletes })
+        Ok(Self { runs, deletes })
     }
 }
 
-impl SortedRun for Tables {
+impl SortedRun for Runs {
     fn range<'a>(&'a self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Box<dyn Source + 'a>> {
-        let tables = RunTables::Some(self.tables.clone());
-        Ok(Box::new(RunCursor::new(tables, Reads::Ahead, Direction::Forward, from, to)?))
+        let cursor = |tables: &Vec<Arc<TableFile>>| {
+            let tables = RunTables::Some(tables.clone());
+            RunCursor::new(tables, Reads::Ahead, Direction::Forward, from, to)
+        };
+        let cursors = self.runs.iter().map(cursor).collect::<Result<_>>()?;
+        Ok(Box::new(Merge::new(cursors, Direction::Forward)))
     }
 
     fn range_deletes(&self) -> Vec<RangeDelete> {
@@ -101,7 +107,7 @@ impl SortedRun for Tables {
     }
 
     fn span(&self) -> Option<Span> {
-        let mut spans = self.tables.iter().map(|table| &table.meta.span);
+        let mut spans = self.runs.iter().flatten().map(|table| &table.meta.span);
         let mut hull = spans.next()?.clone();
         spans.for_each(|span| hull.extend(span));
         Some(hull)
@@ -112,6 +118,6 @@ impl SortedRun for Tables {
     }
 
     fn bytes(&self) -> u64 {
-        self.tables.iter().map(|table| table.meta.file_len).sum()
+        self.runs.iter().flatten().map(|table| table.meta.file_len).sum()
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use halite_disk::Writer;
+
 use super::inner::{FLUSHES, Levels};
 use super::iter::LevelsIter;
 use super::source::Direction;
@@ -78,7 +80,9 @@ impl Levels {
     /// Writes a large value, durably, which no version refers to yet. What is visible then is below that which will.
     pub(crate) fn write_value(&self, value: &[u8], visible: u64) -> Result<Written<'_>> {
         let number = self.inner.numbers.fetch_add(1, Ordering::Relaxed);
-        self.values().write(number, value, visible)
+        let reserve =
+            |writer: &mut Writer, len| self.reserve_beside_ballast(|| writer.reserve(len));
+        self.values().write(number, value, visible, &reserve)
     }
 
     /// Has no file get a number that is not above this one.
@@ -89,6 +93,11 @@ impl Levels {
     /// Removes the files of tables that nobody reads any more.
     pub(crate) fn bury(&self) {
         self.inner.bury();
+    }
+
+    /// How often they were changed since they were opened.
+    pub(crate) fn edits(&self) -> u64 {
+        self.inner.counters.edits.load(Ordering::Relaxed)
     }
 
     /// How far behind compaction is: 0 if it keeps up, 1 if writers should wait for it.

@@ -1,0 +1,158 @@
+//! Room for the log on its disk: which batches get it, and how the log gets shorter.
+//!
+//! Of each file of the log, a part is set aside for removals and bookkeeping. On a full disk these live on that. When a
+//! quarter of it is used up, a thread brings all memtables to the levels, for which the levels' ballast has room: so files
+//! of the log go, which had more bytes than the new tables have. The ballast is whole again first, and what is left then is
+//! set aside for the log: so the tables of removals cost the log's part, and never what it takes to give back what was
+//! removed. Where nothing is left of it, removals wait for that.
+
+use std::time::Duration;
+
+use halite_contract::{Error, Result};
+
+use crate::commit::is_full;
+use crate::emptying::lacks_space;
+use crate::encoded::Encoded;
+use crate::refusals::Purpose;
+use crate::store::Store;
+use crate::wal::{Wal, no_room};
+
+/// Space for a file is set aside in steps of so many bytes, as long as there is room.
+const STEP: u64 = 4 << 20;
+
+/// Parts of what is set aside that are tried, each half of the one before, where the disk has no more.
+const HALVES: u32 = 4;
+
+/// How long a removal waits for room to be made before it looks again.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// How often it does without any room having been made meanwhile.
+const WAITS_MAX: u32 = 600;
+
+/// How a batch has waited for room in the log.
+#[derive(Default)]
+pub(crate) struct Waited {
+    times: u32,
+    /// How often it did since the levels changed, and how often these had changed by then.
+    since: u32,
+    edits: u64,
+}
+
+impl Store {
+    /// Sets space aside for a batch in the log, in its turn: it will not fail for want of it.
+    ///
+    /// # Errors
+    /// [`Error::LogFull`]: nothing is changed.
+    pub(crate) fn reserve_log(&self, encoded: &Encoded) -> Result<()> {
+        let Some(wal) = &self.wal else { return Ok(()) };
+        let end = wal.end_with(encoded);
+        let reserved = if wal.lacks(end) { self.extend_log(wal, end) } else { Ok(()) };
+        if encoded.purpose != Purpose::Put && wal.is_spare_low() && !self.refill_log() {
+            wal.set_to_be_shorter(true);
+            self.signals.wake();
+        }
+        reserved.map_err(no_room)
+    }
+
+    /// Sets space aside up to an end: a step, or just that, where the disk has no more.
+    fn extend_log(&self, wal: &Wal, end: u64) -> halite_disk::Result<()> {
+        self.levels.reserve_beside_ballast(|| match wal.reserve(end.next_multiple_of(STEP)) {
+            Err(halite_disk::Error::NoSpace { .. }) => wal.reserve(end),
+            reserved => reserved,
+        })
+    }
+
+    /// Sets aside again what the log lacks of the space for bookkeeping and removals, or a part. Returns whether nothing is
+    /// missing then.
+    pub(crate) fn refill_log(&self) -> bool {
+        let Some(wal) = &self.wal else { return true };
+        let missing = wal.missing_spare();
+        let refill = |halved: u32| {
+            let end = wal.end_behind(wal.spare()) - (missing - (missing >> halved));
+            // What else keeps it from being set aside, the next write tells.
+            self.levels.reserve_beside_ballast(|| wal.reserve(end)).is_ok()
+        };
+        missing == 0 || (0..HALVES).find(|halved| refill(*halved)) == Some(0)
+    }
+
+    /// Has the log go on in a new file, in a turn.
+    ///
+    /// # Errors
+    /// As [`Wal::roll`].
+    pub(crate) fn roll_log(&self, wal: &Wal) -> Result<()> {
+        match wal.roll() {
+            // The name itself may take space.
+            Err(Error::LogFull { .. }) => self.levels.with_ballast(|| wal.roll()),
+            rolled => rolled,
+        }
+    }
+
+    /// Brings memtables to the levels, so that files of the log go. Returns whether anything was.
+    fn shorten_log(&self) -> Result<bool> {
+        let Some(wal) = &self.wal else { return Ok(false) };
+        wal.set_to_be_shorter(false);
+        let _flushing = self.flushing.lock();
+        match self.roll_all() {
+            // What is full already may suffice.
+            Err(error) if lacks_space(&error) || is_full(&error) => {}
+            rolled => rolled?,
+        }
+        self.sync()?;
+        let durable = self.visible();
+        let mut handed_on = false;
+        while self.hand_on(Some(durable))? {
+            handed_on = true;
+        }
+        if handed_on {
+            self.refusals.look_again();
+        }
+        Ok(handed_on)
+    }
+
+    /// Does that where a part of what is set aside for removals is used up.
+    pub(crate) fn shorten_log_if_due(&self) -> Result<bool> {
+        if !self.wal.as_ref().is_some_and(Wal::is_to_be_shorter) {
+            return Ok(false);
+        }
+        match self.shorten_log() {
+            // What is used next has it tried again.
+            Err(error) if lacks_space(&error) => Ok(false),
+            shortened => shortened,
+        }
+    }
+
+    /// Makes room in the log for a batch that found none: for bookkeeping once, for a removal as long as room may come of
+    /// what was removed before.
+    ///
+    /// # Errors
+    /// `full`, if there is no hope; what else kept the log from getting shorter.
+    pub(crate) fn wait_for_log(
+        &self,
+        purpose: Purpose,
+        waited: &mut Waited,
+        full: Error,
+    ) -> Result<()> {
+        waited.times += 1;
+        if waited.times > 1 && !(purpose == Purpose::Removal && self.wait_for_emptying(waited)) {
+            return Err(full);
+        }
+        match self.shorten_log() {
+            Err(error) if !lacks_space(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until what was removed before may have given room back. Returns whether that is likely, or will be.
+    fn wait_for_emptying(&self, waited: &mut Waited) -> bool {
+        let edits = self.levels.edits();
+        waited.since = if edits == waited.edits { waited.since + 1 } else { 0 };
+        waited.edits = edits;
+        if waited.since > WAITS_MAX || !self.has_threads() {
+            return false;
+        }
+        self.refusals.hurry();
+        let before = self.signals.seen();
+        let seen = self.signals.wake_and_wait(&before, WAIT);
+        seen.done != before.done || self.refusals.may_give_back()
+    }
+}
