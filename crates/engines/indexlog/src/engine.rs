@@ -188,6 +188,8 @@ impl IndexLog {
         let all = self.partitions.all()?;
         let expected = Expected::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
+        // It was looked at, under the locks that are held until all is written: the room that it keeps can be had.
+        expected.iter().for_each(Expected::end);
         batch::write(&mut parts, self.partitions.numbers(), durability)?;
         parts.iter_mut().for_each(batch::Part::pace_snapshot);
         Ok(())
@@ -525,10 +527,10 @@ impl Engine for IndexLog {
 impl Partition {
     fn add_stats(&self, stats: &mut Stats) {
         {
-            let writer = self.writer.lock();
+            let mut writer = self.writer.lock();
             stats.live_bytes += writer.blocks.live();
             stats.dead_bytes += writer.blocks.reclaimable();
-            stats.held_bytes += writer.limbo.pinned_bytes();
+            stats.held_bytes += writer.held();
             let oldest = writer.scans.oldest();
             stats.oldest_reader =
                 oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);

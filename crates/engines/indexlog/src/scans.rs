@@ -64,11 +64,11 @@ impl Scans {
         }
     }
 
-    /// Notes another scan of an epoch of which there is one.
-    pub(crate) fn begin_again(&self, epoch: u64) {
-        if let Some(of_epoch) = self.0.lock().epochs.get_mut(&epoch) {
-            of_epoch.scans += 1;
-        }
+    /// Notes another scan of an epoch, if there is one of it. Returns whether there is.
+    pub(crate) fn begin_again(&self, epoch: u64) -> bool {
+        let mut under_way = self.0.lock();
+        let of_epoch = under_way.epochs.get_mut(&epoch);
+        of_epoch.map(|of_epoch| of_epoch.scans += 1).is_some()
     }
 
     /// Says what a scan of an epoch is for.
@@ -110,6 +110,16 @@ impl Scans {
     /// The epoch of the youngest scan: what is older than it and still shown, a scan may read for as long as it lives.
     pub(crate) fn youngest(&self) -> Option<u64> {
         self.0.lock().epochs.keys().next_back().copied()
+    }
+
+    /// The youngest of the scans of an epoch and those before.
+    pub(crate) fn youngest_until(&self, epoch: u64) -> Option<u64> {
+        self.0.lock().epochs.range(..=epoch).next_back().map(|(epoch, _)| *epoch)
+    }
+
+    /// The oldest of the scans of an epoch and those behind.
+    pub(crate) fn oldest_since(&self, epoch: u64) -> Option<u64> {
+        self.0.lock().epochs.range(epoch..).next().map(|(epoch, _)| *epoch)
     }
 
     /// The number behind the last operation that the oldest scan shows.

@@ -5,7 +5,8 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use halite_pmem::{Call, Domain, Error, Failures, Pool, PoolOptions, Result, UNIT};
+use halite_pmem::{Domain, Error, Pool, PoolOptions, Result, UNIT};
+use halite_sim::{Call, Failures};
 
 const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
