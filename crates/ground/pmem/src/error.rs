@@ -103,7 +103,7 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The modelled medium has no power: [`crate::Machine::cut_power`].
+    /// The modelled medium has no power: [`halite_sim::Machine::cut_power`].
     #[error("{}: the power of the modelled medium is cut", path.display())]
     PowerCut {
         /// The pool's name.
