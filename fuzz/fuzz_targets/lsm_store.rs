@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use halite_alloc::Segments;
-use halite_disk::Disk;
 use halite_contract::{
     Direction, Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op, Partitioning,
 };
+use halite_disk::Disk;
 use halite_lsm::Lsm;
 use halite_pmem::PoolOptions;
 use libfuzzer_sys::fuzz_target;
