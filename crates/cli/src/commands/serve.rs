@@ -50,7 +50,7 @@ weakens that for ordinary files only, where durable means a call of the kernel's
 
 The folder's database is created if there is none, and grows as needed up to --max-size. At the
 limit, writes get Redis' OOM error; reads and deletes go on. The engine lsm hands on to the SSD at the
-limit: there writes get that error when the SSD is full, deletes as well.
+limit: there writes get that error when the SSD is full; room is kept for deletes.
 
 SIGTERM and Ctrl-C execute and answer what has arrived, refuse what is not executed within 0.75 seconds, sync, and
 end with exit code 0, as soon as that is done, and within 2 seconds whatever clients do. A store that cannot be

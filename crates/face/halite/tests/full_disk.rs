@@ -76,7 +76,9 @@ fn put_until_it_fails(space: &KeySpace, first: u32) -> (u32, Error) {
 fn put_in_time(space: &KeySpace, number: u32) {
     for _ in 0..100 {
         match space.put(key(number), value(number)) {
-            Err(Error::NoRoomBelow { .. }) => std::thread::sleep(Duration::from_millis(100)),
+            Err(Error::NoRoomBelow { .. } | Error::LogFull { .. }) => {
+                std::thread::sleep(Duration::from_millis(100))
+            }
             put => return put.unwrap(),
         }
     }
