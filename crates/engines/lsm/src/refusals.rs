@@ -51,6 +51,8 @@ pub(crate) struct Refusals {
     origin: Instant,
     puts: Gate,
     bookkeeping: Gate,
+    /// Of large values, which take their room elsewhere: on the levels' disk, whatever memory and the log have.
+    values: Gate,
     /// Whether the levels or the log took nothing, the last time that they were to: of the pool, more is left to what
     /// gives room back.
     is_stuck: AtomicBool,
@@ -77,6 +79,15 @@ struct Gate {
 impl Gate {
     fn new() -> Self {
         Self { from: AtomicU64::new(u64::MAX), next: AtomicU64::new(0), error: Mutex::new(None) }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.from.load(Relaxed) != u64::MAX
+    }
+
+    fn open(&self) {
+        self.from.store(u64::MAX, Relaxed);
+        *self.error.lock() = None;
     }
 }
 
@@ -116,6 +127,7 @@ impl Refusals {
             origin: Instant::now(),
             puts: Gate::new(),
             bookkeeping: Gate::new(),
+            values: Gate::new(),
             is_stuck: AtomicBool::new(false),
             // What was removed before the store was opened is not known.
             has_removed: AtomicBool::new(true),
@@ -169,12 +181,24 @@ impl Refusals {
         }
     }
 
-    /// Why a put of so many bytes is refused, unless it is to look for room.
-    pub(crate) fn refusal_of(&self, bytes: u64) -> Option<Error> {
-        let gate = &self.puts;
+    /// Why a large value of so many bytes is refused, unless it is to look for room.
+    pub(crate) fn refusal_of_value(&self, bytes: u64) -> Option<Error> {
+        let gate = &self.values;
         let is_closed = gate.from.load(Relaxed) <= bytes && self.is_timed;
         let is_early = nanos(self.now()) < gate.next.load(Relaxed);
         if is_closed && is_early { gate.error.lock().as_ref().and_then(again) } else { None }
+    }
+
+    /// A large value of so many bytes found no room, when it looked for it since `began`.
+    pub(crate) fn note_value(&self, bytes: u64, error: &Error, began: Duration) {
+        self.note_at(&self.values, bytes, error, Some(began));
+    }
+
+    /// A large value of so many bytes found room.
+    pub(crate) fn open_to_value(&self, bytes: u64) {
+        if self.values.from.load(Relaxed) <= bytes {
+            self.values.open();
+        }
     }
 
     /// A batch found no room; if it looked for it, since when.
@@ -185,7 +209,13 @@ impl Refusals {
         error: &Error,
         began: Option<Duration>,
     ) {
-        let (Some(error), Some(gate)) = (again(error), self.gate(purpose)) else { return };
+        if let Some(gate) = self.gate(purpose) {
+            self.note_at(gate, bytes, error, began);
+        }
+    }
+
+    fn note_at(&self, gate: &Gate, bytes: u64, error: &Error, began: Option<Duration>) {
+        let Some(error) = again(error) else { return };
         *gate.error.lock() = Some(error);
         gate.from.fetch_min(bytes, Relaxed);
         if let Some(began) = began {
@@ -197,19 +227,30 @@ impl Refusals {
 
     /// A batch that looked for room found it.
     pub(crate) fn open(&self, purpose: Purpose) {
-        let Some(gate) = self.gate(purpose) else { return };
-        gate.from.store(u64::MAX, Relaxed);
-        *gate.error.lock() = None;
+        if let Some(gate) = self.gate(purpose) {
+            gate.open();
+        }
     }
 
     /// Something was given back: the next batch at each gate looks for room.
     pub(crate) fn look_again(&self) {
-        [&self.puts, &self.bookkeeping].iter().for_each(|gate| gate.next.store(0, Relaxed));
+        let gates = [&self.puts, &self.bookkeeping, &self.values];
+        gates.iter().for_each(|gate| gate.next.store(0, Relaxed));
     }
 
     /// Whether puts are refused.
     pub(crate) fn are_puts_refused(&self) -> bool {
-        self.puts.from.load(Relaxed) != u64::MAX
+        self.puts.is_closed()
+    }
+
+    /// Whether large values are refused.
+    pub(crate) fn are_values_refused(&self) -> bool {
+        self.values.is_closed()
+    }
+
+    /// Whether there is no room for something.
+    fn is_full(&self) -> bool {
+        self.are_puts_refused() || self.are_values_refused() || self.is_stuck()
     }
 
     /// Something was removed; `all_at_once`, by few records that concern many keys. Returns whether the levels are to
@@ -219,7 +260,7 @@ impl Refusals {
         if all_at_once {
             self.next_emptying.store(0, Relaxed);
         }
-        let is_full = self.are_puts_refused() || self.is_stuck();
+        let is_full = self.is_full();
         if is_full && all_at_once {
             self.look_again();
         }
@@ -233,7 +274,7 @@ impl Refusals {
 
     /// Whether something was removed that a full store is to let go of.
     pub(crate) fn are_removals_due(&self) -> bool {
-        (self.are_puts_refused() || self.is_stuck()) && self.has_removed.load(Relaxed)
+        self.is_full() && self.has_removed.load(Relaxed)
     }
 
     /// A removal waits for what was removed before: that goes as soon as it can.
@@ -313,6 +354,26 @@ mod tests {
         assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Open));
         refusals.note(Purpose::Put, 1, &Error::NoTransactions, None);
         assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Open), "of something else");
+    }
+
+    #[test]
+    fn a_large_value_that_is_refused_keeps_no_put_from_waiting_for_room() {
+        let refusals = Refusals::new(true);
+        let reason = halite_disk::Error::NoSpace { path: "disk".into() };
+        let error = Error::ValuesFull { reason: Arc::new(reason) };
+        refusals.note_value(1 << 30, &error, Duration::ZERO);
+        refusals.values.next.store(u64::MAX, Relaxed);
+        assert!(refusals.refusal_of_value(1 << 30).is_some() && refusals.are_values_refused());
+        assert!(refusals.refusal_of_value((1 << 30) - 1).is_none());
+        for bytes in [1, 1 << 40] {
+            assert!(matches!(refusals.enter(Purpose::Put, bytes), Entrance::Open));
+        }
+        refusals.open_to_value(1 << 20);
+        assert!(refusals.are_values_refused(), "a smaller one had room");
+        refusals.look_again();
+        assert!(refusals.refusal_of_value(1 << 30).is_none());
+        refusals.open_to_value(1 << 30);
+        assert!(!refusals.are_values_refused() && !refusals.are_removals_due());
     }
 
     #[test]
