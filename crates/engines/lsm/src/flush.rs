@@ -75,7 +75,7 @@ impl Store {
                 flushed |= !self.signals.is_stopping() && self.flush_memtable(tree, durable)?;
             }
         } else if !self.signals.is_stopping()
-            && let Some((tree, frozen)) = self.next_frozen()
+            && let Some((tree, frozen)) = self.next_frozen(durable.is_some())
         {
             self.flush_frozen(tree, &frozen, durable)?;
             flushed = true;
@@ -84,8 +84,8 @@ impl Store {
     }
 
     /// The global index that goes to the levels now: one that could not before; or the largest, if all together
-    /// are large enough, or a writer has no room.
-    fn next_frozen(&self) -> Option<(usize, Arc<GlobalIndex>)> {
+    /// are large enough, or a writer has no room; or what they remove is to go, of files on a full disk.
+    fn next_frozen(&self, is_emptying: bool) -> Option<(usize, Arc<GlobalIndex>)> {
         let views: Vec<_> = self.trees.iter().map(|tree| tree.view()).collect();
         let frozen = |(tree, view): (usize, &arc_swap::Guard<Arc<View>>)| {
             view.frozen.as_ref().map(|frozen| (tree, Arc::clone(frozen)))
@@ -100,8 +100,9 @@ impl Store {
         let largest = (0..bytes.len()).max_by_key(|&tree| bytes[tree])?;
         let is_empty = views[largest].global.is_empty();
         drop(views);
-        let is_wanted = is_due || self.signals.is_room_wanted() || self.refusals.is_stuck();
-        (is_wanted && !is_empty).then(|| (largest, self.freeze(largest)))
+        let is_needed = self.signals.is_room_wanted() || self.refusals.is_stuck();
+        let is_needed = is_needed || is_emptying && self.refusals.are_values_refused();
+        (!is_empty && (is_due || is_needed)).then(|| (largest, self.freeze(largest)))
     }
 
     /// Lets an empty global index take the place of a tree's.

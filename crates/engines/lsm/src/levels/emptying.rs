@@ -16,7 +16,7 @@ use super::part::{Part, Runs};
 use super::pick::{Compaction, Shape};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
-use crate::sst::{Error, RangeDelete, RangeDeletes, Reads, Result};
+use crate::sst::{Entry, Error, PUT_FILE, RangeDelete, RangeDeletes, Reads, Result, ValueRef};
 
 /// Whether memory has something newer for a key, durably, so that nobody sees the version with this sequence any more.
 pub(crate) type Hidden<'a> = &'a (dyn Fn(&[u8], u64) -> bool + Sync);
@@ -328,7 +328,7 @@ impl Inner {
         let tables = RunTables::Some(vec![Arc::clone(&table)]);
         let mut cursor = RunCursor::new(tables, Reads::Ahead, Direction::Forward, None, None)?;
         while let Some(entry) = cursor.entry() {
-            let len = (entry.key.len() + entry.value.len()) as u64;
+            let len = bytes_of(&entry);
             bytes += len;
             hidden_bytes += if hidden(entry.key, entry.sequence) { len } else { 0 };
             cursor.advance()?;
@@ -415,6 +415,15 @@ impl Inner {
         }
         self.changed.notify_all();
     }
+}
+
+/// Bytes of an entry, with those of a file that goes when it does.
+fn bytes_of(entry: &Entry<'_>) -> u64 {
+    let file = match entry.kind {
+        PUT_FILE => ValueRef::of_bytes(entry.value).map_or(0, |value| value.len),
+        _ => 0,
+    };
+    (entry.key.len() + entry.value.len()) as u64 + file
 }
 
 /// The ranges that bounds, which ascend, divide all keys into.
