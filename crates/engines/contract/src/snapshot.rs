@@ -16,6 +16,10 @@ pub trait Snapshot: Any + Send + Sync {
     /// it, a snapshot.
     fn name_reader(&self, _reader: Reader) {}
 
+    /// Says that nothing reads it any more but the next [`crate::Engine::write_if`] that relies on it. What only it shows
+    /// need not be kept once that has looked at it, so what is written may take the space.
+    fn end_reads(&self) {}
+
     /// Where the changes of the partitions had come to; `None` if the store has no change log.
     ///
     /// What came before is in the snapshot, also if it is not durable yet.

@@ -188,6 +188,8 @@ impl IndexLog {
         let all = self.partitions.all()?;
         let expected = Expected::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
+        // It was looked at, under the locks that are held until all is written: the room that it keeps can be had.
+        expected.iter().for_each(Expected::end);
         batch::write(&mut parts, self.partitions.numbers(), durability)?;
         parts.iter_mut().for_each(batch::Part::pace_snapshot);
         Ok(())

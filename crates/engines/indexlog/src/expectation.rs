@@ -26,6 +26,7 @@ use crate::write::Writer;
 /// What is expected of a store, with what the snapshot has of each partition.
 pub(crate) struct Expected<'a> {
     wanted: &'a Expectation<'a>,
+    snapshot: &'a StoreSnapshot,
     then: &'a [Part],
 }
 
@@ -40,8 +41,9 @@ impl<'a> Expected<'a> {
     ) -> Result<Vec<Self>> {
         let of = |wanted: &'a Expectation<'a>| {
             let snapshot = wanted.snapshot.downcast_ref::<StoreSnapshot>();
-            let then = snapshot.and_then(|snapshot| snapshot.parts_of(partitions));
-            Ok(Self { wanted, then: then.ok_or(Error::ForeignSnapshot)? })
+            let snapshot = snapshot.ok_or(Error::ForeignSnapshot)?;
+            let then = snapshot.parts_of(partitions).ok_or(Error::ForeignSnapshot)?;
+            Ok(Self { wanted, snapshot, then })
         };
         expected.iter().map(of).collect()
     }
@@ -55,6 +57,11 @@ impl<'a> Expected<'a> {
             let partitions = partitioning.partitions_of(range.start(), range.end());
             partitions.for_each(|at| concerned[at] = true);
         }
+    }
+
+    /// Keeps nothing for a snapshot that nothing but this relied on.
+    pub(crate) fn end(&self) {
+        self.snapshot.end_if_last();
     }
 
     /// Refuses if any of it changed. The parts are those of the partitions that have any.

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::vec;
 
 use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Partitioning, Reader, Result, Scan};
@@ -25,6 +26,8 @@ const SORTED_AT_ONCE: usize = 256;
 pub(crate) struct Moment {
     partition: Arc<Partition>,
     epoch: u64,
+    /// Whether it is among the partition's scans.
+    is_noted: AtomicBool,
 }
 
 impl Moment {
@@ -32,7 +35,8 @@ impl Moment {
     pub(crate) fn of(partition: &Arc<Partition>, view: &View, reader: Reader) -> Self {
         // Under the view's lock: nothing goes out of sight between the snapshot and this.
         partition.scans.begin(view.epoch, view.position, reader);
-        Self { partition: Arc::clone(partition), epoch: view.epoch }
+        let is_noted = AtomicBool::new(true);
+        Self { partition: Arc::clone(partition), epoch: view.epoch, is_noted }
     }
 
     pub(crate) fn partition(&self) -> &Partition {
@@ -43,18 +47,26 @@ impl Moment {
     pub(crate) fn name(&self, reader: Reader) {
         self.partition.scans.name(self.epoch, reader);
     }
+
+    /// Keeps nothing for it any more: it is not read again.
+    pub(crate) fn end(&self) {
+        if self.is_noted.swap(false, Ordering::Relaxed) {
+            self.partition.scans.end(self.epoch);
+        }
+    }
 }
 
 impl Clone for Moment {
     fn clone(&self) -> Self {
-        self.partition.scans.begin_again(self.epoch);
-        Self { partition: Arc::clone(&self.partition), epoch: self.epoch }
+        let is_noted = self.is_noted.load(Ordering::Relaxed);
+        let is_noted = AtomicBool::new(is_noted && self.partition.scans.begin_again(self.epoch));
+        Self { partition: Arc::clone(&self.partition), epoch: self.epoch, is_noted }
     }
 }
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        self.partition.scans.end(self.epoch);
+        self.end();
     }
 }
 

@@ -64,11 +64,11 @@ impl Scans {
         }
     }
 
-    /// Notes another scan of an epoch of which there is one.
-    pub(crate) fn begin_again(&self, epoch: u64) {
-        if let Some(of_epoch) = self.0.lock().epochs.get_mut(&epoch) {
-            of_epoch.scans += 1;
-        }
+    /// Notes another scan of an epoch, if there is one of it. Returns whether there is.
+    pub(crate) fn begin_again(&self, epoch: u64) -> bool {
+        let mut under_way = self.0.lock();
+        let of_epoch = under_way.epochs.get_mut(&epoch);
+        of_epoch.map(|of_epoch| of_epoch.scans += 1).is_some()
     }
 
     /// Says what a scan of an epoch is for.

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use halite_contract::{
     Bytes, Direction, Error, KeyRange, KeySpaceId, Partitioning, Positions, Reader, Result, Scan,
@@ -28,6 +29,8 @@ pub(crate) struct StoreSnapshot {
     positions: Option<Positions>,
     names: BTreeMap<u32, Arc<str>>,
     parts: Vec<Part>,
+    /// Whether only one more write relies on it.
+    is_ending: AtomicBool,
 }
 
 /// What a partition showed.
@@ -71,6 +74,7 @@ impl StoreSnapshot {
             positions: history.map(|history| Positions { history, partitions: positions }),
             names: names?.into_iter().collect(),
             parts,
+            is_ending: AtomicBool::new(false),
         })
     }
 
@@ -82,6 +86,13 @@ impl StoreSnapshot {
         let are_of =
             self.parts.len() == partitions.len() && self.parts.iter().zip(partitions).all(is_of);
         are_of.then_some(&self.parts)
+    }
+
+    /// Keeps nothing for it any more, if the write that has looked at it is the last that relies on it.
+    pub(crate) fn end_if_last(&self) {
+        if self.is_ending.load(Ordering::Relaxed) {
+            self.parts.iter().for_each(|part| part.moment.end());
+        }
     }
 
     /// A key space in a part, if there is anything of it.
@@ -96,6 +107,10 @@ impl StoreSnapshot {
 impl Snapshot for StoreSnapshot {
     fn name_reader(&self, reader: Reader) {
         self.parts.iter().for_each(|part| part.moment.name(reader));
+    }
+
+    fn end_reads(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
     }
 
     fn positions(&self) -> Option<Positions> {

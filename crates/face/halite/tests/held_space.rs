@@ -1,15 +1,18 @@
 //! Space that snapshots hold: what they can see, and nothing that was written and replaced after they began. So a small
 //! pool with little in it takes any number of overwrites under them, and a store that is full says what holds its space.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use halite::{Database, Error, KeySpace, Reader, Snapshot, TransactionOptions};
+use halite::{Database, Durability, Error, KeySpace, Reader, Snapshot, TransactionOptions};
 
 const POOL_BYTES: u64 = 16 << 20;
 
 /// Snapshots that are taken while always one or two are open: each sees the pool overwritten.
 const SNAPSHOTS: u64 = 8;
+
+/// How often a pool is overwritten.
+const OVERWRITES: u64 = 4;
 
 /// What changes a key space in the course of the writes.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,7 @@ struct Store {
     db: Database,
     space: KeySpace,
     model: BTreeMap<u64, Arc<[u8]>>,
+    random: u64,
 }
 
 impl Store {
@@ -34,12 +38,25 @@ impl Store {
         let builder = Database::builder().engine(engine).max_size(POOL_BYTES);
         let db = builder.in_memory().unwrap();
         let space = db.key_space("space").unwrap();
-        Self { db, space, model: BTreeMap::new() }
+        Self { db, space, model: BTreeMap::new(), random: 1 }
+    }
+
+    /// A store of which so many hundredths of the pool are alive, in values of `len` bytes; and how many keys it has.
+    fn filled(percent: u64, len: usize) -> (Self, u64) {
+        let mut store = Self::open("indexlog");
+        let keys = POOL_BYTES * percent / 100 / (len as u64 + 64);
+        (0..keys).for_each(|key| store.put(key, len, key));
+        (store, keys)
+    }
+
+    /// A number below `end`.
+    fn random(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (self.random >> 33) % end
     }
 
     fn put(&mut self, key: u64, len: usize, number: u64) {
-        let fill = number.to_le_bytes();
-        let value: Arc<[u8]> = fill.into_iter().cycle().take(len).collect();
+        let value = value(len, number);
         self.space.put(key.to_be_bytes(), &value).unwrap_or_else(|error| {
             panic!("write {number}: {error}; {:?}", self.db.stats());
         });
@@ -73,6 +90,10 @@ impl Store {
     fn snapshot(&self) -> (Snapshot, BTreeMap<u64, Arc<[u8]>>) {
         (self.db.take_snapshot().unwrap(), self.model.clone())
     }
+}
+
+fn value(len: usize, number: u64) -> Arc<[u8]> {
+    number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
 /// Checks that a snapshot has what was there when it was taken.
@@ -149,4 +170,43 @@ fn a_full_store_says_what_holds_its_space() {
     (0..10).for_each(|key| put(key).unwrap());
     let stats = store.db.stats();
     assert_eq!((stats.held_bytes, stats.oldest_reader), (0, None));
+}
+
+/// Values of `len` bytes under random keys are overwritten by transactions alone, each of so many of them, of which so many
+/// are open at once: so a snapshot is always under way that is as young as can be.
+fn overwrite_by_transactions(percent: u64, len: usize, writes: u64, open: usize) {
+    println!("{percent} of 100 alive, {open} transactions of {writes} values of {len} bytes");
+    let (mut store, keys) = Store::filled(percent, len);
+    let mut pending = VecDeque::new();
+    for number in 0..OVERWRITES * POOL_BYTES / (len as u64 + 64) / writes {
+        let mut transaction = store.db.begin(TransactionOptions::default()).unwrap();
+        let mut written = BTreeMap::new();
+        for _ in 0..writes {
+            let (key, value) = (store.random(keys), value(len, number));
+            transaction.put(&store.space, key.to_be_bytes(), &value).unwrap();
+            written.insert(key, value);
+        }
+        pending.push_back((transaction, written));
+        if pending.len() < open {
+            continue;
+        }
+        let Some((transaction, written)) = pending.pop_front() else { continue };
+        match transaction.commit(Durability::Deferred) {
+            Ok(()) => store.model.extend(written),
+            Err(Error::Conflict { .. }) if open > 1 => {}
+            Err(error) => panic!("transaction {number}: {error}; {:?}", store.db.stats()),
+        }
+    }
+    drop(pending);
+    let now = store.snapshot();
+    check(&now.0, &now.1);
+}
+
+#[test]
+fn transactions_alone_overwrite_a_pool_any_number_of_times() {
+    overwrite_by_transactions(30, 300, 1, 1);
+    overwrite_by_transactions(50, 1_000, 4, 1);
+    overwrite_by_transactions(40, 5_000, 3, 1);
+    // Each needs more room than is left free.
+    overwrite_by_transactions(50, 1_000, 1_500, 1);
 }

@@ -316,6 +316,7 @@ impl Transaction {
         let ranges = self.writes.ranges().chain(read);
         let ranges: Vec<_> = ranges.map(|(space, range)| (space, range.clone())).collect();
         let snapshot = self.snapshot.borrow();
+        snapshot.end_reads();
         let expected = Expectation { snapshot: &**snapshot, keys: &keys, ranges: &ranges };
         self.engine.write_if(&self.writes.ops(), durability, &[expected])
     }
