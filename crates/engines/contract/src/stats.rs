@@ -22,7 +22,8 @@ pub struct Stats {
     pub live_bytes: u64,
     /// Bytes of the pool that hold dead records, for collection to reclaim.
     pub dead_bytes: u64,
-    /// Bytes of the pool that only snapshots and scans may still read, of what was replaced since they began.
+    /// Bytes of the pool that could be reclaimed if no snapshot or scan read them any more: what was replaced since they
+    /// began, and where nothing else can be collected, what is dead beside what they read.
     pub held_bytes: u64,
     /// The oldest snapshot or scan that is under way, if the engine knows it.
     pub oldest_reader: Option<Holder>,

@@ -352,13 +352,9 @@ impl Writer {
             self.map.set_near(seq)?;
             self.near = seq;
         }
-        let block = self.take_block()?;
+        let block = self.take_block(view)?;
         let readable = self.log.enter(&self.device, &self.blocks, block, self.salt)?;
-        {
-            let mut view = view.write();
-            self.blocks.set_born(block, view.epoch);
-            view.set_block(block, readable);
-        }
+        view.write().set_block(block, readable);
         let state = State::Open((seq % u64::from(FIRSTS)) as u32);
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state, incarnation }, None);

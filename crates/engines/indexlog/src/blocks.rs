@@ -12,6 +12,7 @@ use crate::entry::Entry;
 use crate::record::INLINE_LEN_MAX;
 use crate::scans::Shown;
 use crate::split::{CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
+use crate::takings::Takings;
 use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -96,6 +97,7 @@ pub(crate) struct Blocks {
     next: u32,
     splits: Splits,
     victims: Victims,
+    takings: Takings,
     live: u64,
     /// Sealed blocks, and what can be reclaimed of them, in bytes.
     sealed: u64,
@@ -113,6 +115,7 @@ impl Blocks {
             next: 0,
             splits: Splits::default(),
             victims: Victims::default(),
+            takings: Takings::default(),
             live: 0,
             sealed: 0,
             reclaimable: 0,
@@ -183,16 +186,18 @@ impl Blocks {
         self.blocks[block as usize].incarnation
     }
 
-    /// Takes a free block for records and begins a life of it: the next one behind the last that was taken,
-    /// so that none wears more than the others. Segments that are in use already are preferred, so that
+    /// Takes a free block for records, in an epoch, and begins a life of it: the next one behind the last that was
+    /// taken, so that none wears more than the others. Segments that are in use already are preferred, so that
     /// whole ones stay for large values.
-    pub(crate) fn take(&mut self) -> Option<u32> {
+    pub(crate) fn take(&mut self, epoch: u64) -> Option<u32> {
         let partly = self.next_free(|free| free != ALL_FREE);
         let block = partly.or_else(|| self.next_free(|_| true))?;
         self.take_found(block);
         self.next = block + 1;
         let meta = &mut self.blocks[block as usize];
         meta.incarnation = meta.incarnation.wrapping_add(self.step) % INCARNATIONS;
+        meta.shown.born = epoch;
+        self.takings.note(epoch, 1, self.blocks.len());
         Some(block)
     }
 
@@ -215,9 +220,16 @@ impl Blocks {
         self.mark_used(block, Use::Appending);
     }
 
-    /// Takes a place for the first piece of what is left of a value, `rest` bytes. Where there is none for
+    /// Takes a place for the first piece of what is left of a value, `rest` bytes, in an epoch. Where there is none for
     /// as much as it should have, less is taken.
-    pub(crate) fn take_piece(&mut self, rest: u64) -> Option<(u32, u64)> {
+    pub(crate) fn take_piece(&mut self, rest: u64, epoch: u64) -> Option<(u32, u64)> {
+        let free = self.free_count;
+        let place = self.find_piece(rest);
+        self.takings.note(epoch, free - self.free_count, self.blocks.len());
+        place
+    }
+
+    fn find_piece(&mut self, rest: u64) -> Option<(u32, u64)> {
         let len = first_piece(rest);
         let class = match class_of(len) {
             Some(class) => class,
@@ -303,9 +315,14 @@ impl Blocks {
     }
 
     /// The split block with the least in it, of those of which less than `share` of 8 parts is taken and
-    /// whose pieces find other slots.
-    pub(crate) fn sparsest_split(&self, share: u32) -> Option<u32> {
-        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0)
+    /// whose pieces `may` move and find other slots.
+    pub(crate) fn sparsest_split(&self, share: u32, may: impl Fn(u32) -> bool) -> Option<u32> {
+        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0, may)
+    }
+
+    /// In which epochs blocks were taken.
+    pub(crate) fn takings(&self) -> &Takings {
+        &self.takings
     }
 
     /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long
@@ -403,11 +420,6 @@ impl Blocks {
         self.died(block, bytes);
     }
 
-    /// Notes in which epoch a block was opened.
-    pub(crate) fn set_born(&mut self, block: u32, epoch: u64) {
-        self.blocks[block as usize].shown.born = epoch;
-    }
-
     /// When indexes led to the records of a block, up to now.
     pub(crate) fn shown(&self, block: u32) -> Shown {
         self.blocks[block as usize].shown
@@ -456,6 +468,20 @@ impl Blocks {
             (block.live, block.spent - block.live)
         });
         self.with_gain(best)
+    }
+
+    /// Whether a block is not free when its live records have moved, because scans read it, the youngest being of epoch
+    /// `youngest`.
+    pub(crate) fn is_kept(&self, block: u32, youngest: Option<u64>) -> bool {
+        !self.blocks[block as usize].can_go(youngest)
+    }
+
+    /// Bytes that only scans keep from being collected, the youngest being of epoch `youngest`: none as long as another
+    /// block can be.
+    pub(crate) fn kept(&mut self, youngest: Option<u64>) -> u64 {
+        let other = self.emptiest(youngest);
+        let can_collect = other.is_some_and(|(_, gain)| gain >= WORTHWHILE);
+        if can_collect { 0 } else { self.victims.worth() }
     }
 
     fn rank(&mut self) {
@@ -512,10 +538,10 @@ mod tests {
     #[test]
     fn records_leave_whole_segments_to_values() {
         let mut blocks = two_segments();
-        let first = blocks.take().unwrap();
+        let first = blocks.take(1).unwrap();
         assert_eq!(blocks.take_run(16), Some((16, 16)));
         assert_eq!(blocks.take_run(16), Some((first + 1, 15)));
-        assert_eq!((blocks.take(), blocks.take_run(1), blocks.free_count()), (None, None, 0));
+        assert_eq!((blocks.take(1), blocks.take_run(1), blocks.free_count()), (None, None, 0));
         (16..32).for_each(|block| blocks.free(block));
         assert!(blocks.is_segment_free(1));
         blocks.remove_segment(1);
@@ -525,12 +551,12 @@ mod tests {
     #[test]
     fn free_blocks_take_turns() {
         let mut blocks = two_segments();
-        assert!((0..32).all(|_| blocks.take().is_some()));
+        assert!((0..32).all(|_| blocks.take(1).is_some()));
         let free = [3, 7, 18];
         free.into_iter().for_each(|block| blocks.free(block));
         let mut lives = [0; 3];
         for _ in 0..30 {
-            let taken = blocks.take().unwrap();
+            let taken = blocks.take(1).unwrap();
             lives[free.iter().position(|block| *block == taken).unwrap()] += 1;
             blocks.free(taken);
         }
@@ -540,9 +566,8 @@ mod tests {
     #[test]
     fn what_a_scan_keeps_is_no_victim() {
         let mut blocks = two_segments();
-        let [old, young, dead] = [1, 2, 3].map(|_| blocks.take().unwrap());
-        for (block, born, at) in [(old, 1, 1), (young, 5, 2), (dead, 1, 3)] {
-            blocks.set_born(block, born);
+        let [old, dead, young] = [1, 1, 5].map(|epoch| blocks.take(epoch).unwrap());
+        for (block, at) in [(old, 1), (young, 2), (dead, 3)] {
             blocks.born(block, BLOCK);
             blocks.seal(block, BLOCK, at);
         }
@@ -563,7 +588,7 @@ mod tests {
     #[test]
     fn the_victim_has_the_most_to_reclaim() {
         let mut blocks = two_segments();
-        let [a, b] = [blocks.take().unwrap(), blocks.take().unwrap()];
+        let [a, b] = [blocks.take(1).unwrap(), blocks.take(1).unwrap()];
         for block in [a, b] {
             blocks.born(block, BLOCK);
             blocks.seal(block, BLOCK, 5);
@@ -581,7 +606,7 @@ mod tests {
         blocks.condemn(b);
         blocks.free(b);
         assert_eq!((blocks.victim(6, None), blocks.reclaimable()), (Some((a, 25_000)), 25_000));
-        while blocks.take() != Some(b) {}
+        while blocks.take(1) != Some(b) {}
         assert_eq!(blocks.incarnation(b), blocks.step.wrapping_mul(2) % INCARNATIONS);
     }
 }

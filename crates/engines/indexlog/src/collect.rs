@@ -50,7 +50,7 @@ const STEP: u64 = 4 << 10;
 const HELD_AT_ONCE: usize = 4;
 
 /// Free blocks below which collection begins before the last moment, and below which it hurries.
-const PACE_BELOW: u32 = RESERVE_BOOKKEEPING + 4;
+pub(crate) const PACE_BELOW: u32 = RESERVE_BOOKKEEPING + 4;
 const HURRY_BELOW: u32 = RESERVE_BOOKKEEPING + 2;
 
 /// Free blocks below which there is something to collect ahead, while nobody writes: 2 MiB more than writes
@@ -76,13 +76,15 @@ pub(crate) struct Collection {
     gain: u64,
     /// Bytes to be looked through that are paid for.
     credit: u64,
+    /// Whether scans read it, which have to end before it is free.
+    is_for_later: bool,
 }
 
 impl Writer {
     /// Looks through as much of a victim as pays for `appended` bytes of new records.
     pub(crate) fn pace(&mut self, view: &RwLock<View>, appended: u64) -> Result<()> {
         if self.collection.is_none() {
-            if self.blocks.free_count() >= PACE_BELOW {
+            if self.blocks.free_count() >= PACE_BELOW + self.room_for_passing() {
                 return Ok(());
             }
             self.release_limbo(view, HELD_AT_ONCE)?;
@@ -90,10 +92,14 @@ impl Writer {
                 return Ok(());
             }
         }
-        let hurry = u64::from(self.blocks.free_count() < HURRY_BELOW) + 1;
+        let hurries = self.blocks.free_count() < HURRY_BELOW;
         if let Some(collection) = &mut self.collection {
             let looked_through = collection.records.len() * appended / collection.gain;
-            collection.credit += looked_through * hurry;
+            collection.credit += match collection.is_for_later {
+                // More would take more room before it gives any.
+                true => looked_through + looked_through / 4,
+                false => looked_through * (u64::from(hurries) + 1),
+            };
         }
         while self.collection.as_ref().is_some_and(|collection| collection.credit >= STEP) {
             self.step(view, STEP)?;
@@ -116,7 +122,7 @@ impl Writer {
             self.release_limbo(view, HELD_AT_ONCE)?;
             let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
             // Blocks that readers hold are collected into what is free, and give nothing back until they let go.
-            let is_held_up = self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW;
+            let is_held_up = self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW;
             if !is_near || is_held_up || self.blocks.reclaimable() < BLOCK {
                 return Ok(false);
             }
@@ -136,22 +142,26 @@ impl Writer {
     /// Begins to collect a block if that is worthwhile, and the pool does not grow instead.
     fn begin_in_time(&mut self, view: &RwLock<View>) -> Result<bool> {
         // What is held in limbo and what is being moved are taken from what is free.
-        if self.has_block_in_limbo() && self.blocks.free_count() <= HURRY_BELOW {
+        if self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW {
             return Ok(false);
         }
-        let Some((emptiest, gain)) =
-            self.blocks.emptiest(self.scans.youngest()).filter(|(_, gain)| *gain >= WORTHWHILE)
-        else {
+        let kept_by = [self.scans.youngest(), self.youngest_lasting()];
+        let [free_at_once, free_soon] = kept_by.map(|kept_by| self.blocks.emptiest(kept_by));
+        // As long as there is room, what moves more than a few times what it gives can wait.
+        let is_early = self.blocks.free_count() >= PACE_BELOW;
+        let least = if is_early { BLOCK / 4 } else { WORTHWHILE };
+        if free_soon.is_none_or(|(_, gain)| gain < least) {
             return Ok(false);
-        };
-        if gain >= COLLECT_BEFORE_GROWING {
+        }
+        let mut emptiest = [free_at_once, free_soon].into_iter().flatten();
+        if let Some((emptiest, gain)) = emptiest.find(|(_, gain)| *gain >= COLLECT_BEFORE_GROWING) {
             self.begin_collection(view, emptiest, gain)?;
             return Ok(true);
         }
         if self.blocks.reclaimable() < BLOCK || self.add_segment()? {
             return Ok(false);
         }
-        let victim = self.blocks.victim(self.next_seq, self.scans.youngest());
+        let victim = self.victim().filter(|(_, gain)| !is_early || *gain >= least);
         let Some((victim, gain)) = victim else { return Ok(false) };
         self.begin_collection(view, victim, gain)?;
         Ok(true)
@@ -173,7 +183,9 @@ impl Writer {
         };
         records.read_ahead(0);
         let gain = gain.max(1);
-        self.collection = Some(Collection { victim, records, seed, at: 0, gain, credit: 0 });
+        let is_for_later = self.blocks.is_kept(victim, self.scans.youngest());
+        let collection = Collection { victim, records, seed, at: 0, gain, credit: 0, is_for_later };
+        self.collection = Some(collection);
         Ok(())
     }
 
@@ -356,11 +368,9 @@ impl Writer {
         if let Some(closed) = self.collector.close() {
             self.blocks.seal(closed.block, closed.used, self.next_seq);
         }
-        let block = self.take_block()?;
+        let block = self.take_block(view)?;
         let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;
-        let mut view = view.write();
-        self.blocks.set_born(block, view.epoch);
-        view.set_block(block, readable);
+        view.write().set_block(block, readable);
         Ok(())
     }
 }

@@ -20,10 +20,21 @@ use crate::split::UNITS;
 use crate::write::Writer;
 
 impl Writer {
-    /// Empties the sparsest split block of which less than `share` of 8 parts is taken. Returns whether
-    /// anything moved; the block is whole when that is durable and nobody reads it.
-    pub(crate) fn compact(&mut self, view: &RwLock<View>, share: u32) -> Result<bool> {
-        let Some(block) = self.blocks.sparsest_split(share) else { return Ok(false) };
+    /// Empties the sparsest split block of which less than `share` of 8 parts is taken, and in which there is nothing that
+    /// a scan of epoch `kept_by` may read: that keeps its place until the scan ends, whatever is moved. Returns whether
+    /// anything moved; the block is whole when that is durable and nothing reads it.
+    pub(crate) fn compact(
+        &mut self,
+        view: &RwLock<View>,
+        share: u32,
+        kept_by: Option<u64>,
+    ) -> Result<bool> {
+        let since = kept_by.unwrap_or(0);
+        let sparsest = {
+            let view = view.read();
+            self.blocks.sparsest_split(share, |block| view.pieces.are_all_born_since(block, since))
+        };
+        let Some(block) = sparsest else { return Ok(false) };
         let mut moved = false;
         self.blocks.close_split(Some(block));
         for owner in self.blocks.owners(block) {
@@ -44,13 +55,6 @@ impl Writer {
         let is_at_owner = |entry: &Entry| is_at(*entry, (owner.block(), owner.offset()));
         let current = view.read().live(space, key)?.filter(is_at_owner);
         let Some(current) = current.filter(|_| has_piece) else { return Ok(false) };
-        // What a scan may read keeps its place until that ends, whatever is moved.
-        let young = self.scans.youngest().unwrap_or(0);
-        let born = |piece: &Piece| view.read().pieces.born(piece.place.get());
-        let mut going = record.pieces().iter().filter(|piece| piece.block() == block);
-        if going.any(|piece| born(piece) < young) {
-            return Ok(false);
-        }
         let len = record.len() + record.pieces().len() as u64 * size_of::<Piece>() as u64;
         let has_block = self.blocks.free_count() > RESERVE_COLLECT;
         if len > self.log.remaining() && !has_block {

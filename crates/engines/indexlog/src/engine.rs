@@ -527,10 +527,10 @@ impl Engine for IndexLog {
 impl Partition {
     fn add_stats(&self, stats: &mut Stats) {
         {
-            let writer = self.writer.lock();
+            let mut writer = self.writer.lock();
             stats.live_bytes += writer.blocks.live();
             stats.dead_bytes += writer.blocks.reclaimable();
-            stats.held_bytes += writer.limbo.pinned_bytes();
+            stats.held_bytes += writer.held();
             let oldest = writer.scans.oldest();
             stats.oldest_reader =
                 oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);

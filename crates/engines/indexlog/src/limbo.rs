@@ -73,14 +73,17 @@ impl Limbo {
 pub(crate) struct Waiting {
     /// Space that a crash may lead to, in the order of the numbers that have to be durable.
     queue: VecDeque<Limbo>,
+    /// Bytes of that.
+    queued_bytes: u64,
     /// Space that scans may read, by the epoch of the youngest of them.
     pinned: BTreeMap<u64, Vec<Limbo>>,
     /// Bytes of that.
     pinned_bytes: u64,
     /// Space that only readers hold.
     held: VecDeque<Limbo>,
-    /// Blocks of records in the queue, and in all of limbo.
+    /// Blocks of records in the queue, pinned, and in all of limbo.
     queued_blocks: usize,
+    pinned_blocks: usize,
     blocks: usize,
 }
 
@@ -100,21 +103,32 @@ impl Waiting {
         self.pinned_bytes
     }
 
+    /// Bytes that wait to be durable elsewhere.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
     pub(crate) fn push(&mut self, limbo: Limbo) {
         debug_assert!(self.queue.back().is_none_or(|last| last.seq <= limbo.seq));
         self.blocks += usize::from(limbo.is_block());
         self.queued_blocks += usize::from(limbo.is_block());
+        self.queued_bytes += limbo.space();
         self.queue.push_back(limbo);
     }
 
     /// Takes the oldest that no crash leads to, where the records up to `durable` are so.
     fn next(&mut self, durable: u64) -> Option<Limbo> {
-        self.queue.pop_front_if(|limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced))
+        let is_next =
+            |limbo: &mut Limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced);
+        let next = self.queue.pop_front_if(is_next)?;
+        self.queued_bytes -= next.space();
+        Some(next)
     }
 
     /// Files space under the youngest scan that may read it.
     fn pin(&mut self, epoch: u64, limbo: Limbo) {
         self.pinned_bytes += limbo.space();
+        self.pinned_blocks += usize::from(limbo.is_block());
         self.pinned.entry(epoch).or_default().push(limbo);
     }
 
@@ -122,14 +136,16 @@ impl Waiting {
     fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
         let unpinned = self.pinned.remove(&epoch).unwrap_or_default();
         self.pinned_bytes -= unpinned.iter().map(Limbo::space).sum::<u64>();
+        self.pinned_blocks -= unpinned.iter().filter(|limbo| limbo.is_block()).count();
         unpinned
     }
 }
 
 impl Writer {
-    /// Whether scans or readers keep a collected block from being freed.
-    pub(crate) fn has_block_in_limbo(&self) -> bool {
-        self.limbo.blocks > 0
+    /// Whether a collected block waits for something else than scans: to be durable elsewhere, or for readers. So the
+    /// next one may have to wait, too, whichever it is.
+    pub(crate) fn has_waiting_block(&self) -> bool {
+        self.limbo.blocks > self.limbo.pinned_blocks
     }
 
     /// Frees what is in limbo and cannot be reached any more: not by a scan, not by a reader, and not by a crash that

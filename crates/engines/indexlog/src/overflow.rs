@@ -83,12 +83,14 @@ impl Writer {
         waits: bool,
     ) -> std::result::Result<(), Option<Error>> {
         let seq = self.next_seq + at as u64;
+        let born = view.read().epoch;
         let mut rest = value;
         while !rest.is_empty() {
             let pieces = values.pieces.entry(at).or_default();
             let is_fine = pieces.len() < PIECES_MAX;
             // The free places may be too scattered.
-            let found = if is_fine { self.blocks.take_piece(rest.len() as u64) } else { None };
+            let found =
+                if is_fine { self.blocks.take_piece(rest.len() as u64, born) } else { None };
             let Some((place, len)) = found else { return Err(None) };
             let (bytes, behind) = rest.split_at(len as usize);
             let piece = Piece::new(place, bytes, self.salt, seq);
@@ -97,11 +99,7 @@ impl Writer {
             let mut appender =
                 claim_piece(&self.device, place, len).map_err(Some)?.into_appender(0);
             let published = appender.published().clone();
-            {
-                let mut view = view.write();
-                let born = view.epoch;
-                view.pieces.insert(place, born, published.clone());
-            }
+            view.write().pieces.insert(place, born, published.clone());
             if waits {
                 let flushed = appender.write_stream(bytes);
                 values.streamed.push((appender, flushed));

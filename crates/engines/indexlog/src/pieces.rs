@@ -35,6 +35,12 @@ impl Pieces {
         self.find(place).map_or(0, |piece| piece.born)
     }
 
+    /// Whether all pieces of a block were made in an epoch or since.
+    pub(crate) fn are_all_born_since(&self, block: u32, epoch: u64) -> bool {
+        let of_block = self.0.get(block as usize);
+        of_block.is_none_or(|of_block| of_block.iter().all(|piece| piece.born >= epoch))
+    }
+
     /// Adds the piece at a place that has none.
     pub(crate) fn insert(&mut self, place: u32, born: u64, published: Arc<Published>) {
         let block = (place / UNITS) as usize;

@@ -38,7 +38,7 @@ pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 pub(crate) const RESERVE_BOOKKEEPING: u32 = RESERVE_DELETE + 3;
 
 /// A split block of which less than so many of 8 parts is taken is emptied before records are collected.
-const SPARSE: u32 = 4;
+pub(crate) const SPARSE: u32 = 4;
 
 /// Any split block is, before a store is full.
 const ANY: u32 = 8;
@@ -253,8 +253,13 @@ impl Writer {
         let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
         let missing = |writer: &Self| {
             let needed = demand.blocks + writer.blocks.blocks_for(&demand.slots);
+            // What takes no block is taken as well where a collection for later has taken one.
+            let reserve = if needed == 0 { reserve.min(RESERVE_BOOKKEEPING - 1) } else { reserve };
             (needed + u64::from(reserve)).saturating_sub(writer.blocks.free_count().into())
         };
+        if effort == Effort::Put {
+            self.compact_for_later(view)?;
+        }
         // As many as make the room if each gives what is worthwhile. Packed again, large records may leave as
         // much unused as was dead: a put does not go through the whole store for that.
         let mut victims = (missing(self) + 1) * (BLOCK / WORTHWHILE);
@@ -263,7 +268,7 @@ impl Writer {
                 continue;
             }
             // While readers hold what was collected, collecting more only takes blocks.
-            let spare = if self.has_block_in_limbo() { RESERVE_COLLECT } else { 0 };
+            let spare = if self.has_waiting_block() { RESERVE_COLLECT } else { 0 };
             let can_collect = self.blocks.free_count() > spare;
             if can_collect && self.collection.is_some() {
                 self.finish_collection(view)?;
@@ -291,16 +296,23 @@ impl Writer {
             }
             // What is replayed has its numbers, and nothing else may be written between.
             let compacts = effort != Effort::Replay;
-            if compacts && victims > 0 && self.compact(view, SPARSE)? {
+            if compacts && victims > 0 && self.compact(view, SPARSE, self.scans.youngest())? {
                 victims -= 1;
                 continue;
             }
             let worth = bytes >= worthwhile && self.blocks.reclaimable() >= BLOCK;
             let worth = worth && (effort != Effort::Put || victims > 0);
-            match self.blocks.victim(self.next_seq, self.scans.youngest()).filter(|_| worth) {
+            let youngest = self.scans.youngest();
+            let best = self.blocks.victim(self.next_seq, youngest);
+            match best.or(emptiest).filter(|_| worth) {
                 Some((victim, gain)) => self.begin_collection(view, victim, gain)?,
-                None if compacts && victims > 0 && self.compact(view, ANY)? => {}
-                None => return Err(self.full()),
+                None if compacts && victims > 0 && self.compact(view, ANY, youngest)? => {}
+                None => {
+                    if effort == Effort::Put {
+                        self.collect_for_later(view)?;
+                    }
+                    return Err(self.full());
+                }
             }
             victims = victims.saturating_sub(1);
         }
@@ -344,13 +356,20 @@ impl Writer {
         Ok(true)
     }
 
-    pub(crate) fn take_block(&mut self) -> Result<u32> {
-        self.blocks.take().ok_or_else(|| self.full())
+    /// Takes a free block for records, which the view does not show yet.
+    pub(crate) fn take_block(&mut self, view: &RwLock<View>) -> Result<u32> {
+        let epoch = view.read().epoch;
+        self.blocks.take(epoch).ok_or_else(|| self.full())
+    }
+
+    /// Bytes that scans keep: what only they may read, and what cannot be collected because they read what is beside it.
+    pub(crate) fn held(&mut self) -> u64 {
+        self.limbo.pinned_bytes() + self.blocks.kept(self.scans.youngest())
     }
 
     /// That there is no room; what scans keep may be why.
-    pub(crate) fn full(&self) -> Error {
-        let (held, holder) = (self.limbo.pinned_bytes(), self.scans.oldest());
+    pub(crate) fn full(&mut self) -> Error {
+        let (held, holder) = (self.held(), self.scans.oldest());
         Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held, holder }
     }
 }

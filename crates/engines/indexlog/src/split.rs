@@ -21,6 +21,9 @@ pub(crate) const UNITS: u32 = (BLOCK / UNIT) as u32;
 /// The sizes of slots in bytes. What is longer than all of them takes whole blocks.
 const SIZES: [u64; CLASSES] = [UNIT, 16 << 10, 64 << 10];
 
+/// Blocks of a class that are looked at, where some may not be emptied.
+const LOOKED_AT: usize = 16;
+
 /// How many sizes of slots there are.
 pub(crate) const CLASSES: usize = 3;
 
@@ -190,13 +193,19 @@ impl Splits {
         owners
     }
 
-    /// The block with the least in it, of those of which less than `share` of 8 parts is taken and whose
-    /// pieces find other slots of the class. One in which nothing `is_alive` is about to be whole.
-    pub(crate) fn sparsest(&self, share: u32, is_alive: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The block with the least in it that `may` be emptied, as far as is looked, of those of which less than `share` of
+    /// 8 parts is taken and whose pieces find other slots of the class. One in which nothing `is_alive` is about to be
+    /// whole.
+    pub(crate) fn sparsest(
+        &self,
+        share: u32,
+        is_alive: impl Fn(u32) -> bool,
+        may: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         let of_class = |class: usize| {
             let slots = slots_of(class);
-            let mut open = self.open[class].iter();
-            let &(taken, block) = open.find(|(_, block)| is_alive(*block))?;
+            let alive = self.open[class].iter().filter(|(_, block)| is_alive(*block));
+            let &(taken, block) = alive.take(LOOKED_AT).find(|(_, block)| may(*block))?;
             let others = self.free[class] - u64::from(slots - taken);
             let is_sparse = taken * 8 < slots * share && others >= u64::from(taken);
             is_sparse.then_some((u64::from(taken) * SIZES[class], block))

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::collect::WORTHWHILE;
 use crate::record::ALIGN;
 
 /// The class of a block that is not ranked.
@@ -29,12 +30,14 @@ const LOOKED_AT: usize = 4;
 struct Standing {
     /// When it was sealed, as a number of a record.
     sealed_at: u64,
+    /// Bytes that can be reclaimed of it, if that is worthwhile.
+    worth: u64,
     class: u8,
     /// Whether it waits in the queue.
     queued: bool,
 }
 
-const UNKNOWN: Standing = Standing { sealed_at: 0, class: UNRANKED, queued: false };
+const UNKNOWN: Standing = Standing { sealed_at: 0, worth: 0, class: UNRANKED, queued: false };
 
 /// The sealed blocks in the order of what collection gains.
 #[derive(Default)]
@@ -44,6 +47,8 @@ pub(crate) struct Victims {
     queue: Vec<u32>,
     /// Class, when it was sealed, block.
     ranked: BTreeSet<(u8, u64, u32)>,
+    /// Bytes that can be reclaimed of all blocks of which that is worthwhile.
+    worth: u64,
 }
 
 impl Victims {
@@ -68,11 +73,14 @@ impl Victims {
 
     /// Drops a block that is collected.
     pub(crate) fn condemned(&mut self, block: u32) {
-        self.rank(block, UNRANKED);
+        self.rank(block, UNRANKED, 0);
     }
 
-    fn rank(&mut self, block: u32, class: u8) {
+    fn rank(&mut self, block: u32, class: u8, bytes: u64) {
         let standing = &mut self.standings[block as usize];
+        let worth = if bytes >= WORTHWHILE { bytes } else { 0 };
+        self.worth = self.worth - standing.worth + worth;
+        standing.worth = worth;
         if standing.class == class {
             return;
         }
@@ -91,14 +99,19 @@ impl Victims {
         let mut queue = std::mem::take(&mut self.queue);
         for block in queue.drain(..) {
             self.standings[block as usize].queued = false;
-            let class = match reclaimable(block) {
-                None | Some((0, _)) => UNRANKED,
-                Some((_, true)) => DEAD,
-                Some((bytes, false)) => class_of(bytes),
+            let (class, bytes) = match reclaimable(block) {
+                None | Some((0, _)) => (UNRANKED, 0),
+                Some((bytes, true)) => (DEAD, bytes),
+                Some((bytes, false)) => (class_of(bytes), bytes),
             };
-            self.rank(block, class);
+            self.rank(block, class, bytes);
         }
         self.queue = queue;
+    }
+
+    /// Bytes that can be reclaimed of blocks of which that is worthwhile, as they were ranked last.
+    pub(crate) fn worth(&self) -> u64 {
+        self.worth
     }
 
     /// The classes that have blocks, from the highest on.

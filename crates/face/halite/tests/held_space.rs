@@ -210,3 +210,99 @@ fn transactions_alone_overwrite_a_pool_any_number_of_times() {
     // Each needs more room than is left free.
     overwrite_by_transactions(50, 1_000, 1_500, 1);
 }
+
+#[test]
+fn transactions_that_overlap_overwrite_a_pool_any_number_of_times() {
+    overwrite_by_transactions(30, 300, 1, 4);
+    overwrite_by_transactions(50, 1_000, 4, 4);
+    overwrite_by_transactions(40, 5_000, 3, 4);
+}
+
+/// Snapshots overlap, so that one is always under way, and none lasts while much is written.
+#[test]
+fn a_pool_is_overwritten_any_number_of_times_under_short_snapshots() {
+    for (percent, len, open, writes) in
+        [(30, 300, 3, 100), (50, 1_000, 3, 30), (50, 1_000, 30, 3), (30, 1_000, 2, 500)]
+    {
+        println!("{percent} of 100 alive, {open} snapshots, each {writes} writes after the other");
+        let (mut store, keys) = Store::filled(percent, len);
+        let mut snapshots = VecDeque::new();
+        for number in 0..OVERWRITES * POOL_BYTES / (len as u64 + 64) {
+            if number % writes == 0 {
+                snapshots.push_back(store.snapshot());
+            }
+            if snapshots.len() > open {
+                let ended = snapshots.pop_front().filter(|_| store.random(100) == 0);
+                ended.iter().for_each(|(snapshot, model)| check(snapshot, model));
+            }
+            let key = store.random(keys);
+            store.put(key, len, number);
+        }
+    }
+}
+
+/// Under a snapshot that lasts, what it shows stays, and is not moved again and again. When it ends, all of it comes back.
+#[test]
+fn a_snapshot_that_lasts_is_named_and_costs_no_more_than_it_shows() {
+    let (mut store, keys) = Store::filled(40, 1_000);
+    let begun = store.db.stats();
+    let snapshot = store.snapshot();
+    let full = (0..).find_map(|number| {
+        let key = store.random(keys);
+        let value = value(1_000, number);
+        let refused = store.space.put(key.to_be_bytes(), &value).err();
+        if refused.is_none() {
+            store.model.insert(key, value);
+        }
+        refused
+    });
+    let Some(Error::Full { held, holder: Some(holder), .. }) = &full else { panic!("{full:?}") };
+    assert!(*held > 1 << 20 && holder.reader == Reader::Snapshot, "{full:?}");
+    let stats = store.db.stats();
+    assert!(stats.held_bytes > 1 << 20, "{stats:?}");
+    let moved = stats.collected_bytes_moved - begun.collected_bytes_moved;
+    println!("{begun:?} {stats:?}");
+    assert!(moved <= 4 * begun.live_bytes, "{moved} bytes of {} were moved", begun.live_bytes);
+
+    for _ in 0..1_000 {
+        let key = store.random(keys);
+        assert!(store.space.put(key.to_be_bytes(), [0; 3_000]).is_err());
+    }
+    let moved = store.db.stats().collected_bytes_moved - stats.collected_bytes_moved;
+    assert!(moved <= 256 << 10, "{moved} bytes were moved for what was refused");
+
+    check(&snapshot.0, &snapshot.1);
+    drop(snapshot);
+    for number in 0..OVERWRITES * POOL_BYTES / 1_064 {
+        let key = store.random(keys);
+        store.put(key, 1_000, number);
+    }
+    let now = store.snapshot();
+    check(&now.0, &now.1);
+}
+
+/// Of what a snapshot that lasts shows, a twentieth is overwritten again and again: that goes on for ever, and no more is
+/// moved than is written, but for a few times, whatever other snapshots come and go.
+#[test]
+fn few_keys_are_overwritten_any_number_of_times_under_a_snapshot_that_lasts() {
+    for others in [0, 3] {
+        println!("{others} other snapshots");
+        let (mut store, keys) = Store::filled(40, 1_000);
+        let lasting = store.snapshot();
+        let begun = store.db.stats();
+        let mut snapshots = VecDeque::new();
+        for number in 0..OVERWRITES * POOL_BYTES / 1_064 {
+            if others > 0 && number % 50 == 0 {
+                snapshots.push_back(store.db.take_snapshot().unwrap());
+                snapshots.drain(..snapshots.len().saturating_sub(others));
+            }
+            let key = store.random(keys / 20);
+            store.put(key, 1_000, number);
+        }
+        let stats = store.db.stats();
+        let moved = stats.collected_bytes_moved - begun.collected_bytes_moved;
+        let written = stats.user_bytes_written - begun.user_bytes_written;
+        assert!(moved < 4 * written, "{moved} bytes were moved for {written}");
+        check(&lasting.0, &lasting.1);
+    }
+}
