@@ -53,7 +53,7 @@ fn prepare_records(home: &Home, count: u32) {
 /// Checks how a command has ended that was interrupted, and what it has left: what was there `before`.
 fn expect_interrupted(home: &Home, args: &[&str], child: Child, before: &BTreeSet<String>) {
     let (code, err) = wait(child, args);
-    // What damage a store does not notice is not judged here.
+    // Damage that a store does not notice is not judged here.
     let has_found = args.contains(&"media") && code == Some(5);
     if !has_found {
         assert_eq!(code, Some(130), "{args:?}: {err}");
@@ -97,7 +97,7 @@ fn interrupt_all(commands: &[(&[&str], Middle)]) {
     }
 }
 
-/// What fills a pipe that nothing reads, nearly.
+/// Bytes that nearly fill a pipe that nothing reads.
 const PIPE: Middle = Printed(60_000);
 
 #[test]

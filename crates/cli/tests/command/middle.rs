@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::Home;
 
-/// What shows that a process is in the middle of its work.
+/// A sign that a process is in the middle of its work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Middle {
     /// It has printed so many bytes, which nothing has read.
@@ -94,7 +94,7 @@ fn worked(pid: u32) -> u64 {
     ticks * 100 / rustix::param::clock_ticks_per_second()
 }
 
-/// What the kernel says of a process behind its name, which may hold anything; nothing if there is none.
+/// The fields of a process in the kernel's list behind its name, which may hold anything; empty if it is gone.
 fn stat(pid: u32) -> Vec<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);

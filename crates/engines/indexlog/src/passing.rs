@@ -11,7 +11,7 @@
 //! that a lasting one reads, not before it ends. So a scan that never ends has no block collected in vain but at first,
 //! and none twice.
 //!
-//! What passing scans hold and what is written meanwhile has to find room until they end. So collection begins the
+//! Blocks that passing scans hold, and records written meanwhile, need room until they end. So collection begins the
 //! earlier, the older they are.
 
 use halite_contract::Result;

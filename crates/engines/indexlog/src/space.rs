@@ -253,7 +253,7 @@ impl Writer {
         let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
         let missing = |writer: &Self| {
             let needed = demand.blocks + writer.blocks.blocks_for(&demand.slots);
-            // What takes no block is taken as well where a collection for later has taken one.
+            // A write that takes no block goes on where a collection for later has taken one.
             let reserve = if needed == 0 { reserve.min(RESERVE_BOOKKEEPING - 1) } else { reserve };
             (needed + u64::from(reserve)).saturating_sub(writer.blocks.free_count().into())
         };

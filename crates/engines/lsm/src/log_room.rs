@@ -69,7 +69,7 @@ impl Store {
         let missing = wal.missing_spare();
         let refill = |halved: u32| {
             let end = wal.end_behind(wal.spare()) - (missing - (missing >> halved));
-            // What else keeps it from being set aside, the next write tells.
+            // The next write tells of any other failure to set it aside.
             self.levels.reserve_beside_ballast(|| wal.reserve(end)).is_ok()
         };
         missing == 0 || (0..HALVES).find(|halved| refill(*halved)) == Some(0)
