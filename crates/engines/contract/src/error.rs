@@ -392,6 +392,25 @@ impl Error {
         }
     }
 
+    /// Whether there is no room for a write, and there may be when something is deleted, or space made on the device. What
+    /// only keeps a full store from handing on what it has, such as a disk that fails, is another matter.
+    #[must_use]
+    pub fn lacks_space(&self) -> bool {
+        use halite_disk::Error::NoSpace as DiskNoSpace;
+        use halite_pmem::Error::{NoSpace, SizeLimit};
+        match self {
+            Self::Full { .. }
+            | Self::Alloc(halite_alloc::Error::Full { .. })
+            | Self::Pool(NoSpace { .. } | SizeLimit { .. })
+            | Self::Alloc(halite_alloc::Error::Pool(NoSpace { .. } | SizeLimit { .. })) => true,
+            Self::NoRoomBelow { reason } => reason.lacks_space(),
+            Self::LogFull { reason } | Self::ValuesFull { reason } | Self::Disk(reason) => {
+                matches!(**reason, DiskNoSpace { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the kernel refused something about the pool: memory, a descriptor, or a longer file. If no sync of the
     /// pool has failed, nothing has changed.
     #[must_use]
@@ -436,6 +455,32 @@ mod tests {
         assert!(full(7).contains("and 7 only what"), "{}", full(7));
         assert!(full(7).contains("a backup that began 12.3 s ago"), "{}", full(7));
         assert!(!full(0).contains("backup"), "it holds nothing: {}", full(0));
+    }
+
+    #[test]
+    fn space_is_lacking_only_where_some_can_be_made() {
+        let full = || Error::Full { used: 1, limit: 1, held: 0, holder: None };
+        let disk = |error| Error::Disk(Arc::new(error));
+        let path = || "000007.sst".into();
+        let below = |reason| Error::NoRoomBelow { reason: Arc::new(reason) };
+        let io = || std::io::Error::from_raw_os_error(5);
+        for (reason, lacks) in [
+            (full(), true),
+            (disk(halite_disk::Error::NoSpace { path: path() }), true),
+            (disk(halite_disk::Error::Failed { path: path() }), false),
+            (disk(halite_disk::Error::TooManyFiles { path: path() }), false),
+            (disk(halite_disk::Error::Io { path: path(), action: "write", source: io() }), false),
+            (Error::Pool(halite_pmem::Error::NoSpace { path: path(), bytes: 1 }), true),
+            (
+                Error::Pool(halite_pmem::Error::Io { path: path(), action: "map", source: io() }),
+                false,
+            ),
+            (Error::Poisoned { why: String::new() }, false),
+        ] {
+            assert_eq!(reason.lacks_space(), lacks, "{reason}");
+            let below = below(reason);
+            assert_eq!(below.lacks_space(), lacks, "{below}");
+        }
     }
 
     #[test]

@@ -35,17 +35,9 @@ impl Failure {
     pub(crate) fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
-            // Memory would be freed by deleting something; this is not.
-            Self::Store(error) if error.lacks_descriptors() => {
-                Cow::Owned(format!("ERR {error}").into_bytes())
-            }
             Self::Interrupted => Cow::Borrowed(b"ERR the server is shutting down"),
-            Self::Store(
-                halite::Error::Full { .. }
-                | halite::Error::NoRoomBelow { .. }
-                | halite::Error::LogFull { .. }
-                | halite::Error::ValuesFull { .. },
-            ) => Cow::Borrowed(FULL.as_bytes()),
+            // Deleting something helps; against another reason for a refusal it does not.
+            Self::Store(error) if error.lacks_space() => Cow::Borrowed(FULL.as_bytes()),
             Self::Store(halite::Error::TransactionTooLarge { limit, .. }) => {
                 let text = "OOM what the commands change together takes more than";
                 Cow::Owned(format!("{text} {limit} bytes").into_bytes())
@@ -104,10 +96,42 @@ mod tests {
     #[test]
     fn a_full_store_is_what_redis_calls_out_of_memory() {
         let full = || halite::Error::Full { used: 1, limit: 1, held: 0, holder: None };
-        for error in [full(), halite::Error::NoRoomBelow { reason: Arc::new(full()) }] {
+        let no_space = || Arc::new(halite_disk::Error::NoSpace { path: "LOG-000007".into() });
+        for error in [
+            full(),
+            halite::Error::NoRoomBelow { reason: Arc::new(full()) },
+            halite::Error::LogFull { reason: no_space() },
+            halite::Error::ValuesFull { reason: no_space() },
+        ] {
             let failure = Failure::from(error);
             let expected = b"OOM command not allowed when used memory > 'maxmemory'.";
             assert_eq!(failure.text().as_ref(), expected);
+        }
+    }
+
+    #[test]
+    fn what_keeps_a_full_store_from_handing_on_is_told_as_itself() {
+        let io = || std::io::Error::from_raw_os_error(5);
+        let path = || "000007.sst".into();
+        for (reason, told) in [
+            (
+                halite::Error::from(Arc::new(halite_disk::Error::Io {
+                    path: path(),
+                    action: "write the file",
+                    source: io(),
+                })),
+                "cannot write the file: Input/output error",
+            ),
+            (
+                Arc::new(halite_disk::Error::Failed { path: path() }).into(),
+                "what is durable of it is not certain",
+            ),
+            (halite::Error::Poisoned { why: "a sync failed".into() }, "no longer takes writes"),
+        ] {
+            let failure = Failure::from(halite::Error::NoRoomBelow { reason: Arc::new(reason) });
+            let text = failure.text();
+            let text = String::from_utf8_lossy(&text);
+            assert!(text.starts_with("ERR the pool is full") && text.contains(told), "{text}");
         }
     }
 

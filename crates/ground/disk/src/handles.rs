@@ -130,12 +130,18 @@ impl Handles {
     }
 }
 
-/// Opens something, and closes others as long as there are too many.
+/// How many give way to something that is opened. Where so many are not enough, the descriptors are elsewhere in the
+/// process or the system, and to close all would only have each of them opened again.
+const GIVEN_WAY_MAX: usize = 4;
+
+/// Opens something, and closes a few others where there are too many.
 fn give_way<T>(mut close_one: impl FnMut() -> bool, open: impl Fn() -> Result<T>) -> Result<T> {
-    loop {
-        match open() {
-            Err(Error::TooManyFiles { .. }) if close_one() => {}
-            opened => return opened,
+    let mut opened = open();
+    for _ in 0..GIVEN_WAY_MAX {
+        if !matches!(opened, Err(Error::TooManyFiles { .. })) || !close_one() {
+            break;
         }
+        opened = open();
     }
+    opened
 }
