@@ -33,8 +33,8 @@ const HEAD: u32 = 32;
 /// Where the record number is, in bytes.
 const NEAR_AT: u64 = 0;
 
-/// Where the number is up to which all records were durable when a block of them was collected last, in a
-/// partition with a change log.
+/// Where the number is up to which all records were durable when a snapshot of the index was taken last, or a block was
+/// collected in a partition with a change log.
 const DURABLE_AT: u64 = NEAR_AT + 8;
 
 /// The record number is kept without so many of its last bits: 1 Mi.

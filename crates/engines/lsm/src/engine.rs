@@ -16,10 +16,11 @@ use halite_sim::locks::RwLock;
 use crate::discard;
 use crate::encoded::Encoded;
 use crate::large_values::Large;
-use crate::layout::{self, set_clean};
+use crate::layout;
 use crate::long_scan::LongScan;
 use crate::maintenance::Maintenance;
 use crate::open;
+use crate::open::COMMIT_ID;
 use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
 use crate::refusals::Purpose;
@@ -369,7 +370,9 @@ impl Drop for Lsm {
             });
             let synced = noted.and_then(|()| Ok(home.pool().sync_file()?));
             // What fails here is no failure of the store: it opens as after a crash.
-            let _ = synced.and_then(|()| set_clean(home, true));
+            let in_pool = self.store.wal.is_none();
+            let committed = in_pool.then(|| self.store.commit_id.load(COMMIT_ID));
+            let _ = synced.and_then(|()| layout::set_closed(home, committed));
         }
     }
 }

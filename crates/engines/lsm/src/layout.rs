@@ -32,12 +32,22 @@ pub(crate) const WITH_VALUES: u64 = 3;
 
 const TREES: &str = "lsm:trees";
 
+/// 0 while the store is open, more when it was closed; not there until it has been open.
 const CLEAN: &str = "lsm:clean";
+
+/// What is added to the number that was committed last. 1 says nothing of it.
+const CLOSED_WITH: u64 = 2;
 
 const LEVELS: &str = "lsm:levels";
 
 /// So often something went from memory to the levels, at least. Theirs that know of less are an older copy.
 pub(crate) const FLUSHES: &str = "lsm:flushes";
+
+/// The first memtable of which the one before is known to be there until it is in the levels. [`UNKNOWN`] behind a
+/// repair of these, which may know of less memtables than they had.
+const CHAINED: &str = "lsm:chained";
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// The first file of the log that is needed, where there is a log.
 pub(crate) const LOG_FIRST: &str = "lsm:log-first";
@@ -131,16 +141,31 @@ pub(crate) fn has_values(segments: &Segments) -> bool {
     noted(segments, ROOT) >= WITH_VALUES
 }
 
-/// Whether the store was closed, and not opened since.
-pub(crate) fn is_clean(segments: &Segments) -> bool {
-    segments.root(CLEAN) == Some(1)
+/// Whether the store has been open: then its object is there, in a store without a log.
+pub(crate) fn was_open(segments: &Segments) -> bool {
+    segments.root(CLEAN).is_some()
 }
 
-/// Notes, durably, whether the store is closed. Two fences, if it changes.
-pub(crate) fn set_clean(segments: &Segments, clean: bool) -> Result<()> {
-    match noted(segments, CLEAN) == u64::from(clean) {
-        true => Ok(()),
-        false => Ok(segments.set_root(CLEAN, u64::from(clean))?),
+/// Whether the store was closed, and not opened since.
+pub(crate) fn is_clean(segments: &Segments) -> bool {
+    noted(segments, CLEAN) > 0
+}
+
+/// The number that was committed last when the store was closed, if that was noted.
+pub(crate) fn closed_with(segments: &Segments) -> Option<u64> {
+    noted(segments, CLEAN).checked_sub(CLOSED_WITH)
+}
+
+/// Notes, durably, that the store is closed: with this number committed last, if that is in the pool. Two fences.
+pub(crate) fn set_closed(segments: &Segments, committed: Option<u64>) -> Result<()> {
+    Ok(segments.set_root(CLEAN, committed.map_or(1, |number| number + CLOSED_WITH))?)
+}
+
+/// Notes, durably, that the store is open. Two fences, unless that is noted.
+pub(crate) fn set_open(segments: &Segments) -> Result<()> {
+    match segments.root(CLEAN) {
+        Some(0) => Ok(()),
+        _ => Ok(segments.set_root(CLEAN, 0)?),
     }
 }
 
@@ -176,6 +201,24 @@ pub(crate) fn forget_log(segments: &Segments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Notes, durably, that the levels may not know which memtables they have.
+pub(crate) fn forget_chains(segments: &Segments) -> Result<()> {
+    Ok(segments.set_root(CHAINED, UNKNOWN)?)
+}
+
+/// Whether memtable `id` says truly which one is before it, or that one is in the levels.
+pub(crate) fn is_chained(segments: &Segments, id: u64) -> bool {
+    id >= noted(segments, CHAINED)
+}
+
+/// Notes, durably, that memtables from number `next` on are chained, where no others are. Two fences then.
+pub(crate) fn chain_from(segments: &Segments, next: u64) -> Result<()> {
+    match noted(segments, CHAINED) {
+        UNKNOWN => Ok(segments.set_root(CHAINED, next)?),
+        _ => Ok(()),
+    }
 }
 
 /// The number that was noted, or zero.

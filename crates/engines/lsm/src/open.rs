@@ -118,6 +118,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let device = layout::zones_device(&segments);
     let objects = Arc::new(ObjectPool::open(&layout::objects_device(&segments), OBJECT_LEN)?);
     let (mut commit_id, mut found) = (None, Vec::new());
+    let mut identities = BTreeSet::new();
     for index in objects.committed()? {
         let fresh = objects.claim(index)?;
         let identity = Identity::decode(fresh.read(0, 16), salt).ok_or_else(|| Error::Damaged {
@@ -125,6 +126,12 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
             why: "it does not have its check".into(),
         })?;
         let words = fresh.into_words();
+        if !identities.insert((identity.tree, identity.id)) {
+            return Err(Error::Damaged {
+                what: format!("the object of memtable {index}"),
+                why: "it is another one's".into(),
+            });
+        }
         if identity.tree == NO_TREE {
             commit_id = Some(words);
         } else if levels.memtables(identity.tree as u32).is_some_and(|last| identity.id <= last) {
@@ -138,14 +145,17 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     }
     let commit_id = match commit_id {
         Some(words) => words,
-        None if !found.is_empty() => {
+        None if !found.is_empty() || !layout.logged && layout::was_open(&home) => {
             return Err(Error::Damaged {
                 what: "the object of the store".into(),
-                why: "it is not there, though there are memtables".into(),
+                why: "it is not there, though the store has been open".into(),
             });
         }
-        None => write_object(objects.get()?, salt, &Identity { id: 0, tree: NO_TREE })?,
+        None => write_object(objects.get()?, salt, &Identity { id: 0, tree: NO_TREE }, None)?,
     };
+    if !layout.logged && layout::was_open(&home) {
+        check_chains(layout, &home, &found, &levels)?;
+    }
     let slots: BTreeSet<u32> = found.iter().map(|zones| zones.slot).collect();
     let reclaimed = device.retain(|logical| slots.contains(&(logical / ZONES_MAX)))?;
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.memtables(tree)).max();
@@ -153,8 +163,9 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     // With a log, what was committed last is found there.
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.sequence_max(tree)).max();
     let floor = in_levels.filter(|_| !layout.logged).unwrap_or(0);
-    let recovered =
-        recover_memory(&segments, layout, &device, found, (&commit_id, floor), threads)?;
+    let closed_with = layout::closed_with(&home).filter(|_| !layout.logged);
+    let commits = (&commit_id, floor, closed_with);
+    let recovered = recover_memory(&segments, layout, &device, found, commits, threads)?;
 
     let mut report = recovered.report;
     report.segments_reclaimed = reclaimed;
@@ -163,7 +174,10 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let damaged = found_there.damaged.into_iter().map(from_levels);
     report.damage = damaged.filter_map(|error| error.damage()).collect();
     report.foreign_files = found_there.foreign.iter().map(|file| in_folder(file)).collect();
-    layout::set_clean(&home, false)?;
+    if layout::was_open(&home) {
+        layout::set_open(&home)?;
+    }
+    layout::chain_from(&home, next_id)?;
     let next_id = AtomicU64::new(next_id);
     let mut trees = Vec::new();
     for (number, tree) in recovered.trees.into_iter().enumerate() {
@@ -171,7 +185,8 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
             Some(active) => active,
             None => {
                 let id = next_id.fetch_add(1, Ordering::Relaxed);
-                let zones = Zones::create(&objects, &device, salt, &Identity { id, tree: number })?;
+                let identity = Identity { id, tree: number };
+                let zones = Zones::create(&objects, &device, salt, &identity, None)?;
                 Arc::new(Memtable::new(Arc::new(zones), 0))
             }
         };
@@ -239,9 +254,36 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         let foreign = store.levels.keep_values().map_err(from_levels)?;
         report.foreign_files.extend(foreign.iter().map(|file| in_folder(file)));
     }
+    // From now on, its object and its memtables are known to be there.
+    layout::set_open(&store.home)?;
     report.duration = started.elapsed();
     store.recovery = report;
     Ok(Arc::new(store))
+}
+
+/// Checks that of each tree the memtables are there, from the newest to those that are in the levels.
+fn check_chains(
+    layout: Layout,
+    home: &Segments,
+    found: &[Arc<Zones>],
+    levels: &Levels,
+) -> Result<()> {
+    for tree in 0..layout.trees {
+        let of_tree = || found.iter().filter(|zones| zones.tree == tree);
+        let damaged =
+            |why: String| Error::Damaged { what: format!("the memtables of tree {tree}"), why };
+        if of_tree().next().is_none() {
+            return Err(damaged("none is there, though the store has been open".into()));
+        }
+        for zones in of_tree().filter(|zones| layout::is_chained(home, zones.id)) {
+            let Some(before) = zones.before() else { continue };
+            let is_in_levels = levels.memtables(tree as u32).is_some_and(|last| before <= last);
+            if !is_in_levels && of_tree().all(|zones| zones.id != before) {
+                return Err(damaged(format!("{before} is missing, and {} is there", zones.id)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What memory shows of the memtables that were found.
@@ -250,7 +292,7 @@ fn recover_memory(
     layout: Layout,
     device: &halite_alloc::Device,
     found: Vec<Arc<Zones>>,
-    (commit_id, floor): (&Words, u64),
+    (commit_id, floor, closed_with): (&Words, u64, Option<u64>),
     threads: usize,
 ) -> Result<Recovered> {
     let logical: BTreeSet<u32> = device.logical_segments().into_iter().collect();
@@ -259,6 +301,14 @@ fn recover_memory(
         return Err(Error::Damaged {
             what: "the object of the store".into(),
             why: format!("all up to {committed} is committed, and {floor} is in the levels"),
+        });
+    }
+    if let Some(closed_with) = closed_with.filter(|&closed_with| closed_with != committed) {
+        return Err(Error::Damaged {
+            what: "the object of the store".into(),
+            why: format!(
+                "all up to {committed} is committed, and the store was closed with {closed_with}"
+            ),
         });
     }
     let has_zone = |zone: u32| logical.contains(&zone);

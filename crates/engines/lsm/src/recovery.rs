@@ -123,6 +123,10 @@ struct Tail {
     at: u64,
 }
 
+/// A fragment's place in the order of writes, in which fragments lie in the zones of a memtable: the sequence, and
+/// the number within the batch.
+type Turn = (u64, u16);
+
 /// What a zone holds.
 struct Read {
     /// `None` if the zone is open, as nothing in it is in doubt.
@@ -133,6 +137,11 @@ struct Read {
     end: u64,
     /// Whether the zone is known to end there: full, or marked.
     ended: bool,
+    /// The places of the first and the last fragment in the order of writes.
+    first: Option<Turn>,
+    last: Option<Turn>,
+    /// The last sequence.
+    newest: Option<u64>,
     /// Whether it has something up to `commit_id`.
     has_committed: bool,
     /// Fragments behind `commit_id`.
@@ -184,6 +193,7 @@ pub(crate) fn recover(
     let read = in_parallel(threads, &tasks, |&(target, zone)| {
         read_zone(&targets[target], target, zone, commit_id, &loads)
     })?;
+    check_newest(trees, &targets, &read, commit_id)?;
     let mut report = Recovery {
         records_read: read.iter().map(|read| read.records).sum(),
         ..Recovery::default()
@@ -304,6 +314,8 @@ fn read_zone(
     let bytes = fresh.bytes();
     let (mut at, mut ended, mut records) = (0, false, 0);
     let (mut has_committed, mut tail) = (false, Vec::new());
+    let (mut first, mut last): (Option<Turn>, Option<Turn>) = (None, None);
+    let mut newest = None;
     let load = &loads[target.index()];
     let mut loader = load.index.loader();
     while at < ZONE {
@@ -314,6 +326,13 @@ fn read_zone(
         }
         let start = at as usize + HEADER;
         let Some(payload) = bytes.get(start..start + header.len as usize) else { break };
+        let turn = (header.sequence, header.number);
+        if last.is_some_and(|last| last >= turn) {
+            if has_committed {
+                return Err(out_of_turn(zones, zone, at));
+            }
+            break;
+        }
         if header.sequence <= commit_id {
             let first = Address::new(zones.slot, zone, at).to_bits() + HEADER as u64;
             let mut has_its_ranges = true;
@@ -340,6 +359,9 @@ fn read_zone(
         } else {
             break;
         }
+        first = first.or(Some(turn));
+        last = Some(turn);
+        newest = Some(header.last());
         at += header.padded();
     }
     ended |= at == ZONE;
@@ -356,6 +378,9 @@ fn read_zone(
         zone,
         end: at,
         ended,
+        first,
+        last,
+        newest,
         has_committed,
         tail,
         mark: None,
@@ -393,6 +418,7 @@ fn decide(
     report: &mut Recovery,
 ) -> Result<u64> {
     read.sort_by_key(|read| (read.target, read.zone));
+    check_turns(targets, &read)?;
     forget_behind_ends(targets, &mut read)?;
     let last = last_whole(read.iter().flat_map(|read| &read.tail), commit_id);
     // Of each memtable, the zone in which it ends.
@@ -488,6 +514,39 @@ fn make_indexes(targets: &[Target], loads: Vec<Load>, threads: usize) {
             target.load(load, threads);
         }
     }
+}
+
+/// Checks that the batch that was committed last is there. It is in the levels only if its tree has nothing in memory.
+fn check_newest(trees: usize, targets: &[Target], read: &[Read], commit_id: u64) -> Result<()> {
+    let has_some = |read: &&Read, tree| targets[read.target].zones().tree == tree;
+    let in_memory = read.iter().filter(|read| read.newest.is_some());
+    let are_all = (0..trees).all(|tree| in_memory.clone().any(|read| has_some(&read, tree)));
+    let newest = in_memory.filter_map(|read| read.newest).max().unwrap_or(0);
+    if are_all && newest < commit_id {
+        return Err(Error::Damaged {
+            what: "the memtables".into(),
+            why: format!("all up to {commit_id} was committed, and they end with {newest}"),
+        });
+    }
+    Ok(())
+}
+
+/// Checks that each zone's fragments come behind those of the zone before.
+fn check_turns(targets: &[Target], read: &[Read]) -> Result<()> {
+    for pair in read.windows(2) {
+        let [before, next] = [&pair[0], &pair[1]];
+        let is_one = before.target == next.target && before.has_committed && next.has_committed;
+        if is_one && before.last >= next.first {
+            return Err(out_of_turn(targets[next.target].zones(), next.zone, 0));
+        }
+    }
+    Ok(())
+}
+
+/// The damage that a fragment lies where it was not written.
+fn out_of_turn(zones: &Zones, zone: u32, at: u64) -> Error {
+    let address = Address::new(zones.slot, zone, at);
+    zones.damaged(address, "a fragment is there that was written elsewhere")
 }
 
 /// Forgets what is in zones behind one that has no end: that was not durable when they were written.

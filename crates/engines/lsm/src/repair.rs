@@ -35,6 +35,9 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     if let Some(log) = log {
         (lost_of_log, log_aside) = log.repair(&disk, for_good).map_err(from_levels)?;
     }
+    if for_good && !levels.are_none() {
+        layout::forget_chains(&home)?;
+    }
     let repaired = match for_good {
         true => levels.repair(&levels_options).map_err(from_levels)?,
         false => levels.into_repaired(),

@@ -127,11 +127,13 @@ impl Store {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// A new memtable for a tree, durable.
+    /// A new memtable for a tree, behind the active one, durable.
     pub(crate) fn new_memtable(&self, tree: usize) -> Result<Arc<Memtable>> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let identity = Identity { id, tree };
-        let zones = Zones::create(&self.objects, &self.device, self.segments.salt(), &identity)?;
+        let before = Some(self.trees[tree].view().active.zones.id);
+        let salt = self.segments.salt();
+        let zones = Zones::create(&self.objects, &self.device, salt, &identity, before)?;
         let first_log = self.wal.as_ref().map_or(0, Wal::number);
         Ok(Arc::new(Memtable::new(Arc::new(zones), first_log)))
     }

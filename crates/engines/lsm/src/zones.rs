@@ -10,6 +10,7 @@
 //!  8  tree    u32
 //! 12  check   u32  of id and tree, seeded with the pool's salt
 //! 16  gidx    u64  line behind the last commit and behind the one before it << 32 (Yan Fig. 6)
+//! 24  before  u64  id of the tree's memtable before, if there was one: it is there until it is in the levels
 //! ```
 //!
 //! Lines are counted from the memtable's first zone on. Its number among the objects is the memtable's slot.
@@ -35,6 +36,8 @@ pub(crate) const LINES: u64 = ZONE / LINE;
 pub(crate) const OBJECT_LEN: u64 = 64;
 
 const GIDX: u64 = 16;
+
+const BEFORE: u64 = 24;
 
 /// The zones of one memtable.
 pub(crate) struct Zones {
@@ -115,9 +118,11 @@ pub(crate) fn write_object(
     mut object: Object<'_>,
     salt: u64,
     identity: &Identity,
+    before: Option<u64>,
 ) -> Result<Words> {
     let mut bytes = [0; OBJECT_LEN as usize];
     bytes[..16].copy_from_slice(&identity.encode(salt));
+    bytes[BEFORE as usize..][..8].copy_from_slice(&before.unwrap_or(0).to_le_bytes());
     object.write(0, &bytes);
     let flushed = object.flush(0..OBJECT_LEN);
     object.pool().fence([flushed])?;
@@ -125,16 +130,18 @@ pub(crate) fn write_object(
 }
 
 impl Zones {
-    /// The zones of a new memtable: none yet. Its object is durable on return. Two fences.
+    /// The zones of a new memtable: none yet. It comes behind the memtable `before`. Its object is durable on return.
+    /// Two fences.
     pub(crate) fn create(
         objects: &Arc<ObjectPool>,
         device: &Device,
         salt: u64,
         identity: &Identity,
+        before: Option<u64>,
     ) -> Result<Self> {
         let object = objects.get()?;
         let slot = slot_of(object.index())?;
-        let words = write_object(object, salt, identity)?;
+        let words = write_object(object, salt, identity, before)?;
         Ok(Self::new(objects, device, slot, salt, identity, words))
     }
 
@@ -358,6 +365,11 @@ impl Zones {
     pub(crate) fn gidx(&self) -> (u32, u32) {
         let word = self.words().load(GIDX);
         (word as u32, (word >> 32) as u32)
+    }
+
+    /// The memtable before, if there was one.
+    pub(crate) fn before(&self) -> Option<u64> {
+        Some(self.words().load(BEFORE)).filter(|&before| before > 0)
     }
 
     /// Moves `gidx` behind the next batch. Not durable.

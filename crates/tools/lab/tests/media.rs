@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use halite_indexlog::IndexLog;
-use halite_lab::{FaultKind, Media, MediaTally, Objects, Space, Store, Subject, Unseen};
+use halite_lab::{FaultKind, Kind, Media, MediaTally, Objects, Space, Store, Subject, Unseen};
+use halite_lsm::Lsm;
 
 /// Strikes the histories of `seeds`; a violation is told with its story.
 fn strike<S: Subject>(
@@ -35,6 +36,26 @@ fn a_change_log_names_damage_or_is_replayed_rightly() {
     let indexlog = Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)));
     let tally = strike(&indexlog.with_change_log(0), Unseen::BY_ENGINES, 0..80);
     assert!(tally.strikes.named_errors() > 0 && tally.strikes.right > 0);
+}
+
+#[test]
+fn a_snapshot_of_the_index_proves_what_it_leads_to() {
+    let indexlog =
+        Store::new("indexlog-snapshots", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    // In the histories of these two, nothing but a snapshot comes behind the record that is struck.
+    let seeds = (0..60).chain([0x126f_f53b_642b_0814, 0x58c7_93c8_7215_9eff]);
+    let tally = strike(&indexlog.with_index_snapshots(256 << 10), Unseen::BY_ENGINES, seeds);
+    assert!(tally.strikes.named_errors() > 0 && tally.strikes.right > 0);
+}
+
+#[test]
+fn the_lsm_engine_names_damage_or_answers_rightly() {
+    for kinds in [&[Kind::Few], &[Kind::Mixed]] {
+        let lsm = Store::new("lsm", |options| Ok(Arc::new(Lsm::open(options)?)));
+        // In these histories, what is struck is all that leads to the memtables, or to the newest writes.
+        let seeds = (0..100).chain([0x9f9c_3920_dba8_2932, 0xbfe6_34ea_0a2a_39d8]);
+        assert_seen(&strike(&lsm.with_kinds(kinds), Unseen::BY_ENGINES, seeds));
+    }
 }
 
 #[test]

@@ -200,6 +200,11 @@ impl Findings {
         Ok(self.into_repaired())
     }
 
+    /// Whether nothing is wrong.
+    pub(crate) fn are_none(&self) -> bool {
+        self.lost.is_empty()
+    }
+
     pub(crate) fn into_repaired(self) -> Repaired {
         let Self { readable, lost, set_aside, is_whole, .. } = self;
         let entries = readable.values().map(|(_, meta)| meta.entries).sum();
