@@ -1,8 +1,11 @@
-//! The house stands: arrows between crates point down, crates below the engines name none of them, and modules do not
-//! import each other in wide circles.
+//! The house stands: arrows between crates point down, crates below the engines name none of them, modules do not
+//! import each other in wide circles, and the program is built by cargo alone.
 //!
 //! The folders say the floors (`crates/FLOOR/CRATE`). What is looked at is text: the manifests, and the paths of `use` and
 //! of `crate::` and `super::` in the sources, tests left out.
+
+use std::collections::BTreeSet;
+use std::process::Command;
 
 mod circles;
 mod crates;
@@ -59,4 +62,29 @@ fn modules_do_not_import_each_other_in_wide_circles() {
     }
     assert!(wrong.is_empty(), "more than {CIRCLE_MAX} files in a circle:\n{}", wrong.join("\n"));
     assert!(known.is_empty(), "these circles are gone, and their lines may go: {known:?}");
+}
+
+#[test]
+fn the_program_needs_no_compiler_but_rusts() {
+    // So that `cargo build --target x86_64-unknown-linux-musl` works where no C compiler for that target is.
+    let tree = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--package",
+            "halite-cli",
+            "--edges",
+            "normal,build",
+        ])
+        .args(["--prefix", "none", "--format", "{lib}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let crates: BTreeSet<_> = str::from_utf8(&tree.stdout).unwrap().split_whitespace().collect();
+    assert!(crates.contains("halite_lsm"), "{crates:?}");
+    let compilers = ["bindgen", "cc", "cmake", "pkg_config"];
+    let found: Vec<_> = compilers.iter().filter(|name| crates.contains(**name)).collect();
+    assert!(found.is_empty(), "the program is built with {found:?}");
 }
