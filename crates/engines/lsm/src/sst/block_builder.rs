@@ -13,7 +13,7 @@
 //!   count     u32      of restarts
 //! ```
 
-use super::entry::{Entry, pack};
+use super::entry::{Entry, order, pack};
 use super::varint::put_varint;
 
 /// Collects entries in their order.
@@ -23,6 +23,9 @@ pub struct BlockBuilder {
     interval: usize,
     since_restart: usize,
     last_key: Vec<u8>,
+    last_sequence: u64,
+    /// Whether the restarts are behind the entries.
+    is_finished: bool,
 }
 
 impl BlockBuilder {
@@ -33,12 +36,28 @@ impl BlockBuilder {
     #[must_use]
     pub fn new(interval: usize) -> Self {
         assert!(interval > 0);
-        let (bytes, restarts, last_key) = Default::default();
-        Self { bytes, restarts, interval, since_restart: interval, last_key }
+        Self {
+            bytes: Vec::new(),
+            restarts: Vec::new(),
+            interval,
+            since_restart: interval,
+            last_key: Vec::new(),
+            last_sequence: 0,
+            is_finished: false,
+        }
     }
 
-    /// Appends an entry. Who calls sees to the order.
+    /// Appends an entry.
+    ///
+    /// # Panics
+    /// If the entry does not come behind the one before ([`order`]), or the block is finished: searches would not find it.
     pub fn add(&mut self, entry: Entry<'_>) {
+        assert!(!self.is_finished, "an entry is added to a block that is finished");
+        let last = (&self.last_key[..], self.last_sequence);
+        assert!(
+            self.is_empty() || order(last, (entry.key, entry.sequence)).is_lt(),
+            "entries are added in their order"
+        );
         let mut shared = 0;
         if self.since_restart == self.interval {
             self.since_restart = 0;
@@ -56,6 +75,7 @@ impl BlockBuilder {
         self.bytes.extend_from_slice(entry.value);
         self.last_key.truncate(shared);
         self.last_key.extend_from_slice(rest);
+        self.last_sequence = entry.sequence;
     }
 
     /// Whether it has no entry.
@@ -67,7 +87,8 @@ impl BlockBuilder {
     /// How long the block would be, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len() + 4 * self.restarts.len() + 4
+        let restarts = 4 * self.restarts.len() + 4;
+        self.bytes.len() + if self.is_finished { 0 } else { restarts }
     }
 
     /// How long the block would be at most with another entry.
@@ -80,6 +101,10 @@ impl BlockBuilder {
 
     /// The block's bytes; [`BlockBuilder::clear`] begins the next one.
     pub fn finish(&mut self) -> &[u8] {
+        if self.is_finished {
+            return &self.bytes;
+        }
+        self.is_finished = true;
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_le_bytes());
         }
@@ -95,6 +120,8 @@ impl BlockBuilder {
         }
         self.bytes.clear();
         self.restarts.clear();
+        self.last_key.clear();
+        self.is_finished = false;
         self.since_restart = self.interval;
     }
 }
@@ -105,4 +132,43 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let words = a.chunks_exact(WORD).zip(b.chunks_exact(WORD)).take_while(|(a, b)| a == b).count();
     let start = words * WORD;
     start + a[start..].iter().zip(&b[start..]).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::PUT;
+    use super::*;
+
+    fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
+        Entry { key, sequence, kind: PUT, value: b"value" }
+    }
+
+    #[test]
+    fn a_block_is_finished_once_and_begun_anew() {
+        let mut builder = BlockBuilder::new(2);
+        builder.add(entry(b"a", 2));
+        builder.add(entry(b"a", 1));
+        let len = builder.len();
+        assert_eq!(builder.finish().len(), len);
+        assert_eq!((builder.finish().len(), builder.len()), (len, len));
+        builder.clear();
+        builder.add(entry(b"a", 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "finished")]
+    fn nothing_is_added_to_a_block_that_is_finished() {
+        let mut builder = BlockBuilder::new(2);
+        builder.add(entry(b"a", 2));
+        builder.finish();
+        builder.add(entry(b"b", 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "in their order")]
+    fn an_older_version_is_not_added_before_a_newer_one() {
+        let mut builder = BlockBuilder::new(2);
+        builder.add(entry(b"a", 1));
+        builder.add(entry(b"a", 2));
+    }
 }
