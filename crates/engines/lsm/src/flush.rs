@@ -48,7 +48,7 @@ impl Store {
             let _flushing = self.flushing.lock();
             self.hand_on(None)
         };
-        let mut flushed = if self.refusals.are_removals_due() { empty() } else { hand_on() };
+        let mut flushed = if self.refusals.is_emptying_due() { empty() } else { hand_on() };
         if flushed.as_ref().is_err_and(lacks_space) && !self.refusals.is_stuck() {
             self.refusals.set_stuck(true);
             if self.refusals.are_removals_due() {
