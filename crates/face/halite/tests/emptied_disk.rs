@@ -253,6 +253,39 @@ fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool)
     assert!(report.complete && report.damage.is_empty());
 }
 
+/// Values that take less room than their removals do until these give it back: all of them are removed, one by one.
+fn fill_and_remove_each(pool: &Path, levels: &Path, durable: Durable) {
+    let mut store = Store::new(pool, levels, durable, 20);
+    for round in 0..2 {
+        let taken = store.fill(1);
+        eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
+        let keys: Vec<u64> = store.model.keys().copied().collect();
+        for number in keys {
+            store.delete(number);
+        }
+        store.compare("all removed");
+        store.refill(100, "all were removed");
+        store.compare("after all were removed");
+        store.reopen();
+        store.compare("opened in the end");
+    }
+}
+
+#[test]
+fn small_values_in_the_levels_of_a_full_disk_are_removed_one_by_one() {
+    on_disk("small_values_in_the_levels_of_a_full_disk_are_removed_one_by_one", TMPFS, |folder| {
+        let pool = tempfile::tempdir_in("/dev/shm").unwrap();
+        fill_and_remove_each(pool.path(), folder, Durable::Pool);
+    });
+}
+
+#[test]
+fn small_values_with_a_log_on_a_full_disk_are_removed_one_by_one() {
+    on_disk("small_values_with_a_log_on_a_full_disk_are_removed_one_by_one", TMPFS, |folder| {
+        fill_and_remove_each(folder, folder, Durable::Log);
+    });
+}
+
 #[test]
 fn levels_on_a_full_disk_are_emptied() {
     on_disk("levels_on_a_full_disk_are_emptied", TMPFS, |folder| {
