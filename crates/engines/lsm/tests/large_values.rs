@@ -189,6 +189,24 @@ fn what_is_overwritten_or_removed_in_memory_gives_its_room_back_at_once() {
 }
 
 #[test]
+fn what_is_overwritten_gives_its_room_back_though_nothing_is_synced() {
+    for durable in MODES {
+        let home = Home::new(durable);
+        let open = home.open();
+        open.put("a", &value(1, LARGE));
+        open.put_with("a", b"short", Durability::Deferred);
+        assert_eq!(home.files().len(), 1, "{durable:?}");
+        // Memtables become full.
+        for number in 0..12 {
+            open.put_with(&format!("filler {number}"), &[7; 900], Durability::Deferred);
+        }
+        while open.engine.collect_ahead(0).unwrap() {}
+        open.put_with("b", b"", Durability::Deferred);
+        assert!(home.files().is_empty(), "{durable:?}");
+    }
+}
+
+#[test]
 fn what_is_overwritten_in_the_levels_gives_its_room_back_when_they_are_compacted() {
     for durable in MODES {
         let home = Home::new(durable);
