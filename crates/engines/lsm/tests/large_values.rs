@@ -11,6 +11,7 @@ use halite_contract::{
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::Lsm;
 use halite_pmem::{Domain, Medium, PoolOptions};
+use halite_sim::Failures;
 
 /// Bytes from which on values are large here.
 const LARGE: usize = 10_000;
@@ -104,6 +105,53 @@ impl Open {
 
 fn value(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + seed * 7 + at / 251) as u8).collect()
+}
+
+/// A folder whose names cannot be made durable takes no table either: nobody writes to memory until that is full.
+#[test]
+fn a_folder_that_cannot_be_synced_ends_all_writes() {
+    const EIO: i32 = 5;
+    let mut ended = 0;
+    for after in 0.. {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let failures = Failures::default();
+        let levels = folder.path().join("levels");
+        let disk = Disk::failing_folder(&levels, true, Some(failures.clone())).unwrap();
+        let lsm = LsmOptions {
+            durable: Durable::Pool,
+            disk: Some(disk.clone()),
+            large_value_bytes: Some(LARGE as u64),
+            ..LsmOptions::default()
+        };
+        let pool = folder.path().join("pool");
+        let engine = Lsm::open(&EngineOptions { lsm, ..EngineOptions::new(pool) }).unwrap();
+        let space = engine.key_space("space").unwrap();
+        let put = |len: usize| {
+            let op = Op::Put { space, key: b"key", value: &value(1, len) };
+            engine.write(&[op], Durability::Immediate)
+        };
+        failures.fail(after, 1, EIO);
+        let large = put(LARGE);
+        failures.stop();
+        if failures.failed().is_empty() {
+            break;
+        }
+        let Err(error) = large else { continue };
+        assert!(error.to_string().contains("os error 5"), "{error}");
+        if disk.check_synced().is_ok() {
+            // It is nothing but this file that failed.
+            put(10).unwrap();
+            put(LARGE).unwrap();
+        } else {
+            ended += 1;
+            for len in [10, LARGE] {
+                let refused = put(len).unwrap_err();
+                assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
+                assert!(refused.to_string().contains("cannot sync the folder"), "{refused}");
+            }
+        }
+    }
+    assert_eq!(ended, 1);
 }
 
 #[test]

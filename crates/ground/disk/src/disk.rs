@@ -263,7 +263,7 @@ impl Disk {
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         let _syncing = self.0.syncing.lock();
-        self.check()?;
+        self.check_synced()?;
         if planted!(NamesNotSynced) {
             return Ok(());
         }
@@ -325,8 +325,11 @@ impl Disk {
         }
     }
 
-    /// Refuses if a sync of the names failed.
-    fn check(&self) -> Result<()> {
+    /// Refuses if a sync of the names failed since the folder was opened: nothing in it can be changed any more.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn check_synced(&self) -> Result<()> {
         match self.0.has_failed.load(Ordering::Relaxed) {
             true => Err(Error::Failed { path: self.path().to_owned() }),
             false => Ok(()),
@@ -334,7 +337,7 @@ impl Disk {
     }
 
     fn path_to_change(&self, name: &str) -> Result<PathBuf> {
-        self.check()?;
+        self.check_synced()?;
         self.path_of(name)
     }
 
