@@ -404,6 +404,65 @@ fn files_that_nothing_refers_to_go_when_the_store_opens_and_those_of_others_stay
     }
 }
 
+/// Cuts all files of the store whose names begin or end so.
+fn empty_files(disk: &Disk, is_meant: impl Fn(&str) -> bool) {
+    let names = disk.list().unwrap().into_iter().map(|(name, _)| name);
+    let names: Vec<_> = names.filter(|name| is_meant(name)).collect();
+    assert!(!names.is_empty());
+    names.iter().for_each(|name| disk.append(name, 0).unwrap().sync().unwrap());
+}
+
+#[test]
+fn files_that_only_what_a_repair_lost_refers_to_are_set_aside() {
+    for (durable, is_sunk) in [(Durable::Log, false), (Durable::Log, true), (Durable::Pool, true)] {
+        let home = Home::new(durable);
+        let open = home.open();
+        open.put("a", &value(1, LARGE));
+        if is_sunk {
+            open.sink();
+        }
+        drop(open);
+        let name = home.files().remove(0);
+        let read = |name: &str| {
+            let file = home.disk.open(name).unwrap();
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).unwrap();
+            bytes
+        };
+        let whole = read(&name);
+        match is_sunk {
+            true => empty_files(&home.disk, |name| {
+                name.starts_with("MANIFEST-") || name.ends_with(".sst")
+            }),
+            false => empty_files(&home.disk, |name| name.starts_with("LOG-")),
+        }
+        let Err(error) = Lsm::open(&home.options()) else { panic!("it is damaged") };
+        assert!(error.damage().is_some(), "{error}");
+        let report = Lsm::repair(&home.options()).unwrap();
+        assert!(!report.lost.is_empty(), "{durable:?} {report:?}");
+        let aside = format!("{name}.damaged");
+        for _ in 0..2 {
+            let open = home.open();
+            assert_eq!(open.get("a").unwrap(), None, "{durable:?}");
+            assert_eq!(home.files(), [&*aside], "{durable:?}");
+        }
+        assert_eq!(read(&aside), whole);
+        // From then on files that nothing refers to go.
+        let open = home.open();
+        open.put("a", &value(2, LARGE));
+        let name = home.files().into_iter().find(|name| *name != aside).unwrap();
+        let second = read(&name);
+        open.delete("a");
+        drop(open);
+        let mut writer = home.disk.create(&name).unwrap();
+        writer.write(&second).unwrap();
+        writer.sync().unwrap();
+        assert_eq!(home.files().len(), 2);
+        home.open();
+        assert_eq!(home.files(), [&*aside], "{durable:?}");
+    }
+}
+
 #[test]
 fn a_store_has_the_format_of_before_until_it_has_a_large_value() {
     let home = Home::new(Durable::Pool);
