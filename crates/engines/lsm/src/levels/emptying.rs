@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use super::compaction::{Outputs, Task};
 use super::edit::{Edit, LEVELS, Place, TableMeta};
 use super::inner::{Change, Inner, Levels};
-use super::part::{Part, Runs};
+use super::part::{Runs, Whole};
 use super::pick::{Compaction, Shape};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
@@ -92,11 +92,12 @@ impl Levels {
         bounds.sort_unstable();
         bounds.dedup();
         let mut left = between(bounds);
+        let whole = Whole::new(run, &(self.inner.snapshots)());
         while !left.is_empty() {
             let (before, mut failure) = (left.len(), None);
             let mut not_done = Vec::new();
             for (from, to) in left {
-                let part = Part { run, from: from.clone(), to: to.clone() };
+                let part = whole.part(from.clone(), to.clone());
                 if part.span().is_none() {
                     continue;
                 }
@@ -144,8 +145,9 @@ impl Levels {
             return Ok(false);
         }
         let inner = &*self.inner;
-        let deletes = RangeDeletes::fragments(deletes);
         let snapshots = (inner.snapshots)();
+        // A table goes for the newest that covers it.
+        let deletes = RangeDeletes::fragments_seen(deletes, &[]);
         let mut edit = Edit::default();
         {
             let mut locked = inner.locked.lock();
@@ -380,8 +382,9 @@ impl Inner {
         let terms = Terms { hidden: Some(hidden), growth_max: None };
         let numbers: HashSet<u64> = upper.iter().flatten().map(|table| table.meta.number).collect();
         let run = Runs::new(upper)?;
+        let whole = Whole::new(&run, &(self.snapshots)());
         for (from, to) in parts {
-            let part = Part { run: &run, from, to };
+            let part = whole.part(from, to);
             let Some(span) = part.span() else { continue };
             {
                 let _lent = self.ballast.lend();
