@@ -33,6 +33,7 @@ use crate::range_deletes::DELETES_MAX;
 use crate::read::from_levels;
 use crate::refusals::{Entrance, Purpose};
 use crate::store::{BATCH_BYTES_MAX, Store};
+use crate::wal::Wal;
 use crate::zones::{Granted, LINES, Zones};
 
 /// Fills a batch in its turn, or refuses.
@@ -396,7 +397,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes everything durable that was committed and is not. One fence; one more if a zone was begun.
+    /// Makes everything durable that was committed and is not, but for what a log has. One fence; one more if a zone was begun.
     fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
         unsynced.batches = 0;
         if unsynced.ends.is_empty() {
@@ -410,13 +411,14 @@ impl Store {
             }
         }
         self.pool().fence_all(&flushed)?;
-        let ends = std::mem::take(&mut unsynced.ends);
-        self.advance(&ends, self.visible.load(Ordering::Acquire))?;
+        let (ends, visible) = (std::mem::take(&mut unsynced.ends), self.visible());
+        self.advance(&ends, visible)?;
         if !begun.is_empty() {
             let mut points: Vec<_> = begun.iter().map(|zones| zones.flush_gidx()).collect();
             points.push(self.flush_commit_id());
             self.pool().fence_all(&points)?;
         }
+        self.levels.values().note_durable(visible);
         Ok(())
     }
 
@@ -434,11 +436,16 @@ impl Store {
     pub(crate) fn sync(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         self.check_healthy()?;
-        let visible = self.visible();
         if let Some(wal) = &self.wal {
-            wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            self.sync_log(wal)?;
         }
-        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))?;
+        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))
+    }
+
+    /// Makes everything durable that is in the log.
+    pub(crate) fn sync_log(&self, wal: &Wal) -> Result<()> {
+        let visible = self.visible();
+        wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
         self.levels.values().note_durable(visible);
         Ok(())
     }

@@ -73,9 +73,15 @@ impl Store {
             let pushed = self.without_hidden(tree, durable, |hidden| {
                 self.levels.push_removals_down(tree as u32, hidden, &refill)
             });
-            let (moved, is_all) = pushed.map_err(from_levels)?;
-            emptied |= moved;
-            is_done &= is_all;
+            match pushed.map_err(from_levels) {
+                // What was handed on has given room back all the same.
+                Err(error) if lacks_space(&error) => (failure, is_done) = (Some(error), false),
+                pushed => {
+                    let (moved, is_all) = pushed?;
+                    emptied |= moved;
+                    is_done &= is_all;
+                }
+            }
         }
         let emptied = handed_on? || emptied;
         // What others had, and what there was no room for, may go now.

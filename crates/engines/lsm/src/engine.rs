@@ -164,16 +164,22 @@ impl Lsm {
         if largest < self.store.limits.large_value_bytes {
             return Ok(Large::default());
         }
-        if let Some(error) = self.store.refusals.refusal_of(largest) {
+        let refusals = &self.store.refusals;
+        if let Some(error) = refusals.refusal_of_value(largest) {
             return Err(error);
         }
-        let began = self.store.refusals.now();
-        self.store.write_large(ops).inspect_err(|error| {
-            self.store.refusals.note(Purpose::Put, largest, error, Some(began));
-            if self.store.refusals.are_removals_due() {
-                self.store.signals.wake();
+        let began = refusals.now();
+        let written = self.store.write_large(ops);
+        match &written {
+            Ok(_) => refusals.open_to_value(largest),
+            Err(error) => {
+                refusals.note_value(largest, error, began);
+                if refusals.are_removals_due() {
+                    self.store.signals.wake();
+                }
             }
-        })
+        }
+        written
     }
 
     /// Commits operations, by memory that others may have used.

@@ -28,6 +28,8 @@ impl Store {
     pub(crate) fn merge_all(&self) -> Result<bool> {
         let wanted = if self.is_all_wanted() { u64::MAX } else { self.limits.spare };
         let mut merged = self.spare(wanted);
+        // What hides them may have become durable since it was committed.
+        self.let_values_go();
         self.levels.values().bury();
         for tree in 0..self.trees.len() {
             if !self.signals.is_stopping() && self.on_threads {
@@ -48,7 +50,7 @@ impl Store {
             let _flushing = self.flushing.lock();
             self.hand_on(None)
         };
-        let mut flushed = if self.refusals.are_removals_due() { empty() } else { hand_on() };
+        let mut flushed = if self.refusals.is_emptying_due() { empty() } else { hand_on() };
         if flushed.as_ref().is_err_and(lacks_space) && !self.refusals.is_stuck() {
             self.refusals.set_stuck(true);
             if self.refusals.are_removals_due() {
@@ -180,6 +182,8 @@ impl Store {
         let flushed = flush(&Run { layer, pace: &self.pace, values, tree }).map_err(from_levels);
         if flushed.is_ok() {
             values.settle(tree);
+            // What hides them became durable before.
+            self.let_values_go();
             values.bury();
         }
         self.pace.end(flushed.is_ok());

@@ -46,7 +46,7 @@ impl Store {
     /// Writes the large values among operations, durably. Two syncs for each.
     ///
     /// # Errors
-    /// [`Error::ValuesFull`]; what the disk says.
+    /// [`Error::ValuesFull`]; what the disk says. A folder that cannot be synced is the end of all writes.
     pub(crate) fn write_large(&self, ops: &[Op<'_>]) -> Result<Large<'_>> {
         let mut large = Large::default();
         for (number, op) in ops.iter().enumerate() {
@@ -56,7 +56,13 @@ impl Store {
                 // A sync of the pool that failed is the last.
                 layout::raise(&self.home, layout::ROOT, layout::WITH_VALUES)
                     .inspect_err(|error| self.poison_by(error))?;
-                let written = self.levels.write_value(value, self.visible()).map_err(no_room)?;
+                let written = self.levels.write_value(value, self.visible()).map_err(no_room);
+                // Nothing is handed on any more: without a word, others would go on until the pool is full.
+                let written = written.inspect_err(|error| {
+                    if !self.levels.values().is_disk_synced() {
+                        self.poison(&error.to_string());
+                    }
+                })?;
                 large.0.push((number, written));
             }
         }

@@ -9,6 +9,7 @@
 //! root lsm:log-first    the first file of the log that is needed
 //! root lsm:log-resumed  the sequence that the log went on at, behind a hole that a repair left
 //! root lsm:log-end      the log's last file when the store was closed, and below 40 bits how long it was
+//! root lsm:values-aside 1 if the next opening sets files of large values aside, as a repair lost what may refer to them
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
 //! device 2              zones of what was read from the levels: never committed, so free when the pool is opened
@@ -57,6 +58,9 @@ pub(crate) const LOG_RESUMED: &str = "lsm:log-resumed";
 
 /// Where the log ended when the store was closed.
 const LOG_END: &str = "lsm:log-end";
+
+/// Whether files of large values that nothing refers to are set aside, and not removed.
+const VALUES_ASIDE: &str = "lsm:values-aside";
 
 /// Bits of a log file's length.
 const LEN_BITS: u32 = 40;
@@ -219,6 +223,19 @@ pub(crate) fn chain_from(segments: &Segments, next: u64) -> Result<()> {
         UNKNOWN => Ok(segments.set_root(CHAINED, next)?),
         _ => Ok(()),
     }
+}
+
+/// Notes, durably, whether the next opening sets files of large values aside that nothing refers to.
+pub(crate) fn set_values_aside(segments: &Segments, aside: bool) -> Result<()> {
+    match are_values_aside(segments) == aside {
+        true => Ok(()),
+        false => Ok(segments.set_root(VALUES_ASIDE, u64::from(aside))?),
+    }
+}
+
+/// Whether this opening sets files of large values aside that nothing refers to.
+pub(crate) fn are_values_aside(segments: &Segments) -> bool {
+    noted(segments, VALUES_ASIDE) == 1
 }
 
 /// The number that was noted, or zero.

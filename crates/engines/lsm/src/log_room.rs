@@ -17,8 +17,9 @@ use crate::refusals::Purpose;
 use crate::store::Store;
 use crate::wal::{Wal, no_room};
 
-/// Space for a file is set aside in steps of so many bytes, as long as there is room.
-const STEP: u64 = 4 << 20;
+/// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that there
+/// is none may cost a file system as much as to give all that it has.
+const STEPS: [u64; 4] = [4 << 20, 1 << 20, 256 << 10, 64 << 10];
 
 /// Parts of what is set aside that are tried, each half of the one before, where the disk has no more.
 const HALVES: u32 = 4;
@@ -54,11 +55,17 @@ impl Store {
         reserved.map_err(no_room)
     }
 
-    /// Sets space aside up to an end: a step, or just that, where the disk has no more.
+    /// Sets space aside up to an end, and beyond that for others behind it.
     fn extend_log(&self, wal: &Wal, end: u64) -> halite_disk::Result<()> {
-        self.levels.reserve_beside_ballast(|| match wal.reserve(end.next_multiple_of(STEP)) {
-            Err(halite_disk::Error::NoSpace { .. }) => wal.reserve(end),
-            reserved => reserved,
+        self.levels.reserve_beside_ballast(|| {
+            let mut reserved = Ok(());
+            for step in STEPS {
+                reserved = wal.reserve(end.next_multiple_of(step));
+                if !matches!(reserved, Err(halite_disk::Error::NoSpace { .. })) {
+                    break;
+                }
+            }
+            reserved
         })
     }
 

@@ -251,8 +251,10 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         report.records_replayed = replay(&mut store, &disk, store_id)?;
     }
     if has_values {
-        let foreign = store.levels.keep_values().map_err(from_levels)?;
+        let sets_aside = layout::are_values_aside(&store.home);
+        let foreign = store.levels.keep_values(sets_aside).map_err(from_levels)?;
         report.foreign_files.extend(foreign.iter().map(|file| in_folder(file)));
+        layout::set_values_aside(&store.home, false)?;
     }
     // From now on, its object and its memtables are known to be there.
     layout::set_open(&store.home)?;

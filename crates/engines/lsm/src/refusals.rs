@@ -51,6 +51,10 @@ pub(crate) struct Refusals {
     origin: Instant,
     puts: Gate,
     bookkeeping: Gate,
+    /// Of large values, which take their room elsewhere: on the levels' disk, whatever memory and the log have.
+    values: Gate,
+    /// Until when the last large value that was refused has removals make room for it, in nanoseconds from the origin.
+    values_wanted_until: AtomicU64,
     /// Whether the levels or the log took nothing, the last time that they were to: of the pool, more is left to what
     /// gives room back.
     is_stuck: AtomicBool,
@@ -78,6 +82,15 @@ impl Gate {
     fn new() -> Self {
         Self { from: AtomicU64::new(u64::MAX), next: AtomicU64::new(0), error: Mutex::new(None) }
     }
+
+    fn is_closed(&self) -> bool {
+        self.from.load(Relaxed) != u64::MAX
+    }
+
+    fn open(&self) {
+        self.from.store(u64::MAX, Relaxed);
+        *self.error.lock() = None;
+    }
 }
 
 /// Looks in vain take so small a part of the time together.
@@ -90,6 +103,9 @@ const LOOKS_APART_MAX: Duration = Duration::from_secs(2);
 fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
+
+/// So long a large value that was refused has removals make room for it: it may never be tried again.
+const VALUE_WANTED: Duration = Duration::from_secs(10);
 
 /// What was removed goes so often that this takes such a part of the time.
 const EMPTYING_PART: u32 = 4;
@@ -116,6 +132,8 @@ impl Refusals {
             origin: Instant::now(),
             puts: Gate::new(),
             bookkeeping: Gate::new(),
+            values: Gate::new(),
+            values_wanted_until: AtomicU64::new(0),
             is_stuck: AtomicBool::new(false),
             // What was removed before the store was opened is not known.
             has_removed: AtomicBool::new(true),
@@ -169,12 +187,25 @@ impl Refusals {
         }
     }
 
-    /// Why a put of so many bytes is refused, unless it is to look for room.
-    pub(crate) fn refusal_of(&self, bytes: u64) -> Option<Error> {
-        let gate = &self.puts;
+    /// Why a large value of so many bytes is refused, unless it is to look for room.
+    pub(crate) fn refusal_of_value(&self, bytes: u64) -> Option<Error> {
+        let gate = &self.values;
         let is_closed = gate.from.load(Relaxed) <= bytes && self.is_timed;
         let is_early = nanos(self.now()) < gate.next.load(Relaxed);
         if is_closed && is_early { gate.error.lock().as_ref().and_then(again) } else { None }
+    }
+
+    /// A large value of so many bytes found no room, when it looked for it since `began`.
+    pub(crate) fn note_value(&self, bytes: u64, error: &Error, began: Duration) {
+        self.note_at(&self.values, bytes, error, Some(began));
+        self.values_wanted_until.store(nanos(self.now() + VALUE_WANTED), Relaxed);
+    }
+
+    /// A large value of so many bytes found room.
+    pub(crate) fn open_to_value(&self, bytes: u64) {
+        if self.values.from.load(Relaxed) <= bytes {
+            self.values.open();
+        }
     }
 
     /// A batch found no room; if it looked for it, since when.
@@ -185,7 +216,13 @@ impl Refusals {
         error: &Error,
         began: Option<Duration>,
     ) {
-        let (Some(error), Some(gate)) = (again(error), self.gate(purpose)) else { return };
+        if let Some(gate) = self.gate(purpose) {
+            self.note_at(gate, bytes, error, began);
+        }
+    }
+
+    fn note_at(&self, gate: &Gate, bytes: u64, error: &Error, began: Option<Duration>) {
+        let Some(error) = again(error) else { return };
         *gate.error.lock() = Some(error);
         gate.from.fetch_min(bytes, Relaxed);
         if let Some(began) = began {
@@ -197,19 +234,31 @@ impl Refusals {
 
     /// A batch that looked for room found it.
     pub(crate) fn open(&self, purpose: Purpose) {
-        let Some(gate) = self.gate(purpose) else { return };
-        gate.from.store(u64::MAX, Relaxed);
-        *gate.error.lock() = None;
+        if let Some(gate) = self.gate(purpose) {
+            gate.open();
+        }
     }
 
     /// Something was given back: the next batch at each gate looks for room.
     pub(crate) fn look_again(&self) {
-        [&self.puts, &self.bookkeeping].iter().for_each(|gate| gate.next.store(0, Relaxed));
+        let gates = [&self.puts, &self.bookkeeping, &self.values];
+        gates.iter().for_each(|gate| gate.next.store(0, Relaxed));
     }
 
     /// Whether puts are refused.
     pub(crate) fn are_puts_refused(&self) -> bool {
-        self.puts.from.load(Relaxed) != u64::MAX
+        self.puts.is_closed()
+    }
+
+    /// Whether large values are refused, and one was lately.
+    pub(crate) fn are_values_refused(&self) -> bool {
+        let is_wanted = || nanos(self.now()) < self.values_wanted_until.load(Relaxed);
+        self.values.is_closed() && (!self.is_timed || is_wanted())
+    }
+
+    /// Whether there is no room for something.
+    fn is_full(&self) -> bool {
+        self.are_puts_refused() || self.are_values_refused() || self.is_stuck()
     }
 
     /// Something was removed; `all_at_once`, by few records that concern many keys. Returns whether the levels are to
@@ -219,7 +268,7 @@ impl Refusals {
         if all_at_once {
             self.next_emptying.store(0, Relaxed);
         }
-        let is_full = self.are_puts_refused() || self.is_stuck();
+        let is_full = self.is_full();
         if is_full && all_at_once {
             self.look_again();
         }
@@ -233,7 +282,19 @@ impl Refusals {
 
     /// Whether something was removed that a full store is to let go of.
     pub(crate) fn are_removals_due(&self) -> bool {
-        (self.are_puts_refused() || self.is_stuck()) && self.has_removed.load(Relaxed)
+        self.is_full() && self.has_removed.load(Relaxed)
+    }
+
+    /// Whether memory goes to the levels only with the next emptying: where puts find no room. Where large values alone
+    /// find none, memory goes on to the levels between two of these.
+    pub(crate) fn is_emptying_due(&self) -> bool {
+        let is_for_puts = self.are_puts_refused() || self.is_stuck();
+        self.are_removals_due() && (is_for_puts || self.is_time_to_empty())
+    }
+
+    /// Whether the last emptying was long enough ago.
+    fn is_time_to_empty(&self) -> bool {
+        !self.is_timed || nanos(self.now()) >= self.next_emptying.load(Relaxed)
     }
 
     /// A removal waits for what was removed before: that goes as soon as it can.
@@ -248,10 +309,10 @@ impl Refusals {
 
     /// Does that, unless it was done lately.
     pub(crate) fn empty(&self, empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        let began = self.origin.elapsed();
-        if self.is_timed && nanos(began) < self.next_emptying.load(Relaxed) {
+        if !self.is_time_to_empty() {
             return Ok(false);
         }
+        let began = self.origin.elapsed();
         self.is_emptying.store(true, Relaxed);
         self.has_removed.store(false, Relaxed);
         self.next_emptying.store(u64::MAX, Relaxed);
@@ -313,6 +374,46 @@ mod tests {
         assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Open));
         refusals.note(Purpose::Put, 1, &Error::NoTransactions, None);
         assert!(matches!(refusals.enter(Purpose::Put, 500), Entrance::Open), "of something else");
+    }
+
+    #[test]
+    fn a_large_value_that_is_refused_keeps_no_put_from_waiting_for_room() {
+        let refusals = Refusals::new(true);
+        let reason = halite_disk::Error::NoSpace { path: "disk".into() };
+        let error = Error::ValuesFull { reason: Arc::new(reason) };
+        refusals.note_value(1 << 30, &error, Duration::ZERO);
+        refusals.values.next.store(u64::MAX, Relaxed);
+        assert!(refusals.refusal_of_value(1 << 30).is_some() && refusals.are_values_refused());
+        assert!(refusals.refusal_of_value((1 << 30) - 1).is_none());
+        for bytes in [1, 1 << 40] {
+            assert!(matches!(refusals.enter(Purpose::Put, bytes), Entrance::Open));
+        }
+        refusals.open_to_value(1 << 20);
+        assert!(refusals.are_values_refused(), "a smaller one had room");
+        refusals.look_again();
+        assert!(refusals.refusal_of_value(1 << 30).is_none());
+        refusals.open_to_value(1 << 30);
+        assert!(!refusals.are_values_refused() && !refusals.are_removals_due());
+    }
+
+    #[test]
+    fn a_large_value_that_is_refused_has_removals_make_room_for_a_while_and_keeps_nothing_in_memory()
+     {
+        let refusals = Refusals::new(true);
+        let reason = halite_disk::Error::NoSpace { path: "disk".into() };
+        let error = Error::ValuesFull { reason: Arc::new(reason) };
+        refusals.note_value(1 << 30, &error, Duration::ZERO);
+        refusals.note_removal(false);
+        assert!(refusals.are_removals_due() && refusals.is_emptying_due());
+        refusals.next_emptying.store(u64::MAX, Relaxed);
+        assert!(!refusals.is_emptying_due(), "memory goes to the levels meanwhile");
+        refusals.note(Purpose::Put, 1, &full(), None);
+        assert!(refusals.is_emptying_due(), "the levels take nothing but by that");
+        refusals.open(Purpose::Put);
+        refusals.values_wanted_until.store(0, Relaxed);
+        assert!(!refusals.are_removals_due(), "the large value was not tried again");
+        refusals.note_value(1 << 30, &error, Duration::ZERO);
+        assert!(refusals.are_removals_due(), "it was");
     }
 
     #[test]

@@ -30,12 +30,17 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     // Nothing is touched where the files are not the store's; a batch in its log says that they are.
     let is_ours = log.as_ref().is_some_and(|log| log.next > 0);
     let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
+    let is_lost = levels.is_damaged() || log.as_ref().is_some_and(Found::is_broken);
+    if for_good && is_lost && layout::has_values(&home) {
+        // Before what may refer to them gets another name. Memory may refer to some: the next opening knows which.
+        layout::set_values_aside(&home, true)?;
+    }
     // The log first: the levels are told to be whole as soon as they are.
     let (mut lost_of_log, mut log_aside) = (None, Vec::new());
     if let Some(log) = log {
         (lost_of_log, log_aside) = log.repair(&disk, for_good).map_err(from_levels)?;
     }
-    if for_good && !levels.are_none() {
+    if for_good && levels.is_damaged() {
         layout::forget_chains(&home)?;
     }
     let repaired = match for_good {

@@ -17,7 +17,6 @@ use crate::long_scan::LongScans;
 use crate::maintenance::Signals;
 use crate::memtable::Memtable;
 use crate::pace::Pace;
-use crate::read::from_levels;
 use crate::refusals::Refusals;
 use crate::ring::Ring;
 use crate::rows::Rows;
@@ -141,7 +140,7 @@ impl Store {
     /// Lets a new memtable take the active one's place, in the turn of `bid`.
     pub(crate) fn roll(&self, tree: usize, bid: u64) -> Result<Arc<Memtable>> {
         if let Some(wal) = &self.wal {
-            wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+            self.sync_log(wal)?;
             self.roll_log(wal)?;
         }
         let next = self.new_memtable(tree)?;

@@ -151,6 +151,11 @@ impl Values {
         Ok(Written { values: self, value, is_kept: false })
     }
 
+    /// Whether the names of the folder can be changed, and made durable. After a sync of them that failed they never can.
+    pub(crate) fn is_disk_synced(&self) -> bool {
+        self.disk.check_synced().is_ok()
+    }
+
     /// Takes in a file that a table has.
     pub(crate) fn add_of_levels(&self, value: &ValueRef) {
         self.add(value, 0, true);

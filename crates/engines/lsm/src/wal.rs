@@ -185,6 +185,11 @@ impl Found {
         Ok(found)
     }
 
+    /// Whether it cannot be opened without a repair.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// The last file that was read, by its place, and how much of it is whole.
     fn whole(&self) -> (usize, u64) {
         match self.lens.last() {

@@ -11,6 +11,7 @@ use halite_contract::{
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::Lsm;
 use halite_pmem::{Domain, Medium, PoolOptions};
+use halite_sim::Failures;
 
 /// Bytes from which on values are large here.
 const LARGE: usize = 10_000;
@@ -106,6 +107,53 @@ fn value(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + seed * 7 + at / 251) as u8).collect()
 }
 
+/// A folder whose names cannot be made durable takes no table either: nobody writes to memory until that is full.
+#[test]
+fn a_folder_that_cannot_be_synced_ends_all_writes() {
+    const EIO: i32 = 5;
+    let mut ended = 0;
+    for after in 0.. {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let failures = Failures::default();
+        let levels = folder.path().join("levels");
+        let disk = Disk::failing_folder(&levels, true, Some(failures.clone())).unwrap();
+        let lsm = LsmOptions {
+            durable: Durable::Pool,
+            disk: Some(disk.clone()),
+            large_value_bytes: Some(LARGE as u64),
+            ..LsmOptions::default()
+        };
+        let pool = folder.path().join("pool");
+        let engine = Lsm::open(&EngineOptions { lsm, ..EngineOptions::new(pool) }).unwrap();
+        let space = engine.key_space("space").unwrap();
+        let put = |len: usize| {
+            let op = Op::Put { space, key: b"key", value: &value(1, len) };
+            engine.write(&[op], Durability::Immediate)
+        };
+        failures.fail(after, 1, EIO);
+        let large = put(LARGE);
+        failures.stop();
+        if failures.failed().is_empty() {
+            break;
+        }
+        let Err(error) = large else { continue };
+        assert!(error.to_string().contains("os error 5"), "{error}");
+        if disk.check_synced().is_ok() {
+            // It is nothing but this file that failed.
+            put(10).unwrap();
+            put(LARGE).unwrap();
+        } else {
+            ended += 1;
+            for len in [10, LARGE] {
+                let refused = put(len).unwrap_err();
+                assert!(matches!(refused, Error::Poisoned { .. }), "{refused}");
+                assert!(refused.to_string().contains("cannot sync the folder"), "{refused}");
+            }
+        }
+    }
+    assert_eq!(ended, 1);
+}
+
 #[test]
 fn a_large_value_is_written_once_and_read_wherever_its_record_is() {
     for durable in MODES {
@@ -185,6 +233,24 @@ fn what_is_overwritten_or_removed_in_memory_gives_its_room_back_at_once() {
         assert!(home.files().is_empty(), "{durable:?}");
         drop(open);
         assert!(home.open().damage().is_empty());
+    }
+}
+
+#[test]
+fn what_is_overwritten_gives_its_room_back_though_nothing_is_synced() {
+    for durable in MODES {
+        let home = Home::new(durable);
+        let open = home.open();
+        open.put("a", &value(1, LARGE));
+        open.put_with("a", b"short", Durability::Deferred);
+        assert_eq!(home.files().len(), 1, "{durable:?}");
+        // Memtables become full.
+        for number in 0..12 {
+            open.put_with(&format!("filler {number}"), &[7; 900], Durability::Deferred);
+        }
+        while open.engine.collect_ahead(0).unwrap() {}
+        open.put_with("b", b"", Durability::Deferred);
+        assert!(home.files().is_empty(), "{durable:?}");
     }
 }
 
@@ -335,6 +401,65 @@ fn files_that_nothing_refers_to_go_when_the_store_opens_and_those_of_others_stay
         assert_eq!(engine.stats().recovery.foreign_files, ["levels/000901.val"]);
         let space = engine.key_space("space").unwrap();
         assert_eq!(engine.get(space, b"a").unwrap(), None);
+    }
+}
+
+/// Cuts all files of the store whose names begin or end so.
+fn empty_files(disk: &Disk, is_meant: impl Fn(&str) -> bool) {
+    let names = disk.list().unwrap().into_iter().map(|(name, _)| name);
+    let names: Vec<_> = names.filter(|name| is_meant(name)).collect();
+    assert!(!names.is_empty());
+    names.iter().for_each(|name| disk.append(name, 0).unwrap().sync().unwrap());
+}
+
+#[test]
+fn files_that_only_what_a_repair_lost_refers_to_are_set_aside() {
+    for (durable, is_sunk) in [(Durable::Log, false), (Durable::Log, true), (Durable::Pool, true)] {
+        let home = Home::new(durable);
+        let open = home.open();
+        open.put("a", &value(1, LARGE));
+        if is_sunk {
+            open.sink();
+        }
+        drop(open);
+        let name = home.files().remove(0);
+        let read = |name: &str| {
+            let file = home.disk.open(name).unwrap();
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes).unwrap();
+            bytes
+        };
+        let whole = read(&name);
+        match is_sunk {
+            true => empty_files(&home.disk, |name| {
+                name.starts_with("MANIFEST-") || name.ends_with(".sst")
+            }),
+            false => empty_files(&home.disk, |name| name.starts_with("LOG-")),
+        }
+        let Err(error) = Lsm::open(&home.options()) else { panic!("it is damaged") };
+        assert!(error.damage().is_some(), "{error}");
+        let report = Lsm::repair(&home.options()).unwrap();
+        assert!(!report.lost.is_empty(), "{durable:?} {report:?}");
+        let aside = format!("{name}.damaged");
+        for _ in 0..2 {
+            let open = home.open();
+            assert_eq!(open.get("a").unwrap(), None, "{durable:?}");
+            assert_eq!(home.files(), [&*aside], "{durable:?}");
+        }
+        assert_eq!(read(&aside), whole);
+        // From then on files that nothing refers to go.
+        let open = home.open();
+        open.put("a", &value(2, LARGE));
+        let name = home.files().into_iter().find(|name| *name != aside).unwrap();
+        let second = read(&name);
+        open.delete("a");
+        drop(open);
+        let mut writer = home.disk.create(&name).unwrap();
+        writer.write(&second).unwrap();
+        writer.sync().unwrap();
+        assert_eq!(home.files().len(), 2);
+        home.open();
+        assert_eq!(home.files(), [&*aside], "{durable:?}");
     }
 }
 

@@ -4,8 +4,9 @@
 //! The disks are file systems of their own: in memory, mounted where nobody else sees it, and ext4 in a file. Where that
 //! is not allowed, the tests say so, and pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ const ROUNDS: &str = "HALITE_DISK_ROUNDS";
 /// How long room may take to come back: a machine may stall.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a test again, with a disk that a script mounts at the folder.
+/// Runs a test again, with a disk that a script mounts at the folder: as root, or as root of a user namespace, which may
+/// mount less.
 fn on_disk(test: &str, mount: &str, run: impl FnOnce(&Path)) {
     if let Some(folder) = env::var_os(FOLDER) {
         return run(Path::new(&folder));
@@ -30,20 +32,22 @@ fn on_disk(test: &str, mount: &str, run: impl FnOnce(&Path)) {
     let image = folder.path().join("image");
     let mounted = folder.path().join("mounted");
     std::fs::create_dir(&mounted).unwrap();
-    let run_mounted = |args: &[&str]| {
+    let run_mounted = |namespaces: &str, args: &[&str]| {
         let script = format!("{mount} && exec \"$@\"");
         let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c", &script, "sh"]).args(args);
+        command.args([namespaces, "sh", "-c", &script, "sh"]).args(args);
         let command = command.env(FOLDER, &mounted).env("IMAGE", &image);
         command.status().is_ok_and(|status| status.success())
     };
-    if !run_mounted(&["true"]) {
-        eprintln!("skipped: `{mount}` is not allowed here");
+    let Some(namespaces) = ["-m", "-Urm"].into_iter().find(|them| run_mounted(them, &["true"]))
+    else {
+        // Past the test harness, which shows what a test prints only if it fails.
+        let _ = writeln!(std::io::stderr(), "{test} DID NOT RUN: `{mount}` is not allowed here");
         return;
-    }
+    };
     let program = env::current_exe().unwrap();
-    let succeeded = run_mounted(&[program.to_str().unwrap(), "--exact", test, "--nocapture"]);
-    assert!(succeeded, "{test} failed");
+    let args = [program.to_str().unwrap(), "--exact", test, "--nocapture"];
+    assert!(run_mounted(namespaces, &args), "{test} failed");
 }
 
 const TMPFS: &str = "mount -t tmpfs -o size=48m none \"$HALITE_SMALL_DISK\"";
@@ -67,11 +71,15 @@ fn value(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
+fn options(durable: Durable) -> LsmOptions {
+    LsmOptions { durable, ..LsmOptions::default() }
+}
+
 /// A store, and what it has acknowledged.
 struct Store<'a> {
     pool: PathBuf,
     levels: &'a Path,
-    durable: Durable,
+    lsm: LsmOptions,
     value_len: usize,
     open: Option<(Database, KeySpace, KeySpace)>,
     /// Numbers of keys, and of their values.
@@ -81,10 +89,10 @@ struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    fn new(pool: &Path, levels: &'a Path, durable: Durable, value_len: usize) -> Self {
+    fn new(pool: &Path, levels: &'a Path, lsm: LsmOptions, value_len: usize) -> Self {
         let (open, model, deadlines) = Default::default();
         let pool = pool.join("db");
-        let mut store = Self { pool, levels, durable, value_len, open, model, deadlines, next: 0 };
+        let mut store = Self { pool, levels, lsm, value_len, open, model, deadlines, next: 0 };
         store.reopen();
         store
     }
@@ -92,7 +100,7 @@ impl<'a> Store<'a> {
     fn reopen(&mut self) {
         self.open = None;
         let levels = Some(self.levels.join("levels"));
-        let lsm = LsmOptions { durable: self.durable, levels, ..LsmOptions::default() };
+        let lsm = LsmOptions { levels, ..self.lsm.clone() };
         let builder = Database::builder().engine("lsm").max_size(48 << 20).lsm(lsm);
         let db = builder.partitioning(Partitioning::Hash(2)).open(&self.pool).unwrap();
         let spaces = ["values", "deadlines"].map(|name| db.key_space(name).unwrap());
@@ -201,7 +209,7 @@ impl<'a> Store<'a> {
 /// Where pool or log take their room from the levels' device, `is_shared`, what is left of a half may not fit, and only
 /// the removal of everything is sure to give room back.
 fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool) {
-    let mut store = Store::new(pool, levels, durable, 2_000);
+    let mut store = Store::new(pool, levels, options(durable), 2_000);
     let mut least = u64::MAX;
     for round in 0..env::var(ROUNDS).map_or(4, |rounds| rounds.parse().unwrap()) {
         let taken = store.fill(20);
@@ -251,6 +259,107 @@ fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool)
     store.compare("opened in the end");
     let report = store.db().verify(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
     assert!(report.complete && report.damage.is_empty());
+}
+
+/// Values that take less room than their removals do until these give it back: all of them are removed, one by one.
+fn fill_and_remove_each(pool: &Path, levels: &Path, durable: Durable) {
+    let mut store = Store::new(pool, levels, options(durable), 20);
+    for round in 0..2 {
+        let taken = store.fill(1);
+        eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
+        let keys: Vec<u64> = store.model.keys().copied().collect();
+        for number in keys {
+            store.delete(number);
+        }
+        store.compare("all removed");
+        store.refill(100, "all were removed");
+        store.compare("after all were removed");
+        store.reopen();
+        store.compare("opened in the end");
+    }
+}
+
+/// Values in files of their own fill the disk; those that the levels have give their room back when they are removed, few or
+/// many.
+fn fill_with_large_values(pool: &Path, levels: &Path, durable: Durable) {
+    const LARGE: usize = 400_000;
+    let (memtable_bytes, global_index_bytes) = (Some(2 << 20), Some(2 << 20));
+    let large_value_bytes = Some(LARGE as u64);
+    let lsm =
+        LsmOptions { memtable_bytes, global_index_bytes, large_value_bytes, ..options(durable) };
+    let mut store = Store::new(pool, levels, lsm, 2_000);
+    let key = |number: u64| format!("large:{number:04}");
+    let put = |store: &Store<'_>, number| {
+        store.values().put_with(key(number), value(number, LARGE), Durability::Deferred)
+    };
+    let put_in_time = |store: &Store<'_>, number| {
+        let until = Instant::now() + PATIENCE;
+        while let Err(error) = put(store, number) {
+            assert!(Instant::now() < until, "value {number}: {error}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    (0..30).for_each(|number| put(&store, number).unwrap());
+    // The records of those go to the levels.
+    (0..4_000).for_each(|_| store.put().unwrap());
+    let error = (30..).find_map(|number| Some((number, put(&store, number).err()?)));
+    let (end, error) = error.unwrap();
+    assert!(matches!(error, Error::ValuesFull { .. }), "{error}");
+    if durable == Durable::Pool {
+        // That takes no room of the disk.
+        store.put().unwrap();
+    }
+    let mut there: BTreeSet<u64> = (0..end).collect();
+    for (removed, put) in [(0..3, end..end + 1), (3..30, end + 1..end + 21)] {
+        for number in removed {
+            store.values().delete_with(key(number), Durability::Deferred).unwrap();
+            there.remove(&number);
+        }
+        for number in put {
+            put_in_time(&store, number);
+            there.insert(number);
+        }
+    }
+    for _ in 0..2 {
+        for number in 0..end + 21 {
+            let found = store.values().get(key(number)).unwrap();
+            assert_eq!(found.is_some(), there.contains(&number), "{number}");
+            assert!(found.is_none_or(|found| *found == *value(number, LARGE)), "{number}");
+        }
+        store.reopen();
+    }
+    store.clear();
+    put_in_time(&store, 0);
+}
+
+#[test]
+fn large_values_on_a_full_disk_are_removed() {
+    on_disk("large_values_on_a_full_disk_are_removed", TMPFS, |folder| {
+        let pool = tempfile::tempdir_in("/dev/shm").unwrap();
+        fill_with_large_values(pool.path(), folder, Durable::Pool);
+    });
+}
+
+#[test]
+fn large_values_with_a_log_on_a_full_disk_are_removed() {
+    on_disk("large_values_with_a_log_on_a_full_disk_are_removed", TMPFS, |folder| {
+        fill_with_large_values(folder, folder, Durable::Log);
+    });
+}
+
+#[test]
+fn small_values_in_the_levels_of_a_full_disk_are_removed_one_by_one() {
+    on_disk("small_values_in_the_levels_of_a_full_disk_are_removed_one_by_one", TMPFS, |folder| {
+        let pool = tempfile::tempdir_in("/dev/shm").unwrap();
+        fill_and_remove_each(pool.path(), folder, Durable::Pool);
+    });
+}
+
+#[test]
+fn small_values_with_a_log_on_a_full_disk_are_removed_one_by_one() {
+    on_disk("small_values_with_a_log_on_a_full_disk_are_removed_one_by_one", TMPFS, |folder| {
+        fill_and_remove_each(folder, folder, Durable::Log);
+    });
 }
 
 #[test]

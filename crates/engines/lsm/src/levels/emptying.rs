@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 use super::compaction::{Outputs, Task};
 use super::edit::{Edit, LEVELS, Place, TableMeta};
 use super::inner::{Change, Inner, Levels};
-use super::part::{Part, Runs};
+use super::part::{Runs, Whole};
 use super::pick::{Compaction, Shape};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
-use crate::sst::{Error, RangeDelete, RangeDeletes, Reads, Result};
+use crate::sst::{Entry, Error, PUT_FILE, RangeDelete, RangeDeletes, Reads, Result, ValueRef};
 
 /// Whether memory has something newer for a key, durably, so that nobody sees the version with this sequence any more.
 pub(crate) type Hidden<'a> = &'a (dyn Fn(&[u8], u64) -> bool + Sync);
@@ -32,7 +32,7 @@ pub(crate) struct Terms<'a> {
 /// Keys from the first on, below the second.
 type Range = (Option<Box<[u8]>>, Option<Box<[u8]>>);
 
-/// Of which part of a table has to be hidden for it to be written anew.
+/// As which part of a table's bytes has to go for it to be written anew.
 const PURGED_PART: u64 = 8;
 
 /// Whether the disk has no room.
@@ -92,11 +92,12 @@ impl Levels {
         bounds.sort_unstable();
         bounds.dedup();
         let mut left = between(bounds);
+        let whole = Whole::new(run, &(self.inner.snapshots)());
         while !left.is_empty() {
             let (before, mut failure) = (left.len(), None);
             let mut not_done = Vec::new();
             for (from, to) in left {
-                let part = Part { run, from: from.clone(), to: to.clone() };
+                let part = whole.part(from.clone(), to.clone());
                 if part.span().is_none() {
                     continue;
                 }
@@ -144,8 +145,9 @@ impl Levels {
             return Ok(false);
         }
         let inner = &*self.inner;
-        let deletes = RangeDeletes::fragments(deletes);
         let snapshots = (inner.snapshots)();
+        // A table goes for the newest that covers it.
+        let deletes = RangeDeletes::fragments_seen(deletes, &[]);
         let mut edit = Edit::default();
         {
             let mut locked = inner.locked.lock();
@@ -196,7 +198,7 @@ impl Levels {
         self.inner.ballast.reserve_beside(reserve)
     }
 
-    /// Writes tables of a tree anew, of which an eighth or more is hidden, without that: one after the other, with the
+    /// Writes tables of a tree anew, of which as much as an eighth is hidden, with its files, without that: one after the other, with the
     /// ballast, as none becomes larger. Behind each, `between` is called. Returns whether there were any.
     ///
     /// # Errors
@@ -322,7 +324,7 @@ impl Levels {
 }
 
 impl Inner {
-    /// Writes a table anew without what is hidden, if that is an eighth of it. It is busy.
+    /// Writes a table anew without what is hidden, if that, with its files, has as many bytes as an eighth of it. It is busy.
     fn purge_one(&self, place: Place, table: Arc<TableFile>, hidden: Hidden<'_>) -> Result<bool> {
         let (mut hidden_bytes, mut bytes) = (0, 0);
         let tables = RunTables::Some(vec![Arc::clone(&table)]);
@@ -330,7 +332,10 @@ impl Inner {
         while let Some(entry) = cursor.entry() {
             let len = (entry.key.len() + entry.value.len()) as u64;
             bytes += len;
-            hidden_bytes += if hidden(entry.key, entry.sequence) { len } else { 0 };
+            if hidden(entry.key, entry.sequence) {
+                // The file of a large value goes, too, and is not written anew with those that stay.
+                hidden_bytes += len + file_bytes(&entry);
+            }
             cursor.advance()?;
         }
         drop(cursor);
@@ -377,8 +382,9 @@ impl Inner {
         let terms = Terms { hidden: Some(hidden), growth_max: None };
         let numbers: HashSet<u64> = upper.iter().flatten().map(|table| table.meta.number).collect();
         let run = Runs::new(upper)?;
+        let whole = Whole::new(&run, &(self.snapshots)());
         for (from, to) in parts {
-            let part = Part { run: &run, from, to };
+            let part = whole.part(from, to);
             let Some(span) = part.span() else { continue };
             {
                 let _lent = self.ballast.lend();
@@ -414,6 +420,14 @@ impl Inner {
             locked.into_base.remove(&tree);
         }
         self.changed.notify_all();
+    }
+}
+
+/// Bytes of the large value that an entry refers to.
+fn file_bytes(entry: &Entry<'_>) -> u64 {
+    match entry.kind {
+        PUT_FILE => ValueRef::of_bytes(entry.value).map_or(0, |value| value.len),
+        _ => 0,
     }
 }
 

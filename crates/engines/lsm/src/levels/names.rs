@@ -1,10 +1,15 @@
 //! Names of files.
 
+use std::collections::BTreeMap;
+
 /// Which manifest is the store's.
 pub(crate) const CURRENT: &str = "CURRENT";
 
 /// What a file is called until it is whole.
 pub(crate) const UNFINISHED: &str = ".tmp";
+
+/// What the name of a file that is set aside ends in.
+const ASIDE: &str = ".damaged";
 
 pub(crate) fn table(number: u64) -> String {
     format!("{number:06}.sst")
@@ -61,9 +66,26 @@ pub(crate) fn is_of_levels(name: &str) -> bool {
     parse(name).is_some()
 }
 
+/// A name that no file has, for one that is set aside.
+pub(crate) fn aside(list: &BTreeMap<String, u64>, name: &str) -> String {
+    let names = (2_u64..).map(|number| format!("{name}.{number}{ASIDE}"));
+    let mut names = std::iter::once(format!("{name}{ASIDE}")).chain(names);
+    names.find(|name| !list.contains_key(name)).expect("more names than files")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_set_aside_takes_no_name_of_another() {
+        let mut list = BTreeMap::new();
+        for wanted in ["CURRENT.damaged", "CURRENT.2.damaged", "CURRENT.3.damaged"] {
+            let name = aside(&list, CURRENT);
+            assert_eq!((&*name, parse(&name)), (wanted, None));
+            list.insert(name, 0);
+        }
+    }
 
     #[test]
     fn names_are_what_they_were_made_for() {

@@ -10,7 +10,7 @@ use super::ballast::Ballast;
 use super::edit::{NUMBER_MAX, State};
 use super::inner::{FLUSHES, Levels, Snapshots};
 use super::manifest::{self, Current, Manifest};
-use super::names::{self, CURRENT, Name, parse, value_name};
+use super::names::{self, CURRENT, Name, aside, parse, value_name};
 use super::options::LevelsOptions;
 use super::version::Files;
 use crate::sst::{BlockCache, Error, Result, ValueRef, read_footer};
@@ -67,22 +67,25 @@ impl Levels {
 
 impl Levels {
     /// Removes the store's files of large values that neither tables nor memory need, when all are known that memory
-    /// does. Returns those that are another store's, and stay.
+    /// does; or, with `sets_aside`, durably gives them the names of what a repair sets aside: what it lost may refer to
+    /// them. Returns those that are another store's, and stay.
     ///
     /// # Errors
     /// What the disk says.
-    pub(crate) fn keep_values(&self) -> Result<Vec<String>> {
+    pub(crate) fn keep_values(&self, sets_aside: bool) -> Result<Vec<String>> {
         let Files { disk, store_id, values, .. } = &*self.inner.files;
         let mut foreign = Vec::new();
-        for (name, _) in disk.list()? {
-            let Some(Name::Value(number)) = parse(&name) else { continue };
+        let list: BTreeMap<_, _> = disk.list()?.into_iter().collect();
+        for name in list.keys() {
+            let Some(Name::Value(number)) = parse(name) else { continue };
             if values.contains(number) {
                 continue;
             }
-            let kept = is_ours(disk, *store_id, &name).and_then(|is_ours| match is_ours {
-                true => Ok(disk.remove(&name)?),
+            let kept = is_ours(disk, *store_id, name).and_then(|is_ours| match is_ours {
+                true if sets_aside => Ok(disk.rename(name, &aside(&list, name))?),
+                true => Ok(disk.remove(name)?),
                 false => {
-                    foreign.push(name);
+                    foreign.push(name.clone());
                     Ok(())
                 }
             });
@@ -92,6 +95,9 @@ impl Levels {
                 }
                 kept => kept?,
             }
+        }
+        if sets_aside {
+            disk.sync()?;
         }
         Ok(foreign)
     }

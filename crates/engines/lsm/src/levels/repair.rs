@@ -4,7 +4,8 @@
 //! are left out. Where it is not, all tables of the store that can be read are merged, tree by tree, into
 //! the last level; that needs room for them twice. Tables that cannot be read are set aside under a name that
 //! ends in `.damaged`, with the files of large values that the manifest says they refer to; they are not removed, and
-//! neither is anything that belongs to another store.
+//! neither is anything that belongs to another store. Files of large values that only a lost manifest, or a table that it
+//! would have named, refers to are set aside by the next opening of the store ([`super::open`]).
 //!
 //! What a repair cannot know:
 //! - what was in tables that are lost. Older versions of their keys, if there are any, and keys that they said
@@ -28,7 +29,7 @@ use super::edit::{LEVELS, Place, State, TableMeta};
 use super::emptying::Terms;
 use super::inner::FLUSHES;
 use super::manifest::{self, Current, Manifest};
-use super::names::{self, CURRENT, Name, parse};
+use super::names::{self, CURRENT, Name, aside, parse};
 use super::open::{next_number, older_copy, remove_unfinished};
 use super::options::LevelsOptions;
 use super::pick::Compaction;
@@ -52,9 +53,6 @@ pub struct Repaired {
     /// Whether the manifest was lost, and all tables were merged.
     pub is_rebuilt: bool,
 }
-
-/// What the name of a file that is set aside ends in.
-const ASIDE: &str = ".damaged";
 
 /// What there is of a store.
 pub(crate) struct Findings {
@@ -158,9 +156,14 @@ impl Findings {
         Ok(Self { files, list, state, is_whole, readable, lost, set_aside })
     }
 
+    /// Whether something is wrong.
+    pub(crate) fn is_damaged(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
     /// See [`repair`].
     pub(crate) fn repair(self, options: &LevelsOptions) -> Result<Repaired> {
-        if self.lost.is_empty() {
+        if !self.is_damaged() {
             return Ok(self.into_repaired());
         }
         let Self { files, list, state, readable, .. } = &self;
@@ -200,24 +203,12 @@ impl Findings {
         Ok(self.into_repaired())
     }
 
-    /// Whether nothing is wrong.
-    pub(crate) fn are_none(&self) -> bool {
-        self.lost.is_empty()
-    }
-
     pub(crate) fn into_repaired(self) -> Repaired {
         let Self { readable, lost, set_aside, is_whole, .. } = self;
         let entries = readable.values().map(|(_, meta)| meta.entries).sum();
         let set_aside = set_aside.into_iter().map(|(_, aside)| aside).collect();
         Repaired { tables: readable.len() as u64, entries, lost, set_aside, is_rebuilt: !is_whole }
     }
-}
-
-/// A name that no file has, for one that is set aside.
-pub(crate) fn aside(list: &BTreeMap<String, u64>, name: &str) -> String {
-    let names = (2_u64..).map(|number| format!("{name}.{number}{ASIDE}"));
-    let mut names = std::iter::once(format!("{name}{ASIDE}")).chain(names);
-    names.find(|name| !list.contains_key(name)).expect("more names than files")
 }
 
 /// An error of a file. What the device cannot read of it is damaged, and no reason to leave the others.
@@ -352,15 +343,5 @@ mod tests {
         assert_eq!(error(device).file(), Some("000007.sst"));
         assert!(matches!(error(device), Error::Damaged { .. }));
         assert!(matches!(error(handles), Error::Disk(_)));
-    }
-
-    #[test]
-    fn what_is_set_aside_takes_no_name_of_another() {
-        let mut list = BTreeMap::new();
-        for wanted in ["CURRENT.damaged", "CURRENT.2.damaged", "CURRENT.3.damaged"] {
-            let name = aside(&list, CURRENT);
-            assert_eq!((&*name, parse(&name)), (wanted, None));
-            list.insert(name, 0);
-        }
     }
 }

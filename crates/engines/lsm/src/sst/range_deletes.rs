@@ -10,6 +10,7 @@ use std::collections::btree_map::Entry;
 use super::Parsed;
 use super::block::{Block, BlockCursor};
 use super::entry::RANGE_DELETE;
+use crate::cost;
 
 /// All keys from `start` up to, and without, `end` have no value from `sequence` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,7 @@ impl RangeDeletes {
         while let Some(&(start, ..)) = rest.first() {
             let here = rest.partition_point(|(bound, ..)| *bound == start);
             for &(_, begins, sequence) in &rest[..here] {
+                cost::step();
                 match open.entry(sequence) {
                     Entry::Vacant(vacant) => drop(vacant.insert(1)),
                     Entry::Occupied(mut count) if begins => *count.get_mut() += 1,
@@ -81,7 +83,7 @@ impl RangeDeletes {
             choose(&open, &mut sequences);
             let fragment =
                 |sequence| RangeDelete { start: start.into(), end: end.into(), sequence };
-            fragments.extend(sequences.drain(..).map(fragment));
+            fragments.extend(sequences.drain(..).inspect(|_| cost::step()).map(fragment));
         }
         Self(fragments)
     }
@@ -138,6 +140,7 @@ impl RangeDeletes {
     /// Those parts that lie between two keys.
     pub(crate) fn cut(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         let cut = |delete: &RangeDelete| {
+            cost::step();
             let start = from.map_or(&*delete.start, |from| from.max(&delete.start));
             let end = to.map_or(&*delete.end, |to| to.min(&delete.end));
             (start < end).then(|| RangeDelete { start: start.into(), end: end.into(), ..*delete })
