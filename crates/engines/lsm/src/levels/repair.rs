@@ -3,9 +3,9 @@
 //! Where the manifest is whole, the tables that it names and that can be read stay where they are, and the others
 //! are left out. Where it is not, all tables of the store that can be read are merged, tree by tree, into
 //! the last level; that needs room for them twice. Tables that cannot be read are set aside under a name that
-//! ends in `.damaged`, with the files of large values that the manifest says they refer to; they are not removed, and
-//! neither is anything that belongs to another store. Files of large values that only a lost manifest, or a table that it
-//! would have named, refers to are set aside by the next opening of the store ([`super::open`]).
+//! ends in `.damaged`; they are not removed, and neither is anything that belongs to another store. Files of large values
+//! that only what was lost refers to are set aside by the next opening of the store ([`super::open`]), which knows to
+//! which of them the memory refers.
 //!
 //! What a repair cannot know:
 //! - what was in tables that are lost. Older versions of their keys, if there are any, and keys that they said
@@ -137,15 +137,6 @@ impl Findings {
         let missing = |number: &&u64| is_whole && !list.contains_key(&names::table(**number));
         let missing = state.tables.keys().filter(missing);
         lost.extend(missing.map(|number| Error::Missing { file: names::table(*number) }));
-        // They would go with the next opening, as nothing refers to them.
-        let lost_tables =
-            state.tables.values().filter(|(_, meta)| !readable.contains_key(&meta.number));
-        for value in lost_tables.filter(|_| is_whole).flat_map(|(_, meta)| &meta.values) {
-            let name = names::value_name(value.number);
-            if list.contains_key(&name) {
-                set_aside.push((name.clone(), aside(&list, &name)));
-            }
-        }
         lost.extend(older_copy(&state, options.flushes).filter(|_| is_whole));
         let has_manifest = !state.is_empty() || newest_manifest(disk, store_id, &list).is_some();
         let names_ours = manifest::current(disk, store_id).is_ok();
