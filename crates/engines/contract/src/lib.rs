@@ -21,6 +21,7 @@ mod change;
 pub mod conformance;
 mod error;
 mod expectation;
+mod health;
 mod holder;
 mod index_kind;
 mod limits;
@@ -39,6 +40,7 @@ pub use bytes::Bytes;
 pub use change::{Change, ChangeOp, Changes, Positions};
 pub use error::{Error, Result};
 pub use expectation::Expectation;
+pub use health::Health;
 pub use holder::{Holder, Reader};
 pub use index_kind::IndexKind;
 pub use limits::{

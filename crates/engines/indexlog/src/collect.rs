@@ -197,6 +197,7 @@ impl Writer {
     /// Looks through so many bytes of the victim, or to its end; then it goes to limbo.
     fn step(&mut self, view: &RwLock<View>, bytes: u64) -> Result<()> {
         let Some(mut collection) = self.collection.take() else { return Ok(()) };
+        self.health.place("a collection");
         let stepped = self.move_live_records(view, &mut collection, bytes);
         self.poison_by(stepped)?;
         if collection.at < collection.records.len() {

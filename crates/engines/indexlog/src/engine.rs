@@ -24,7 +24,7 @@ use crate::index::Form;
 use crate::index_snapshot::{Own, Snapshots};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
-use crate::partition::Partition;
+use crate::partition::{Partition, WRITER};
 use crate::read::View;
 use crate::record;
 use crate::recovery::{find_ends, open_map};
@@ -184,15 +184,47 @@ impl IndexLog {
         ops: &[Op<'_>],
         durability: Durability,
         expected: &[Expectation<'_>],
+        is_bookkeeping: bool,
     ) -> Result<()> {
         let all = self.partitions.all()?;
         let expected = Expected::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
         // It was looked at, under the locks that are held until all is written: the room that it keeps can be had.
         expected.iter().for_each(Expected::end);
-        batch::write(&mut parts, self.partitions.numbers(), durability)?;
-        parts.iter_mut().for_each(batch::Part::pace_snapshot);
-        Ok(())
+        all[0].health.watch(WRITER, || {
+            parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = is_bookkeeping);
+            let written = batch::write(&mut parts, self.partitions.numbers(), durability);
+            parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = false);
+            written?;
+            parts.iter_mut().for_each(batch::Part::pace_snapshot);
+            Ok(())
+        })
+    }
+
+    /// Writes operations; bookkeeping has room where puts have none.
+    fn write_for(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        is_bookkeeping: bool,
+    ) -> Result<()> {
+        check_ops(ops)?;
+        let first = ops.first().and_then(|op| self.only_partition(op));
+        match first {
+            Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
+                let partition = self.partitions.get(at)?;
+                partition.change(|writer| {
+                    writer.is_bookkeeping = is_bookkeeping;
+                    let written = partition.write(writer, ops, durability);
+                    writer.is_bookkeeping = false;
+                    written?;
+                    partition.pace_snapshot(writer);
+                    Ok(())
+                })
+            }
+            None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
+            _ => self.write_all(ops, durability, &[], is_bookkeeping),
+        }
     }
 
     /// The only partition that an operation concerns, if it is so.
@@ -273,20 +305,21 @@ impl Engine for IndexLog {
             return Ok(found);
         }
         let all = self.partitions.all()?;
-        let mut writer = first.writer.lock();
-        if let Some(found) = find() {
-            return Ok(found);
-        }
-        let id = writer.next_space;
-        let value = id.to_le_bytes();
-        let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
-        first.write(&mut writer, &[op], Durability::Immediate)?;
-        writer.next_space += 1;
-        // The first one's last: who finds it there, finds it everywhere.
-        for partition in all.iter().rev() {
-            partition.view.write().space_mut(id).name = name.into();
-        }
-        Ok(KeySpaceId(id))
+        first.change(|writer| {
+            if let Some(found) = find() {
+                return Ok(found);
+            }
+            let id = writer.next_space;
+            let value = id.to_le_bytes();
+            let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
+            first.write(writer, &[op], Durability::Immediate)?;
+            writer.next_space += 1;
+            // The first one's last: who finds it there, finds it everywhere.
+            for partition in all.iter().rev() {
+                partition.view.write().space_mut(id).name = name.into();
+            }
+            Ok(KeySpaceId(id))
+        })
     }
 
     fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
@@ -308,11 +341,13 @@ impl Engine for IndexLog {
         ];
         // Under the writers' locks: nothing is written between the records and the name.
         let mut parts = batch::lock(all, &self.partitioning, &ops, &[])?;
-        batch::write(&mut parts, self.partitions.numbers(), Durability::Immediate)?;
-        for partition in all {
-            partition.view.write().spaces.remove(&space.0);
-        }
-        Ok(())
+        all[0].health.watch(WRITER, || {
+            batch::write(&mut parts, self.partitions.numbers(), Durability::Immediate)?;
+            for partition in all {
+                partition.view.write().spaces.remove(&space.0);
+            }
+            Ok(())
+        })
     }
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
@@ -349,36 +384,11 @@ impl Engine for IndexLog {
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        check_ops(ops)?;
-        let first = ops.first().and_then(|op| self.only_partition(op));
-        match first {
-            Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
-                let partition = self.partitions.get(at)?;
-                let mut writer = partition.writer.lock();
-                partition.write(&mut writer, ops, durability)?;
-                partition.pace_snapshot(&mut writer);
-                Ok(())
-            }
-            None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
-            _ => self.write_all(ops, durability, &[]),
-        }
+        self.write_for(ops, durability, false)
     }
 
     fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        check_ops(ops)?;
-        let first = ops.first().and_then(|op| self.only_partition(op));
-        let is_of_first = |op: &Op<'_>| self.only_partition(op) == first;
-        let Some(at) = first.filter(|_| ops.iter().all(is_of_first)) else {
-            return self.write(ops, durability);
-        };
-        let partition = self.partitions.get(at)?;
-        let mut writer = partition.writer.lock();
-        writer.is_bookkeeping = true;
-        let written = partition.write(&mut writer, ops, durability);
-        writer.is_bookkeeping = false;
-        written?;
-        partition.pace_snapshot(&mut writer);
-        Ok(())
+        self.write_for(ops, durability, true)
     }
 
     fn write_if(
@@ -391,7 +401,7 @@ impl Engine for IndexLog {
             return self.write(ops, durability);
         }
         check_ops(ops)?;
-        self.write_all(ops, durability, expected)
+        self.write_all(ops, durability, expected, false)
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
@@ -430,7 +440,7 @@ impl Engine for IndexLog {
 
     fn sync(&self) -> Result<()> {
         // Nothing was written to those that are not there yet.
-        self.partitions.ready().try_for_each(|partition| partition.writer.lock().sync())
+        self.partitions.ready().try_for_each(|partition| partition.change(|writer| writer.sync()))
     }
 
     fn collect_ahead(&self, partition: usize) -> Result<bool> {
@@ -490,7 +500,7 @@ impl Engine for IndexLog {
     }
 
     fn sync_partition(&self, partition: usize) -> Result<()> {
-        self.partitions.get(partition)?.writer.lock().sync()
+        self.partitions.get(partition)?.change(|writer| writer.sync())
     }
 
     fn stats(&self) -> Stats {

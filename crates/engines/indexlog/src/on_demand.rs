@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use halite_contract::{Error, Recovery, Result, panic_message};
+use halite_contract::{Error, Health, Recovery, Result, panic_message};
 
 use crate::batch::{Batch, Numbers, check_whole};
 use crate::catalogue::Names;
@@ -35,6 +35,7 @@ type Built = std::result::Result<Arc<Partition>, Arc<Error>>;
 struct Shared {
     layout: Layout,
     closing: Arc<Closing>,
+    health: Arc<Health>,
     snapshots: Snapshots,
     started: Instant,
     partitions: Vec<OnceLock<Built>>,
@@ -73,6 +74,7 @@ impl Partitions {
         let shared = Arc::new(Shared {
             layout,
             closing,
+            health: Arc::default(),
             snapshots,
             started,
             partitions: (0..count).map(|_| OnceLock::new()).collect(),
@@ -267,8 +269,9 @@ impl Shared {
         state.report.records_replayed += built.records_replayed;
         state.report.segments_reclaimed += reclaimed;
         drop(state);
-        let closing = Arc::clone(&self.closing);
-        Ok(Arc::new(Partition::new(built.writer, built.view, self.name(number), closing)))
+        let (closing, health) = (Arc::clone(&self.closing), Arc::clone(&self.health));
+        let name = self.name(number);
+        Ok(Arc::new(Partition::new(built.writer, built.view, name, closing, health)))
     }
 
     /// The names of the key spaces. Waits for the first partition, which is being built by then.

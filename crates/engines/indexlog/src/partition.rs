@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use halite_contract::{
-    Bytes, Damage, Durability, Error, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
+    Bytes, Damage, Durability, Error, Health, KEY_LEN_MAX, KeyRange, KeySpaceId, Op, Result,
 };
 use halite_index::FullKeys;
 use halite_pmem::Pool;
@@ -21,6 +21,9 @@ use crate::write::Writer;
 
 /// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;
+
+/// What the message of a panic under the writer's lock begins with.
+pub(crate) const WRITER: &str = "a thread that changes the store";
 
 /// Keys of a table that are visited under one lock.
 const VISITED_AT_ONCE: usize = 64;
@@ -42,16 +45,20 @@ pub(crate) struct Partition {
     /// Bytes of DRAM, as they were last counted, and until when that is good enough.
     counted: Mutex<(u64, Option<Instant>)>,
     closing: Arc<Closing>,
+    /// What all partitions of the store know.
+    pub(crate) health: Arc<Health>,
 }
 
 impl Partition {
     /// `number` is that of the partition, if the store has several.
     pub(crate) fn new(
-        writer: Writer,
+        mut writer: Writer,
         mut view: View,
         number: Option<usize>,
         closing: Arc<Closing>,
+        health: Arc<Health>,
     ) -> Self {
+        writer.health = Arc::clone(&health);
         view.position = writer.next_seq;
         Self {
             pool: writer.pool.clone(),
@@ -64,6 +71,7 @@ impl Partition {
             number,
             counted: Mutex::new((0, None)),
             closing,
+            health,
         }
     }
 
@@ -82,6 +90,16 @@ impl Partition {
         counted.0
     }
 
+    /// Changes the partition under its writer's lock. After a panic, no partition of the store is written to any more.
+    pub(crate) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut MutexGuard<'_, Writer>) -> Result<T>,
+    ) -> Result<T> {
+        // Locked outside of the watch: the next writer finds the panic noted.
+        let mut writer = self.writer.lock();
+        self.health.watch(WRITER, || change(&mut writer))
+    }
+
     /// Writes operations on any key space, internal ones included.
     pub(crate) fn write(
         &self,
@@ -98,7 +116,7 @@ impl Partition {
 
     /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
     pub(crate) fn collect_ahead(&self) -> Result<bool> {
-        let ahead = self.writer.lock().collect_ahead(&self.view);
+        let ahead = self.change(|writer| writer.collect_ahead(&self.view));
         self.named(ahead)
     }
 
@@ -236,10 +254,16 @@ impl Partition {
     /// room for it, or scans hold blocks that were collected. Others may write between its steps.
     pub(crate) fn snapshot_index(&self) -> Result<bool> {
         let _one_at_a_time = self.snapshotting.lock();
-        let begun = self.writer.lock().begin_snapshot(&self.view);
+        let begun = self.change(|writer| {
+            writer.check_health()?;
+            writer.begin_snapshot(&self.view)
+        });
         let Some(number) = self.named(begun)? else { return Ok(false) };
         loop {
-            let stepped = self.writer.lock().step_of_snapshot(number);
+            let stepped = self.change(|writer| {
+                writer.check_health()?;
+                writer.step_of_snapshot(number)
+            });
             if let Some(is_there) = self.named(stepped)? {
                 return Ok(is_there);
             }
@@ -280,7 +304,7 @@ pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
 
 impl Drop for Partition {
     fn drop(&mut self) {
-        if self.closing.is_wanted() {
+        if self.closing.is_wanted() && self.health.failure().is_none() {
             // Without a snapshot, the next open reads the records.
             let _ = self.snapshot_at_close();
         }
@@ -318,5 +342,111 @@ impl Expanded {
             }
         }
         Cow::Owned(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    use halite_contract::{
+        Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning, panic_message,
+    };
+
+    use crate::IndexLog;
+
+    const THREADS: u32 = 2;
+    const KEYS: u32 = 500;
+    const WRITES_MAX: u32 = 100_000;
+
+    fn key(thread: u32, number: u32, of_batch: u32) -> [u8; 12] {
+        let parts = [thread, number % KEYS, of_batch].map(u32::to_be_bytes);
+        parts.concat().try_into().unwrap()
+    }
+
+    /// Has a thread write batches until one panics or is refused. Returns how many were taken, and why the next was not.
+    fn write_until_refused(engine: &IndexLog, space: KeySpaceId, thread: u32) -> (u32, String) {
+        for number in 0..WRITES_MAX {
+            let keys = [0, 1].map(|of_batch| key(thread, number, of_batch));
+            let value = [number.to_be_bytes(); 200].concat();
+            let put = |key| Op::Put { space, key, value: &value };
+            let ops = [put(&keys[0]), put(&keys[1])];
+            let write = || engine.write(&ops, Durability::Immediate);
+            match catch_unwind(AssertUnwindSafe(write)) {
+                Ok(Ok(())) => {}
+                Ok(Err(Error::Poisoned { why })) => return (number, why),
+                Err(panic) => return (number, format!("panicked: {}", panic_message(&*panic))),
+                Ok(Err(other)) => panic!("it is told that it was poisoned, not: {other}"),
+            }
+        }
+        panic!("nothing panicked");
+    }
+
+    /// The number of the last batch that wrote a key.
+    fn number_of(engine: &IndexLog, space: KeySpaceId, key: &[u8]) -> Option<u32> {
+        let value = engine.get(space, key).unwrap()?;
+        Some(u32::from_be_bytes(value[..4].try_into().unwrap()))
+    }
+
+    #[test]
+    fn a_panic_under_a_writers_lock_is_told_to_every_writer_and_loses_nothing() {
+        let places = [
+            ("a write that is not shown yet", 1),
+            ("a batch that is not shown yet", 4),
+            ("a collection", 1),
+            ("a collection", 4),
+        ];
+        for (place, partitions) in places {
+            let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+            let mut options = EngineOptions::new(folder.path().join("pool"));
+            options.pool_options.size_max = 32 << 20;
+            options.partitioning = Some(Partitioning::Hash(partitions));
+            let engine = IndexLog::open(&options).unwrap();
+            let space = engine.key_space("space").unwrap();
+            engine.partition(b"").unwrap().health.plant(place);
+            let refused: Vec<_> = thread::scope(|scope| {
+                let engine = &engine;
+                let write = move |thread| move || write_until_refused(engine, space, thread);
+                let threads: Vec<_> = (0..THREADS).map(|at| scope.spawn(write(at))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let message = format!("panicked: planted in {place}");
+            let is_told =
+                |error: Error| matches!(&error, Error::Poisoned { why } if why.contains(&message));
+            for (_, why) in &refused {
+                assert!(why.contains(&message), "{place}: {why}");
+            }
+            let removal = [Op::DeleteRange { space, start: b"", end: None }];
+            assert!(is_told(engine.write(&removal, Durability::Deferred).unwrap_err()));
+            assert!(is_told(engine.write_bookkeeping(&removal, Durability::Deferred).unwrap_err()));
+            assert!(is_told(engine.write_if(&removal, Durability::Deferred, &[]).unwrap_err()));
+            assert!(is_told(engine.sync().unwrap_err()));
+            assert!(is_told(engine.collect_ahead(0).unwrap_err()));
+            assert!(is_told(engine.key_space("another").unwrap_err()));
+
+            // What was taken is there, before the store closes and behind it; what was refused may be.
+            let mut last = BTreeMap::new();
+            for (thread, (taken, _)) in refused.iter().enumerate() {
+                (0..*taken).for_each(|number| {
+                    last.insert((thread as u32, number % KEYS), number);
+                });
+            }
+            let check = |engine: &IndexLog| {
+                for (&(thread, at), &number) in &last {
+                    let next = refused[thread as usize].0;
+                    let found =
+                        [0, 1].map(|of| number_of(engine, space, &key(thread, at, of)).unwrap());
+                    let may_be_next = next % KEYS == at && found == [next; 2];
+                    assert!(found == [number; 2] || may_be_next, "{place}: {found:?}, {number}");
+                }
+            };
+            check(&engine);
+            drop(engine);
+            let engine = IndexLog::open(&options).unwrap();
+            check(&engine);
+            engine.write(&removal, Durability::Immediate).unwrap();
+        }
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
-use halite_contract::{Durability, Error, Op, Result};
+use halite_contract::{Durability, Error, Health, Op, Result};
 use halite_pmem::Pool;
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
@@ -77,6 +77,8 @@ pub(crate) struct Writer {
     pub(crate) near: u64,
     pub(crate) next_space: u32,
     poisoned: Option<String>,
+    /// What all partitions of the store know.
+    pub(crate) health: Arc<Health>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) user_bytes: u64,
     pub(crate) moved_bytes: u64,
@@ -115,6 +117,7 @@ impl Writer {
             is_bookkeeping: false,
             next_space: CATALOGUE + 1,
             poisoned: None,
+            health: Arc::default(),
             entries: Vec::new(),
             user_bytes: 0,
             moved_bytes: 0,
@@ -146,6 +149,7 @@ impl Writer {
         };
         let written = self.append(view, ops, values, waits);
         self.poison_by(written)?;
+        self.health.place("a write that is not shown yet");
         let applied = self.apply(&mut view.write(), ops);
         self.poison_by(applied)
     }
@@ -171,8 +175,9 @@ impl Writer {
     }
 
     /// Refuses if nobody knows what of an earlier write is durable: one of this partition, or, where the
-    /// kernel failed to sync the pool that they share, of any.
+    /// kernel failed to sync the pool that they share, of any; and if a thread panicked that changed one of them.
     pub(crate) fn check_health(&self) -> Result<()> {
+        self.health.check()?;
         match &self.poisoned {
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
             None => Ok(self.pool.check_synced()?),

@@ -354,3 +354,39 @@ fn len_of_phase(random: &mut Random, phase: u32) -> usize {
     let order = from + random.below(count);
     ((1 << order) + random.below(1 << order)) as usize
 }
+
+/// Where puts are refused, bookkeeping is taken, on one partition and on several at once, and what it removes makes room.
+#[test]
+fn a_full_store_takes_bookkeeping_on_any_number_of_partitions() {
+    const IN_VAIN: u32 = 200;
+    for partitions in [1, 4] {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut test = Test::new(folder.path(), partitions, 5);
+        let (mut refused, mut filled) = (0, 0);
+        while refused < IN_VAIN {
+            refused = if test.put(filled, 300).is_ok() { 0 } else { refused + 1 };
+            filled += 1;
+        }
+        let keys: Vec<_> = test.model.keys().copied().take(400).collect();
+        for removed in keys.chunks(4) {
+            let removed_bytes: Vec<_> = removed.iter().map(|key| key.to_be_bytes()).collect();
+            let notes: Vec<_> = (0..8_u64).map(|note| (filled + note).to_be_bytes()).collect();
+            let (space, value) = (test.space, [7; 300]);
+            let puts = notes.iter().map(|key| Op::Put { space, key, value: &value });
+            let deletes = removed_bytes.iter().map(|key| Op::Delete { space, key });
+            let ops: Vec<_> = puts.chain(deletes).collect();
+            if removed == &keys[..4] {
+                let as_put = test.engine.write(&ops, Durability::Deferred);
+                assert!(matches!(as_put, Err(Error::Full { .. })), "{as_put:?}");
+            }
+            if let Err(error) = test.engine.write_bookkeeping(&ops, Durability::Deferred) {
+                panic!("{partitions} partitions: {error}; {:?}", test.engine.stats());
+            }
+            test.model.retain(|key, _| !removed.contains(key));
+            test.model.extend((0..8).map(|note| (filled + note, (300, 7))));
+        }
+        test.check();
+        let test = test.reopen(folder.path(), partitions);
+        test.check();
+    }
+}

@@ -23,7 +23,6 @@ mod flush;
 mod flushed;
 mod fragment;
 mod global_index;
-mod health;
 mod large_values;
 mod layer;
 mod layout;

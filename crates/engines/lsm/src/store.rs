@@ -11,7 +11,6 @@ use halite_sim::locks::Mutex;
 use crate::batching::Batching;
 use crate::commit::{Entry, Unsynced};
 use crate::crowd::Crowd;
-use crate::health::Health;
 use crate::levels::Levels;
 use crate::long_scan::LongScans;
 use crate::maintenance::Signals;
@@ -24,6 +23,7 @@ use crate::snapshots::Snapshots;
 use crate::tree::Tree;
 use crate::wal::Wal;
 use crate::zones::{Identity, Zones};
+use halite_contract::Health;
 
 /// Batches that may be on their way at once.
 pub(crate) const RING_CAPACITY: usize = 256;

@@ -20,8 +20,8 @@ use super::pick::Compaction;
 use super::retention::{Retention, range_deletes_kept};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::Files;
-use crate::health::Health;
 use crate::sst::{Error, RangeDelete, RangeDeletes, Reads, Result, TableBuilder, TableId};
+use halite_contract::Health;
 
 /// Jobs for each thread, so that one that takes longer keeps no other waiting for long.
 const JOBS_PER_THREAD: usize = 2;

@@ -14,8 +14,8 @@ use super::names;
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
-use crate::health::Health;
 use crate::sst::{Error, Result};
+use halite_contract::Health;
 
 /// Tells the sequence numbers of all snapshots, ascending. One that is taken after it was called must not be
 /// below any sequence number that the levels have.

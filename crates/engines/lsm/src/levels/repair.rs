@@ -34,9 +34,9 @@ use super::open::{next_number, older_copy, remove_unfinished};
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
-use crate::health::Health;
 use crate::sst::{BlockCache, Error, Result};
 use crate::values::Values;
+use halite_contract::Health;
 
 /// What a repair did, or would do.
 #[derive(Clone, Debug)]
