@@ -85,7 +85,7 @@ impl Writer {
     /// Looks through as much of a victim as pays for `appended` bytes of new records.
     pub(crate) fn pace(&mut self, view: &RwLock<View>, appended: u64) -> Result<()> {
         if self.collection.is_none() {
-            if self.blocks.free_count() >= PACE_BELOW + self.room_for_passing() {
+            if self.blocks.free_count() >= PACE_BELOW + self.room_for_waiting() {
                 return Ok(());
             }
             self.release_limbo(view, HELD_AT_ONCE)?;
@@ -146,9 +146,12 @@ impl Writer {
         if self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW {
             return Ok(false);
         }
-        let kept_by = [self.scans.youngest(), self.youngest_lasting()];
+        let kept_by = [self.scans.youngest(), self.kept_by()];
         let [free_at_once, free_soon] = kept_by.map(|kept_by| self.blocks.emptiest(kept_by));
-        if free_soon.is_none_or(|(_, gain)| gain < WORTHWHILE) {
+        // As long as there is room, what moves more than it gives can wait.
+        let is_early = self.blocks.free_count() >= PACE_BELOW;
+        let least = if is_early { BLOCK / 2 } else { WORTHWHILE };
+        if free_soon.is_none_or(|(_, gain)| gain < least) {
             return Ok(false);
         }
         let mut emptiest = [free_at_once, free_soon].into_iter().flatten();
@@ -159,7 +162,8 @@ impl Writer {
         if self.blocks.reclaimable() < BLOCK || self.add_segment()? {
             return Ok(false);
         }
-        let Some((victim, gain)) = self.victim() else { return Ok(false) };
+        let victim = self.victim().filter(|(_, gain)| *gain >= least);
+        let Some((victim, gain)) = victim else { return Ok(false) };
         self.begin_collection(view, victim, gain)?;
         Ok(true)
     }

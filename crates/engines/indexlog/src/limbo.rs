@@ -103,6 +103,12 @@ impl Waiting {
         self.pinned_bytes
     }
 
+    /// Blocks of records that do, by the epoch of the youngest scan that may read them.
+    pub(crate) fn pinned_blocks(&self) -> impl Iterator<Item = (u64, u32)> {
+        let blocks = |pinned: &[Limbo]| pinned.iter().filter(|limbo| limbo.is_block()).count();
+        self.pinned.iter().map(move |(epoch, pinned)| (*epoch, blocks(pinned) as u32))
+    }
+
     /// Bytes that wait to be durable elsewhere.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes

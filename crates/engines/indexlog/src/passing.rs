@@ -5,14 +5,13 @@
 //! transactions of several threads do, there is no other way. But until then both take space, so all of it was for nothing
 //! if the room ends before the scan.
 //!
-//! How long a scan will last is not known. It is taken to last for as long again as it has; time is told in blocks that
-//! are taken. So a scan is *passing* as long as fewer blocks were taken since it began than puts may still take, or than
-//! [`PATIENCE`], and *lasting* from then on. Blocks that only passing scans read are collected, where no others are; those
-//! that a lasting one reads, not before it ends. So a scan that never ends has no block collected in vain but at first,
-//! and none twice.
+//! How long a scan will last is not known. So blocks that scans read are collected where no others are, and may wait for
+//! these to end: up to a quarter of all blocks ([`WAITING_SHARE`]), for the oldest scan half of that, for the next one half of
+//! the rest, and so on. Scans that end soon give them back as fast as others are collected. One that never ends has its part
+//! collected in vain, once, and keeps no block from being collected that only younger ones read.
 //!
-//! Blocks that passing scans hold, and records written meanwhile, need room until they end. So collection begins the
-//! earlier, the older they are.
+//! Blocks that wait, and records written meanwhile, need room until the scans end. So collection begins the earlier, the
+//! more blocks were taken since the oldest scan began.
 
 use halite_contract::Result;
 use halite_sim::locks::RwLock;
@@ -23,49 +22,59 @@ use crate::read::View;
 use crate::space::{RESERVE_BOOKKEEPING, SPARSE};
 use crate::write::Writer;
 
-/// A scan is passing while fewer blocks than these are taken, 1 MiB: that much of a full store may be collected in vain.
-const PATIENCE: u32 = 8;
+/// Of so many blocks, one may wait for scans to end.
+const WAITING_SHARE: u32 = 4;
+
+/// So many blocks may wait in any case: 1 MiB.
+const WAITING_MIN: u32 = 8;
 
 impl Writer {
-    /// The youngest lasting scan: what is older and still shown is not worth collecting.
-    pub(crate) fn youngest_lasting(&self) -> Option<u64> {
-        self.scans.youngest_until(self.last_lasting_epoch())
+    /// Blocks that may wait for scans to end.
+    fn waiting_max(&self) -> u32 {
+        (self.blocks.len() / WAITING_SHARE).max(WAITING_MIN)
     }
 
-    /// Scans of later epochs are passing.
-    fn last_lasting_epoch(&self) -> u64 {
-        let room = self.blocks.free_count().saturating_sub(RESERVE_BOOKKEEPING);
-        self.blocks.takings().last_with(room.max(PATIENCE))
+    /// The youngest scan for which as many blocks wait as may: what it reads is not worth collecting.
+    pub(crate) fn kept_by(&self) -> Option<u64> {
+        let (mut left, mut kept_by) = (self.waiting_max(), None);
+        for (epoch, waiting) in self.limbo.pinned_blocks() {
+            if waiting > 0 && 2 * waiting >= left {
+                kept_by = Some(epoch);
+            }
+            left = left.saturating_sub(waiting);
+        }
+        kept_by
     }
 
-    /// Blocks that have to be free besides what they would without passing scans, so that what these hold and what is
+    /// Blocks that have to be free besides what they would without scans, so that what waits for these and what is
     /// written meanwhile finds room until they end.
-    pub(crate) fn room_for_passing(&self) -> u32 {
-        let oldest = self.scans.oldest_since(self.last_lasting_epoch() + 1);
-        oldest.map_or(0, |epoch| 2 * self.blocks.takings().since(epoch))
+    pub(crate) fn room_for_waiting(&self) -> u32 {
+        let oldest = self.scans.oldest_epoch();
+        let taken = oldest.map_or(0, |epoch| 2 * self.blocks.takings().since(epoch));
+        taken.min(self.waiting_max())
     }
 
     /// The sealed block to collect where the pool cannot grow, and how much can be reclaimed of it, in bytes: one that is
-    /// free as soon as its live records have moved, or else one that only passing scans read.
+    /// free as soon as its live records have moved, or else one that is when scans have ended.
     pub(crate) fn victim(&mut self) -> Option<(u32, u64)> {
         let free_at_once = self.blocks.victim(self.next_seq, self.scans.youngest());
         free_at_once.or_else(|| self.victim_for_later())
     }
 
-    /// The same, if there are passing scans, of those that no lasting one reads.
+    /// The same of those that scans read, if more of these may wait.
     fn victim_for_later(&mut self) -> Option<(u32, u64)> {
-        let lasting = self.youngest_lasting();
-        let victim = self.blocks.victim(self.next_seq, lasting);
-        victim.filter(|_| lasting < self.scans.youngest())
+        let kept_by = self.kept_by();
+        let victim = self.blocks.victim(self.next_seq, kept_by);
+        victim.filter(|_| kept_by < self.scans.youngest())
     }
 
-    /// Empties a split block that is whole once passing scans have ended, where the pool cannot grow and little of it is
+    /// Empties a split block that is whole once scans have ended, where the pool cannot grow and little of it is
     /// free. A write that finds no room can empty only those that no scan reads.
     pub(crate) fn compact_for_later(&mut self, view: &RwLock<View>) -> Result<bool> {
-        let lasting = self.youngest_lasting();
-        let enough = PACE_BELOW + self.room_for_passing();
+        let kept_by = self.kept_by();
+        let enough = PACE_BELOW + self.room_for_waiting();
         let is_due = self.is_full && self.blocks.free_count() < enough;
-        if !is_due || lasting == self.scans.youngest() {
+        if !is_due || kept_by == self.scans.youngest() {
             return Ok(false);
         }
         if self.limbo.queued_bytes() >= BLOCK {
@@ -73,10 +82,10 @@ impl Writer {
             self.sync_records()?;
             self.release_limbo(view, 0)?;
         }
-        self.compact(view, SPARSE, lasting)
+        self.compact(view, SPARSE, kept_by)
     }
 
-    /// Makes room for later writes where there is none: collects one block that is free once passing scans have ended,
+    /// Makes room for later writes where there is none: collects one block that is free once scans have ended,
     /// which the writes would not find so if others have begun by then. Its live records take meanwhile no more than one
     /// block of those that puts leave to others.
     pub(crate) fn collect_for_later(&mut self, view: &RwLock<View>) -> Result<()> {

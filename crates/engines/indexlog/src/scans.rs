@@ -112,14 +112,9 @@ impl Scans {
         self.0.lock().epochs.keys().next_back().copied()
     }
 
-    /// The youngest of the scans of an epoch and those before.
-    pub(crate) fn youngest_until(&self, epoch: u64) -> Option<u64> {
-        self.0.lock().epochs.range(..=epoch).next_back().map(|(epoch, _)| *epoch)
-    }
-
-    /// The oldest of the scans of an epoch and those behind.
-    pub(crate) fn oldest_since(&self, epoch: u64) -> Option<u64> {
-        self.0.lock().epochs.range(epoch..).next().map(|(epoch, _)| *epoch)
+    /// The epoch of the oldest scan.
+    pub(crate) fn oldest_epoch(&self) -> Option<u64> {
+        self.0.lock().epochs.keys().next().copied()
     }
 
     /// The number behind the last operation that the oldest scan shows.

@@ -17,12 +17,6 @@ impl Takings {
     pub(crate) fn since(&self, epoch: u64) -> u32 {
         (self.0.len() - self.0.partition_point(|&taken| taken < epoch)) as u32
     }
-
-    /// The last epoch since which `count` blocks were taken, counted as [`Takings::since`] does; 0 if there were not so
-    /// many.
-    pub(crate) fn last_with(&self, count: u32) -> u64 {
-        self.0.len().checked_sub(count as usize).and_then(|at| self.0.get(at)).map_or(0, |at| *at)
-    }
 }
 
 #[cfg(test)]
@@ -32,16 +26,11 @@ mod tests {
     #[test]
     fn an_epoch_is_as_old_as_blocks_were_taken_since() {
         let mut takings = Takings::default();
-        assert_eq!((takings.since(0), takings.last_with(1)), (0, 0));
+        assert_eq!(takings.since(0), 0);
         [(3, 1), (5, 2), (9, 1)]
             .into_iter()
             .for_each(|(epoch, count)| takings.note(epoch, count, 9));
         assert_eq!([0, 3, 4, 5, 6, 10].map(|epoch| takings.since(epoch)), [4, 4, 3, 3, 1, 0]);
-        assert_eq!([1, 2, 3, 4, 5].map(|count| takings.last_with(count)), [9, 5, 5, 3, 0]);
-        for count in 1..=4 {
-            let epoch = takings.last_with(count);
-            assert!(takings.since(epoch) >= count && takings.since(epoch + 1) < count);
-        }
         takings.note(10, 3, 4);
         assert_eq!([0, 9, 10].map(|epoch| takings.since(epoch)), [4, 4, 3]);
     }

@@ -69,16 +69,27 @@ impl<'a> Past<'a> {
 
     /// What a line held before an event.
     pub(crate) fn version(&self, line: u64, before: u32) -> Line {
+        let versions = self.versions(line).take_while(|(event, _)| *event < before);
+        versions.last().map_or([0; LINE_LEN], |(_, version)| version)
+    }
+
+    /// Whether a line held these bytes once.
+    pub(crate) fn once_held(&self, line: u64, bytes: &Line) -> bool {
+        self.versions(line).any(|(_, version)| version == *bytes)
+    }
+
+    /// What a line held behind each event that stored to it.
+    fn versions(&self, line: u64) -> impl Iterator<Item = (u32, Line)> {
         let (mut version, start) = ([0; LINE_LEN], line * LINE);
-        for &(_, event) in self.stores_to(line, line + 1).iter().filter(|(_, at)| *at < before) {
+        self.stores_to(line, line + 1).iter().map(move |&(_, event)| {
             if let What::Store { at, len, bytes, .. } = self.trace.events[event as usize].what {
                 let stored = self.trace.stored(bytes, len);
                 let (from, to) = (at.max(start), (at + u64::from(len)).min(start + LINE));
                 version[(from - start) as usize..(to - start) as usize]
                     .copy_from_slice(&stored[(from - at) as usize..(to - at) as usize]);
             }
-        }
-        version
+            (event, version)
+        })
     }
 
     /// The lines behind an offset that were stored to.
