@@ -71,9 +71,9 @@ impl Writer {
     /// Empties a split block that is whole once scans have ended, where the pool cannot grow and little of it is
     /// free. A write that finds no room can empty only those that no scan reads.
     pub(crate) fn compact_for_later(&mut self, view: &RwLock<View>) -> Result<bool> {
-        let kept_by = self.kept_by();
-        let enough = PACE_BELOW + self.room_for_waiting();
-        let is_due = self.is_full && self.blocks.free_count() < enough;
+        let is_due =
+            self.is_full && self.blocks.free_count() < PACE_BELOW + self.room_for_waiting();
+        let kept_by = if is_due { self.kept_by() } else { None };
         if !is_due || kept_by == self.scans.youngest() {
             return Ok(false);
         }

@@ -68,6 +68,14 @@ impl Limbo {
     }
 }
 
+/// Space that waits for a scan to end.
+#[derive(Default)]
+struct Pinned {
+    all: Vec<Limbo>,
+    /// How many of it are blocks of records.
+    blocks: u32,
+}
+
 /// What is in limbo.
 #[derive(Default)]
 pub(crate) struct Waiting {
@@ -76,7 +84,7 @@ pub(crate) struct Waiting {
     /// Bytes of that.
     queued_bytes: u64,
     /// Space that scans may read, by the epoch of the youngest of them.
-    pinned: BTreeMap<u64, Vec<Limbo>>,
+    pinned: BTreeMap<u64, Pinned>,
     /// Bytes of that.
     pinned_bytes: u64,
     /// Space that only readers hold.
@@ -105,8 +113,7 @@ impl Waiting {
 
     /// Blocks of records that do, by the epoch of the youngest scan that may read them.
     pub(crate) fn pinned_blocks(&self) -> impl Iterator<Item = (u64, u32)> {
-        let blocks = |pinned: &[Limbo]| pinned.iter().filter(|limbo| limbo.is_block()).count();
-        self.pinned.iter().map(move |(epoch, pinned)| (*epoch, blocks(pinned) as u32))
+        self.pinned.iter().map(|(epoch, pinned)| (*epoch, pinned.blocks))
     }
 
     /// Bytes that wait to be durable elsewhere.
@@ -135,15 +142,17 @@ impl Waiting {
     fn pin(&mut self, epoch: u64, limbo: Limbo) {
         self.pinned_bytes += limbo.space();
         self.pinned_blocks += usize::from(limbo.is_block());
-        self.pinned.entry(epoch).or_default().push(limbo);
+        let pinned = self.pinned.entry(epoch).or_default();
+        pinned.blocks += u32::from(limbo.is_block());
+        pinned.all.push(limbo);
     }
 
     /// Takes what is filed under an epoch.
     fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
         let unpinned = self.pinned.remove(&epoch).unwrap_or_default();
-        self.pinned_bytes -= unpinned.iter().map(Limbo::space).sum::<u64>();
-        self.pinned_blocks -= unpinned.iter().filter(|limbo| limbo.is_block()).count();
-        unpinned
+        self.pinned_bytes -= unpinned.all.iter().map(Limbo::space).sum::<u64>();
+        self.pinned_blocks -= unpinned.blocks as usize;
+        unpinned.all
     }
 }
 
