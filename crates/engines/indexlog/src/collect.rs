@@ -148,22 +148,22 @@ impl Writer {
         }
         let kept_by = [self.scans.youngest(), self.kept_by()];
         let [free_at_once, free_soon] = kept_by.map(|kept_by| self.blocks.emptiest(kept_by));
-        // As long as there is room, what moves more than it gives can wait.
-        let is_early = self.blocks.free_count() >= PACE_BELOW;
-        let least = if is_early { BLOCK / 2 } else { WORTHWHILE };
-        if free_soon.is_none_or(|(_, gain)| gain < least) {
+        if free_soon.is_none_or(|(_, gain)| gain < WORTHWHILE) {
             return Ok(false);
         }
+        // As long as there is room, what moves more than it gives can wait, and so can what makes the pool grow.
+        let is_early = self.blocks.free_count() >= PACE_BELOW;
+        let is_full = self.is_full || !self.device.may_get();
+        let enough = if is_early && is_full { BLOCK / 2 } else { COLLECT_BEFORE_GROWING };
         let mut emptiest = [free_at_once, free_soon].into_iter().flatten();
-        if let Some((emptiest, gain)) = emptiest.find(|(_, gain)| *gain >= COLLECT_BEFORE_GROWING) {
+        if let Some((emptiest, gain)) = emptiest.find(|(_, gain)| *gain >= enough) {
             self.begin_collection(view, emptiest, gain)?;
             return Ok(true);
         }
-        if self.blocks.reclaimable() < BLOCK || self.add_segment()? {
+        if is_early || self.blocks.reclaimable() < BLOCK || self.add_segment()? {
             return Ok(false);
         }
-        let victim = self.victim().filter(|(_, gain)| *gain >= least);
-        let Some((victim, gain)) = victim else { return Ok(false) };
+        let Some((victim, gain)) = self.victim() else { return Ok(false) };
         self.begin_collection(view, victim, gain)?;
         Ok(true)
     }

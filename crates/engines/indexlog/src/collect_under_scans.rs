@@ -73,8 +73,9 @@ impl Writer {
     pub(crate) fn compact_for_later(&mut self, view: &RwLock<View>) -> Result<bool> {
         let is_due =
             self.is_full && self.blocks.free_count() < PACE_BELOW + self.room_for_waiting();
+        let may_wait = self.limbo.pinned_bytes() < u64::from(self.waiting_max()) * BLOCK;
         let kept_by = if is_due { self.kept_by() } else { None };
-        if !is_due || kept_by == self.scans.youngest() {
+        if !is_due || !may_wait || kept_by == self.scans.youngest() {
             return Ok(false);
         }
         if self.limbo.queued_bytes() >= BLOCK {

@@ -4,7 +4,8 @@
 //! root engine:lsm       version of the formats: 2, or 3 if it has had large values in files
 //! root lsm:trees        the number of trees; the bit above them: there is a log
 //! root lsm:levels       1 if there are levels
-//! root lsm:clean        1 if the store was closed and not opened since
+//! root lsm:clean        0 if the store is open, or was; if it was closed, the number that was committed last and 2, or 1
+//! root lsm:chained      the first memtable of which the one before is known to be there until it is in the levels
 //! root lsm:flushes      so often something went from memory to the levels, at least
 //! root lsm:log-first    the first file of the log that is needed
 //! root lsm:log-resumed  the sequence that the log went on at, behind a hole that a repair left

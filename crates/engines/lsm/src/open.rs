@@ -165,7 +165,10 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let floor = in_levels.filter(|_| !layout.logged).unwrap_or(0);
     let closed_with = layout::closed_with(&home).filter(|_| !layout.logged);
     let commits = (&commit_id, floor, closed_with);
-    let recovered = recover_memory(&segments, layout, &device, found, commits, threads)?;
+    // Behind a repair, memtables may be back that the levels have.
+    let is_chained = found.iter().all(|zones| layout::is_chained(&home, zones.id));
+    let recovered =
+        recover_memory(&segments, layout, &device, found, commits, is_chained, threads)?;
 
     let mut report = recovered.report;
     report.segments_reclaimed = reclaimed;
@@ -295,6 +298,7 @@ fn recover_memory(
     device: &halite_alloc::Device,
     found: Vec<Arc<Zones>>,
     (commit_id, floor, closed_with): (&Words, u64, Option<u64>),
+    is_chained: bool,
     threads: usize,
 ) -> Result<Recovered> {
     let logical: BTreeSet<u32> = device.logical_segments().into_iter().collect();
@@ -314,7 +318,8 @@ fn recover_memory(
         });
     }
     let has_zone = |zone: u32| logical.contains(&zone);
-    let recovered = recover(segments.pool(), layout.trees, found, committed, has_zone, threads)?;
+    let recovered =
+        recover(segments.pool(), layout.trees, found, committed, is_chained, has_zone, threads)?;
     if recovered.last != committed {
         commit_id.store(COMMIT_ID, recovered.last);
     }

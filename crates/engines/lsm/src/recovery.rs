@@ -152,12 +152,14 @@ struct Read {
     records: u64,
 }
 
-/// Builds the indexes of memtables that were found in the pool.
+/// Builds the indexes of memtables that were found in the pool, all of which are `chained` if those are not that the levels
+/// have.
 pub(crate) fn recover(
     pool: &Pool,
     trees: usize,
     mut found: Vec<Arc<Zones>>,
     commit_id: u64,
+    is_chained: bool,
     has_zone: impl Fn(u32) -> bool,
     threads: usize,
 ) -> Result<Recovered> {
@@ -193,7 +195,9 @@ pub(crate) fn recover(
     let read = in_parallel(threads, &tasks, |&(target, zone)| {
         read_zone(&targets[target], target, zone, commit_id, &loads)
     })?;
-    check_newest(trees, &targets, &read, commit_id)?;
+    if is_chained {
+        check_newest(trees, &targets, &read, commit_id)?;
+    }
     let mut report = Recovery {
         records_read: read.iter().map(|read| read.records).sum(),
         ..Recovery::default()

@@ -223,7 +223,7 @@ fn transactions_that_overlap_overwrite_a_pool_any_number_of_times() {
 fn a_pool_is_overwritten_any_number_of_times_under_short_snapshots() {
     let short = [(30, 300, 3, 100), (50, 1_000, 3, 30), (50, 1_000, 30, 3)];
     // Of a tenth of what the pool can take.
-    let longer = [(30, 1_000, 2, 1_000), (30, 5_000, 2, 100)];
+    let longer = [(30, 1_000, 2, 500), (30, 5_000, 2, 100)];
     for (percent, len, open, writes) in short.into_iter().chain(longer) {
         println!("{percent} of 100 alive, {open} snapshots, each {writes} writes after the other");
         let (mut store, keys) = Store::filled(percent, len);

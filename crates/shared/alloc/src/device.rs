@@ -27,6 +27,12 @@ impl Device {
         self.id
     }
 
+    /// Whether there may be a segment for it: one is free, or the pool may still grow (the device may have less room).
+    #[must_use]
+    pub fn may_get(&self) -> bool {
+        self.segments.available() > 0
+    }
+
     /// The logical segments that exist, ascending.
     #[must_use]
     pub fn logical_segments(&self) -> Vec<u32> {

@@ -216,7 +216,7 @@ impl Writer {
         }
         let ranges = self.tombstones.ranges_by_space();
         let ranges = ranges.map(|(space, tombstone)| encode_range(space, tombstone)).collect();
-        // A snapshot of what is not there would be passed over, so the map tells that it was durable.
+        // A snapshot of what is not there is passed over; so the map tells, from its next fence on, that it was durable.
         self.map.set_durable(self.durable_seq);
         Ok(Some(Captured { partial, seq: self.next_seq - 1, blocks, trees, ranges }))
     }

@@ -2,7 +2,7 @@
 //!
 //! Merging writes new tables before the old ones go, so a full disk has no room for it, however much of what is merged was
 //! removed. Here tables go whole, without being read, where a removed range covers them; and others are merged table
-//! by table, each with the [`super::ballast`] if there is no other room, as long as none becomes larger. An entry
+//! by table, each with the [`super::ballast`] if there is no other room, as long as none becomes larger than what goes with it. An entry
 //! that something newer in memory hides is left out ([`Hidden`]): so what was removed does not have to come down first.
 
 use std::collections::HashSet;
@@ -34,6 +34,10 @@ type Range = (Option<Box<[u8]>>, Option<Box<[u8]>>);
 
 /// As which part of a table's bytes has to go for it to be written anew.
 const PURGED_PART: u64 = 8;
+
+/// A table that is written anew without references to files that go may grow by so much of it: a sixteenth, and by no more
+/// than the files have. Blocks that are cut elsewhere are compressed otherwise.
+const GROWN_PART: u64 = 16;
 
 /// Whether the disk has no room.
 pub(crate) fn is_no_space(error: &Error) -> bool {
@@ -199,7 +203,7 @@ impl Levels {
     }
 
     /// Writes tables of a tree anew, of which as much as an eighth is hidden, with its files, without that: one after the other, with the
-    /// ballast, as none becomes larger. Behind each, `between` is called. Returns whether there were any.
+    /// ballast, as none becomes larger than what goes with it. Behind each, `between` is called. Returns whether there were any.
     ///
     /// # Errors
     /// What the disk says, or a table that cannot be read.
@@ -326,7 +330,7 @@ impl Levels {
 impl Inner {
     /// Writes a table anew without what is hidden, if that, with its files, has as many bytes as an eighth of it. It is busy.
     fn purge_one(&self, place: Place, table: Arc<TableFile>, hidden: Hidden<'_>) -> Result<bool> {
-        let (mut hidden_bytes, mut bytes) = (0, 0);
+        let (mut hidden_bytes, mut of_files, mut bytes) = (0_u64, 0_u64, 0_u64);
         let tables = RunTables::Some(vec![Arc::clone(&table)]);
         let mut cursor = RunCursor::new(tables, Reads::Ahead, Direction::Forward, None, None)?;
         while let Some(entry) = cursor.entry() {
@@ -334,12 +338,14 @@ impl Inner {
             bytes += len;
             if hidden(entry.key, entry.sequence) {
                 // The file of a large value goes, too, and is not written anew with those that stay.
-                hidden_bytes += len + file_bytes(&entry);
+                hidden_bytes = hidden_bytes.saturating_add(len);
+                of_files = of_files.saturating_add(file_bytes(&entry));
             }
             cursor.advance()?;
         }
         drop(cursor);
-        if hidden_bytes == 0 || hidden_bytes * PURGED_PART < bytes {
+        let given = hidden_bytes.saturating_add(of_files);
+        if given == 0 || given.saturating_mul(PURGED_PART) < bytes {
             return Ok(false);
         }
         let (tree, to_level) = (place.tree, place.level);
@@ -358,7 +364,10 @@ impl Inner {
             health: &self.health,
             compaction: &compaction,
             external: None,
-            terms: Terms { hidden: Some(hidden), growth_max: Some(0) },
+            terms: Terms {
+                hidden: Some(hidden),
+                growth_max: Some(of_files.min(bytes / GROWN_PART)),
+            },
         };
         let mut outputs = task.run()?;
         let added = outputs.tables.iter().map(|meta| (place, meta.clone())).collect();
