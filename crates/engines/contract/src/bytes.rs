@@ -5,11 +5,11 @@ use std::ops::{Deref, Range};
 
 use halite_pmem::Pinned;
 
-/// A key or a value read from a store: pinned where it lies in the pool, or owned. Owned ones that are
-/// short take no space on the heap.
+/// A key or a value read from a store: pinned in place in the pool, or owned. Short owned ones take no
+/// space on the heap.
 ///
-/// A pinned one costs no copy. It keeps the block it lies in from being reused, so hold it as long
-/// as it is read and no longer; `to_vec` makes a copy that holds nothing.
+/// A pinned one costs no copy. It keeps its block from being reused, so hold it only as long as it is read;
+/// `to_vec` makes a copy that holds no block.
 #[derive(Clone)]
 pub struct Bytes(Repr);
 
@@ -20,7 +20,7 @@ enum Repr {
     Short { len: u8, bytes: [u8; SHORT] },
 }
 
-/// Bytes that lie where the others have their pointers. With them, a `Bytes` takes 40.
+/// Bytes that fit in place of the other variants' pointers. With them, a `Bytes` takes 40.
 const SHORT: usize = 38;
 
 impl Bytes {
@@ -37,7 +37,7 @@ impl Bytes {
         }
     }
 
-    /// Whether the bytes are read in place, and so hold on to space of the pool.
+    /// Whether the bytes are read in place, and so keep space of the pool.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         matches!(self.0, Repr::Pinned(_))

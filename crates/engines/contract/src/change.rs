@@ -6,22 +6,22 @@ use crate::{KeySpaceId, Result};
 /// and may be asked again later: it goes on when there is more.
 pub type Changes = Box<dyn Iterator<Item = Result<Change>> + Send>;
 
-/// Where the changes of all partitions had come to at one point in time.
+/// The ends of the changes of all partitions at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Positions {
-    /// What the positions mean something in: another store has another, and so has the same one when its
-    /// partitions have been changed.
+    /// The history in which the positions are valid: another store has another one, and so has the same
+    /// store after its partitions have been changed.
     pub history: u128,
-    /// By partition: where reading goes on behind that time.
+    /// By partition: the position behind that time, from which reading goes on.
     pub partitions: Vec<u64>,
 }
 
-/// What one write changed in one partition.
+/// The changes of one write in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The position behind it: where reading goes on.
     pub position: u64,
-    /// In order. Empty if nothing of the write shows.
+    /// In order. Empty if the write has no visible effect.
     pub ops: Vec<ChangeOp>,
 }
 
@@ -29,7 +29,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeOp {
-    /// A key space was made. Only the first partition tells; its id may have been that of one dropped
+    /// A key space was made. Only the first partition reports it; its id may have been that of one dropped
     /// before the store was opened last.
     CreateKeySpace {
         /// Its id.
@@ -37,7 +37,7 @@ pub enum ChangeOp {
         /// Its name.
         name: String,
     },
-    /// A key space was dropped. Only the first partition tells.
+    /// A key space was dropped. Only the first partition reports it.
     DropKeySpace {
         /// Its name.
         name: String,
@@ -51,8 +51,8 @@ pub enum ChangeOp {
         /// The value.
         value: Vec<u8>,
     },
-    /// A key was set to a large value that is gone by now: the key was set again, or deleted. A later
-    /// change says so.
+    /// A key was set to a large value that is lost by now, because the key was set again, or deleted. A
+    /// later change reports that.
     Superseded {
         /// The key space.
         space: KeySpaceId,

@@ -1,4 +1,4 @@
-//! What can go wrong in an engine.
+//! The errors of an engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no room for a write, and nothing left to collect.
+    /// There is no room for a write, and no garbage left to collect.
     #[error(
         "the store is full: {used} of at most {limit} bytes hold live data{}; \
          delete something, raise the size limit, or free space on the device", held_by_snapshots(*.held, *.holder)
@@ -24,37 +24,38 @@ pub enum Error {
         limit: u64,
         /// Bytes that could be reclaimed if no snapshot or scan read them any more.
         held: u64,
-        /// The oldest of those, if the engine knows it.
+        /// The oldest of those snapshots and scans, if the engine knows it.
         holder: Option<Holder>,
     },
 
-    /// The pool is full, and what is below it does not take anything.
+    /// The pool is full, and the levels below it take no records.
     #[error("the pool is full, and its oldest records cannot go to the levels: {reason}")]
     NoRoomBelow {
-        /// What keeps them from it.
+        /// Why they take none.
         reason: Arc<Error>,
     },
 
-    /// The log cannot grow. Nothing of the batch was written, and the store can be written to when there is room.
+    /// The log cannot grow. No operation of the batch was written, and the store can be written to when
+    /// there is room.
     #[error("the log cannot take the batch: {reason}")]
     LogFull {
-        /// What keeps it from growing.
+        /// Why it cannot grow.
         reason: Arc<halite_disk::Error>,
     },
 
-    /// The log cannot go on in a new file, for another reason than that there is no room. Nothing of the batch was
-    /// written, and the store can be written to as soon as there is a file.
+    /// The log cannot go on in a new file, for another reason than a lack of room. No operation of the
+    /// batch was written, and the store can be written to as soon as there is a file.
     #[error("the log cannot begin a new file, and the batch was not written: {reason}")]
     LogFile {
         /// Why there is no file.
         reason: Arc<halite_disk::Error>,
     },
 
-    /// The disk of the levels has no room for a large value. Nothing of the batch was written, and the store can be
-    /// written to when there is room.
+    /// The disk of the levels has no room for a large value. No operation of the batch was written, and the
+    /// store can be written to when there is room.
     #[error("the levels' disk has no room for a large value: {reason}")]
     ValuesFull {
-        /// What keeps it from being written.
+        /// Why it cannot be written.
         reason: Arc<halite_disk::Error>,
     },
 
@@ -81,7 +82,7 @@ pub enum Error {
     /// A batch is larger than the engine can make atomic.
     #[error("the batch takes {len} bytes; the limit is {limit}; split it")]
     BatchTooLarge {
-        /// What the batch takes, in bytes.
+        /// The size of the batch, in bytes.
         len: u64,
         /// The engine's limit, in bytes.
         limit: u64,
@@ -102,7 +103,7 @@ pub enum Error {
         /// The engine's limit.
         limit: usize,
     },
-    /// The engine's stores keep the partitions that they were made with, spread by hash.
+    /// The engine's stores keep the partitions that they were made with, which divide keys by hash.
     #[error(
         "a store of the engine `{engine}` keeps its {is} partitions, spread by hash; open it without the \
          option, or copy its data to a new store"
@@ -122,10 +123,10 @@ pub enum Error {
         /// How many were asked for.
         asked: usize,
     },
-    /// Something needs a feature that this build is without.
+    /// An option or a stored file needs a feature that this build lacks.
     #[error("{what} needs the feature `{feature}`; build with `--features {feature}`")]
     NotBuiltIn {
-        /// What needs it.
+        /// The option or file that needs it.
         what: String,
         /// The feature of the crate `halite`, and of the command.
         feature: &'static str,
@@ -140,7 +141,7 @@ pub enum Error {
         from: usize,
         /// The partitions that were asked for.
         to: usize,
-        /// What there was no room for.
+        /// Why there is no room.
         reason: Box<Error>,
     },
     /// The store has no change log.
@@ -167,7 +168,7 @@ pub enum Error {
         /// The oldest position that can be read from.
         oldest: u64,
     },
-    /// Nothing can be read from a position: it lies behind the end, or within a batch.
+    /// Reading cannot begin at a position: it lies behind the end, or within a batch.
     #[error(
         "position {position} is none of partition {partition}, whose changes end at {end}; \
          take one that reading returned"
@@ -199,13 +200,13 @@ pub enum Error {
     #[error("there is no such key space: it was dropped, or belongs to another store")]
     NoSuchKeySpace,
 
-    /// The engine cannot make a write depend on what was read.
+    /// The engine cannot make a write depend on earlier reads.
     #[error("this engine offers no transactions; use the engine `indexlog` or `lsm`")]
     NoTransactions,
     /// A snapshot is not of the store that it is used with.
     #[error("the snapshot is of another store, or of this one before it was opened again")]
     ForeignSnapshot,
-    /// What a write relies on was changed by another one since.
+    /// A key or range that a write relies on was changed by another write since.
     #[error(
         "`{}` in key space {}, or a key behind it in the range that was read, was changed since the \
          transaction began; run the transaction again",
@@ -229,7 +230,7 @@ pub enum Error {
         /// The key that would have been waited for.
         at: Vec<u8>,
     },
-    /// A lock was waited for in vain.
+    /// A transaction waited for a lock for longer than it may.
     #[error(
         "another transaction holds `{}` in key space {}, and did not end within {waited:?}; run this one again, \
          or let it wait longer",
@@ -249,7 +250,7 @@ pub enum Error {
          split it, or raise the limit"
     )]
     TransactionTooLarge {
-        /// What it would hold, in bytes.
+        /// The memory that it would take, in bytes.
         len: u64,
         /// Its limit, in bytes.
         limit: u64,
@@ -275,11 +276,11 @@ pub enum Error {
     Damaged {
         /// Which part of the store.
         what: String,
-        /// What is wrong with it.
+        /// A description of the damage.
         why: String,
     },
 
-    /// A file beside the pool is missing, damaged, or not the store's. What does not need it can be read.
+    /// A file beside the pool is missing, damaged, or not the store's. Data outside it can be read.
     #[error(
         "damaged: {file}: {why}; `halite check` tells all that is damaged; restore a copy, or go on without it \
          by `halite repair`"
@@ -287,7 +288,7 @@ pub enum Error {
     DamagedFile {
         /// The file, as seen from the pool's folder.
         file: String,
-        /// What is wrong with it.
+        /// A description of the damage.
         why: String,
     },
 
@@ -329,7 +330,7 @@ pub enum Error {
     NotRecovered {
         /// The partition.
         partition: usize,
-        /// What it could not be recovered for.
+        /// Why it could not be recovered.
         reason: Arc<Error>,
     },
 
@@ -352,7 +353,7 @@ pub enum Error {
     Pool(#[from] halite_pmem::Error),
 }
 
-/// What keeps bytes of a full store that nothing else needs.
+/// The part of the message of a full store about the bytes that only snapshots and scans keep.
 fn held_by_snapshots(bytes: u64, holder: Option<Holder>) -> String {
     let oldest = holder.map(|holder| format!(" (the oldest is {holder})")).unwrap_or_default();
     match bytes {
@@ -371,14 +372,15 @@ fn shown(key: &[u8]) -> impl std::fmt::Display {
 }
 
 impl Error {
-    /// Whether the same transaction, run again from its beginning, may well succeed: it met another one.
+    /// Whether the same transaction, run again from its beginning, may well succeed: it failed because of
+    /// another transaction.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict { .. } | Self::Deadlock { .. } | Self::LockTimeout { .. })
     }
 
-    /// Whether the process or the system has no descriptor, or no memory, for a file just now, where that is what a
-    /// write was refused for. Nothing of it was written.
+    /// Whether a write was refused because the process or the system has no descriptor, or no memory, for a
+    /// file at the moment. No operation of that write was applied.
     #[must_use]
     pub fn lacks_descriptors(&self) -> bool {
         use halite_disk::Error::TooManyFiles;
@@ -392,8 +394,9 @@ impl Error {
         }
     }
 
-    /// Whether there is no room for a write, and there may be when something is deleted, or space made on the device. What
-    /// only keeps a full store from handing on what it has, such as a disk that fails, is another matter.
+    /// Whether there is no room for a write, and there may be some once keys are deleted, or space is freed
+    /// on the device. It is false for a full store that only fails to hand its records on, such as to a
+    /// disk that fails.
     #[must_use]
     pub fn lacks_space(&self) -> bool {
         use halite_disk::Error::NoSpace as DiskNoSpace;
@@ -411,15 +414,15 @@ impl Error {
         }
     }
 
-    /// Whether the kernel refused something about the pool: memory, a descriptor, or a longer file. If no sync of the
-    /// pool has failed, nothing has changed.
+    /// Whether the kernel refused a request for the pool: memory, a descriptor, or a longer file. If no
+    /// sync of the pool has failed, the pool has not changed.
     #[must_use]
     pub fn is_of_pool_kernel(&self) -> bool {
         use halite_pmem::Error::Io;
         matches!(self, Self::Pool(Io { .. }) | Self::Alloc(halite_alloc::Error::Pool(Io { .. })))
     }
 
-    /// What is damaged, if that is what the error says.
+    /// The damage, if the error reports some.
     #[must_use]
     pub fn damage(&self) -> Option<Damage> {
         let (what, why) = match self {

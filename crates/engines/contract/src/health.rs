@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use crate::{Error, Result, panic_message};
 
-/// What the parts of a store know of a failure behind which nothing may be written.
+/// A failure after which no write is allowed, shared by the parts of a store.
 #[derive(Debug, Default)]
 pub struct Health {
     failure: OnceLock<String>,
@@ -16,19 +16,19 @@ pub struct Health {
 }
 
 impl Health {
-    /// Lets nothing be written from now on. The first reason counts.
+    /// Refuses all writes from now on. The first reason counts.
     pub fn poison(&self, why: String) {
         let _ = self.failure.set(why);
     }
 
-    /// Why nothing is written any more.
+    /// Why writes are refused, if they are.
     #[inline]
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
-    /// Refuses if nothing is written any more.
+    /// Returns an error if writes are refused.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -40,15 +40,15 @@ impl Health {
         }
     }
 
-    /// Runs what must not leave others waiting: after a panic in it, nothing is written any more, and `None` is returned.
-    /// Those who wait for it are to be woken by the caller.
+    /// Runs work that other threads wait for: after a panic in it, all writes are refused, and `None` is
+    /// returned. The caller then wakes the waiting threads.
     pub fn guard<T>(&self, what: &str, run: impl FnOnce() -> T) -> Option<T> {
-        // What it leaves half done is never written to again.
+        // The state that a panic leaves half changed is never written to again.
         catch_unwind(AssertUnwindSafe(run)).map_err(|panic| self.note_panic(what, &*panic)).ok()
     }
 
-    /// Runs what changes the store on its caller's thread: after a panic in it, which goes on to the caller, nothing is
-    /// written any more.
+    /// Runs a change of the store on its caller's thread: after a panic in it, which goes on to the caller,
+    /// all writes are refused.
     pub fn watch<T>(&self, what: &str, run: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             self.note_panic(what, &*panic);
@@ -61,7 +61,7 @@ impl Health {
         self.poison(format!("{what} panicked: {}", panic_message(panic)));
     }
 
-    /// A place at which a test has a thread panic. Without the feature `conformance`, nothing.
+    /// A place at which a test makes a thread panic. Without the feature `conformance`, it has no effect.
     ///
     /// # Panics
     /// If a test planted that.
@@ -73,7 +73,7 @@ impl Health {
         }
     }
 
-    /// Has every thread panic that comes to a place.
+    /// Makes every thread panic that reaches a place.
     #[cfg(feature = "conformance")]
     pub fn plant(&self, name: &'static str) {
         let _ = self.planted.set(name);

@@ -1,9 +1,9 @@
-//! What keeps space that nothing else needs.
+//! Readers that keep space which is otherwise garbage.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What reads a state of the past.
+/// The kind of a reader of a past state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Reader {
@@ -31,10 +31,10 @@ impl Reader {
     }
 }
 
-/// The oldest reader of a state of the past: space of what was replaced since is kept for it.
+/// The oldest reader of a past state: the space of records that were replaced since is kept for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// What it is.
+    /// Its kind.
     pub reader: Reader,
     /// The time since it began.
     pub age: Duration,

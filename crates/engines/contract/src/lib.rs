@@ -1,10 +1,10 @@
 //! The contract of a Halite engine.
 //!
-//! An engine keeps ordered byte-string keys in named key spaces. [`Engine`] is what each promises:
-//! point reads, atomic batches, range scans of one consistent state, durability on request,
-//! statistics and verification. A caller above (`halite`) turns its calls into [`Op`]s and hands
-//! them to [`Engine::write`]; the engine persists them through `halite-pmem`'s pool and makes them
-//! visible together.
+//! An engine keeps ordered byte-string keys in named key spaces. [`Engine`] has the guarantees of each:
+//! point reads, atomic batches, range scans of one consistent state, durability on request, statistics and
+//! verification. The layer above (`halite`) turns its calls into [`Op`]s and hands them to
+//! [`Engine::write`]; the engine persists them through `halite-pmem`'s pool and makes them visible
+//! together.
 //!
 //! [`Model`] is the contract in its shortest form: an ordered map in memory. With the feature
 //! `conformance`, the `conformance` module turns it into a suite that any engine runs against
@@ -72,20 +72,20 @@ pub trait Engine: Send + Sync {
     /// The key space called `name`, created durably if there is none.
     ///
     /// # Errors
-    /// [`Error::KeySpaceName`] if the name is empty or too long, and what [`Engine::write`] returns.
+    /// [`Error::KeySpaceName`] if the name is empty or too long, and the errors of [`Engine::write`].
     fn key_space(&self, name: &str) -> Result<KeySpaceId>;
 
     /// The key spaces that exist, by name.
     ///
     /// # Errors
-    /// What the names could not be recovered for.
+    /// Why the names could not be recovered.
     fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>>;
 
-    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
-    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    /// Does a little of the garbage collection that writes to a partition would have to do later. An idle
+    /// caller calls it again as long as it returns true. It never makes the store grow.
     ///
     /// # Errors
-    /// What [`Engine::write`] returns.
+    /// The errors of [`Engine::write`].
     fn collect_ahead(&self, partition: usize) -> Result<bool> {
         let _ = partition;
         Ok(false)
@@ -94,7 +94,7 @@ pub trait Engine: Send + Sync {
     /// Removes a key space and all that is in it, durably and atomically.
     ///
     /// # Errors
-    /// [`Error::NoSuchKeySpace`], and what [`Engine::write`] returns.
+    /// [`Error::NoSuchKeySpace`], and the errors of [`Engine::write`].
     fn drop_key_space(&self, space: KeySpaceId) -> Result<()>;
 
     /// The value of `key`, or `None`.
@@ -103,11 +103,12 @@ pub trait Engine: Send + Sync {
     /// [`Error::NoSuchKeySpace`]; [`Error::Damaged`] if the record fails its checksum.
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// Brings what operations on these keys, all of one partition, will read into the cache: for a caller
-    /// who knows several keys ahead. Changes nothing, and never waits for a partition.
+    /// Brings the records that operations on these keys, all of one partition, will read into the cache:
+    /// for a caller that knows several keys ahead. Changes nothing, and never waits for a partition.
     fn prefetch(&self, _partition: usize, _space: KeySpaceId, _keys: &[&[u8]]) {}
 
-    /// The number of keys in a key space. An engine that has to look for it takes as long as there are keys.
+    /// The number of keys in a key space. An engine that does not keep this number takes time in proportion
+    /// to the keys.
     ///
     /// # Errors
     /// [`Error::NoSuchKeySpace`].
@@ -127,16 +128,17 @@ pub trait Engine: Send + Sync {
     /// A batch on several partitions is durable on return in any case.
     ///
     /// # Errors
-    /// [`Error::NoSuchKeySpace`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
-    /// [`Error::BatchTooLarge`], [`Error::Full`], or what the pool reports. Nothing is applied then.
+    /// [`Error::NoSuchKeySpace`], [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::BatchTooLarge`],
+    /// [`Error::Full`], or the pool's errors. No operation is applied then.
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()>;
 
-    /// [`Engine::write`] for bookkeeping, such as when a key expires: small values that have to be written where others
-    /// are refused for want of room.
+    /// [`Engine::write`] for bookkeeping, such as when a key expires: small values that have to be written
+    /// where other writes are refused for lack of room.
     ///
-    /// A full store refuses, in this order: puts, bookkeeping, and batches of nothing but [`Op::Delete`] and
-    /// [`Op::DeleteRange`], which give room back. What puts leave is bookkeeping's, up to what deletes need. An engine
-    /// for which all that is one returns what [`Engine::write`] does.
+    /// A full store refuses, in this order: puts, bookkeeping, and batches of nothing but [`Op::Delete`]
+    /// and [`Op::DeleteRange`], which give room back. Bookkeeping may use the room that puts must leave,
+    /// except for the part that deletes need. An engine that does not distinguish them returns the same as
+    /// [`Engine::write`].
     ///
     /// # Errors
     /// As [`Engine::write`].
@@ -144,16 +146,17 @@ pub trait Engine: Send + Sync {
         self.write(ops, durability)
     }
 
-    /// [`Engine::write`], if nothing of what is expected changed; nobody writes in between. Without operations,
-    /// it tells whether anything did.
+    /// [`Engine::write`], if no expected key or range has changed; no other write comes in between. Without
+    /// operations, it only checks whether one has changed.
     ///
-    /// What is expected is durable no later than the operations are: after a crash, they are not there
-    /// without it. An engine that offers this offers snapshots, and returns `Ok` if it is given nothing at all.
+    /// The expected state is durable no later than the operations are: after a crash, they are not there
+    /// without it. An engine that offers this offers snapshots, and returns `Ok` if it is given neither
+    /// operations nor expectations.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if anything changed, [`Error::NoSuchKeySpace`] also for one that is expected and was
-    /// dropped, [`Error::ForeignSnapshot`], [`Error::NoTransactions`] from an engine that does not offer this,
-    /// and what [`Engine::write`] returns. Nothing is applied then.
+    /// [`Error::Conflict`] if an expected key or range changed, [`Error::NoSuchKeySpace`] also for an
+    /// expected key space that was dropped, [`Error::ForeignSnapshot`], [`Error::NoTransactions`] from an
+    /// engine that does not offer this, and the errors of [`Engine::write`]. No operation is applied then.
     fn write_if(
         &self,
         _ops: &[Op<'_>],
@@ -163,7 +166,7 @@ pub trait Engine: Send + Sync {
         Err(Error::NoTransactions)
     }
 
-    /// The pairs of `range`, in `direction`, as they are now: later writes do not show.
+    /// The pairs of `range`, in `direction`, of the current state: later writes do not show.
     ///
     /// Space that the scan may still read is not reused while it lives.
     ///
@@ -171,9 +174,9 @@ pub trait Engine: Send + Sync {
     /// [`Error::NoSuchKeySpace`]; the scan itself yields [`Error::Damaged`].
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan>;
 
-    /// The store as it is now, in all partitions at once.
+    /// The current state of the store, in all partitions at once.
     ///
-    /// Taking it costs the same however much the store holds.
+    /// Taking it costs the same for a store of any size.
     ///
     /// # Errors
     /// [`Error::NoSnapshots`] if this engine takes none; [`Error::Damaged`].
@@ -181,12 +184,12 @@ pub trait Engine: Send + Sync {
         Err(Error::NoSnapshots)
     }
 
-    /// Takes a snapshot of the index of each partition now, for the next opening to read. Returns whether all
-    /// have one: not if this engine, or this kind of index, has none, if the pool has no room for it, or
-    /// while scans hold what it would have to wait for.
+    /// Takes a snapshot of the index of each partition now, for the next opening to read. Returns whether
+    /// all have one: not if this engine, or this kind of index, takes none, if the pool has no room for it,
+    /// or while scans hold space that it would have to wait for.
     ///
     /// # Errors
-    /// What the pool reports, and as a sync: everything that was written is durable then.
+    /// The pool's errors, and those of a sync: all earlier writes are durable then.
     fn snapshot_index(&self) -> Result<bool> {
         Ok(false)
     }
@@ -224,23 +227,23 @@ pub trait Engine: Send + Sync {
     /// Makes every write that has returned durable in the pool's domain.
     ///
     /// # Errors
-    /// What the pool reports; the writes are then not durable.
+    /// The pool's errors; the writes are then not durable.
     fn sync(&self) -> Result<()>;
 
-    /// Waits until everything can be accessed without waiting, where a store may open before
+    /// Waits until the whole store can be accessed without waiting, where a store may open before
     /// ([`EngineOptions::on_demand`]).
     ///
     /// # Errors
-    /// What a part of the store could not be recovered for; who accesses that part gets it too.
+    /// Why a part of the store could not be recovered; an access to that part returns the same error.
     fn wait_ready(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Waits up to `time` until a partition can be accessed without waiting; returns whether it can. Of
-    /// those that are not recovered, it is the next one.
+    /// Waits up to `time` until a partition can be accessed without waiting; returns whether it can. This
+    /// partition is the next one to be recovered.
     ///
     /// # Errors
-    /// What the partition could not be recovered for.
+    /// Why the partition could not be recovered.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -291,9 +294,10 @@ pub trait Engine: Send + Sync {
         self.len(space)
     }
 
-    /// Counts the keys of one partition as long as `go_on` says so. Returns how many there are, and whether these are
-    /// all. An engine that knows the number asks nobody. One that has to look for it asks before each key, removed
-    /// ones that still lie there included, and tells how many there are so far, and how many it has looked at.
+    /// Counts the keys of one partition as long as `go_on` returns true. Returns how many there are, and
+    /// whether these are all. An engine that knows the number never calls `go_on`. Another one calls it
+    /// before each key, including removed ones that are still stored, with the number of keys found so far
+    /// and of keys looked at.
     ///
     /// # Errors
     /// As [`Engine::len`].
@@ -309,10 +313,10 @@ pub trait Engine: Send + Sync {
         Ok((self.len_of_partition(partition, space)?, true))
     }
 
-    /// Visits at least `count` keys of a partition, if there are so many left, in no order, and returns where
-    /// to go on, or 0 behind the last. A walk begins with 0. However the keys change between its steps, one
-    /// that is there during the whole walk is visited at least once. `None`: the keys have an order, by
-    /// which [`Engine::scan_partition`] finds its way as cheaply.
+    /// Visits at least `count` keys of a partition, if there are so many left, in no order, and returns
+    /// where to go on, or 0 behind the last. A walk begins with 0. Even if the keys change between its
+    /// steps, a key that is there during the whole walk is visited at least once. `None`: the keys have an
+    /// order, by which [`Engine::scan_partition`] finds its way as cheaply.
     ///
     /// # Errors
     /// As [`Engine::scan`]; [`Error::Damaged`].
@@ -341,10 +345,10 @@ pub trait Engine: Send + Sync {
         self.sync()
     }
 
-    /// What the store holds and has done.
+    /// The statistics of the store: its contents, and its operations so far.
     fn stats(&self) -> Stats;
 
-    /// [`Engine::stats`] of one partition; what is about the whole pool is zero.
+    /// [`Engine::stats`] of one partition; figures of the whole pool are zero.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -357,12 +361,12 @@ pub trait Engine: Send + Sync {
         (key_len + value_len) as u64
     }
 
-    /// Reads everything that has a checksum and reports what is damaged.
+    /// Reads all bytes that have a checksum and reports damage.
     ///
     /// `progress` is called now and then; when it breaks, the report so far is returned, marked
     /// incomplete.
     ///
     /// # Errors
-    /// Only what keeps the verification itself from running; damage is in the report.
+    /// Only failures that keep the verification itself from running; damage is in the report.
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport>;
 }

@@ -8,15 +8,15 @@ use halite_disk::Disk;
 /// How commit points (`gidx` and `commit_id`) become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CommitPoints {
-    /// With a later fence. Which batches behind them are whole is seen by their checksums.
+    /// With a later fence. Recovery finds the whole batches behind them by their checksums.
     #[default]
     Trailing,
     /// In every commit: data, then `gidx`, then `commit_id`, three fences (Yan, algorithm 3).
     Ordered,
 }
 
-/// How threads wait for one another in a commit. What they wait for takes less than a microsecond, unless the
-/// one that they wait for does not run.
+/// How threads wait for one another in a commit. Such a wait takes less than a microsecond, unless the
+/// thread that is waited for does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WaitStrategy {
     /// Spinning: the shortest wait, as long as there are processors for all threads. Others are let run only
@@ -24,7 +24,8 @@ pub enum WaitStrategy {
     Spin,
     /// Spinning for a while, then letting others run.
     Yield,
-    /// Spinning for a while, letting others run a few times, then sleeping until woken. Burns nothing.
+    /// Spinning for a while, letting others run a few times, then sleeping until woken. A long wait uses no
+    /// processor time.
     #[default]
     Park,
 }
@@ -34,7 +35,7 @@ impl WaitStrategy {
     pub const ALL: [Self; 3] = [Self::Spin, Self::Yield, Self::Park];
 }
 
-/// Where a new store keeps what was committed last. A store stays as it was made.
+/// Where a new store keeps the records committed last. A store keeps the choice that it was created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durable {
     /// In the pool, unless that is an ordinary file: then in a log.
@@ -46,16 +47,18 @@ pub enum Durable {
     Log,
 }
 
-/// How blocks of tables are compressed. Each block says how it is: tables that were written before stay as they are.
+/// How blocks of tables are compressed. Each block names its own compression: earlier tables stay
+/// unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     /// Not at all.
     None,
-    /// LZ4: fast, and about as small as half where there is anything to find.
+    /// LZ4: fast; compressible data shrinks to about half.
     #[default]
     Lz4,
-    /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which needs a C
-    /// compiler: others refuse it by [`Error::NotBuiltIn`](crate::Error::NotBuiltIn), and tables that have it.
+    /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which
+    /// needs a C compiler: other builds refuse the option, and tables compressed with it, by
+    /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
     Zstd,
 }
 
@@ -66,19 +69,19 @@ pub struct LsmOptions {
     pub levels: Option<PathBuf>,
     /// The files of the levels, in place of a folder: of the crash lab, for example.
     pub disk: Option<Disk>,
-    /// Where what was committed last is kept.
+    /// Where the records committed last are kept.
     pub durable: Durable,
     /// Bytes at which a memtable is full: 2 MiB at least, 1 GiB at most. `None`: 64 MiB, or an eighth of a smaller pool.
     pub memtable_bytes: Option<u64>,
-    /// Bytes of memtables that the global indexes of all trees may have before the largest goes to the levels.
-    /// `None`: three fifths of what a pool has beside memtables.
+    /// Bytes of memtables that the global indexes of all trees may have before the largest goes to the
+    /// levels. `None`: three fifths of the pool's bytes beside memtables.
     pub global_index_bytes: Option<u64>,
     /// Bytes of a table of the levels; the first level has sixteen of them. `None`: 64 MiB.
     pub table_bytes: Option<u64>,
-    /// Bytes of a value from which on it lies in a file of its own beside the levels: written once, whatever happens to
-    /// the record that refers to it. `None`: 1 MiB.
+    /// Bytes of a value from which on it lies in a file of its own beside the levels. It is written once,
+    /// even if the record that refers to it is rewritten. `None`: 1 MiB.
     pub large_value_bytes: Option<u64>,
-    /// How tables are compressed that are written from now on.
+    /// How tables written from now on are compressed.
     pub compression: Compression,
     /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
     /// them, and rows that were read.
@@ -87,11 +90,12 @@ pub struct LsmOptions {
     /// descriptors that the process may have when the store opens, 16 at least and 4,096 at most.
     pub tables_open_max: Option<usize>,
     /// Sorted runs of level zero, where there is a log, from which on they are merged into the level below.
-    /// `None`: 4. The more there are, the less is written, and the more is read.
+    /// `None`: 4. A larger number means fewer writes, and more reads.
     pub level_zero_runs: Option<usize>,
     /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
     pub batches_max: usize,
-    /// How long a thread that commits waits for the batches of others. More of them a fence, and later.
+    /// How long a committing thread waits for the batches of others. A longer wait puts more batches into a
+    /// fence, and delays them.
     pub batch_linger: Duration,
     /// How commit points become durable.
     pub commit_points: CommitPoints,

@@ -4,7 +4,7 @@ use halite_alloc::Segments;
 
 use crate::Error;
 
-/// What the root begins with whose rest is the name of the engine that made a pool.
+/// The beginning of the name of a root that ends with the name of the engine that made the pool.
 pub const ENGINE_ROOT: &str = "engine:";
 
 /// The engine that made a pool, if one did.

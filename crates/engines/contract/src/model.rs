@@ -9,12 +9,12 @@ use crate::{
     Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
 };
 
-/// An engine that keeps ordered maps in memory and persists nothing: what the conformance suite
-/// compares the others with.
+/// An engine that keeps ordered maps in memory and persists nothing: the reference with which the
+/// conformance suite compares the others.
 #[derive(Debug, Default)]
 pub struct Model {
     state: Mutex<State>,
-    /// What its snapshots are known by.
+    /// The identity of the model, by which it recognises its snapshots.
     identity: Arc<()>,
 }
 
@@ -30,7 +30,7 @@ struct State {
 struct Space {
     name: String,
     pairs: BTreeMap<Vec<u8>, Value>,
-    /// Which operation was the last that removed a key.
+    /// For each removed key, the last operation that removed it.
     removed: BTreeMap<Vec<u8>, u64>,
 }
 
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// Refuses what is expected if it changed since it was as in `then`.
+    /// Refuses an expectation if one of its keys or ranges has changed since the state `then`.
     fn check_unchanged(&self, then: &Self, expected: &Expectation<'_>) -> Result<()> {
         let nothing = Space::default();
         for &(id, key) in expected.keys {
@@ -112,7 +112,7 @@ impl Space {
     fn range(&self, range: &KeyRange) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &Value)> {
         let start = Bound::Included(range.start());
         let end = match range.end() {
-            // An empty range may have its bounds the wrong way round, which is not a map's concern.
+            // The bounds of an empty range may be in the wrong order, which a map would not accept.
             Some(_) if range.is_empty() => Bound::Excluded(range.start()),
             Some(end) => Bound::Excluded(end),
             None => Bound::Unbounded,
@@ -251,7 +251,7 @@ impl Engine for Model {
     }
 }
 
-/// What a model held.
+/// A past state of a model.
 struct Copied {
     copy: Model,
     /// The identity of the model.

@@ -86,28 +86,28 @@ pub struct EngineOptions {
     pub pool_options: PoolOptions,
     /// Whether to create the store if it does not exist.
     pub create: bool,
-    /// How keys are to be spread over partitions, where an engine has some. A store that is otherwise
-    /// is changed when it opens. `None`: as it is, or one partition.
+    /// How keys are to be spread over partitions, where an engine has some. A store with another
+    /// partitioning is changed when it opens. `None`: the store's own, or one partition.
     pub partitioning: Option<Partitioning>,
-    /// Whether opening returns as soon as it is known what the store holds, where an engine can: who
-    /// accesses a part that is not recovered then waits for it, and learns there of damage in it.
+    /// Whether opening returns as soon as the store's contents are known, where an engine can: an access to
+    /// a part that is not recovered then waits for it, and reports damage in it.
     pub on_demand: bool,
     /// The index of the keys.
     pub index: IndexKind,
-    /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store
-    /// that is created gets such a log; the bytes of one that has it may change. `None`: as it is, or
-    /// no change log.
+    /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store that
+    /// is created gets such a log; the bytes of one that has it may change. `None`: the store's own number,
+    /// or no change log.
     pub change_log: Option<u64>,
-    /// How many bytes are written between two snapshots of the index, where an engine takes some: what an
-    /// opening has to read besides a snapshot. `None`: none is taken, one that is there goes, and an
-    /// opening reads everything.
+    /// How many bytes are written between two snapshots of the index, where an engine takes some: an
+    /// opening has to read as many besides a snapshot. `None`: none is taken, an existing one is removed,
+    /// and an opening reads all records.
     pub index_snapshot: Option<u64>,
-    /// What only the LSM engine asks for.
+    /// Options of the LSM engine only.
     pub lsm: LsmOptions,
 }
 
-/// How many bytes are written between two snapshots of the index, if nothing else is asked for: 128 MiB. An
-/// engine reads those in a fraction of a second.
+/// The bytes written between two snapshots of the index by default: 128 MiB. An engine reads those in a
+/// fraction of a second.
 pub const INDEX_SNAPSHOT: u64 = 128 << 20;
 
 impl EngineOptions {

@@ -4,30 +4,32 @@ use std::any::Any;
 
 use crate::{Bytes, Direction, KeyRange, KeySpaceId, Positions, Reader, Result, Scan};
 
-/// All key spaces of a store as they were at one point in time, across all partitions: a batch is in it
-/// whole or not at all.
+/// All key spaces of a store at one point in time, across all partitions: a batch is in it whole or not at
+/// all.
 ///
-/// Writes and collection go on meanwhile. Space that it may read is not reused while it lives, nor while
-/// a scan of it does; a store that fills up because of that says so ([`crate::Error::Full`]).
+/// Writes and collection go on meanwhile. Space that the snapshot may read is not reused while it lives,
+/// nor while a scan of it does; a store that fills up because of that reports it ([`crate::Error::Full`]).
 ///
-/// It is as volatile as a scan: it goes with the process.
+/// It is as volatile as a scan: it ends with the process.
 pub trait Snapshot: Any + Send + Sync {
-    /// Says what reads it, so that a store that fills up can tell what keeps its space ([`crate::Holder`]). Without
-    /// it, a snapshot.
+    /// Names the kind of reader that the snapshot serves, so that a store that fills up can report which
+    /// reader keeps its space ([`crate::Holder`]). Without this call, it is a snapshot.
     fn name_reader(&self, _reader: Reader) {}
 
-    /// Says that nothing reads it any more but the next [`crate::Engine::write_if`] that relies on it. What only it shows
-    /// need not be kept once that has looked at it, so what is written may take the space.
+    /// Announces that only the next [`crate::Engine::write_if`] that relies on the snapshot still reads it.
+    /// Records that only the snapshot shows need not be kept once that call has checked them, so its own
+    /// writes may take their space.
     fn end_reads(&self) {}
 
-    /// Where the changes of the partitions had come to; `None` if the store has no change log.
+    /// The ends of the partitions' changes at the time of the snapshot; `None` if the store has no change
+    /// log.
     ///
-    /// What came before is in the snapshot, also if it is not durable yet.
+    /// Earlier changes are in the snapshot, even if they are not durable yet.
     fn positions(&self) -> Option<Positions> {
         None
     }
 
-    /// The key spaces that there were, by name.
+    /// The key spaces at that time, by name.
     fn key_spaces(&self) -> Vec<(String, KeySpaceId)>;
 
     /// The value that `key` had, or `None`.
@@ -43,7 +45,7 @@ pub trait Snapshot: Any + Send + Sync {
     /// [`crate::Error::NoSuchKeySpace`].
     fn len(&self, space: KeySpaceId) -> Result<u64>;
 
-    /// The pairs of `range` that there were, in `direction`.
+    /// The pairs of `range` at that time, in `direction`.
     ///
     /// # Errors
     /// [`crate::Error::NoSuchKeySpace`]; the scan itself yields [`crate::Error::Damaged`].
@@ -51,7 +53,7 @@ pub trait Snapshot: Any + Send + Sync {
 }
 
 impl dyn Snapshot {
-    /// The snapshot as the type that an engine knows its own by, if it is one.
+    /// The snapshot as an engine's own type, if it is one.
     #[must_use]
     pub fn downcast_ref<T: Snapshot>(&self) -> Option<&T> {
         let any: &dyn Any = self;

@@ -1,4 +1,4 @@
-//! What a store holds and has done.
+//! The contents and the activity of a store, in figures.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use halite_pmem::{Domain, Traffic};
 
 use crate::{Damage, Holder};
 
-/// Statistics of an open store, of what is recovered of it. Counters start at zero when the store opens.
+/// Statistics of the recovered part of an open store. Counters start at zero when the store opens.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// What a fence guarantees on this store's medium.
+    /// The guarantee of a fence on this store's medium.
     pub domain: Domain,
-    /// Keys in all key spaces. An engine with [levels](Stats::levels) would have to look for how many there are: it
-    /// tells how many versions its indexes in memory lead to.
+    /// Keys in all key spaces. An engine with [levels](Stats::levels) would have to search all of them to
+    /// count its keys, so it reports the number of versions that its indexes in memory lead to.
     pub records: u64,
     /// Bytes of the pool now.
     pub pool_bytes: u64,
@@ -22,8 +22,9 @@ pub struct Stats {
     pub live_bytes: u64,
     /// Bytes of the pool that hold dead records, for collection to reclaim.
     pub dead_bytes: u64,
-    /// Bytes of the pool that could be reclaimed if no snapshot or scan read them any more: what was replaced since they
-    /// began, and where nothing else can be collected, what is dead beside what they read.
+    /// Bytes of the pool that could be reclaimed if no snapshot or scan read them any more: records
+    /// replaced since these began, and where no other block can be collected, the dead records beside those
+    /// that they read.
     pub held_bytes: u64,
     /// The oldest snapshot or scan that is under way, if the engine knows it.
     pub oldest_reader: Option<Holder>,
@@ -35,12 +36,12 @@ pub struct Stats {
     pub index_snapshot_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
-    /// Bytes of DRAM that caches take of what lies below the pool.
+    /// Bytes of DRAM that the caches of the files below the pool take.
     pub cache_bytes: u64,
-    /// Bytes of DRAM that hold records: memtables that a log makes durable, what is on its way to the log, and files
-    /// of levels that lie in memory.
+    /// Bytes of DRAM that hold records: memtables that a log makes durable, records on their way to the
+    /// log, and files of levels that lie in memory.
     pub volatile_bytes: u64,
-    /// What lies below the pool, where the engine has levels there; `None` of a single partition.
+    /// The files below the pool, where the engine has levels there; `None` of a single partition.
     pub levels: Option<LevelStats>,
     /// Bytes of keys and values that writes brought.
     pub user_bytes_written: u64,
@@ -50,16 +51,16 @@ pub struct Stats {
     pub collected_blocks: u64,
     /// Writes that are visible but not yet durable.
     pub unsynced_writes: u64,
-    /// Descriptors that the engine may have open at once: a process has to leave it as many.
+    /// Descriptors that the engine may have open at once: the process has to leave it this many.
     pub descriptors_max: u64,
     /// Traffic of the pool.
     pub traffic: Traffic,
-    /// What opening the store found.
+    /// The findings of opening the store.
     pub recovery: Recovery,
 }
 
 impl Stats {
-    /// Bytes of memory that the store has: all of the pool, whether records lie there or not, and what it takes of DRAM
+    /// Bytes of memory that the store takes: the whole pool, with or without records, and the store's DRAM
     /// beside it.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
@@ -67,7 +68,7 @@ impl Stats {
     }
 }
 
-/// What lies in files below the pool.
+/// The files below the pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LevelStats {
     /// Bytes of tables.
@@ -76,7 +77,7 @@ pub struct LevelStats {
     pub value_bytes: u64,
     /// Sorted runs of level zero: a read may have to look into each.
     pub level_zero_runs: u64,
-    /// Bytes of the write-ahead log; `None` where the pool has what was committed last.
+    /// Bytes of the write-ahead log; `None` where the pool keeps the records committed last.
     pub log_bytes: Option<u64>,
     /// Tables that have a descriptor: others are opened when they are read.
     pub tables_open: u64,
@@ -84,7 +85,7 @@ pub struct LevelStats {
     pub opens: u64,
 }
 
-/// What opening a store found.
+/// The findings of opening a store.
 #[derive(Debug, Clone, Default)]
 pub struct Recovery {
     /// Whether the store had been closed cleanly.
@@ -95,15 +96,15 @@ pub struct Recovery {
     pub records_replayed: u64,
     /// Records of unacknowledged writes that were cut from the log's tail.
     pub records_cut: u64,
-    /// Segments that were allocated but belonged to nothing, and were reclaimed.
+    /// Segments that were allocated without an owner, and were reclaimed.
     pub segments_reclaimed: u64,
     /// Partitions that are recovered.
     pub partitions_ready: usize,
     /// Files beside the pool that are missing or damaged, as far as opening looks at them: reads that need them
     /// fail. [`crate::Engine::verify`] reads all of them.
     pub damage: Vec<Damage>,
-    /// Files beside the pool that look like the store's, and are not. They stay.
+    /// Files beside the pool that are named like the store's, and are not its own. They stay.
     pub foreign_files: Vec<String>,
-    /// How long it took; until the last partition was recovered, so far.
+    /// How long opening took; until the last partition is recovered, how long it has taken so far.
     pub duration: Duration,
 }

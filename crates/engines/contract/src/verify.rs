@@ -5,23 +5,23 @@ use std::ops::ControlFlow;
 /// Called with (bytes done, bytes in all); breaking ends the work early.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
-/// What a verification found.
+/// The findings of a verification.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyReport {
     /// Records whose checksum was compared.
     pub records: u64,
     /// Bytes that were read.
     pub bytes: u64,
-    /// What is damaged.
+    /// The damaged parts.
     pub damage: Vec<Damage>,
     /// Whether everything was read.
     pub complete: bool,
 }
 
-/// What a repair did, or would do.
+/// The actions of a repair, done or planned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// What is lost, with all that was in it.
+    /// The lost parts, with all their contents.
     pub lost: Vec<Damage>,
     /// The names that files which are set aside get, in the same folder: their own, and `.damaged` behind it, or
     /// `.2.damaged` and so on if an earlier repair has left one.
@@ -30,8 +30,8 @@ pub struct RepairReport {
     pub tables: u64,
     /// Entries in them.
     pub entries: u64,
-    /// Whether nothing says which tables are the store's, so that all that can be read are merged. Keys that
-    /// were removed may be seen again then.
+    /// Whether the list of the store's tables is lost, so that all readable tables are merged. Keys that
+    /// were removed may then be seen again.
     pub is_rebuilt: bool,
 }
 
@@ -48,7 +48,7 @@ impl RepairReport {
 pub struct Damage {
     /// Which part.
     pub what: String,
-    /// What is wrong with it.
+    /// A description of the damage.
     pub why: String,
 }
 

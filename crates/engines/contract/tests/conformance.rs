@@ -1,5 +1,5 @@
-//! The conformance suite, tried on the model, and on models that are broken on purpose: each of
-//! them fails the property that it breaks.
+//! The conformance suite, tried on the model, and on models that are broken on purpose: each of them fails
+//! the property that it breaks.
 
 mod broken;
 mod limited;
@@ -20,7 +20,7 @@ impl Factory for Models {
     }
 }
 
-/// The model has no disk to come back from, no limit to its size and no pool.
+/// The model has no persistence, no limit to its size and no pool.
 mod the_model {
     halite_contract::conformance!(super::Models; contract);
 }

@@ -1,4 +1,4 @@
-//! The disk: a folder's files, and the door to them.
+//! The disk: a folder's files, and the interface to them.
 
 use std::fs;
 use std::panic::Location;
@@ -18,10 +18,10 @@ use crate::traffic::Counters;
 use crate::{Error, File, Result, Traffic, Writer};
 
 /// The files of one folder, in memory, or of a model. Cloning makes another handle; the folder is locked
-/// against other processes until the last one is gone, and every [`Writer`].
+/// against other processes until the last handle and every [`Writer`] are dropped.
 ///
 /// Names are of this folder: 1 to 255 bytes without `/`. A name that was made, changed or removed is
-/// durable when [`Disk::sync`] has returned, and no sync of the file makes it so.
+/// durable when [`Disk::sync`] has returned; a sync of the file does not make it durable.
 #[derive(Clone)]
 pub struct Disk(Arc<Inner>);
 
@@ -33,7 +33,8 @@ struct Inner {
     counters: Arc<Counters>,
     /// Whether a sync of the names failed.
     has_failed: AtomicBool,
-    /// Held in a sync of the names: the kernel tells a failure to one of those that sync at once.
+    /// Held during a sync of the names: of several concurrent syncs, the kernel reports a failure to one
+    /// only.
     syncing: Mutex<()>,
 }
 
@@ -45,8 +46,7 @@ enum Backing {
 }
 
 impl Disk {
-    /// Opens a folder; with `create`, makes it if there is none, and those that it is in, all of them
-    /// durably.
+    /// Opens a folder; with `create`, makes it and its missing parents, all durably.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotAFolder`], [`Error::ReadOnly`], [`Error::Locked`],
@@ -55,7 +55,7 @@ impl Disk {
         Self::failing_folder(path, create, None)
     }
 
-    /// [`Disk::folder`], some of whose calls of the kernel fail, where a test wants that.
+    /// [`Disk::folder`] with calls of the kernel that fail as a test asks.
     ///
     /// # Errors
     /// As [`Disk::folder`].
@@ -63,13 +63,13 @@ impl Disk {
         Ok(Self::with_backing(path, Backing::Folder(Folder::open(path, create, failures)?)))
     }
 
-    /// Files in memory, none to begin with. Nothing survives the last handle.
+    /// Files in memory, none to begin with. They are lost with the last handle.
     #[must_use]
     pub fn in_memory() -> Self {
         Self::with_backing(Path::new("memory"), Backing::Memory(Arc::default()))
     }
 
-    /// Files in memory that may have so many bytes together: beyond that there is [`Error::NoSpace`].
+    /// Files in memory that may have so many bytes together: a write beyond that is [`Error::NoSpace`].
     #[must_use]
     pub fn in_memory_up_to(bytes: u64) -> Self {
         Self::with_backing(
@@ -78,7 +78,7 @@ impl Disk {
         )
     }
 
-    /// The files of a model, as they are.
+    /// The files of a model, in their current state.
     #[must_use]
     pub fn model(model: &DiskModel) -> Self {
         Self::with_backing(Path::new("model"), Backing::Model(model.clone()))
@@ -117,7 +117,7 @@ impl Disk {
         }
     }
 
-    /// Names and lengths in bytes of all regular files, sorted, whoever made them.
+    /// Names and lengths in bytes of all regular files, sorted, including those that other programs made.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -148,11 +148,11 @@ impl Disk {
         })
     }
 
-    /// Cuts a file to `len` bytes, to write what comes behind them.
+    /// Cuts a file to `len` bytes, so that the writer appends behind them.
     ///
-    /// What stays is written again as it is, so that the writer's first sync makes all of it durable: a
-    /// process that was killed may not have synced what it wrote, and the kernel may have failed to write
-    /// it and take it for clean since.
+    /// The remaining bytes are written again unchanged, so that the writer's first sync makes all of them
+    /// durable: a killed process may not have synced its writes, and the kernel may have failed to write
+    /// them and have marked them clean since.
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::Missing`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::Short`] if
@@ -174,7 +174,7 @@ impl Disk {
         })
     }
 
-    /// Opens a file to be read, as long as it is now.
+    /// Opens a file to be read, with its current length.
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::Missing`], [`Error::NotAFile`], [`Error::TooManyFiles`], [`Error::Io`].
@@ -193,9 +193,9 @@ impl Disk {
         })
     }
 
-    /// Opens one of many files to be read, as long as it is now: its descriptor may be closed between reads, and is
-    /// opened again by the name, which it keeps until it is dropped. No more of these are open at once than
-    /// [`Disk::keep_open`] says.
+    /// Opens one of many files to be read, with its current length. Its descriptor may be closed between
+    /// reads, and is opened again by the name, which the file has to keep until it is dropped. No more of
+    /// these are open at once than [`Disk::keep_open`] allows.
     ///
     /// # Errors
     /// As [`Disk::open`].
@@ -206,8 +206,9 @@ impl Disk {
         }
     }
 
-    /// Keeps no more of the files of [`Disk::open_shared`] open at once, beside those that are being read, from now on.
-    /// A disk begins with a quarter of the descriptors that the process may have, 16 at least and 4,096 at most.
+    /// From now on keeps at most `files_max` of the files of [`Disk::open_shared`] open at once, beside
+    /// those that are being read. A disk begins with a quarter of the descriptors that the process may
+    /// have, 16 at least and 4,096 at most.
     pub fn keep_open(&self, files_max: usize) {
         self.0.handles.set_limit(files_max);
     }
@@ -218,7 +219,7 @@ impl Disk {
         (self.0.handles.limit(), self.0.handles.open_count())
     }
 
-    /// Gives a file another name, in one step: whoever had the name is replaced.
+    /// Gives a file another name, in one step: a file that had the name is replaced.
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::Missing`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::NoSpace`],
@@ -239,7 +240,7 @@ impl Disk {
         }
     }
 
-    /// Removes a file's name; its bytes go when nobody has it open.
+    /// Removes a file's name; its bytes go with the last handle that has it open.
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::Missing`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::Failed`],
@@ -258,8 +259,8 @@ impl Disk {
     /// Makes all names durable, as they are.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::NoSpace`] if the kernel cannot: then nothing is known about the names, and
-    /// every later change of one, and sync, is [`Error::Failed`]. [`Error::PowerCut`].
+    /// [`Error::Io`] or [`Error::NoSpace`] if the kernel cannot: then the state of the names is unknown,
+    /// and every later change of one, and sync, is [`Error::Failed`]. [`Error::PowerCut`].
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
         let _syncing = self.0.syncing.lock();
@@ -277,7 +278,7 @@ impl Disk {
         synced.inspect_err(|_| self.0.has_failed.store(true, Ordering::Relaxed))
     }
 
-    /// What went through the door since this disk was opened.
+    /// The traffic of this disk since it was opened.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.0.counters.total()
@@ -325,7 +326,8 @@ impl Disk {
         }
     }
 
-    /// Refuses if a sync of the names failed since the folder was opened: nothing in it can be changed any more.
+    /// Refuses if a sync of the names failed since the folder was opened: no file in it can be changed any
+    /// more.
     ///
     /// # Errors
     /// [`Error::Failed`].

@@ -1,4 +1,4 @@
-//! What can go wrong with files.
+//! The errors of files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// A file is to be created where something already is.
+    /// The path of a file to be created is taken.
     #[error("{}: something is already here; open it, or choose another name", path.display())]
     Exists {
-        /// What is there.
+        /// The path that exists.
         path: PathBuf,
     },
 
-    /// What is to be the folder is something else.
+    /// The path of the folder leads to another kind of file.
     #[error("{}: not a folder; choose another path", path.display())]
     NotAFolder {
         /// The path.
         path: PathBuf,
     },
 
-    /// What is to be a file is something else.
+    /// The path of a file leads to another kind of file.
     #[error("{}: not a regular file; move it away", path.display())]
     NotAFile {
         /// The path.
@@ -64,15 +64,15 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// The device, or the user's quota, has no room. What was written of the file stays, and the file can
-    /// be removed.
+    /// The device, or the user's quota, has no room. The bytes written so far stay, and the file can be
+    /// removed.
     #[error("{}: no space left on the device; make room, or raise the quota", path.display())]
     NoSpace {
         /// The file, or the folder for a new name.
         path: PathBuf,
     },
 
-    /// The process, or the system, has as many files open as it may. Nothing was changed.
+    /// The process, or the system, has as many files open as it may. No file was changed.
     #[error(
         "{}: too many open files; close connections, or raise the limit of open files (`ulimit -n`)", path.display()
     )]
@@ -104,8 +104,8 @@ pub enum Error {
         file_len: u64,
     },
 
-    /// A write or a sync failed earlier. The kernel tells that once, and takes what it could not write
-    /// for clean: a later sync would say nothing of those bytes.
+    /// A write or a sync failed earlier. The kernel reports a failure once, and marks the pages that it
+    /// could not write clean: a later sync would succeed without those bytes.
     #[error(
         "{}: an earlier write or sync failed, and what is durable of it is not certain; open the \
          store anew", path.display()
@@ -127,7 +127,7 @@ pub enum Error {
     Io {
         /// The file or the folder.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
         /// The reason.
         source: io::Error,
@@ -144,7 +144,7 @@ impl Error {
             if ERRNOS.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error())))
     }
 
-    /// What the kernel means by `errno`, when it was asked to do `action` to `path`.
+    /// The error for `errno`, which the kernel returned for `action` on `path`.
     pub(crate) fn of(errno: Errno, path: &Path, action: &'static str) -> Self {
         let path = path.to_owned();
         match errno {

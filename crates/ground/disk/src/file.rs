@@ -13,8 +13,8 @@ use crate::memory::Inode;
 use crate::traffic::Counters;
 use crate::{Disk, Error, Result, folder};
 
-/// An open file, as long as it was when it was opened. It can be read when it has no name any more.
-/// Cloning makes another handle.
+/// An open file, with its length at opening. It can still be read when its name is removed. Cloning makes
+/// another handle.
 #[derive(Clone)]
 pub struct File(Arc<Inner>);
 
@@ -35,14 +35,14 @@ enum Source {
 struct Shared {
     disk: Disk,
     name: String,
-    /// The device and the number there: a file that has the name later is another one.
+    /// The device and the inode number: another file that has the name later has other ones.
     identity: (u64, u64),
     slot: Arc<Slot>,
     is_read_at_random: AtomicBool,
 }
 
 impl Shared {
-    /// Does something with the descriptor.
+    /// Runs `act` with the descriptor.
     fn with<T>(&self, path: &Path, act: impl FnOnce(&fs::File) -> Result<T>) -> Result<T> {
         if let Some(file) = &*self.slot.file() {
             return act(file);
@@ -117,7 +117,7 @@ impl File {
         self.len() == 0
     }
 
-    /// Has the kernel read no more of it than it is asked for.
+    /// Has the kernel read only the requested bytes of it, with no readahead.
     pub fn expect_random_reads(&self) {
         match &self.0.source {
             Source::File(file, _) => folder::expect_random_reads(file),
@@ -131,7 +131,7 @@ impl File {
         }
     }
 
-    /// Has the kernel begin to read bytes that will be asked for soon.
+    /// Has the kernel begin to read bytes that will be read soon.
     pub fn expect_read(&self, at: u64, len: u64) {
         match &self.0.source {
             Source::File(file, _) => folder::expect_read(file, at, len),
@@ -148,8 +148,9 @@ impl File {
     /// Reads the bytes from `at` on, as many as `to` has.
     ///
     /// # Errors
-    /// [`Error::Short`] if the file has not so many, and was perhaps cut since; [`Error::Io`]; where it was closed
-    /// meanwhile, those of [`Disk::open`], and [`Error::Replaced`]. What is in `to` is then worth nothing.
+    /// [`Error::Short`] if the file has fewer bytes, perhaps because it was cut since; [`Error::Io`]; where
+    /// it was closed meanwhile, those of [`Disk::open`], and [`Error::Replaced`]. On an error the contents
+    /// of `to` are unspecified.
     pub fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
         let Inner { path, counters, source, len: file_len } = &*self.0;
         let (len, file_len) = (to.len() as u64, *file_len);

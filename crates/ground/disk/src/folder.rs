@@ -1,5 +1,5 @@
-//! A folder of a file system, and the calls of its kernel. Names are looked up in the folder's
-//! descriptor, so that it stays the same one whatever becomes of its path.
+//! A folder of a file system, and the calls of its kernel. Names are looked up in the folder's descriptor,
+//! so that it stays the same folder if its path changes.
 
 use std::fs::{self, File};
 use std::num::NonZeroU64;
@@ -20,7 +20,7 @@ pub(crate) struct Folder {
     kernel: Kernel,
 }
 
-/// What is written again at once when a file is opened to be appended to, in bytes.
+/// The bytes written again at once when a file is opened to be appended to.
 const PART: u64 = 1 << 20;
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Folder {
         let stat = kernel
             .ask(Call::Look, || rustix::fs::fstat(&folder))
             .map_err(|errno| Error::of(errno, path, "look at the folder"))?;
-        // The mode counts for a privileged user too: who took the right to write meant it.
+        // The mode counts for a privileged user too: a user who removes the write permission means it.
         if stat.st_mode & 0o222 == 0 {
             return Err(Error::ReadOnly { path: path.to_owned() });
         }
@@ -60,7 +60,7 @@ impl Folder {
         move |errno| Error::of(errno, &path, action)
     }
 
-    /// Regular files with names that are text: no others are anybody's here.
+    /// Regular files with names in UTF-8: the disk makes no others.
     pub(crate) fn list(&self) -> Result<Vec<(String, u64)>> {
         let failed = |errno| Error::of(errno, &self.path, "list the folder");
         let mut files = Vec::new();
@@ -72,7 +72,7 @@ impl Folder {
             let (name, flags) = (entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             let look = || rustix::fs::statat(&self.folder, name, flags);
             let stat = match self.kernel.ask(Call::Look, look) {
-                // Somebody else's, who has removed it since.
+                // Another program's file, which that program has removed since.
                 Err(Errno::NOENT) => continue,
                 stat => stat.map_err(failed)?,
             };
@@ -98,7 +98,7 @@ impl Folder {
 
     /// Opens a file, and returns its identity and its length too.
     pub(crate) fn open_file(&self, name: &str, access: OFlags) -> Result<(File, (u64, u64), u64)> {
-        // Not to wait for the other end of a pipe that lies here.
+        // Opening does not wait for the other end if the file is a pipe.
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let open = || rustix::fs::openat(&self.folder, name, flags, Mode::empty());
         let file = self.kernel.ask(Call::Open, open).map_err(self.error(name, "open the file"))?;
@@ -114,7 +114,7 @@ impl Folder {
         Ok((file.into(), (stat.st_dev, stat.st_ino), stat.st_size as u64))
     }
 
-    /// Opens a file of at least `len` bytes, cuts it there, and writes what is left once more.
+    /// Opens a file of at least `len` bytes, cuts it there, and writes the remaining bytes once more.
     pub(crate) fn append(&self, name: &str, len: u64, counters: &Counters) -> Result<File> {
         let path = self.path.join(name);
         let (file, _, file_len) = self.open_file(name, OFlags::RDWR)?;
@@ -178,13 +178,13 @@ fn make(kernel: &Kernel, path: &Path) -> Result<()> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && parent != path => {
             make(kernel, parent)?;
-            // A link to nowhere is not made whole by folders above it.
+            // Not recursive: new parents do not repair a dangling link.
             let made = kernel.ask_std(Call::Name, || fs::create_dir(path));
             made.map_err(|error| io_error(&error, path))?;
         }
         Err(error) => return Err(io_error(&error, path)),
     }
-    // Also of one that was there: who made it may have been killed before this.
+    // Also for an existing folder: the process that made it may have been killed before this sync.
     let failed = |errno| Error::of(errno, parent, "sync the folder");
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let open = || rustix::fs::open(parent, flags, Mode::empty());
@@ -228,7 +228,7 @@ pub(crate) fn read(
         let read = || rustix::io::pread(file, &mut to[done..], at + done as u64);
         match kernel.ask(Call::Read, read) {
             Ok(0) => {
-                // Somebody else cut it.
+                // Another program cut it.
                 let file_len = file_len.min(at + done as u64);
                 let (path, len) = (path.to_owned(), len as u64);
                 return Err(Error::Short { path, at, len, file_len });
@@ -247,29 +247,29 @@ pub(crate) fn reserve(kernel: &Kernel, file: &File, path: &Path, at: u64, len: u
         Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
             Err(Error::of(errno, path, "set space aside for the file"))
         }
-        // Not every file system can; and what else is wrong, writing finds out.
+        // Not every file system can reserve space; other errors show when the file is written.
         _ => Ok(()),
     }
 }
 
-/// Gives space behind a file's end back: cut at its length, it stays as it is but for that.
+/// Gives the space behind a file's end back: truncation to the file's own length changes nothing else.
 pub(crate) fn give_back(file: &File, len: u64) {
     let _ = rustix::fs::ftruncate(file, len);
 }
 
 /// Has the kernel begin to write back a range that was just written, so that the sync at the end is short.
 pub(crate) fn begin_write_back(file: &File, at: u64, len: u64) {
-    // Linux begins to write what is dirty in the range, and drops what is clean: of bytes just written,
-    // next to nothing. Whether it heeds the advice does not matter: the sync tells.
+    // Linux begins to write the dirty pages of the range, and drops the clean ones: of bytes just written,
+    // next to none. The kernel may ignore the advice: the sync makes the bytes durable.
     let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(len), Advice::DontNeed);
 }
 
-/// Has the kernel read nothing ahead. Where it does not heed that, reading costs more.
+/// Turns the kernel's readahead off. A kernel that ignores the advice only makes reads slower.
 pub(crate) fn expect_random_reads(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
 }
 
-/// Has the kernel begin to read a range. Where it does not heed that, reading waits longer.
+/// Has the kernel begin to read a range. A kernel that ignores the advice only makes reads wait longer.
 pub(crate) fn expect_read(file: &File, at: u64, len: u64) {
     if let Some(len) = NonZeroU64::new(len) {
         let _ = rustix::fs::fadvise(file, at, Some(len), Advice::WillNeed);

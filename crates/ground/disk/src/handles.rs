@@ -1,13 +1,14 @@
-//! Descriptors of files that are read for long, of which never more than so many are open.
+//! Descriptors of files that stay open for reading, of which at most a fixed number are open at once.
 //!
-//! A process may have few descriptors (1,024, as most systems begin), and an engine has a file for each table. So a file
-//! that was opened by [`Disk::open_shared`](crate::Disk::open_shared) has a descriptor while it is read, and afterwards
-//! until its turn comes: where another one is to be opened and there are as many as there may be, CLOCK chooses the one
-//! that is closed (a ring with a hand: what was read since the hand passed last stays for another round). The next read
-//! opens it again by its name, and makes sure that this is the same file.
+//! A process may have few descriptors (1,024 by default on most systems), and an engine has a file for each
+//! table. So a file that was opened by [`Disk::open_shared`](crate::Disk::open_shared) has a descriptor
+//! while it is read, and afterwards until it is evicted: where a descriptor is to be opened and the limit
+//! is reached, CLOCK chooses the one that is closed (a ring with a hand: a file that was read since the
+//! hand last passed stays for another round). The next read opens the file again by its name, and makes
+//! sure that it is the same file.
 //!
-//! A reader holds a reference of its own: it goes on in a descriptor that is closed behind it. So there are as many
-//! as the limit, and one for each read that is under way.
+//! A reader holds a reference of its own, so it keeps reading through a descriptor that was evicted
+//! meanwhile. So at most as many are open as the limit, and one for each read under way.
 
 use std::fs;
 use std::sync::Arc;
@@ -116,7 +117,7 @@ impl Handles {
         Ok(file)
     }
 
-    /// Opens something else, for which these give way where there are too many.
+    /// Opens another file; closes a few of these descriptors if the kernel has none left.
     pub(crate) fn give_way<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
         give_way(|| self.clock.lock().close_one(), open)
     }
@@ -130,11 +131,12 @@ impl Handles {
     }
 }
 
-/// How many give way to something that is opened. Where so many are not enough, the descriptors are elsewhere in the
-/// process or the system, and to close all would only have each of them opened again.
+/// How many descriptors are closed for one opening. Where so many do not suffice, the descriptors are in
+/// use elsewhere in the process or the system, and closing all of these would only have each of them opened
+/// again.
 const GIVEN_WAY_MAX: usize = 4;
 
-/// Opens something, and closes a few others where there are too many.
+/// Calls `open`, and closes a few descriptors while the kernel has none left.
 fn give_way<T>(mut close_one: impl FnMut() -> bool, open: impl Fn() -> Result<T>) -> Result<T> {
     let mut opened = open();
     for _ in 0..GIVEN_WAY_MAX {

@@ -1,18 +1,18 @@
 //! Files in one folder of a block device.
 //!
-//! A [`Disk`] is for files what a pool of `halite-pmem` is for memory: the one door through which they
-//! change. So one place asks the kernel, counts the [`Traffic`], and lets a model see every write, sync
-//! and rename. A file is written once, from its beginning or its end on, by its one [`Writer`], and read
-//! at any place through a [`File`].
+//! A [`Disk`] is for files what a pool of `halite-pmem` is for memory: the only interface through which
+//! they change. So one place calls the kernel, counts the [`Traffic`], and lets a model see every write,
+//! sync and rename. A file is written once, from its beginning or its end on, by its one [`Writer`], and
+//! read at any place through a [`File`].
 //!
-//! **What is durable.** Bytes and length of a file, when [`Writer::sync`] has returned; a name, when
-//! [`Disk::sync`] has. Neither makes the other so. A file that takes the place of another is written,
-//! synced, renamed and its folder synced, in this order. After a sync that failed nothing is known about
-//! what it was to make durable, and nothing is promised from there on: [`Error::Failed`].
+//! **Durability.** The bytes and the length of a file are durable when [`Writer::sync`] has returned; a
+//! name, when [`Disk::sync`] has. Neither sync implies the other. A file that replaces another is written,
+//! synced, renamed and its folder synced, in this order. After a failed sync the state of the bytes or
+//! names that it covered is unknown, and all later changes are refused: [`Error::Failed`].
 //!
-//! **The model.** A [`DiskModel`] has the files in memory of a modelled
-//! [`Machine`](halite_sim::Machine), and records what happens to them in its trace, in one order
-//! with what happens to the pool (`halite-lab` crashes stores with it).
+//! **The model.** A [`DiskModel`] keeps its files in the memory of a modelled
+//! [`Machine`](halite_sim::Machine), and records every event of them in its trace, in one order with the
+//! events of the pool (`halite-lab` crashes stores with it).
 //!
 //! A request walks `Disk` (names), `Writer` or `File` (bytes; `handles`: which of many are open) → `folder` (the
 //! kernel's calls), or `memory` (files in memory, and those of the `model`).

@@ -1,5 +1,5 @@
-//! Files in memory: what a process finds in the page cache. With a clock, everything that happens to them
-//! is noted there, and happens only while there is power.
+//! Files in memory, as a process finds them in the page cache. With a modelled machine, every event of a
+//! file is recorded there, and takes effect only while there is power.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 pub(crate) struct Inode {
     pub(crate) number: u32,
     pub(crate) bytes: RwLock<Vec<u8>>,
-    /// Bytes that were set aside for it, and are not there yet.
+    /// Bytes that are reserved for it, and not written yet.
     reserved: AtomicU64,
     room: Arc<Room>,
 }
@@ -28,7 +28,7 @@ impl Inode {
         Arc::new(Self { number, bytes, reserved, room: Arc::clone(room) })
     }
 
-    /// Takes room to grow by so many bytes: first what was set aside.
+    /// Takes room to grow by so many bytes, from the reserved room first.
     fn take(&self, bytes: u64) -> bool {
         let reserved = self.reserved.load(Ordering::Relaxed);
         let of_reserved = bytes.min(reserved);
@@ -51,7 +51,7 @@ impl Drop for Inode {
     }
 }
 
-/// What all files may take.
+/// The room for the bytes of all files.
 struct Room {
     limit: u64,
     used: AtomicU64,
@@ -87,11 +87,11 @@ struct State {
     names: BTreeMap<Arc<str>, Arc<Inode>>,
     /// The number of the next new file.
     next: u32,
-    /// What happened by the clock.
+    /// The recorded events, by their numbers.
     events: Vec<FileEvent>,
 }
 
-/// Who asks for something: by which clock, about what, from which place in the code.
+/// The origin of a request: the modelled machine, if any, the path, and the place in the code.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) clock: Option<&'a Machine>,
@@ -100,7 +100,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl State {
-    /// Notes that something happens, if it does.
+    /// Records an event, if the machine lets it happen.
     fn happen(&mut self, asker: Asker<'_>, event: FileEvent, bytes: &[u8]) -> Result<()> {
         let Some(clock) = asker.clock else { return Ok(()) };
         let path = || asker.path.to_owned();
@@ -139,7 +139,7 @@ impl MemoryFiles {
         self.room.used.load(Ordering::Relaxed)
     }
 
-    /// What they may have, if that is limited.
+    /// The limit on the bytes of all files, if there is one.
     pub(crate) fn limit(&self) -> Option<u64> {
         Some(self.room.limit).filter(|limit| *limit < u64::MAX)
     }
@@ -172,7 +172,7 @@ impl MemoryFiles {
         self.state().inode(name, path)
     }
 
-    /// Cuts a file to at most `len` bytes and writes what is left once more.
+    /// Cuts a file to at most `len` bytes and writes the remaining bytes once more.
     pub(crate) fn append(&self, name: &str, len: u64, asker: Asker<'_>) -> Result<Arc<Inode>> {
         let mut state = self.state();
         let inode = state.inode(name, asker.path)?;
@@ -183,7 +183,7 @@ impl MemoryFiles {
         }
         let file = inode.number;
         if file_len > len {
-            // What was behind the cut reads as zeros if the file grows again.
+            // The bytes behind the cut read as zeros if the file grows again.
             let zeros = vec![0; (file_len - len) as usize];
             state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
             self.room.give_back(file_len - len);
@@ -264,7 +264,7 @@ impl MemoryFiles {
         self.state.lock().events.clear();
     }
 
-    /// Puts other files in the place of those that are there.
+    /// Replaces the files by other ones.
     pub(crate) fn restore(&self, files: impl Iterator<Item = (u32, Arc<str>, Vec<u8>)>) {
         let mut state = self.state.lock();
         state.names = files

@@ -1,12 +1,12 @@
-//! A modelled disk: files in memory that remember how they came about, of a modelled machine.
+//! A modelled disk: files in memory, of a modelled machine, that record how they came about.
 //!
-//! What happens to the files is an event of the [`Machine`]'s trace, [`What::Disk`], among those of a
-//! pool: so one moment cuts the power of both, and the order of everything is known. The event's number
-//! leads to a [`FileEvent`]; the bytes that it wrote, if it did, are in the trace. A sync is left out
+//! Each event of the files is an event of the [`Machine`]'s trace, [`What::Disk`], among those of a pool:
+//! so one moment cuts the power of both, and all events have one order. The event's number leads to a
+//! [`FileEvent`]; the bytes that it wrote, if any, are in the trace. A sync is left out
 //! ([`Machine::disregard`]) or fails ([`Machine::fail_sync_after`]) as one of the pool does.
 //!
-//! From the events follows what a power cut may leave of the files (`halite-lab` works that out); it is
-//! put back with [`DiskModel::restore`], and a store opens on it as on a folder.
+//! From the events `halite-lab` derives the files that a power cut may leave. They are put back with
+//! [`DiskModel::restore`], and a store opens on them as on a folder.
 //!
 //! [`What::Disk`]: halite_sim::What::Disk
 
@@ -16,7 +16,7 @@ use halite_sim::Machine;
 
 use crate::memory::MemoryFiles;
 
-/// Something that happened to modelled files. A file has a number, which outlives its name.
+/// An event of modelled files. A file has a number, which outlives its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileEvent {
     /// An empty file got a name.
@@ -45,8 +45,8 @@ pub enum FileEvent {
         /// The file.
         file: u32,
     },
-    /// The kernel failed to, and takes the file's pages for clean: any part of them may be durable, and
-    /// later syncs do not make the rest so.
+    /// The kernel failed to do so, and marks the file's pages clean: any part of them may be durable, and
+    /// later syncs do not make the rest durable.
     SyncFailed {
         /// The file.
         file: u32,
@@ -67,7 +67,7 @@ pub enum FileEvent {
     },
     /// The kernel made all names durable.
     SyncFolder,
-    /// The kernel failed to: none is more certain than before.
+    /// The kernel failed to do so: no name is more certain than before.
     SyncFolderFailed,
 }
 
@@ -76,7 +76,7 @@ impl FileEvent {
         matches!(self, Self::Sync { .. } | Self::SyncFolder)
     }
 
-    /// What happens if it fails.
+    /// The event that is recorded if this one fails.
     pub(crate) fn failed(self) -> Self {
         match self {
             Self::Sync { file } => Self::SyncFailed { file },
@@ -97,7 +97,7 @@ impl DiskModel {
     /// The files of a machine: always the same ones, none to begin with.
     ///
     /// # Panics
-    /// If something else than this crate has asked for the machine's files.
+    /// If another crate has asked for the machine's files.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         Self { machine: machine.clone(), files: machine.files() }
@@ -109,13 +109,13 @@ impl DiskModel {
         self.files.event(number)
     }
 
-    /// Forgets the events, whose numbers begin at 0 again: no trace that has some is looked at any more.
+    /// Forgets the events, whose numbers begin at 0 again. No trace that names them may be read any more.
     pub fn forget_events(&self) {
         self.files.forget_events();
     }
 
-    /// Puts other files in the place of those that are there, past any record: number, name and bytes.
-    /// New files get higher numbers.
+    /// Replaces the files by other ones, without a record in the trace: number, name and bytes. New files
+    /// get higher numbers.
     pub fn restore(&self, files: impl IntoIterator<Item = (u32, Arc<str>, Vec<u8>)>) {
         self.files.restore(files.into_iter());
     }

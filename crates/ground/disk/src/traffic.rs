@@ -3,8 +3,8 @@
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What went through the door of a [`crate::Disk`] since it was opened. What [`crate::Disk::append`] writes again
-/// is in it, of a folder.
+/// The operations of a [`crate::Disk`] since it was opened. In a folder, they include the bytes that
+/// [`crate::Disk::append`] writes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Bytes handed to the kernel.
@@ -36,7 +36,7 @@ impl Sub for Traffic {
     }
 }
 
-/// Counters that all threads share: beside a call of the kernel they cost nothing.
+/// Counters that all threads share: next to the kernel's call their cost is negligible.
 #[derive(Default)]
 pub(crate) struct Counters {
     bytes_written: AtomicU64,

@@ -13,22 +13,22 @@ use crate::{Disk, Error, File, Result, folder};
 /// Bytes that are handed to the kernel at once.
 const BUFFER: usize = 128 << 10;
 
-/// Bytes after which the kernel is asked to write back what it has.
+/// Bytes after which the kernel is asked to begin write-back.
 const WRITE_BACK: u64 = 1 << 20;
 
-/// The one who appends to a file.
+/// The only writer of a file, which appends to it.
 ///
-/// What is written waits in a buffer, goes to the kernel in pieces, and is durable when
-/// [`Writer::sync`] has returned. A writer that is dropped leaves the file without what its buffer has.
+/// Written bytes wait in a buffer, go to the kernel in pieces, and are durable when [`Writer::sync`] has
+/// returned. A writer that is dropped leaves the file without the bytes in its buffer.
 pub struct Writer {
     disk: Disk,
     path: PathBuf,
     target: Target,
-    /// What the kernel does not have.
+    /// Bytes that the kernel does not have yet.
     buffer: Vec<u8>,
     /// How much it has.
     handed: u64,
-    /// How much of that it was asked to write back.
+    /// How many of these bytes the kernel was asked to write back.
     written_back: u64,
     /// Whether a write or a sync failed.
     has_failed: bool,
@@ -66,7 +66,7 @@ impl Writer {
         &self.path
     }
 
-    /// The length in bytes, with what is buffered.
+    /// The length in bytes, with the buffered ones.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.handed + self.buffer.len() as u64
@@ -78,8 +78,8 @@ impl Writer {
         self.len() == 0
     }
 
-    /// Has the file system set space aside, so that the file can grow up to `len` bytes: what is written up to
-    /// there finds room. Where the file system knows no such thing, writing finds out.
+    /// Has the file system reserve space, so that the file can grow up to `len` bytes: writes up to there
+    /// find room. On a file system that cannot reserve, a lack of space shows when the file is written.
     ///
     /// # Errors
     /// [`Error::NoSpace`]: the file is as it was, and can be written to. [`Error::Failed`].
@@ -96,7 +96,7 @@ impl Writer {
         }
     }
 
-    /// Gives back what was set aside, and is not used yet.
+    /// Gives back the reserved space that is not used yet.
     ///
     /// # Errors
     /// As [`Writer::write`].
@@ -120,7 +120,7 @@ impl Writer {
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check()?;
         while self.buffer.len() + bytes.len() > BUFFER {
-            // In pieces of one length, so that they begin where pages do.
+            // In pieces of one length, so that each begins at a page boundary.
             let (first, rest) = bytes.split_at(BUFFER - self.buffer.len());
             self.buffer.extend_from_slice(first);
             self.hand_over(Location::caller())?;
@@ -130,7 +130,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands what is buffered to the kernel. What it does not take, nobody will find in the file, whole.
+    /// Hands the buffered bytes to the kernel. If the kernel refuses some of them, the file does not have
+    /// them whole.
     ///
     /// # Errors
     /// As [`Writer::write`].
@@ -140,11 +141,11 @@ impl Writer {
         self.hand_over(Location::caller())
     }
 
-    /// Makes everything that was written durable, and the length; not the name ([`Disk::sync`]).
+    /// Makes all written bytes durable, and the length; not the name ([`Disk::sync`]).
     ///
     /// # Errors
-    /// [`Error::NoSpace`] or [`Error::Io`] if the kernel cannot write: then nothing is known about the
-    /// bytes, and everything later is [`Error::Failed`]. [`Error::PowerCut`].
+    /// [`Error::NoSpace`] or [`Error::Io`] if the kernel cannot write: then the state of the bytes is
+    /// unknown, and every later operation is [`Error::Failed`]. [`Error::PowerCut`].
     #[track_caller]
     pub fn sync(&mut self) -> Result<()> {
         let site = Location::caller();
@@ -169,8 +170,8 @@ impl Writer {
         }
     }
 
-    /// Hands what is buffered to the kernel, and opens the file to be read. What was not synced is not
-    /// durable.
+    /// Hands the buffered bytes to the kernel, and opens the file to be read. Bytes that were not synced
+    /// are not durable.
     ///
     /// # Errors
     /// As [`Writer::write`].

@@ -14,7 +14,7 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ERRNOS: [i32; 5] = [EINTR, EAGAIN, ENOMEM, ENFILE, EMFILE];
 
-/// A folder in memory, where there is one: what fails is not the disk.
+/// A folder in memory, where there is one, so that the disk itself does not fail.
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -57,7 +57,7 @@ fn many_files_are_read_through_few_descriptors() {
         }
     }
     assert_eq!(disk.traffic().opens - before, 3 * u64::from(FILES), "a walk finds none open");
-    // What is read again and again stays open.
+    // A file that is read again and again stays open.
     let before = disk.traffic().opens;
     for at in 4..20 {
         (0..4).for_each(|often| assert_eq!(byte(&files[often]).unwrap(), often as u8));
@@ -65,7 +65,7 @@ fn many_files_are_read_through_few_descriptors() {
     }
     let opened = disk.traffic().opens - before;
     assert!((20..=40).contains(&opened), "{opened} opened for 80 reads");
-    // Files that are dropped leave their descriptors to others.
+    // Dropped files free their descriptors for others.
     files.truncate(3);
     assert!(disk.kept_open().1 <= 3);
     drop(files);
@@ -126,7 +126,8 @@ fn a_few_files_that_are_kept_open_give_way_to_others_when_there_are_no_descripto
     failures.fail(0, 3, ENFILE);
     drop(disk.open("log").unwrap());
     assert_eq!(disk.kept_open().1, 7);
-    // It is not for these that there are none: most of them stay.
+    // These descriptors are not the cause of the shortage, so at most four of them are closed for one
+    // opening.
     for errno in [EMFILE, ENFILE] {
         let before = disk.kept_open().1;
         failures.fail(0, u64::MAX, errno);
@@ -143,7 +144,7 @@ fn a_few_files_that_are_kept_open_give_way_to_others_when_there_are_no_descripto
     write(&disk, "other", b"2");
 }
 
-/// What is done with files: each step, which can be done again.
+/// The operations on files, each repeatable.
 type Step = fn(&Disk) -> Result<(), Error>;
 
 const STEPS: [Step; 6] = [
@@ -153,7 +154,7 @@ const STEPS: [Step; 6] = [
             writer.write(&[7; 300_000])?;
             writer.sync()
         });
-        // What is begun and fails is begun anew.
+        // A file whose writing fails is written anew.
         written.inspect_err(|_| disk.remove("new").unwrap())
     },
     |disk| disk.rename("new", "named"),
@@ -170,8 +171,8 @@ const STEPS: [Step; 6] = [
     |disk| disk.remove("named"),
 ];
 
-/// Whatever call fails, and for whatever reason: a step that fails has changed nothing and says why, and succeeds when
-/// it is done again; a signal, and a write for which there is no memory just now, are not even noticed.
+/// Every call may fail, for each reason. A step that fails has changed nothing, reports why, and succeeds
+/// when it is repeated. A signal, and a write that lacks memory for the moment, are not even noticed.
 #[test]
 fn every_call_may_fail_and_leaves_what_was() {
     let mut calls = 0;
@@ -198,7 +199,7 @@ fn every_call_may_fail_and_leaves_what_was() {
                     ),
                 }
                 if disk.sync().is_err() {
-                    // Nothing is known about the names: the disk is opened anew.
+                    // The state of the names is unknown, so the disk is opened anew.
                     assert_eq!(failures.failed(), [Call::Sync]);
                     drop(disk);
                     disk = open().unwrap();
@@ -206,7 +207,7 @@ fn every_call_may_fail_and_leaves_what_was() {
                 step(&disk).unwrap();
             }
             match failures.failed()[..] {
-                // What space cannot be set aside for, writing finds out.
+                // If the space cannot be reserved, the write decides.
                 [Call::Resize] => assert!(failed <= 1),
                 [call] if call != Call::Write && errno != EINTR => assert_eq!(failed, 1),
                 _ => assert_eq!(failed, 0, "{errno} {after}"),

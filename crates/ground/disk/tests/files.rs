@@ -1,4 +1,4 @@
-//! Files keep what was written, in a folder and in memory, and wrong input has errors with names.
+//! Files keep their written bytes, in a folder and in memory, and wrong input has errors with names.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -170,7 +170,7 @@ fn bytes_outside_a_file_are_a_named_error() {
                 "{error}"
             );
         }
-        // Somebody cuts it while it is open.
+        // Another handle cuts it while it is open.
         drop(disk.append("short", 50).unwrap());
         file.read_at(0, &mut [0; 50]).unwrap();
         let error = file.read_at(40, &mut [0; 20]).unwrap_err();
@@ -249,7 +249,7 @@ fn a_folder_has_one_disk_at_a_time() {
     drop(disk);
     assert!(matches!(Disk::folder(folder.path(), false), Err(Error::Locked { .. })));
     let file = writer.finish().unwrap();
-    // Who only reads keeps nobody out.
+    // A disk that only reads locks no other out.
     Disk::folder(folder.path(), false).unwrap();
     assert!(file.is_empty());
 }

@@ -1,5 +1,5 @@
-//! A modelled disk records what happens to its files, in one order with what happens to the pool beside
-//! it, and has the same power.
+//! A modelled disk records the events of its files, in one order with those of the pool beside it, and
+//! shares its power.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn read(disk: &Disk, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// What happened to files, with the bytes that were written.
+/// The events of the files, with the written bytes.
 fn happened(model: &DiskModel, trace: &Trace) -> Vec<(FileEvent, Vec<u8>)> {
     let events = trace.events.iter().filter_map(|event| match event.what {
         What::Disk { number, bytes, len, .. } => {
@@ -144,7 +144,7 @@ fn after_a_sync_that_fails_a_writer_refuses_everything() {
     let failed = happened(&model, &trace).pop().unwrap();
     assert_eq!(failed, (FileEvent::SyncFailed { file: 0 }, Vec::new()));
     assert!(trace.events.iter().all(|event| event.what.request().is_none()));
-    // The others are as good as before; and so is the file, when it is opened again.
+    // Other files are unaffected, and so is the file, once it is opened again.
     disk.sync().unwrap();
     disk.append("file", 4).unwrap().sync().unwrap();
     medium.machine().take_trace(&mut trace);
@@ -173,7 +173,7 @@ fn after_a_sync_of_names_that_fails_none_is_changed() {
     for refused in changes {
         assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
     }
-    // What is no name goes on.
+    // Operations that change no name go on.
     writer.write(b"bytes").unwrap();
     writer.sync().unwrap();
     assert_eq!(disk.list().unwrap(), [("file".to_owned(), 5)]);
@@ -214,6 +214,6 @@ fn other_files_are_put_in_the_place_of_those_that_are_there() {
     model.forget_events();
     drop(disk.create("c").unwrap());
     assert_eq!(model.event(0), Some(FileEvent::Create { file: 5, name: "c".into() }));
-    // All handles of a medium's model are one.
+    // All handles of a medium's model refer to the same files.
     assert_eq!(Disk::model(&DiskModel::of(medium.machine())).list().unwrap().len(), 3);
 }

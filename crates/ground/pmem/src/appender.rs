@@ -1,4 +1,4 @@
-//! Space that one owner appends to while others read what is there.
+//! Space that one owner appends to while other threads read the published bytes.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{Fenced, Flushed, Fresh};
 pub struct Appender {
     published: Arc<Published>,
     tail: u64,
-    /// Bytes behind what is published were streamed: only a fence puts them in order.
+    /// Some bytes behind the published ones were streamed: only a fence puts them in order.
     streamed: bool,
 }
 
@@ -75,7 +75,7 @@ impl Appender {
     /// Starts the write-back of `range`.
     ///
     /// # Panics
-    /// If it reaches beyond what was appended.
+    /// If it reaches beyond the appended bytes.
     #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         assert!(range.end <= self.tail, "bytes to be appended cannot be flushed yet");
@@ -85,20 +85,20 @@ impl Appender {
     /// Lets readers see all bytes appended so far. Takes the proof that they are durable.
     ///
     /// # Panics
-    /// If `proof` does not cover what it would publish.
+    /// If `proof` does not cover all bytes between the published ones and the tail.
     #[track_caller]
     pub fn publish(&mut self, proof: &Fenced) {
         let region = &self.published.region;
         let end = self.published.frontier.load_own();
         assert!(region.is_proven(proof, end, self.tail - end), "the proof is about other bytes");
         region.note_publication(proof);
-        // The fence was of the thread that streamed: a `Flushed` does not leave it.
+        // The fence was made by the thread that streamed: a `Flushed` stays on its thread.
         self.streamed = false;
         self.reveal();
     }
 
-    /// Lets readers in this process see all bytes appended so far, durable or not. Nothing stored
-    /// may lead to them before they are fenced: after a crash, what it leads to may be anything.
+    /// Lets readers in this process see all bytes appended so far, durable or not. No stored pointer may
+    /// lead to these bytes before they are fenced: after a crash, it may lead to arbitrary bytes.
     ///
     /// # Panics
     /// If some of them were streamed; those have to be fenced and published.
@@ -107,7 +107,7 @@ impl Appender {
         self.published.frontier.advance(self.tail);
     }
 
-    /// Skips `len` bytes, which keep what they held.
+    /// Skips `len` bytes, which keep their contents.
     ///
     /// # Panics
     /// If they do not fit.
@@ -117,14 +117,14 @@ impl Appender {
     }
 }
 
-/// A range whose first bytes are immutable, and read in place. Of one that is appended to by many
-/// threads ([`crate::SharedAppender`]), so are bytes behind them that are finished.
+/// A range whose first bytes are immutable, and read in place. If many threads append to it
+/// ([`crate::SharedAppender`]), finished bytes behind the first ones are immutable, too.
 ///
-/// Space is given back when the last handle and the last [`Pinned`] are gone.
+/// The space is given back when the last handle and the last [`Pinned`] are dropped.
 pub struct Published {
     pub(crate) region: Region,
     pub(crate) frontier: Frontier,
-    /// What is finished behind the frontier, where many threads append.
+    /// The lines finished behind the frontier, where many threads append.
     pub(crate) finished: Option<Finished>,
 }
 
@@ -158,8 +158,9 @@ impl Published {
         self.len() == 0
     }
 
-    /// The bytes that may be read now. Counts as one load. Under a [`crate::Profile`] none of them is
-    /// waited for, as it is not known which are looked at: [`Published::pin`] is for that.
+    /// The bytes that may be read now. Counts as one load. Under a [`crate::Profile`] the call waits for
+    /// none of them, because it cannot tell which ones the caller will look at; use [`Published::pin`] to
+    /// wait for them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.region.pool().counters().load();
@@ -183,8 +184,8 @@ impl Published {
         Some(unsafe { std::slice::from_raw_parts(start, len as usize) })
     }
 
-    /// The bytes from `at` on, as many as `len` says of the first `head`, or `None` if not all of them may
-    /// be read, or they are fewer. Counts as one load.
+    /// The bytes from `at` on, as many as `len` returns for the first `head` of them. `None` if not all of
+    /// them may be read, or there are fewer. Counts as one load.
     #[must_use]
     #[inline]
     pub fn read_sized(&self, at: u64, head: u64, len: impl FnOnce(&[u8]) -> u64) -> Option<&[u8]> {
@@ -206,7 +207,7 @@ impl Published {
             && (range.end <= end || self.is_finished(range.start.max(end)..range.end))
     }
 
-    // Apart, so that the usual check is one comparison.
+    // A function of its own, so that the usual check is one comparison.
     #[inline(never)]
     fn is_finished(&self, range: Range<u64>) -> bool {
         let finished = self.finished.as_ref();
@@ -245,14 +246,14 @@ impl Published {
     /// Starts the write-back of `range`, for bytes that were revealed and not yet fenced.
     ///
     /// # Panics
-    /// If it reaches beyond what may be read.
+    /// If it reaches beyond the readable bytes.
     #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         assert!(self.is_readable(&range), "only what is revealed is flushed here");
         self.region.flush(range, 0)
     }
 
-    /// The space, to be written anew, if this is the last handle and nothing is pinned.
+    /// The space, to be written anew, if this is the last handle and no bytes are pinned.
     ///
     /// # Errors
     /// The handle, if there are others.
@@ -264,7 +265,7 @@ impl Published {
     }
 }
 
-/// Bytes read where they lie. They stay as they are as long as this lives.
+/// Bytes read in place. They do not change as long as this lives.
 #[derive(Clone)]
 pub struct Pinned {
     start: *const u8,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// The owned ranges, by start. Checked at run time, once in the life of a range, this is what makes
-/// the safe interface of the pool sound whatever its callers do.
+/// The owned ranges, by start. This check at run time, once in the life of a range, makes the safe
+/// interface of the pool sound for every caller.
 #[derive(Default)]
 pub(crate) struct Claims {
     ends: Mutex<BTreeMap<u64, u64>>,

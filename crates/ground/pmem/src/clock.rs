@@ -1,4 +1,4 @@
-//! The time, as cheap as this processor has it.
+//! The time, read as cheaply as the processor allows.
 
 use std::hint;
 use std::sync::OnceLock;
@@ -42,7 +42,7 @@ pub(crate) fn now() -> u64 {
     counter() * UNITS_PER_TICK
 }
 
-/// Spins until `time`; on average half of what reading the clock takes longer.
+/// Spins until `time`; returns late by half the cost of reading the clock, on average.
 #[inline]
 pub(crate) fn wait_until(time: u64) {
     while now() < time {}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FsWord;
 
-/// What is safe from what, once it is fenced.
+/// The failures that fenced bytes survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Domain {
@@ -15,15 +15,16 @@ pub enum Domain {
     Platform,
     /// Persistent memory mapped with `MAP_SYNC`: write-back and fence survive a power cut.
     Memory,
-    /// An ordinary file: what is stored survives the process; a fence calls the kernel's sync, and
-    /// what it covered survives a power cut. The kernel writes whole pages, so the pool keeps them small, and has
-    /// it read ahead only what it is asked for ([`crate::Fresh::read_ahead`]).
+    /// An ordinary file: stored bytes survive the process; a fence calls the kernel's sync, and the bytes
+    /// that it covers survive a power cut. The kernel writes whole pages, so the pool keeps them small, and
+    /// has the kernel read ahead only on request ([`crate::Fresh::read_ahead`]).
     PageCache,
-    /// tmpfs: everything survives the process and nothing survives a power cut. Write-backs and
-    /// fences run as for [`Domain::Memory`], so that what is measured here is what memory costs.
+    /// tmpfs: all stored bytes survive the process and none survives a power cut. Write-backs and fences
+    /// run as for [`Domain::Memory`], so that measurements on tmpfs include the costs of persistent
+    /// memory's instructions.
     #[default]
     Process,
-    /// Memory of the process ([`crate::PoolOptions::in_memory`]): nothing survives its end. Write-backs and
+    /// Memory of the process ([`crate::PoolOptions::in_memory`]): no byte survives its end. Write-backs and
     /// fences do nothing.
     Volatile,
 }
@@ -41,7 +42,7 @@ impl Domain {
         }
     }
 
-    /// One sentence for people: what an acknowledged write survives.
+    /// One sentence for users: which failures an acknowledged write survives.
     #[must_use]
     pub fn guarantee(self) -> &'static str {
         match self {
@@ -95,8 +96,8 @@ const TMPFS_MAGIC: FsWord = 0x0102_1994;
 const RAMFS_MAGIC: FsWord = 0x8584_58f6_u32 as FsWord;
 const HUGETLBFS_MAGIC: FsWord = 0x9584_58f6_u32 as FsWord;
 
-/// How often the memory below the file's device lost what it had promised to save, if its driver
-/// counts that: `dirty_shutdown` of every DIMM or CXL memory of the region.
+/// How often the memory below the file's device lost bytes that it should have saved, if its driver counts
+/// that: `dirty_shutdown` of every DIMM or CXL memory of the region.
 pub(crate) fn unsafe_shutdowns(file: &File) -> Option<u64> {
     sysfs_of(file).and_then(|device| counted_shutdowns(&device))
 }

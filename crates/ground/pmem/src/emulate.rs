@@ -1,21 +1,21 @@
-//! The emulation of a slower medium at the pool's door.
+//! The emulation of a slower medium at the pool's interface.
 //!
-//! What goes through the door of a pool with a [`Profile`] is told to an [`Emulation`], which asks
-//! the thread's [`Processor`] (`processor.rs`) until when the medium would take, and waits that long.
-//! The machine's own work goes on meanwhile: what is to be read is prefetched before the wait, so an
-//! operation takes the longer of what it takes here and what the profile says, not their sum.
+//! A pool with a [`Profile`] reports each of its operations to an [`Emulation`]. The emulation asks the
+//! thread's [`Processor`] (`processor.rs`) until when the medium would take, and waits that long. The
+//! machine's own work overlaps this wait: lines to be read are prefetched before it, so an operation takes
+//! the longer of its time on this machine and its time by the profile, not their sum.
 //!
-//! **The model.** Each thread has a small cache, and as many line fills under way as a core has
-//! buffers for. A read waits for what is not in that cache: the first line takes the medium's latency,
-//! those behind it follow at its bandwidth. A prefetch takes as long, but only who reads the line
-//! waits, for what is left. A write-back is complete once the latency is over and all its blocks are
-//! through the medium's channel, which is one for all threads; a fence waits for the thread's own. A
+//! **The model.** Each thread has a small cache, and as many line fills under way as a core has buffers
+//! for. A read waits for the lines that are not in that cache: the first line takes the medium's latency,
+//! those behind it follow at its bandwidth. A prefetch takes as long, but only a reader of the line waits,
+//! for the rest of that time. A write-back is complete once the latency is over and all its blocks are
+//! through the medium's channel, which all threads share; a fence waits for the thread's own write-backs. A
 //! line that was just written back takes another write-back later ([`Profile::same_line_ns`]).
 //!
-//! **What it leaves out.** Single reads of one thread do not overlap as they do in a processor that
-//! looks ahead: who wants that prefetches. A store never waits for the line that it is to change,
-//! because a store buffer hides that. What a cache evicts unflushed costs nothing. Lines are compared
-//! by their number and a part of their pool's.
+//! **Simplifications.** Single reads of one thread do not overlap as they do in a processor that looks
+//! ahead: a reader that wants overlap prefetches. A store never waits for the line that it is to change,
+//! because a store buffer hides that. The eviction of a dirty line from the cache costs nothing. Lines are
+//! compared by their number and a part of their pool's.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub(crate) struct Emulation {
     pub(crate) writes: Channel,
 }
 
-/// What the emulation itself takes of an operation that waits, in units: that much less is waited.
+/// The emulation's own overhead for an operation that waits, in clock units; it is deducted from the wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnCost {
     pub(crate) read: u64,
@@ -52,11 +52,12 @@ pub(crate) struct OwnCost {
 }
 
 impl OwnCost {
-    /// Measures operations that wait for a known time. What they do meanwhile costs nothing.
+    /// Measures the overhead on operations that wait for a known time. Work that overlaps the wait costs
+    /// nothing.
     fn measure(clock: Clock) -> Self {
         const OPERATIONS: u64 = 100;
         const WAIT_NS: u64 = 500;
-        /// So that no line is cached, and none is near another.
+        /// The distance of the test's lines: none is cached, and none is near another.
         const STRIDE: u64 = LINE * 5;
         let profile = Profile {
             read_ns: WAIT_NS,
@@ -67,7 +68,7 @@ impl OwnCost {
         };
         let medium = Emulation::with_costs(&profile, u64::MAX, clock, Self { read: 0, persist: 0 });
         let line = [0_u8; LINE as usize];
-        // The least of some: they are interrupted now and then.
+        // The least of several rounds, because some are interrupted.
         let least = |operation: &dyn Fn(u64)| {
             let rounds = (0..20).map(|round| {
                 let start = clock::now();
@@ -110,7 +111,7 @@ impl Emulation {
         let latency = |ns: f64, own: u64| clock.units(ns).saturating_sub(own);
         let lines_per_block = profile.block / LINE;
         let (read, sequential) = (profile.read_ns as f64, profile.sequential_read_ns as f64);
-        // Of a block's lines, one takes `read` and the others this, and the mean is `sequential`.
+        // The first line of a block takes `read` and each other one this, so that the mean is `sequential`.
         let buffered = match lines_per_block as f64 {
             1.0 => read,
             lines => ((sequential * lines - read) / (lines - 1.0)).max(0.0),
@@ -154,18 +155,18 @@ impl Emulation {
         Self::wait(until);
     }
 
-    /// The time at which something begins that is told later.
+    /// The start time of an operation that is reported later.
     pub(crate) fn begin(&self) -> u64 {
         clock::now()
     }
 
-    /// Waits until `len` bytes at each of `offsets` have been read, as many at once as a core can,
-    /// since it began.
+    /// Waits until `len` bytes at each of `offsets` have been read, since `began`, with as many reads at
+    /// once as a core has fill buffers.
     pub(crate) fn read_at_once(&self, began: u64, offsets: impl Iterator<Item = u64>, len: u64) {
         let mut now = began;
         let until = PROCESSOR.with_borrow_mut(|processor| {
             for offset in offsets {
-                // What is not here waits for a fill buffer, and everything behind it as well.
+                // A line that is not cached waits for a fill buffer, and so do all lines after it.
                 let free_at = processor.fetch_ahead(self, self.lines(offset, len), || now);
                 now = free_at.unwrap_or(now);
             }
@@ -184,15 +185,15 @@ impl Emulation {
         Self::wait(until);
     }
 
-    /// What is stored through the cache is in it.
+    /// Bytes stored through the cache are in it.
     #[cold]
     pub(crate) fn stored(&self, offset: u64, len: u64) {
         let lines = self.lines(offset, len);
         PROCESSOR.with_borrow_mut(|processor| processor.cache.fill(lines));
     }
 
-    /// What is about to be stored past the cache is not in it; its write-back, which is told when all
-    /// is stored, begins now.
+    /// Bytes about to be stored past the cache are not in it. Their write-back begins now, though it is
+    /// reported only when all of them are stored.
     #[cold]
     pub(crate) fn streams(&self, offset: u64, len: u64) {
         let (lines, now) = (self.lines(offset, len), clock::now());

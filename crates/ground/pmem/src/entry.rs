@@ -2,8 +2,8 @@
 //!
 //! Lines that are composed in memory and loaded again to be stored wait twice: a load of a line that was
 //! stored in parts has to wait until the parts have left the store buffer, and there they are behind the
-//! fence of the last entry. What comes from the payload and from registers only, the processor computes
-//! while that fence is still waiting: the header with its sums too. So whole lines are stored
+//! fence of the last entry. The processor can compute whatever depends on the payload and on registers
+//! alone while that fence is still waiting, including the header with its sums. So whole lines are stored
 //! straight from the payload, the first and the last one by words.
 
 use crate::{LINE, Pool, stream};
@@ -27,8 +27,8 @@ pub(crate) fn compose<const N: usize>(header: [u8; N], payload: &[u8]) -> Vec<u8
 }
 
 /// Stores an entry past the cache and starts its write-back, as [`stream::copy`] does. The first line is
-/// stored last, and only then `header` is called: what a longer payload takes to sum, it takes while
-/// the lines behind are on their way.
+/// stored last, and only then is `header` called: a longer payload is summed while the lines behind are on
+/// their way.
 ///
 /// # Safety
 /// `address` is that of a line, and [`len`] bytes from there on are inside one region of the pool, that
@@ -52,7 +52,7 @@ pub(crate) unsafe fn store<const N: usize>(
             stream::line(pool, address.add((1 + whole.len()) * LINE_LEN), &line(last));
         }
         let header = header();
-        // Where the compiler knows the length, it leaves out the search for the end.
+        // Where the compiler knows the length, it omits the search for the end.
         let words = match beginning.get(..LINE_LEN - N) {
             Some(full) => first_line(header, full),
             None => first_line(header, beginning),
@@ -62,7 +62,7 @@ pub(crate) unsafe fn store<const N: usize>(
     std::mem::forget(drain);
 }
 
-/// Puts what was streamed in order if the header cannot be computed.
+/// Orders the streamed stores by a fence if the header cannot be computed.
 struct DrainIfDropped<'a>(&'a Pool);
 
 impl Drop for DrainIfDropped<'_> {

@@ -1,4 +1,4 @@
-//! What can go wrong with a pool.
+//! The errors of a pool.
 
 use std::io;
 use std::path::PathBuf;
@@ -96,7 +96,7 @@ pub enum Error {
         len: u64,
     },
 
-    /// The kernel could not sync the pool earlier; what it holds since is not certain.
+    /// The kernel could not sync the pool earlier; the contents of the pool since then are not certain.
     #[error("{}: an earlier sync of the pool failed; open it anew and check it", path.display())]
     SyncFailed {
         /// The pool's file.
@@ -119,7 +119,7 @@ pub enum Error {
     Profile {
         /// The profile, as it was given.
         profile: String,
-        /// What is wrong with it.
+        /// Why the profile is refused.
         reason: String,
     },
 
@@ -128,7 +128,7 @@ pub enum Error {
     Io {
         /// The pool's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
         /// The reason.
         source: io::Error,

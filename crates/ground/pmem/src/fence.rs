@@ -25,13 +25,14 @@ pub struct Fenced {
     pub(crate) proves: Range,
 }
 
-/// What a proof is about: bytes of one life of a region, as they were after so many writes.
+/// The bytes that a proof covers: of one life of a region, as they were after so many writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) pool: u64,
     /// The life of the region; no two have the same.
     pub(crate) life: u64,
-    /// Writes that the region's one owner had made. Appended bytes do not change, and count none.
+    /// Writes that the region's one owner had made. Appends are not counted, as appended bytes do not
+    /// change.
     pub(crate) writes: u64,
     /// In the pool.
     pub(crate) offset: u64,

@@ -77,7 +77,7 @@ impl PoolFile {
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_owned() });
         }
-        // The mode counts for a privileged user too: who took the right to write meant it.
+        // The mode counts for a privileged user too: a user who removes the write permission means it.
         if metadata.permissions().readonly() {
             return Err(Error::ReadOnly { path: path.to_owned() });
         }
@@ -96,7 +96,7 @@ impl PoolFile {
             named => Some(named.map_err(io_error_of(path, "look at the pool"))?),
         };
         if named.map(|named| (named.dev(), named.ino())) != Some((metadata.dev(), metadata.ino())) {
-            // Another file took the place of this one while it was opened: somebody is at work.
+            // Another file replaced this one while it was being opened, so another process is at work.
             return Err(Error::Locked { path: path.to_owned() });
         }
         let len = metadata.len() / UNIT * UNIT;
@@ -111,7 +111,7 @@ impl PoolFile {
         Ok((Self::map(kernel, file, path, len, mapping, true)?, len))
     }
 
-    /// Maps a file that others may have written and read before, or not.
+    /// Maps a file, which another process may have written and read before (`was_used`).
     fn map(
         kernel: Kernel,
         file: File,
@@ -172,7 +172,7 @@ impl PoolFile {
                 let mapped = self.mapping.map(kernel, &self.file, old, new);
                 mapped.map_err(io_error_of(path, "map the pool"))
             })
-            // Nothing was stored there; if this fails too, the next growth cuts it.
+            // No byte was stored there; if this fails too, the next growth cuts the file.
             .inspect_err(|_| drop(self.file.set_len(old)))?;
         if domain != Domain::PageCache {
             self.mapping.populate(old, new);
@@ -203,7 +203,7 @@ impl PoolFile {
         synced.map_err(io_error_of(&self.path, "sync the pool"))
     }
 
-    /// Writes bytes of the file again as they are, so that the kernel takes their pages for dirty.
+    /// Writes bytes of the file again unchanged, so that the kernel marks their pages dirty.
     pub(crate) fn rewrite(&self, range: Range) -> Result<()> {
         const PART: u64 = 1 << 20;
         let mut part = vec![0; range.len.min(PART) as usize];
@@ -219,8 +219,8 @@ impl PoolFile {
     }
 }
 
-/// What ranges span. Neighbouring pages are synced by themselves; what is far apart, with the whole
-/// file in one go.
+/// The span of some ranges. Neighbouring pages are synced by themselves; ranges far apart are synced with
+/// the whole file in one go.
 pub(crate) struct Span {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -242,7 +242,7 @@ impl Span {
     }
 }
 
-/// Reads bytes of the file at `path`, which stays as it is.
+/// Reads bytes of the file at `path` without changing it.
 pub(crate) fn peek(kernel: &Kernel, path: &Path, at: u64, to: &mut [u8]) -> io::Result<()> {
     let file = kernel.ask_std(Call::Open, || File::open(path))?;
     kernel.ask_std(Call::Read, || file.read_exact_at(to, at))
@@ -278,9 +278,9 @@ fn reserve(kernel: &Kernel, path: &Path, len: u64, options: &PoolOptions) -> Res
     reserved.map_err(io_error_of(path, "reserve addresses for the pool"))
 }
 
-/// Makes a file that ends at `start`, on a file system in memory, longer, with large pages as far as there are
-/// some; what else it needs, [`allocate`] gives it. Most such file systems have small ones if they are not asked, and
-/// those take the kernel longer to give, and whoever reads them a fault for every few.
+/// Lengthens a file that ends at `start`, on a file system in memory, with as many large pages as there
+/// are; [`allocate`] gives it the rest. By default most such file systems use small pages, which the kernel
+/// takes longer to allocate, and which cost a reader a fault for every few of them.
 fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
     let place = || -> io::Result<()> {
         let room = rustix::fs::fstatvfs(file)?;
@@ -288,7 +288,7 @@ fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         file.set_len(end)?;
-        // A large page takes the place of small ones, of which there has to be one.
+        // Large pages only replace small ones, so each unit needs a small one first.
         for unit in (start..end).step_by(UNIT as usize) {
             rustix::fs::fallocate(file, FallocateFlags::empty(), unit, 1)?;
         }
@@ -301,7 +301,7 @@ fn place_large_pages(file: &File, mapping: &Mapping, start: u64, end: u64) {
     }
 }
 
-/// Page by page: of a longer write the kernel would make a large folio.
+/// Writes zeros page by page: for a longer write the kernel would make a large folio.
 fn write_zeros(kernel: &Kernel, file: &File, start: u64, end: u64) -> io::Result<()> {
     let zeros = vec![0; page_size() as usize];
     (start..end).step_by(zeros.len()).try_for_each(|at| {
@@ -318,9 +318,10 @@ fn allocate(kernel: &Kernel, file: &File, path: &Path, start: u64, end: u64) -> 
     let allocate = || rustix::fs::fallocate(file, FallocateFlags::empty(), start, bytes);
     match kernel.ask(Call::Resize, allocate) {
         Ok(()) => Ok(()),
-        // There it may well look as if an existing file had holes; it has to do as it is.
+        // Such a file system may report holes in an existing file that has none; the file has to do as it
+        // is.
         Err(Errno::OPNOTSUPP) if old_len >= end => Ok(()),
-        // A file system that cannot promise space: writing takes it.
+        // A file system that cannot reserve space: writing zeros allocates it.
         Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(kernel, file, start, end)
             .inspect_err(|_| drop(file.set_len(old_len)))
             .map_err(|source| match source.kind() {
@@ -330,7 +331,8 @@ fn allocate(kernel: &Kernel, file: &File, path: &Path, start: u64, end: u64) -> 
                 _ => io_error(path, "allocate space for the pool", source),
             }),
         Err(errno) => {
-            // Part of the range may have been allocated; the error at hand says more than one here.
+            // Part of the range may have been allocated. An error of this cut would say less than the error
+            // at hand.
             let _ = file.set_len(old_len);
             match errno {
                 Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {

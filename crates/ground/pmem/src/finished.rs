@@ -1,13 +1,13 @@
 //! Which lines of a range that many threads append to may be read.
 //!
-//! Each thread is granted lines of its own, and finishes them when it likes. A line that is finished has
-//! its bit set, and may be read whatever the lines before it are; the [`Frontier`] is behind the first
-//! lines that are all finished, so that for most ranges one comparison tells. Whoever finishes lines
-//! then moves the frontier, as far as bits are set.
+//! Each thread is granted lines of its own, and finishes them at its own time. A finished line has its bit
+//! set, and may be read before the lines in front of it are finished. The [`Frontier`] stands at the end of
+//! a prefix of lines that are all finished, so for most ranges one comparison suffices. A thread that
+//! finishes lines then moves the frontier as far as bits are set.
 //!
-//! No bit is forgotten there: who stops at a line that is not finished has looked at its word by a
-//! read-modify-write. Those of one word have an order, so whoever sets that bit comes later, sees all that
-//! was set by the one who stopped, and goes on from there.
+//! No set bit is missed there: a thread that stops at an unfinished line has looked at its word by a
+//! read-modify-write. The read-modify-writes of one word have an order, so the thread that sets that bit
+//! comes later, sees every bit that the stopped thread had set, and goes on from there.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct Finished {
     words: Box<[AtomicU64]>,
 }
 
-/// A word as it was when its reader changed it last.
+/// A word, with the value that this thread's last read-modify-write of it left.
 #[derive(Clone, Copy)]
 struct Seen {
     number: u64,
@@ -40,7 +40,7 @@ impl Finished {
         Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Whether all lines of `range` are finished. What was written there then happened before.
+    /// Whether all lines of `range` are finished. Their writes then happened before.
     pub(crate) fn covers(&self, range: Range<u64>) -> bool {
         masks(&range).all(|(number, mask)| {
             let word = self.words.get(number as usize);
@@ -48,7 +48,7 @@ impl Finished {
         })
     }
 
-    /// Lets `range` be read, for the one who wrote it: whole lines, that are finished once.
+    /// Lets `range` be read. Called by the range's writer, for whole lines, once for each line.
     pub(crate) fn finish(&self, range: &Range<u64>, frontier: &Frontier) {
         let mut seen = None;
         for (number, mask) in masks(range) {
@@ -78,8 +78,9 @@ impl Finished {
             let bits = seen.map_or_else(|| word.load(Ordering::Acquire), |seen| seen.bits);
             let mut finished = u64::from((bits >> bit).trailing_ones());
             if bit + finished < WORD_LINES && seen.is_none() {
-                // It releases what this thread has set to the one who will set this bit. (Loom would not
-                // miss that: its read-modify-writes see the newest value of each word as it is.)
+                // Releases the bits that this thread has set to the thread that will set this bit. (Loom
+                // would not catch its absence: loom's read-modify-writes see the newest value of each word
+                // anyway.)
                 let bits = word.fetch_add(0, Ordering::AcqRel);
                 finished = u64::from((bits >> bit).trailing_ones());
             }

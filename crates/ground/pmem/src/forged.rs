@@ -3,7 +3,7 @@
 use crate::fence::Range;
 use crate::{Fenced, Pool};
 
-/// A proof that nothing proves.
+/// A proof without a flush or a fence behind it.
 #[must_use]
 pub fn forged(pool: &Pool) -> Fenced {
     Fenced { proves: Range { pool: pool.id(), life: 0, writes: 0, offset: 0, len: 0 } }

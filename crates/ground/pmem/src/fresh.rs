@@ -1,4 +1,4 @@
-//! Space with one owner, who writes it.
+//! Space with one owner, which writes it.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -46,8 +46,9 @@ impl Fresh {
         self.len() == 0
     }
 
-    /// All bytes. Counts as one load. Which of them are looked at is not known here, so under a
-    /// [`crate::Profile`] none is waited for: [`Fresh::read`] is for what is to be measured.
+    /// All bytes. Counts as one load. Under a [`crate::Profile`] the call waits for none of them, because
+    /// it cannot tell which ones the caller will look at; use [`Fresh::read`] for reads that are to be
+    /// measured.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.pool().counters().load();
@@ -120,8 +121,8 @@ impl Fresh {
         unsafe { self.region.store_words(at, words) };
     }
 
-    /// Stores past the cache, as often as `store` asks for, and waits until all of that is durable.
-    /// One fence; if `store` panics, what it stored is in order, but not known to be durable.
+    /// Makes the stores past the cache that `store` asks for, and waits until all of them are durable. One
+    /// fence. If `store` panics, its stores are ordered by a fence, but not known to be durable.
     ///
     /// # Errors
     /// As [`Pool::fence`].
@@ -134,13 +135,13 @@ impl Fresh {
         Ok(stored)
     }
 
-    /// Stores what `header` returns, `payload` behind it, and zeros up to the end of the last line at
-    /// `at`, past the cache, and waits until all of that is durable. The header, of at most 16 bytes, is
-    /// asked for when the other lines are on their way. One store; as a write-back, its lines; one
-    /// fence. If `header` panics, what was stored is in order, but not known to be durable.
+    /// Stores the header that `header` returns, `payload` behind it, and zeros up to the end of the last
+    /// line at `at`, past the cache, and waits until all of them are durable. The header has at most 16
+    /// bytes; `header` is called when the other lines are on their way. One store; as a write-back, its
+    /// lines; one fence. If `header` panics, the lines are ordered by a fence, but not known to be durable.
     ///
-    /// Faster than [`Fresh::persist_stream`] of lines that the caller composed: nothing of this waits
-    /// for the fence before but the stores themselves.
+    /// Faster than [`Fresh::persist_stream`] of lines that the caller composed: only the stores themselves
+    /// wait for the fence before.
     ///
     /// # Errors
     /// As [`Pool::fence`].
@@ -174,7 +175,7 @@ impl Fresh {
         self.pool().note_write_back(self.offset() + at, bytes.len() as u64);
     }
 
-    /// What a flush of all between two offsets says.
+    /// What a flush of all bytes between two offsets returns.
     pub(crate) fn hull(&self, range: Range<u64>) -> Flushed {
         Flushed::of(self.region.range(range.start, range.end - range.start, self.writes))
     }
@@ -206,8 +207,8 @@ impl Fresh {
         self.streamed(range.start, len)
     }
 
-    /// What was streamed is in order with what this thread does next, so that the range may be handed
-    /// to another.
+    /// Orders the streamed stores before all that this thread does next, so that the range may be handed to
+    /// another thread.
     #[track_caller]
     fn streamed(&self, at: u64, len: u64) -> Flushed {
         let flushed = self.pool().flushed(self.region.range(at, len, self.writes));
@@ -224,10 +225,10 @@ impl Fresh {
         self.region.flush(range, self.writes)
     }
 
-    /// Gives up writing, so that others may read. Takes the proof that all bytes are durable.
+    /// Ends writing, so that readers may read. Takes the proof that all bytes are durable.
     ///
     /// # Panics
-    /// If `proof` does not cover all bytes, or something was written since.
+    /// If `proof` does not cover all bytes, or is older than the last write.
     #[must_use]
     #[track_caller]
     pub fn publish(self, proof: &Fenced) -> Arc<Published> {
@@ -245,7 +246,7 @@ impl Fresh {
     #[must_use]
     pub fn into_appender(mut self, readable: u64) -> Appender {
         assert!(readable <= self.len(), "{readable} of {} bytes", self.len());
-        // Proofs about what was here do not count for what is appended.
+        // Proofs about the range's earlier contents do not count for the bytes to be appended.
         self.region.renew();
         Appender::new(Published::new(self.region, readable))
     }
@@ -254,7 +255,7 @@ impl Fresh {
     /// Allocates a bit a line in DRAM.
     ///
     /// # Panics
-    /// If the range is shorter, or its start or the end of what is readable is not a multiple of a line.
+    /// If the range is shorter, or its start or the end of the readable bytes is not a multiple of a line.
     #[must_use]
     pub fn into_shared_appender(mut self, readable: u64) -> SharedAppender {
         assert!(readable <= self.len(), "{readable} of {} bytes", self.len());

@@ -5,8 +5,9 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The end of the bytes that may be read. It only grows, and bytes below it never change. Those from it on
-/// belong to the one who moves it, or to those who share that ([`crate::SharedAppender`]).
+/// The end of the bytes that may be read. It only grows, and bytes below it never change. The bytes from it
+/// on belong to the appender that moves it, or to the threads that share that appender
+/// ([`crate::SharedAppender`]).
 pub(crate) struct Frontier(AtomicU64);
 
 impl Frontier {
@@ -14,26 +15,25 @@ impl Frontier {
         Self(AtomicU64::new(end))
     }
 
-    /// The end. What was written below it happened before.
+    /// The end. The writes below it happened before.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// The end, for the one who moves it: nobody else wrote what is below it.
+    /// The end, for the appender that moves it: no other thread wrote the bytes below it.
     pub(crate) fn load_own(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Moves the end from where it was to where those who share it have come; or says where it is. Whoever
-    /// loads the new end acquires what those who moved it before released, too: all of them change it by
-    /// read-modify-writes.
+    /// Moves the end from `from` to `end`; on failure, returns the current end. A thread that loads the new
+    /// end also acquires the releases of all earlier moves, because every move is a read-modify-write.
     pub(crate) fn advance_from(&self, from: u64, end: u64) -> Result<(), u64> {
         let exchanged = self.0.compare_exchange(from, end, Ordering::Release, Ordering::Relaxed);
         exchanged.map(|_| ())
     }
 
-    /// Moves the end, for the one who wrote the bytes below it.
+    /// Moves the end. Called by the writer of the bytes below it.
     pub(crate) fn advance(&self, end: u64) {
         self.0.store(end, Ordering::Release);
     }
@@ -71,7 +71,7 @@ mod loom_tests {
             self.frontier.advance(start + bytes.len() as u64);
         }
 
-        /// As readers do: what is below the frontier.
+        /// Reads as readers do: the bytes below the frontier.
         fn read(&self) -> Vec<u8> {
             let places = &self.bytes[..self.frontier.load() as usize];
             // SAFETY: bytes below the frontier do not change, which loom checks.

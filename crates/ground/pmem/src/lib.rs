@@ -1,14 +1,12 @@
 //! Memory that persists.
 //!
 //! A [`Pool`] is one mapped file: on persistent memory (DAX), on tmpfs or on an ordinary file; or memory
-//! without a file, which nothing survives. What
-//! a fence guarantees on it is its [`Domain`], detected when the pool is opened. Offsets are
-//! stable, addresses are not.
+//! without a file, of which no byte survives the process. The guarantee of a fence on it is its [`Domain`],
+//! detected when the pool is opened. Offsets are stable, addresses are not.
 //!
-//! **One door.** The bytes of a pool change only through the methods of this crate, but for those that
-//! nobody wants to persist ([`Scratch`]). They choose the
-//! instructions, count the [`Traffic`], and hand a range to the kernel where instructions do not
-//! suffice.
+//! **One interface.** The bytes of a pool change only through the methods of this crate, except for
+//! volatile memory ([`Scratch`]). These methods choose the instructions, count the [`Traffic`], and hand a
+//! range to the kernel where instructions do not suffice.
 //!
 //! **A life for space.** A range of a pool has one owner at a time, checked when it is claimed, so
 //! that the safe interface is sound without trusting its callers:
@@ -23,18 +21,19 @@
 //!                     └─► Scratch         volatile memory, by its address
 //! ```
 //!
-//! **Proofs.** [`Fresh::flush`] and its kin return a [`Flushed`]: the write-back has begun.
-//! [`Pool::fence`] turns it into a [`Fenced`]: it is durable. Publishing asks for the proof: of the
-//! very bytes, as they are now, for [`Fresh::publish`], [`Appender::publish`] and [`Grant::publish`];
-//! of a fence, for [`Words::publish`], which stores what leads others to bytes. So nothing is published
-//! by somebody who forgot to persist it: that does not compile.
+//! **Proofs.** [`Fresh::flush`] and its kin return a [`Flushed`]: the write-back has begun. [`Pool::fence`]
+//! turns it into a [`Fenced`]: it is durable. Publishing takes such a proof: of the very bytes, as they are
+//! now, for [`Fresh::publish`], [`Appender::publish`] and [`Grant::publish`]; of a fence, for
+//! [`Words::publish`], which stores a word that leads readers to other bytes. So a caller that forgets to
+//! persist bytes cannot publish them: the call does not compile.
 //!
-//! **The model.** A [`Medium`] in a pool's options takes the place of its file: the same door, behind
-//! which everything is recorded in the trace of a [`Machine`](halite_sim::Machine) (`halite-lab` crashes stores with it).
+//! **The model.** A [`Medium`] in a pool's options takes the place of its file. The interface is the same,
+//! and the trace of a [`Machine`](halite_sim::Machine) records every operation (`halite-lab` crashes stores
+//! with it).
 //!
-//! **Emulation.** A [`Profile`] in a pool's options makes it as slow as another medium: what goes
-//! through the door then waits (`emulate.rs`). It never makes a pool faster than what it lies on, except
-//! on [`Domain::Process`], whose flushes guard nothing and are left out.
+//! **Emulation.** A [`Profile`] in a pool's options makes the pool as slow as another medium: its
+//! operations then wait (`emulate.rs`). It never makes a pool faster than its own medium, except on
+//! [`Domain::Process`], whose flushes protect no bytes and are left out.
 //!
 //! A request walks `Fresh::write` → `writeback` or `stream` (the instructions) → `Pool::fence`
 //! (`sfence`, or the kernel's sync for [`Domain::PageCache`]).

@@ -15,7 +15,7 @@ use rustix::mm::{
 use crate::UNIT;
 use halite_sim::{Call, Kernel};
 
-/// Which pages are wanted for what is mapped.
+/// The page size wanted for the mapped file or memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pages {
     /// As large as there are: memory needs fewer translations and faults then.
@@ -32,12 +32,12 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     sync: bool,
     pages: Pages,
-    /// A mapping failed after the kernel had removed what was reserved there, so that somebody
-    /// else's memory may be in the range by now.
+    /// A mapping failed after the kernel had removed the reservation there, so that memory of another owner
+    /// may be in the range by now.
     holed: AtomicBool,
 }
 
-// SAFETY: a mapping is an address range; what is done with the memory is up to those who own it.
+// SAFETY: a mapping is an address range; its owners are responsible for every access to the memory.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -68,12 +68,12 @@ impl Mapping {
     }
 
     /// Finds out whether a file maps with `MAP_SYNC`, that is: whether it is persistent memory; it is
-    /// mapped so from now on. Tried beside the reserved range: some file systems refuse too late, when
-    /// what was mapped at a fixed address is gone.
+    /// mapped so from now on. Tried beside the reserved range: some file systems refuse only after the
+    /// kernel has removed the earlier mapping at a fixed address.
     ///
     /// # Errors
-    /// A refusal that does not tell what the file is: without memory for the attempt, say, persistent memory must not be
-    /// taken for an ordinary file.
+    /// A refusal that does not tell the kind of the file. If memory is short for the attempt, for
+    /// example, persistent memory must not be taken for an ordinary file.
     pub(crate) fn try_sync(&mut self, kernel: &Kernel, file: &File) -> io::Result<()> {
         let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
         // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
@@ -83,7 +83,7 @@ impl Mapping {
         });
         self.sync = match tried {
             Ok(()) => true,
-            // Of the file, and of a kernel that does not know the flag.
+            // The file system, or a kernel that does not know the flag, refuses it.
             Err(Errno::OPNOTSUPP | Errno::INVAL) => false,
             Err(errno) => return Err(errno.into()),
         };
@@ -95,11 +95,12 @@ impl Mapping {
         self.sync
     }
 
-    /// From now on, wants the kernel to have what is mapped of `file`, an ordinary one, in the smallest pages. What it
-    /// keeps of the file already stays as it is ([`Mapping::forget_pages`]), as does what another process reads later.
+    /// From now on, asks the kernel to keep the mapped part of `file`, an ordinary one, in the smallest
+    /// pages. Pages that the kernel already caches keep their size ([`Mapping::forget_pages`]), as do pages
+    /// that another process reads later.
     ///
-    /// Two things make them large: a request for large pages, and readahead, whose folios grow as long as it guesses
-    /// right. So the kernel is told not to guess: what is going to be read in order is asked for
+    /// Two causes make them large: a request for large pages, and readahead, whose folios grow as long as
+    /// it guesses right. So the kernel is told not to guess: ranges about to be read in order are asked for
     /// ([`Mapping::read_ahead`]), which brings small pages.
     pub(crate) fn keep_pages_small(&mut self, file: &File) {
         self.pages = Pages::Small;
@@ -107,10 +108,11 @@ impl Mapping {
         let _ = fadvise(file, 0, None, fs::Advice::Random);
     }
 
-    /// Has the kernel forget what it keeps of `file`, an ordinary one of which nothing is mapped: whoever copied it, or
-    /// read it, may have had it kept in large folios. What is dirty stays, so the file was synced just before.
+    /// Has the kernel forget its cached pages of `file`, an ordinary one of which no page is mapped: a
+    /// process that copied or read it may have left large folios there. Dirty pages stay, so the caller
+    /// syncs the file just before.
     pub(crate) fn forget_pages(file: &File) {
-        // Where this is not heeded, writing costs more.
+        // A kernel that ignores this only makes writes slower.
         let _ = fadvise(file, 0, None, fs::Advice::DontNeed);
     }
 
@@ -140,7 +142,8 @@ impl Mapping {
         let flags =
             if self.sync { MapFlags::SHARED_VALIDATE | MapFlags::SYNC } else { MapFlags::SHARED };
         let len = (end - start) as usize;
-        // Beside the reserved range first: a kernel that has no memory for it says so there, where nothing is lost.
+        // Beside the reserved range first: a kernel without memory for the mapping fails there, where no
+        // mapping is lost.
         // SAFETY: a new mapping at an address of the kernel's choice, unmapped before anyone sees it.
         kernel.ask(Call::Map, || unsafe {
             let beside = mmap(ptr::null_mut(), len, ProtFlags::READ, flags, file, start)?;
@@ -148,15 +151,15 @@ impl Mapping {
         })?;
         let (address, access) = (self.address(start), ProtFlags::READ | ProtFlags::WRITE);
         let flags = flags | MapFlags::FIXED;
-        // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), which is
-        // whole, and nobody uses what is mapped there.
+        // SAFETY: `start..end` is inside the reserved range (the pool checks its capacity), which is whole,
+        // and no region uses the memory mapped there.
         self.replace(kernel, || unsafe { mmap(address.cast(), len, access, flags, file, start) })?;
         self.advise_pages(start, end);
         Ok(())
     }
 
-    /// Maps something in the place of what is reserved. Where the kernel fails at that, it may have removed what was
-    /// there.
+    /// Maps memory in place of the reservation. Where the kernel fails at that, it may have removed the
+    /// reservation.
     fn replace(
         &self,
         kernel: &Kernel,
@@ -182,8 +185,8 @@ impl Mapping {
             Pages::Large => Advice::LinuxHugepage,
             Pages::Small => Advice::Random,
         };
-        // SAFETY: the range is mapped, and the advice does not change its bytes. Where the kernel does not know it,
-        // pages are as they are.
+        // SAFETY: the range is mapped, and the advice does not change its bytes. A kernel that does not
+        // know the advice leaves the pages unchanged.
         unsafe {
             let _ = madvise(address.cast(), len, advice);
         }
@@ -208,16 +211,16 @@ impl Mapping {
         }
     }
 
-    /// Has large pages take the place of those of `start..end`, which is mapped: whole units, in each of which
-    /// there is one.
+    /// Replaces the pages of `start..end`, which is mapped, by large ones: whole units, each of which has a
+    /// page already.
     pub(crate) fn collapse(&self, start: u64, end: u64) {
         const MADV_COLLAPSE: c_int = 25;
         // `rustix` does not know this advice yet.
         unsafe extern "C" {
             fn madvise(address: *mut c_void, len: usize, advice: c_int) -> c_int;
         }
-        // SAFETY: the range is mapped, and the advice does not change its bytes. It is an optimisation: where the
-        // kernel cannot, pages stay as they are.
+        // SAFETY: the range is mapped, and the advice does not change its bytes. It is an optimisation: a
+        // kernel that cannot follow it leaves the pages unchanged.
         unsafe { madvise(self.address(start).cast(), (end - start) as usize, MADV_COLLAPSE) };
     }
 
@@ -248,7 +251,7 @@ pub(crate) fn page_size() -> u64 {
 #[derive(Clone, Copy)]
 pub(crate) struct Base(NonNull<u8>);
 
-// SAFETY: an address; what is done with the memory is up to those who own it.
+// SAFETY: an address; its owners are responsible for every access to the memory.
 unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
@@ -264,7 +267,7 @@ impl Base {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.holed.load(Ordering::Acquire) {
-            // What is in the hole is not known to be ours; the addresses are given up.
+            // The memory in the hole may belong to another owner, so the whole reservation is leaked.
             return;
         }
         // SAFETY: the whole reservation belongs to this mapping, and the pool that holds it is

@@ -1,12 +1,13 @@
-//! A modelled medium: memory that remembers how it was written.
+//! A modelled medium: memory that records how it was written.
 //!
-//! A pool whose options name a [`Medium`] has no file. Its bytes lie in ordinary memory, and everything that goes through
-//! the pool's door is executed there and told to a [`Machine`], which notes it in its [`Trace`](halite_sim::Trace), with the
-//! place in the code that asked for it. From a trace follows what a power cut may leave (`halite-lab` works that out);
-//! such an image is put back with [`Medium::restore`], and a pool opens on it as on a file.
+//! A pool whose options name a [`Medium`] has no file. Its bytes lie in ordinary memory. Every operation of
+//! the pool is executed there and reported to a [`Machine`], which records it in its
+//! [`Trace`](halite_sim::Trace), with the place in the code that asked for it. From a trace `halite-lab`
+//! derives the images that a power cut may leave. Such an image is put back with [`Medium::restore`], and a
+//! pool opens on it as on a file.
 //!
-//! The machine's power, and failing syncs, are the business of [`Medium::machine`]. Files beside the pool (`halite-disk`)
-//! belong to the same machine.
+//! [`Medium::machine`] controls the machine's power and its failing syncs. Files beside the pool
+//! (`halite-disk`) belong to the same machine.
 
 use std::panic::Location;
 use std::path::Path;
@@ -34,24 +35,24 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Whether a pool has it, so that its bytes belong to the owners of the pool's regions.
+    /// Whether a pool is open on it, so that its bytes belong to the owners of the pool's regions.
     in_use: bool,
     file: ModelFile,
     random: u64,
 }
 
-/// What a file system knows of a modelled pool.
+/// The file system's metadata of a modelled pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelFile {
     /// Whether the file has its name: without it there is no pool.
     pub named: bool,
     /// The length in bytes.
     pub len: u64,
-    /// How often the device lost what it had promised to save, if it counts that.
+    /// How often the device lost bytes that it should have saved, if it counts that.
     pub unsafe_shutdowns: Option<u64>,
 }
 
-/// What a modelled zeroing compares with.
+/// The page that a modelled zeroing compares with.
 const ZEROS: [u8; 4096] = [0; 4096];
 
 impl Medium {
@@ -85,7 +86,7 @@ impl Medium {
         self.0.capacity
     }
 
-    /// What the file system knows now.
+    /// The file system's metadata as it is now.
     #[must_use]
     pub fn file(&self) -> ModelFile {
         self.0.state.lock().file
@@ -106,7 +107,7 @@ impl Medium {
         self.0.machine.restore_power();
     }
 
-    /// Changes bytes and the file's state, past any record.
+    /// Changes bytes and the file's state without a record in the trace.
     ///
     /// # Panics
     /// If a pool is open, or a part or the file's length is outside the capacity.
@@ -135,7 +136,7 @@ impl Medium {
         self.base().address(at)
     }
 
-    /// Stores bytes; whoever calls owns them, or has made sure that nobody does.
+    /// Stores bytes. The caller owns them, or has made sure that they have no owner.
     fn put(&self, at: u64, bytes: &[u8]) {
         self.assert_inside(at, bytes.len() as u64);
         // SAFETY: the range is inside the mapping. It belongs to the caller.
@@ -143,7 +144,7 @@ impl Medium {
     }
 }
 
-/// What the pool asks for.
+/// The pool's operations.
 impl Medium {
     pub(crate) fn base(&self) -> Base {
         self.0.memory.base()
@@ -159,7 +160,7 @@ impl Medium {
         created.inspect_err(|_| self.set_unused())
     }
 
-    /// Takes the file that is there, and returns its length.
+    /// Opens the existing file, and returns its length.
     pub(crate) fn open(&self, path: &Path) -> Result<u64> {
         let file = self.file();
         if !file.named {
@@ -179,7 +180,7 @@ impl Medium {
         Ok(())
     }
 
-    /// The pool that had it is gone, with all of its regions.
+    /// Records that the pool that was open is dropped, with all of its regions.
     pub(crate) fn set_unused(&self) {
         self.0.state.lock().in_use = false;
     }
@@ -221,7 +222,7 @@ impl Medium {
         self.change(path, what, site, |_| ())
     }
 
-    /// Bytes are written again as they are.
+    /// Writes bytes again unchanged.
     pub(crate) fn rewrite(&self, range: &Range, site: Site) {
         let what = What::Rewrite { at: range.offset, len: range.len };
         self.0.machine.store(|trace| trace.push(what, site));
@@ -250,15 +251,15 @@ impl Medium {
         });
     }
 
-    /// Stores zeros; what is zero already is not recorded.
+    /// Stores zeros; lines that are zero already are not recorded.
     pub(crate) fn zero(&self, at: u64, len: u64, site: Site) {
         if self.0.domain == Domain::PageCache {
-            // What is zero already may be so in the page cache only.
+            // Zeros may be in the page cache only, so they are written again.
             self.0.machine.rewrite(at, len, site);
         }
         let (mut from, end) = (at, at + len);
         while from < end {
-            // Mostly there is nothing but zeros, so pages are looked at before lines.
+            // Most pages are zero already, so whole pages are compared before lines.
             let page = (end - from).min(ZEROS.len() as u64);
             if self.are_zeros(from, page) {
                 from += page;

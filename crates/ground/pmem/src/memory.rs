@@ -1,8 +1,8 @@
-//! Memory without a file: a pool that nothing survives.
+//! Memory without a file: a pool of which no byte survives the process.
 //!
-//! RStore(IM) of Lersch (§5.8.3) is the same store without persistent memory. A pool on [`Memory`] is
-//! that: its bytes belong to the process, there is no file, folder or lock, and nothing to write back or
-//! to wait for. So it also shows what durability costs the others.
+//! RStore(IM) of Lersch (§5.8.3) is the same store without persistent memory. A pool on [`Memory`] is that:
+//! its bytes belong to the process; it has no file, folder or lock, no write-back and no wait. So it also
+//! shows the costs of durability in the other domains.
 
 use std::io;
 use std::path::Path;
@@ -32,8 +32,8 @@ impl Memory {
         self.mapping.base()
     }
 
-    /// Makes the memory longer, by zeros. The kernel may promise more than it has: it then ends
-    /// processes when that is written to, and nothing here can tell.
+    /// Makes the memory longer, by zeros. The kernel may promise more memory than it has: it then ends
+    /// processes that write to the memory, and no check here can detect that.
     pub(crate) fn grow(&self, path: &Path, old: u64, new: u64) -> Result<()> {
         let mapped = self.mapping.map_memory(&self.kernel, old, new);
         mapped.map_err(|source| match source.kind() {

@@ -12,21 +12,21 @@ pub struct PoolOptions {
     /// Bytes that the pool may grow to, rounded down to [`UNIT`]; as much address space is reserved.
     /// A pool that is already larger opens, but does not grow.
     pub size_max: u64,
-    /// Whether the pool has no file: its bytes are memory of this process and go away with the pool
-    /// ([`Domain::Volatile`]). Its path is a name for messages alone.
+    /// Whether the pool has no file: its bytes are memory of this process and are lost with the pool
+    /// ([`Domain::Volatile`]). Its path is only a name for messages.
     pub in_memory: bool,
     /// For tests only: the domain to take for granted instead of the detected one.
     pub assume_domain: Option<Domain>,
     /// For tests only: the modelled medium that takes the place of the file.
     pub medium: Option<Medium>,
-    /// For tests only: what lets calls of the kernel fail.
+    /// For tests only: the calls of the kernel that fail.
     pub failures: Option<Failures>,
     /// For measurements only: the medium that the pool is to be as slow as; see [`Profile`].
     ///
-    /// On tmpfs ([`Domain::Process`]) write-backs and fences then are emulated alone, and stores go
-    /// through the cache: the instructions guard nothing there, and would add what they cost on this
-    /// machine. Elsewhere they run as well. A modelled medium has no time, and a pool in memory is not to
-    /// be slow; there a profile changes nothing.
+    /// On tmpfs ([`Domain::Process`]) write-backs and fences are then only emulated, and stores go through
+    /// the cache: the instructions protect no bytes there, and would add their cost on this machine.
+    /// Elsewhere they run as well. A profile changes nothing on a modelled medium, which has no time, and
+    /// on a pool in memory, which is not to be slowed.
     pub profile: Option<Profile>,
 }
 

@@ -1,4 +1,4 @@
-//! The pool: bytes that persist, and the door to them.
+//! The pool: bytes that persist, and the interface to them.
 
 use std::io;
 use std::panic::Location;
@@ -54,7 +54,7 @@ struct Inner {
     counters: Counters,
 }
 
-/// What keeps a pool's bytes.
+/// The backing of a pool's bytes.
 enum Backing {
     File(PoolFile),
     Memory(Memory),
@@ -109,8 +109,8 @@ impl Pool {
         }
     }
 
-    /// Opens the pool at `path`. What is in it is not looked at; it may be what a process that was killed
-    /// stored, and a power cut takes again: [`Pool::fence_found`].
+    /// Opens the pool at `path`. Its contents are not checked; they may include stores of a killed process
+    /// that a power cut still takes back, until [`Pool::fence_found`] makes them durable.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotAFile`], [`Error::ReadOnly`], [`Error::TooShort`],
@@ -132,7 +132,7 @@ impl Pool {
         Ok(Self::with_backing(backing, path, len, options))
     }
 
-    /// Whether there is something where the options and `path` say; never in memory.
+    /// Whether a file exists at `path`, or the modelled medium has a named one; never in memory.
     #[must_use]
     pub fn exists(path: &Path, options: &PoolOptions) -> bool {
         match &options.medium {
@@ -141,10 +141,10 @@ impl Pool {
         }
     }
 
-    /// Reads bytes of a file before it is opened as a pool, to tell what it is; nothing changes.
+    /// Reads bytes of a file before it is opened as a pool, to tell its format; nothing changes.
     ///
     /// # Errors
-    /// What reading the file reports; memory and a modelled medium are never read so.
+    /// The errors of reading the file; memory and a modelled medium are never read so.
     pub fn peek(path: &Path, options: &PoolOptions, at: u64, to: &mut [u8]) -> io::Result<()> {
         match &options.medium {
             None if !options.in_memory => {
@@ -205,8 +205,8 @@ impl Pool {
         &self.0.path
     }
 
-    /// A number to seed identities and checksums with: of the kernel's random numbers, or, on a
-    /// modelled medium, of its sequence.
+    /// A number to seed identities and checksums with: random, from the kernel, or on a modelled medium the
+    /// next one of its sequence.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -217,8 +217,8 @@ impl Pool {
         }
     }
 
-    /// How often the device failed to save at a power cut what it had promised to, if it counts
-    /// that. A pool that was in use when the number rose may have lost what was durable.
+    /// How often the device, at a power cut, failed to save bytes that it should have saved, if it counts
+    /// that. A pool that was in use when the number rose may have lost durable bytes.
     #[must_use]
     pub fn unsafe_shutdowns(&self) -> Option<u64> {
         match &self.0.backing {
@@ -228,8 +228,8 @@ impl Pool {
         }
     }
 
-    /// Has the kernel write back everything stored so far, past every cache. A clean end needs this
-    /// where fences rely on the platform.
+    /// Has the kernel write back all bytes stored so far, past every cache. A clean close needs this where
+    /// fences rely on the platform.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::SyncFailed`] after an earlier one.
@@ -243,8 +243,9 @@ impl Pool {
         })
     }
 
-    /// Refuses if the kernel failed to sync the pool since it was opened: whoever goes by what it has in
-    /// memory asks before it changes what another process, or a crash, would go by.
+    /// Refuses if the kernel failed to sync the pool since it was opened. A caller that relies on the
+    /// pool's contents in memory asks before it changes state that another process, or recovery after a
+    /// crash, would rely on.
     ///
     /// # Errors
     /// [`Error::SyncFailed`].
@@ -252,13 +253,13 @@ impl Pool {
         self.0.syncs.check(self.path())
     }
 
-    /// What a fence guarantees.
+    /// The persistence domain: the guarantee of a fence.
     #[must_use]
     pub fn domain(&self) -> Domain {
         self.0.domain
     }
 
-    /// The medium that the pool is made as slow as, if it is.
+    /// The medium whose speed the pool emulates, if any.
     #[must_use]
     pub fn profile(&self) -> Option<&Profile> {
         self.emulation().map(Emulation::profile)
@@ -282,8 +283,8 @@ impl Pool {
         self.0.len_max
     }
 
-    /// What went through the pool's door since it was opened. In [`Domain::Volatile`] nothing is written
-    /// back and no fence waits, so none is counted.
+    /// The traffic through the pool's interface since the pool was opened. In [`Domain::Volatile`] no line
+    /// is written back and no fence waits, so none is counted.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let all = self.0.counters.total();
@@ -328,7 +329,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes `offset..offset + len`, which nobody else owns, until the owner is dropped.
+    /// Takes `offset..offset + len`, no byte of which has an owner, until the new owner is dropped.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Claimed`].
@@ -349,7 +350,7 @@ impl Pool {
     /// [`Domain::PageCache`] one call of the kernel's sync.
     ///
     /// # Errors
-    /// [`Error::Io`] if the kernel cannot write: then nothing is known about the bytes, and every later
+    /// [`Error::Io`] if the kernel cannot write: then the state of the bytes is unknown, and every later
     /// fence that needs the kernel is [`Error::SyncFailed`].
     ///
     /// # Panics
@@ -374,8 +375,8 @@ impl Pool {
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
-    /// As [`Pool::fence_all`], in memory that the caller has: on success `flushed` is empty, and
-    /// `fenced` has the proofs, in the same order, and nothing else.
+    /// As [`Pool::fence_all`], in the caller's buffers: on success `flushed` is empty, and `fenced` holds
+    /// exactly the proofs, in the same order.
     ///
     /// # Errors
     /// As [`Pool::fence`].
@@ -390,9 +391,9 @@ impl Pool {
         Ok(())
     }
 
-    /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a process that was
-    /// killed may have stored them and not waited. Of an ordinary file they are written again: its kernel
-    /// may have failed to, and take its pages for clean since. Nobody changes them meanwhile.
+    /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a killed process may
+    /// have stored them without waiting. Bytes of an ordinary file are written again: the kernel may have
+    /// failed to write them, and have marked their pages clean since. No thread changes them meanwhile.
     ///
     /// # Errors
     /// As [`Pool::fence`].
@@ -445,8 +446,8 @@ impl Pool {
     #[inline]
     pub(crate) fn drain(&self) {
         match self.emulation() {
-            // An emulated fence is all there is where the instructions are left out. That what was
-            // stored before it outlives the process is then up to the compiler.
+            // Where the instructions are left out, the emulated fence is the only one. The compiler fence
+            // keeps the stores before it in order, so that they outlive the process.
             Some(emulation) if self.0.domain == Domain::Process => {
                 compiler_fence(Ordering::SeqCst);
                 emulation.fence();
@@ -455,13 +456,13 @@ impl Pool {
                 writeback::fence();
                 emulation.fence();
             }
-            // Nothing is streamed, and no write-back has begun.
+            // No store is streamed, and no write-back has begun.
             None if self.0.domain == Domain::Volatile => {}
             None => writeback::fence(),
         }
     }
 
-    /// Waits for what is not the processor's: the kernel, or a model.
+    /// Waits for the part that the processor does not do: the kernel's, or a model's.
     fn wait_outside(&self, flushed: &[Flushed], site: Site) -> Result<()> {
         locks::point();
         let ranges = flushed.iter().map(|flushed| flushed.proves);
@@ -513,7 +514,7 @@ impl Pool {
         self.0.claims.give_back(offset);
     }
 
-    /// The model behind the door, if there is one.
+    /// The model of the pool's medium, if there is one.
     #[inline]
     pub(crate) fn medium(&self) -> Option<&Medium> {
         if cfg!(halite_unhooked) {
@@ -525,7 +526,7 @@ impl Pool {
         }
     }
 
-    /// The emulation behind the door, if there is one.
+    /// The emulation of another medium, if there is one.
     #[inline]
     pub(crate) fn emulation(&self) -> Option<&Emulation> {
         self.0.emulation.as_ref()
@@ -539,7 +540,7 @@ impl Pool {
         }
     }
 
-    // Apart, so that a door without an emulation has no more than a test.
+    // A function of its own, so that a pool without an emulation pays for one test only.
     #[cold]
     #[inline(never)]
     fn emulate_read(&self, offset: u64, len: u64) {

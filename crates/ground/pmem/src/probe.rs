@@ -1,8 +1,8 @@
-//! Raw loops, which measure what the machine can do: the same instructions as behind the door, with
-//! no count inside the loop. Everything else is compared with them.
+//! Raw loops that measure the machine's own speed: the same instructions as in the pool's methods, with no
+//! count inside the loop. All other measurements are compared with them.
 //!
-//! On a pool with a [`crate::Profile`] they go through its emulation as the door does, so that they
-//! measure what the profile's medium can do. On a modelled medium they panic: it has no time.
+//! On a pool with a [`crate::Profile`] they go through its emulation as the pool's methods do, so that they
+//! measure the profile's medium. On a modelled medium they panic: it has no time.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Those that make a line durable.
+    /// The ways that make a line durable.
     pub const PERSISTENT: [Self; 4] =
         [Self::Clflush, Self::ClflushOpt, Self::Clwb, Self::NonTemporal];
 
@@ -102,14 +102,13 @@ pub fn persist(fresh: &mut Fresh, way: Way, offsets: &[u64]) -> Duration {
 /// that took. It counts as nothing.
 ///
 /// # Panics
-/// If what is at an offset is not `len` bytes of whole lines inside, or the instruction is not
-/// available.
+/// If an offset is not that of `len` bytes of whole lines inside, or the instruction is not available.
 pub fn write(fresh: &mut Fresh, way: Way, offsets: &[u64], len: u64) -> Duration {
     store(fresh, way, offsets, len, false)
 }
 
 fn store(fresh: &mut Fresh, way: Way, offsets: &[u64], len: u64, fence_each: bool) -> Duration {
-    /// Bytes that are told to an emulation at once: it is to begin with them while others follow.
+    /// Bytes that are reported to an emulation at once: it begins with them while others follow.
     const TOLD: u64 = 16 << 10;
     assert!(way.is_available(), "this processor has no {}", way.name());
     assert!(len.is_multiple_of(LINE), "{len} bytes are not whole lines");
@@ -161,7 +160,7 @@ fn store(fresh: &mut Fresh, way: Way, offsets: &[u64], len: u64, fence_each: boo
     start.elapsed()
 }
 
-/// Reads the word at each of `offsets`, each once the one before has come, and returns how long that
+/// Reads the word at each of `offsets`, each once the one before has arrived, and returns how long that
 /// took. It counts as nothing.
 ///
 /// # Panics
@@ -170,7 +169,8 @@ pub fn read_dependent(fresh: &Fresh, offsets: &[u64]) -> Duration {
     check(fresh, offsets, size_of::<u64>() as u64, size_of::<u64>() as u64);
     let pool = fresh.pool();
     let base = fresh.offset();
-    // Zero, but the compiler does not know: addresses depend on what was read, and are not changed.
+    // Zero, but the compiler does not know: each address depends on the word read before, yet stays the
+    // same.
     let nothing = black_box(0);
     let mut word = 0;
     let start = Instant::now();
@@ -192,9 +192,9 @@ pub fn read_dependent(fresh: &Fresh, offsets: &[u64]) -> Duration {
 /// that took. It counts as nothing.
 ///
 /// # Panics
-/// If what is at an offset is not `len` bytes of whole lines inside.
+/// If an offset is not that of `len` bytes of whole lines inside.
 pub fn read(fresh: &Fresh, offsets: &[u64], len: u64) -> Duration {
-    /// Ranges that are told to an emulation at once: more than a core has under way.
+    /// Ranges that are reported to an emulation at once: more than a core has under way.
     const TOLD: usize = 64;
     assert!(len.is_multiple_of(LINE), "{len} bytes are not whole lines");
     check(fresh, offsets, len, LINE);
@@ -221,8 +221,9 @@ pub fn read(fresh: &Fresh, offsets: &[u64], len: u64) -> Duration {
 }
 
 /// # Panics
-/// If one of the ranges is not inside, or does not begin at a multiple of `align` of the pool; or if the
-/// pool is on a modelled medium, which would not be told what is stored.
+
+/// If one of the ranges is not inside, or does not begin at a multiple of `align` of the pool; or
+/// if the pool is on a modelled medium, to which these stores would not be reported.
 fn check(fresh: &Fresh, offsets: &[u64], len: u64, align: u64) {
     assert!(fresh.pool().medium().is_none(), "a modelled medium has no time");
     for &at in offsets {

@@ -1,6 +1,6 @@
-//! What the emulation knows of one thread: its cache, its line fills and its write-backs.
+//! The emulation's state of one thread: its cache, its line fills and its write-backs.
 //!
-//! Nothing here waits or reads a clock: methods are told the time and say until when it takes.
+//! No method waits or reads a clock: each is given the time and returns until when its operation takes.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ const RECENT: usize = 64;
 pub(crate) struct Processor {
     pub(crate) cache: Cache,
     fills: [Timed; FILLS],
-    /// Of them, those that nobody has asked for since they began.
+    /// Those of the fills that no read has asked for since they began.
     fills_awaited: u32,
     /// The fill that began longest ago.
     oldest_fill: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Processor {
     filled_at: u64,
     /// The block that the medium still has in its buffer.
     block_read: u64,
-    /// When the stores past the cache began whose write-back is told next, or 0.
+    /// When the stores past the cache began whose write-back is reported next, or 0.
     streams_since: u64,
     /// When all write-backs are complete, or 0.
     written_at: u64,
@@ -61,8 +61,8 @@ impl Processor {
         }
     }
 
-    /// Reads `lines`, at least one. Until when that takes, if it does not come from the cache; that may
-    /// be over by now.
+    /// Reads `lines`, at least one. Returns until when that takes, if the lines do not all come from the
+    /// cache; that time may be past.
     pub(crate) fn read(
         &mut self,
         medium: &Emulation,
@@ -78,8 +78,8 @@ impl Processor {
         filled.max(Some(self.fetch(medium, lines, missing, now, now)))
     }
 
-    /// Begins to read `lines`, at least one, through one fill buffer: those behind the first are
-    /// brought by the hardware's prefetcher. Until when it takes to find a buffer, if all are in use.
+    /// Begins to read `lines`, at least one, through one fill buffer: the hardware's prefetcher brings the
+    /// lines behind the first. Returns until when the wait for a buffer takes, if all are in use.
     pub(crate) fn fetch_ahead(
         &mut self,
         medium: &Emulation,
@@ -101,13 +101,13 @@ impl Processor {
         (free_at > now).then_some(free_at)
     }
 
-    /// Until when the fills under way take, if there are some.
+    /// Until when the fills under way take, if there are any.
     pub(crate) fn all_filled(&mut self) -> Option<u64> {
         let filled_at = std::mem::take(&mut self.filled_at);
         (filled_at > 0).then_some(filled_at)
     }
 
-    /// When those of `lines` arrive, or have arrived, that were prefetched and not asked for since.
+    /// When those of `lines` arrive, or have arrived, that were prefetched and not read since.
     fn filled(&mut self, lines: &Range<u64>) -> Option<u64> {
         let mut until = None;
         for fill in &mut self.fills {
@@ -121,7 +121,7 @@ impl Processor {
     }
 
     /// When `lines` have arrived, `missing` of which come from the medium. They take their turn at the
-    /// channel now, also where they begin later: what others read is not to wait for that.
+    /// channel now, even where they begin later, so that other threads' reads do not wait for their begin.
     fn fetch(
         &mut self,
         medium: &Emulation,
@@ -168,7 +168,8 @@ impl Processor {
             since => since,
         };
         let mut begin = now;
-        // Of more lines than are remembered, the first ones are written when the last ones follow.
+        // Of a longer range only the last lines are remembered: the first ones are written by the time that
+        // the last ones follow.
         for line in lines.start.max(lines.end.saturating_sub(RECENT as u64))..lines.end {
             let recent = &mut self.recent[line as usize % RECENT];
             if recent.line == line {
@@ -178,7 +179,7 @@ impl Processor {
         }
         let first = lines.start >> medium.block_shift;
         let last = last_line >> medium.block_shift;
-        // What continues the block that was written last is combined with it.
+        // A write that continues the last written block is combined with it.
         let combined =
             first == self.line_written >> medium.block_shift && lines.start > self.line_written;
         self.line_written = last_line;
@@ -187,7 +188,7 @@ impl Processor {
         self.written_at = self.written_at.max(through).max(begin + medium.persist);
     }
 
-    /// Until when the write-backs take, if there are some.
+    /// Until when the write-backs take, if there are any.
     pub(crate) fn fence(&mut self) -> Option<u64> {
         let written_at = std::mem::take(&mut self.written_at);
         (written_at > 0).then_some(written_at)
@@ -248,7 +249,7 @@ impl Cache {
     }
 }
 
-/// What says in a place which row of lines is there; never zero, which says that none is.
+/// The tag of a row of lines in its place of the cache; never zero, which marks an empty place.
 fn tag(row: u64) -> u32 {
     row as u32 | 1 << 31
 }
@@ -262,7 +263,7 @@ mod tests {
 
     const FREE: OwnCost = OwnCost { read: 0, persist: 0 };
 
-    /// A medium whose clock counts in tenths of nanoseconds and costs nothing to read.
+    /// A medium whose clock counts in tenths of nanoseconds and costs no time to read.
     fn medium(profile: &str) -> Emulation {
         let clock = Clock { units_per_ns: 10.0 };
         Emulation::with_costs(&profile.parse().unwrap(), 0, clock, FREE)

@@ -1,4 +1,4 @@
-//! What a medium costs, in figures: what the emulation at the pool's door works with.
+//! The costs of a medium, in figures; the emulation works with them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,14 @@ use crate::{Error, LINE, MEDIA_BLOCK, Result};
 
 /// The figures of a medium that a pool behaves like: [`crate::PoolOptions::profile`].
 ///
-/// A time is what a program measures of one operation that waits, with nothing else going on; a
-/// bandwidth is what all threads together measure. Parsed from a name of [`Profile::NAMES`], or from
-/// figures such as `read=300,persist=150,read-bw=8GB,write-bw=2GB,block=256` (times in ns, bandwidths
-/// in B/s). Figures that are not given are those of `dram`; `seq-read` is then `read`, and
-/// `same-line` is `persist`.
+/// A time is that of one operation that waits, measured by a program on an otherwise idle machine; a
+/// bandwidth is that of all threads together. Parsed from a name of [`Profile::NAMES`], or from figures
+/// such as `read=300,persist=150,read-bw=8GB,write-bw=2GB,block=256` (times in ns, bandwidths in B/s).
+/// Figures that are not given are those of `dram`; `seq-read` is then `read`, and `same-line` is `persist`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Profile {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// A dependent read of a random line, in ns.
     pub read_ns: u64,
@@ -37,7 +36,7 @@ pub struct Profile {
 const GB: u64 = 1_000_000_000;
 
 impl Profile {
-    /// The bandwidth that holds nothing up.
+    /// The bandwidth that delays no operation.
     pub const UNLIMITED: u64 = u64::MAX;
 
     /// The named profiles.
@@ -77,10 +76,10 @@ impl Profile {
         }
     }
 
-    /// DRAM behind CXL, a link of eight lanes of PCIe 5.0. Not from the papers, which are older:
-    /// 250 ns is the upper end of what vendors and studies of such memory report for loads (170 to
-    /// 250 ns); a write-back is taken to be as long; 25 GB/s in each direction is the link's 32 GB/s
-    /// less its framing.
+    /// DRAM behind CXL, a link of eight lanes of PCIe 5.0. Not from the papers, which are older: 250 ns is
+    /// the upper end of the load latencies that vendors and studies of such memory report (170 to 250 ns);
+    /// a write-back is taken to be as long; 25 GB/s in each direction is the link's 32 GB/s less its
+    /// framing.
     #[must_use]
     pub fn cxl() -> Self {
         Self {

@@ -31,7 +31,7 @@ impl Region {
         self.life = LIVES.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What a proof about a part of the region says.
+    /// The range of a proof about a part of the region.
     #[inline]
     pub(crate) fn range(&self, at: u64, len: u64, writes: u64) -> fence::Range {
         let (pool, offset) = (self.pool.id(), self.offset + at);
@@ -43,7 +43,7 @@ impl Region {
         proof.proves.life == self.life && proof.proves.covers(self.offset + at, len)
     }
 
-    /// Tells a model that something is published by a proof.
+    /// Tells a model that bytes are published by a proof.
     #[inline]
     #[track_caller]
     pub(crate) fn note_publication(&self, proof: &Fenced) {
@@ -80,7 +80,7 @@ impl Region {
         self.pool.address(self.offset + at)
     }
 
-    /// The address of `at`, whose bytes are read there.
+    /// The address of `at`, for a read of the bytes there.
     ///
     /// # Panics
     /// As [`Region::address`].
@@ -114,7 +114,7 @@ impl Region {
     /// Stores bytes through the cache. One store.
     ///
     /// # Safety
-    /// The caller owns the range: nobody reads or writes it meanwhile.
+    /// The caller owns the range: no other thread reads or writes it meanwhile.
     ///
     /// # Panics
     /// If it is not inside the region.

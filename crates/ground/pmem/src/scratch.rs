@@ -6,16 +6,16 @@ use std::ptr::NonNull;
 
 use crate::region::Region;
 
-/// Volatile memory in a pool (Yan §3.4.3): a range with one owner, who may do with its bytes what one may do
-/// with allocated memory, by their address.
+/// Volatile memory in a pool (Yan §3.4.3): a range with one owner, which may use its bytes as allocated
+/// memory, by their address.
 ///
-/// It passes by the door: its stores are not counted, not traced, not emulated, and never written back
-/// on purpose. What it holds after the pool is opened again is undefined. On an ordinary file
-/// ([`crate::Domain::PageCache`]) each sync writes the pages that were stored to meanwhile: DRAM is the better
-/// place there. It is given back when this is dropped.
+/// It bypasses the pool's interface: its stores are not counted, not traced, not emulated, and never
+/// written back on purpose. Its contents after the pool is opened again are undefined. On an ordinary file
+/// ([`crate::Domain::PageCache`]) each sync writes the pages that were stored to meanwhile: DRAM is the
+/// better place there. The range is given back when this is dropped.
 pub struct Scratch {
     region: Region,
-    // Goes behind the region: it may be what keeps others from the range.
+    // Dropped after the region: it may be the claim that reserves the range.
     keeper: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -24,7 +24,7 @@ impl Scratch {
         Self { region, keeper: None }
     }
 
-    /// The same, and something that is dropped when the range was given back.
+    /// The same, with a value that is dropped once the range is given back.
     #[must_use]
     pub fn kept_by(mut self, keeper: impl Any + Send + Sync) -> Self {
         self.keeper = Some(match self.keeper.take() {
@@ -34,8 +34,8 @@ impl Scratch {
         self
     }
 
-    /// The first byte. This and the [`len`](Self::len) bytes from there on are nobody else's as long as the
-    /// owner lives; they are initialised, but with what is not known.
+    /// The first byte. It and the [`len`](Self::len) bytes from it on belong to this owner alone as long as
+    /// it lives; they are initialised, but with unspecified contents.
     #[must_use]
     pub fn address(&self) -> NonNull<u8> {
         let start = self.region.address(0, self.region.len());

@@ -1,10 +1,10 @@
-//! Space that many threads append to while others read what is there.
+//! Space that many threads append to while other threads read the finished bytes.
 //!
 //! A thread takes space by [`SharedAppender::grant`] (one atomic step), writes it through its [`Grant`]
-//! while others write theirs, and finishes: by [`Grant::publish`], with the proof that it is durable, or by
-//! [`Grant::reveal`]. Grants are finished in any order, and what is finished may be read at once
-//! (`finished.rs`). A grant that is dropped instead is a gap: its bytes are never read, and the frontier
-//! ([`Published::len`]) stays before it, until the space is reclaimed.
+//! while other threads write theirs, and finishes: by [`Grant::publish`], with the proof that it is
+//! durable, or by [`Grant::reveal`]. Grants are finished in any order, and a finished one may be read at
+//! once (`finished.rs`). A grant that is dropped instead is a gap: its bytes are never read, and the
+//! frontier ([`Published::len`]) stays before it, until the space is reclaimed.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -55,8 +55,8 @@ impl SharedAppender {
         let mut at = self.tail();
         loop {
             let end = at.checked_add(len).filter(|&end| end <= end_max)?;
-            // Only who has which bytes is told here: what was in them before is known to all who
-            // share the appender.
+            // The exchange only assigns the bytes; their earlier contents are known to all threads that
+            // share the appender, so relaxed order suffices.
             let exchanged =
                 self.tail.compare_exchange_weak(at, end, Ordering::Relaxed, Ordering::Relaxed);
             match exchanged {
@@ -80,8 +80,8 @@ impl SharedAppender {
 
 /// The one writer of a part of a [`SharedAppender`]'s range. Offsets are relative to the grant's start.
 ///
-/// It stays on its thread: other threads may see what was streamed only behind a fence of the thread that
-/// streamed it.
+/// It stays on its thread: other threads may see streamed bytes only behind a fence of the thread that
+/// streamed them.
 #[must_use = "what is not finished is never read"]
 pub struct Grant<'a> {
     published: &'a Published,
@@ -131,9 +131,9 @@ impl Grant<'_> {
         unsafe { self.published.region.store(self.at + at, bytes) };
     }
 
-    /// Stores `bytes` at `at` past the cache. One store; as a write-back, its lines. What this returns is
-    /// about all bytes in a row that were streamed or flushed up to now, these among them: of several
-    /// calls, the last one's is to be fenced.
+    /// Stores `bytes` at `at` past the cache. One store; as a write-back, its lines. The returned
+    /// [`Flushed`] covers all bytes in a row that were streamed or flushed up to now, these among them: of
+    /// several calls, fence the last one's.
     ///
     /// # Panics
     /// If they do not fit.
@@ -150,9 +150,10 @@ impl Grant<'_> {
         self.count_written_back(range)
     }
 
-    /// Stores what `header` returns, `payload` behind it, and zeros up to the end of the last line at `at`,
-    /// past the cache. The header, of at most 16 bytes, is asked for when the other lines are on their way.
-    /// Counts and returns as [`Grant::write_stream`]. If `header` panics, nothing is known of the lines.
+    /// Stores the header that `header` returns, `payload` behind it, and zeros up to the end of the last
+    /// line at `at`, past the cache. The header has at most 16 bytes; `header` is called when the other
+    /// lines are on their way. Counts and returns as [`Grant::write_stream`]. If `header` panics, the
+    /// contents of the lines are unknown.
     ///
     /// # Panics
     /// If the lines do not fit, or `at` is not a multiple of a line.
@@ -193,7 +194,7 @@ impl Grant<'_> {
     /// Lets readers see all bytes. Takes the proof that they are durable.
     ///
     /// # Panics
-    /// If `proof` does not cover all bytes, or something was written since.
+    /// If `proof` does not cover all bytes, or is older than the last write.
     #[inline]
     #[track_caller]
     pub fn publish(mut self, proof: &Fenced) {
@@ -201,13 +202,13 @@ impl Grant<'_> {
         let whole = region.is_proven(proof, self.at, self.len);
         assert!(whole && proof.proves.writes == self.writes, "the proof is about other bytes");
         region.note_publication(proof);
-        // Bytes that nobody reads yet are flushed by their grant only, and so fenced on its thread.
+        // Only their grant flushes bytes that no reader sees yet, so its own thread has fenced them.
         self.streamed = false;
         self.finish();
     }
 
-    /// Lets readers in this process see all bytes, durable or not. Nothing stored may lead to them before
-    /// they are fenced ([`Published::flush`]): after a crash, what it leads to may be anything.
+    /// Lets readers in this process see all bytes, durable or not. No stored pointer may lead to these
+    /// bytes before they are fenced ([`Published::flush`]): after a crash, it may lead to arbitrary bytes.
     ///
     /// # Panics
     /// If some of them were streamed; those have to be fenced and published.
@@ -230,7 +231,7 @@ impl Grant<'_> {
         at..end.unwrap_or_else(|| panic!("{at}..+{len} is outside a grant of {} bytes", self.len))
     }
 
-    /// Counts what was streamed.
+    /// Counts the streamed bytes.
     #[inline]
     #[track_caller]
     fn count_written_back(&mut self, range: Range<u64>) -> Flushed {
@@ -240,7 +241,7 @@ impl Grant<'_> {
         self.join_written_back(range)
     }
 
-    /// Adds a range to what was written back, if they touch; else it takes the place of that.
+    /// Joins a range to the one written back before if they touch; otherwise replaces it.
     #[inline]
     fn join_written_back(&mut self, range: Range<u64>) -> Flushed {
         let before = &self.written_back;
@@ -255,7 +256,8 @@ impl Grant<'_> {
 }
 
 impl Drop for Grant<'_> {
-    /// What was streamed is in order with what this thread does next, so that the range may be reclaimed.
+    /// Orders the streamed stores before all that this thread does next, so that the range may be
+    /// reclaimed.
     fn drop(&mut self) {
         if self.streamed {
             self.published.region.pool().drain();

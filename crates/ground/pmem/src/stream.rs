@@ -15,13 +15,13 @@ pub(crate) enum Stream {
     Avx2,
     /// 16 bytes at a time.
     Sse2,
-    /// Through the cache, for processors and domains where streaming brings nothing.
+    /// Through the cache, for processors and domains where streaming has no advantage.
     Cached,
 }
 
-/// Copies `bytes` to `address` and starts their write-back: whole lines past the cache, what is left
-/// at both ends through it. Other threads may see them only after this one has fenced: such stores
-/// are not in order with the stores that follow.
+/// Copies `bytes` to `address` and starts their write-back: whole lines past the cache, the partial lines
+/// at both ends through it. Other threads may see them only after this one has fenced: such stores are not
+/// in order with the stores that follow.
 ///
 /// # Safety
 /// `address..address + bytes.len()` is inside one region of the pool, that the caller may write.

@@ -8,8 +8,8 @@ use crate::{Fresh, Result};
 
 /// Stores to a [`Fresh`] past the cache; see [`Fresh::persist_stream`].
 ///
-/// It does not leave its thread, and not the call that gave it, and lends nobody what was stored: other
-/// threads may see such stores only behind a fence of the thread that made them.
+/// It leaves neither its thread nor the call that lent it, and gives no reference to the stored bytes:
+/// other threads may see such stores only behind a fence of the thread that made them.
 pub struct Streaming<'a> {
     fresh: &'a mut Fresh,
     /// Around all that was stored.
@@ -42,7 +42,7 @@ impl<'a> Streaming<'a> {
         });
     }
 
-    /// Copies what is at `at`, with what was stored here, to `bytes`. Counts as one load.
+    /// Copies the bytes at `at`, including those stored here, to `bytes`. Counts as one load.
     ///
     /// # Panics
     /// If that is not all inside.
@@ -51,8 +51,8 @@ impl<'a> Streaming<'a> {
         bytes.copy_from_slice(self.fresh.read(at, bytes.len() as u64));
     }
 
-    /// As [`Fresh::prefetch`]; what is stored here has a while to go, in which lines come that are wanted
-    /// next.
+    /// As [`Fresh::prefetch`]: lines needed next can arrive while the stores made here are still on their
+    /// way.
     ///
     /// # Panics
     /// If it is not inside.
@@ -61,7 +61,7 @@ impl<'a> Streaming<'a> {
         self.fresh.prefetch(at);
     }
 
-    /// Waits until everything is durable; without a store, there is nothing to wait for.
+    /// Waits until all stores are durable; without a store, returns at once.
     #[inline]
     #[track_caller]
     pub(crate) fn wait(&mut self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The kernel's syncs of one pool, of which none comes after one that failed.
+//! The kernel's syncs of one pool. After one that failed, no other is tried.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use halite_sim::planted;
 
 /// Whether the kernel failed to sync a pool since it was opened.
 ///
-/// The kernel tells a failure once, to whoever asks first, and takes what it could not write for clean:
-/// the next sync would succeed, and say nothing of those bytes. So one that failed is the last.
+/// The kernel reports a failure once, to the first caller that asks, and marks the pages that it could not
+/// write clean: the next sync would succeed without those bytes. So a failed sync is the last one.
 #[derive(Default)]
 pub(crate) struct Syncs {
     asking: Mutex<()>,
@@ -34,7 +34,7 @@ impl Syncs {
 
     /// Refuses if a sync failed.
     pub(crate) fn check(&self, path: &Path) -> Result<()> {
-        // Who is on its way while another thread's sync fails meets the failure at its own.
+        // A thread that passes here while another thread's sync fails meets the failure at its own sync.
         match self.failed.load(Ordering::Relaxed) {
             true => Err(Error::SyncFailed { path: path.to_owned() }),
             false => Ok(()),

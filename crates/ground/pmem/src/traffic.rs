@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::{LINE, MEDIA_BLOCK};
 
-/// What went through a pool's door since it was opened.
+/// The operations of a pool since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     /// Reads: views of bytes, and loads of words.
@@ -56,7 +56,7 @@ pub(crate) struct Streamed {
 }
 
 impl Streamed {
-    /// A store, and the write-back of what it stored.
+    /// Adds a store, and the write-back of its bytes.
     #[inline]
     pub(crate) fn add(&mut self, offset: u64, len: u64) {
         self.stores += 1;
@@ -68,7 +68,7 @@ impl Streamed {
     }
 }
 
-/// In how many units `len` bytes are, at least one.
+/// The number of units that `len` bytes span, at least one.
 #[inline]
 fn units(offset: u64, len: u64, unit: u64) -> u64 {
     (offset + len - 1) / unit - offset / unit + 1

@@ -41,7 +41,7 @@ impl Words {
         self.len() == 0
     }
 
-    /// The word at `at`, and all that was stored before it by who stored it.
+    /// The word at `at`. Acquires all stores that its writer made before it.
     ///
     /// # Panics
     /// If `at` is not a word of the range.
@@ -55,7 +55,7 @@ impl Words {
         u64::from_le(word.load(Ordering::Acquire))
     }
 
-    /// The words from `at` on, each as [`Words::load`] has it and in their order; they are not of one
+    /// The words from `at` on, in order, each with the guarantee of [`Words::load`]; they are not of one
     /// moment. Counts as one load.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ impl Words {
         })
     }
 
-    /// Stores a word that leads nobody to other bytes.
+    /// Stores a word that does not point to other bytes.
     ///
     /// # Panics
     /// If `at` is not a word of the range.
@@ -101,8 +101,8 @@ impl Words {
         store();
     }
 
-    /// Stores a word that leads others to bytes; takes a proof that those are durable. Which bytes it
-    /// leads to only the caller knows: that the proof is about them is the caller's word.
+    /// Stores a word that points to bytes; takes a proof that those are durable. Only the caller knows
+    /// which bytes the word points to, so it answers for the proof being about them.
     ///
     /// # Panics
     /// If `at` is not a word of the range, or the proof is of another pool.
@@ -134,7 +134,7 @@ impl Words {
             locks::point();
             let at = self.region.offset() + at;
             let exchanged = || exchange().map(|old| (old, new));
-            // Without power, nobody is left to see what it brought.
+            // Without power, no code can observe the outcome.
             return medium.change_word(at, Location::caller(), exchanged).unwrap_or(Ok(current));
         }
         let exchanged = exchange();

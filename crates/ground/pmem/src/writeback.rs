@@ -21,7 +21,7 @@ mod x86_64 {
     use super::WriteBack;
     use crate::LINE;
 
-    /// What a fence of this processor, with its write-back, can promise.
+    /// Whether this architecture has instructions that write a line back.
     pub(crate) const HAS_INSTRUCTIONS: bool = true;
 
     /// In EBX of leaf 7 of `cpuid`.

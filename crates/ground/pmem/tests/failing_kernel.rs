@@ -1,6 +1,6 @@
-//! A kernel that has no descriptor, no memory or no time, at any of its calls: what a pool is asked for then fails with
-//! the kernel's error and has not happened, or is done all the same, and the pool goes on; but where a sync failed, which
-//! it says from then on.
+//! A kernel that has no descriptor, no memory or no time, at any of its calls: each operation of the pool
+//! then fails with the kernel's error and has no effect, or succeeds all the same, and the pool stays
+//! usable. After a failed sync, the pool reports that failure from then on.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ struct Life {
     failures: Failures,
     options: PoolOptions,
     errno: i32,
-    /// How often something was refused.
+    /// How often an operation was refused.
     failed: usize,
 }
 
-/// What is done with a pool: each step, which can be done again. The file's length stays where it fails.
+/// The operations on a pool, each repeatable. The file's length does not change where one fails.
 type Step = fn(&Pool) -> Result<()>;
 
 const STEPS: [Step; 5] = [
@@ -38,7 +38,7 @@ const STEPS: [Step; 5] = [
     },
     |pool| pool.grow(UNIT),
     |pool| {
-        // What a growth leaves that a kill interrupted.
+        // The longer file that a growth leaves when a kill interrupts it.
         let file = OpenOptions::new().write(true).open(pool.path()).unwrap();
         file.set_len(pool.len() + 4096).unwrap();
         pool.grow(1)
@@ -62,7 +62,7 @@ impl Life {
 
     fn create(&self) -> Result<Pool> {
         let pool = Pool::create(&self.path, &self.options)?;
-        // A name that may not be durable is given anew.
+        // If the name may not be durable, the pool is named again.
         pool.install().inspect_err(|_| _ = fs::remove_file(&self.path))?;
         Ok(pool)
     }
@@ -77,7 +77,7 @@ impl Life {
         Pool::open(&self.path, &self.options)
     }
 
-    /// Takes note of a failure, which has to be the kernel's.
+    /// Counts a failure, which has to be the kernel's.
     fn note(&mut self, error: &Error) {
         self.failed += 1;
         let is_own = |error: &Error| matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(self.errno));
@@ -85,7 +85,7 @@ impl Life {
         assert_eq!(self.failures.failed().len(), 1, "{error}");
     }
 
-    /// Does something, again if it fails.
+    /// Runs `act`, and again if it fails.
     fn twice<T>(&mut self, act: impl Fn(&Self) -> Result<T>) -> T {
         act(self).unwrap_or_else(|error| {
             self.note(&error);
@@ -93,7 +93,7 @@ impl Life {
         })
     }
 
-    /// Whether there is what the first step stored.
+    /// Whether the pool holds the bytes that the first step stored.
     fn is_whole(pool: &Pool) -> bool {
         let fresh = pool.claim(4096, 8192).unwrap();
         fresh.bytes()[..5000].iter().all(|byte| *byte == 7)
@@ -141,7 +141,7 @@ fn fail_each(folder: &Path, domain: Option<Domain>, errno: i32) -> u64 {
         life.live();
         match life.failures.failed()[..] {
             [] => return after,
-            // A signal, and a write, are made again.
+            // A call that a signal interrupts, and a write, are made again.
             [Call::Write] => assert_eq!(life.failed, 0),
             [call] => assert_eq!(life.failed, usize::from(errno != EINTR), "{call:?} {after}"),
             _ => panic!("one call was to fail: {:?}", life.failures.failed()),
@@ -167,7 +167,8 @@ fn every_call_about_an_ordinary_file_may_fail_and_the_pool_goes_on() {
     assert!(calls > 25, "{calls} calls");
 }
 
-/// Whether a file is persistent memory, only its own answer tells: no refusal for want of something.
+/// Only the kernel's own answer tells whether a file is persistent memory, not a refusal for lack of a
+/// resource.
 #[test]
 fn a_file_is_taken_for_an_ordinary_one_only_where_it_says_so() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -177,7 +178,7 @@ fn a_file_is_taken_for_an_ordinary_one_only_where_it_says_so() {
         life.failures.stop();
         let map = (0..).find(|&after| {
             life.failures.fail(after, 1, ENOMEM);
-            // Addresses are reserved before.
+            // The addresses have been reserved before.
             life.open().is_err_and(|error| error.to_string().contains("cannot map"))
         });
         life.failures.fail(map.unwrap(), 1, errno);
@@ -206,6 +207,6 @@ fn where_space_cannot_be_promised_zeros_are_written() {
     let promised = calls(&life);
     life.failures.fail_every(Call::Resize, EOPNOTSUPP);
     let pages = UNIT / rustix::param::page_size() as u64;
-    // Each by a call that a test can let fail, and that is made again.
+    // Each is allocated by a call that a test can let fail, and that is made again.
     assert_eq!(calls(&life), promised + pages);
 }

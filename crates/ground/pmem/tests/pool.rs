@@ -1,4 +1,4 @@
-//! What a pool promises.
+//! The guarantees of a pool.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -265,7 +265,7 @@ fn volatile_memory_is_its_owners_until_it_is_dropped() {
             let writer = scope.spawn(|| {
                 // SAFETY: the range is the test's alone, and as long.
                 unsafe { scratch.address().as_ptr().write_bytes(7, scratch.len()) };
-                // SAFETY: as above, and nobody writes it any more.
+                // SAFETY: as above, and no thread writes it any more.
                 unsafe { std::slice::from_raw_parts(scratch.address().as_ptr(), scratch.len()) }
             });
             writer.join().unwrap()
@@ -685,7 +685,7 @@ fn profiled(profile: &str) -> PoolOptions {
     options
 }
 
-/// So fast that it is nothing but the code path.
+/// So fast that only the code path costs time.
 const FAST: &str = "read=1,persist=1,read-bw=1000GB,write-bw=1000GB,block=256";
 
 #[test]
@@ -789,7 +789,7 @@ fn a_pool_in_memory_grows_and_leaves_nothing() {
     options.in_memory = true;
     assert!(!Pool::exists(&path, &options));
     let pool = new_pool(&path, &options);
-    // It has no place, so nobody else is in its way.
+    // A pool in memory has no file, so two of one path do not conflict.
     let other = new_pool(&path, &options);
     assert_eq!(pool.domain(), Domain::Volatile);
     let mut first = pool.claim(0, UNIT).unwrap();

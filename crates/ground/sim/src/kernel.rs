@@ -1,14 +1,15 @@
-//! Calls of the kernel: what is done about their failures, and failures that a test asks for.
+//! Calls of the kernel: the handling of their failures, and failures that a test asks for.
 //!
-//! Every call that `pmem` and `disk` make about a file goes through [`Kernel::ask`], but for those whose failure changes
-//! nothing: advice, guesses at what a file lies on, and the cutting of what a failed call left. So it is decided in one
-//! place which failures are tried again, and a test can let any call fail ([`Failures`]).
+//! Every call that `pmem` and `disk` make about a file goes through [`Kernel::ask`], but for those whose
+//! failure changes nothing: advice, guesses at a file's medium, and cutting a file after a failed call. So
+//! one place decides which failures are tried again, and a test can let any call fail ([`Failures`]).
 //!
 //! - A call that a signal interrupted is made again, always.
-//! - A write that the kernel has no memory or descriptor for *now* is made again a few times, a little later each time:
-//!   it goes to the same place, so it may be repeated, and who gives up a write has to give up what is behind it, too.
-//! - Nothing else is: the caller knows what a failed open leaves to do, and a sync that failed must not be asked for
-//!   again, as the kernel tells a failure once.
+//! - A write that the kernel has no memory or descriptor for *now* is made again a few times, a little later each
+//!   time: it goes to the same place, so it may be repeated, and a caller that gives up a write has to give up the
+//!   bytes behind it, too.
+//! - No other call is repeated: the caller knows how to go on after a failed open, and a failed sync must not be
+//!   asked for again, as the kernel reports a failure once.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-/// What the kernel is asked for.
+/// The kind of a call to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// Opens or creates a file or a folder.
@@ -35,7 +36,7 @@ pub enum Call {
     Map,
     /// Gives a file a name, another one, or removes it.
     Name,
-    /// Makes bytes or names durable. After one that failed, nothing is known about them.
+    /// Makes bytes or names durable. After one that failed, their state is unknown.
     Sync,
 }
 
@@ -58,7 +59,7 @@ impl Kernel {
     /// Makes a call.
     ///
     /// # Errors
-    /// What it failed with, if that is not tried again.
+    /// The call's failure, if it is not tried again.
     pub fn ask<T>(
         &self,
         call: Call,
@@ -113,7 +114,7 @@ pub struct Failures(Arc<Mutex<Plan>>);
 struct Plan {
     /// Calls that were made.
     calls: u64,
-    /// Which of them fail: the number of the first, and the one behind the last.
+    /// The calls that fail: the number of the first, and the number behind the last.
     from: u64,
     until: u64,
     errno: i32,
@@ -156,7 +157,7 @@ impl Failures {
         self.0.lock().failed.clone()
     }
 
-    /// Counts a call. Returns what it is to fail with, if it is.
+    /// Counts a call. Returns the error that it is to fail with, if any.
     fn next(&self, call: Call) -> Option<Errno> {
         let mut plan = self.0.lock();
         let number = plan.calls;

@@ -1,10 +1,11 @@
-//! What the crash lab needs from below.
+//! The foundations of the crash lab.
 //!
-//! The two doors to stored bytes, memory that persists (`halite-pmem`) and files (`halite-disk`), can be tested without
-//! a device. Each has a model of its own, and both models belong to one [`Machine`]: it has the power, and a [`Trace`] of
-//! all that happened to its devices, in one order. So one power cut takes all of them.
+//! The two interfaces to stored bytes, memory that persists (`halite-pmem`) and files (`halite-disk`), can
+//! be tested without a device. Each has a model of its own, and both models belong to one [`Machine`]: it
+//! has the power, and a [`Trace`] of all events of its devices, in one order. So one power cut takes all of
+//! them.
 //!
-//! The rest is for what goes through the real doors, too:
+//! The other modules serve the real interfaces, too:
 //! - [`locks`]: locks that a deterministic scheduler can hold;
 //! - [`Kernel`] and [`Failures`]: calls of the kernel, any of which a test can let fail;
 //! - [`planted`]: bugs that are compiled in to test the lab.

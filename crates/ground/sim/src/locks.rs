@@ -1,9 +1,9 @@
-//! Locks of those who share a pool, which a deterministic scheduler can hold.
+//! Locks of the threads that share a pool, which a deterministic scheduler can hold.
 //!
-//! They are `parking_lot`'s. On a thread that [`scheduled`] runs, taking one is a point at which the
-//! scheduler may switch to another of the threads that it simulates, and a lock that is held is
-//! waited for by yielding; so is everything that reaches a modelled medium. Elsewhere that costs the
-//! load of a flag.
+//! They are `parking_lot`'s. On a thread that [`scheduled`] runs, taking a lock is a point at which the
+//! scheduler may switch to another of the threads that it simulates, and a thread waits for a held lock by
+//! yielding. Every access to a modelled medium is such a point, too. Elsewhere this costs the load of a
+//! flag.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub fn scheduled<T>(yield_now: fn(), simulation: impl FnOnce() -> T) -> T {
     simulation()
 }
 
-/// Without the hooks (`--cfg halite_unhooked`, to measure what they cost) never.
+/// Without the hooks (`--cfg halite_unhooked`, to measure their cost) never.
 #[inline]
 fn is_in_use() -> bool {
     !cfg!(halite_unhooked) && IN_USE.load(Ordering::Relaxed)
@@ -90,14 +90,14 @@ impl<T> Mutex<T> {
         acquire(|| self.0.try_lock(), || self.0.lock())
     }
 
-    /// The lock, if nobody has it.
+    /// The lock, if no thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         point();
         self.0.try_lock()
     }
 
-    /// The value, which nobody else can reach.
+    /// The value, which no other thread can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -113,20 +113,20 @@ impl<T> RwLock<T> {
         Self(parking_lot::RwLock::new(value))
     }
 
-    /// Waits until nobody writes.
+    /// Waits until no thread writes.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         acquire(|| self.0.try_read(), || self.0.read())
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until no thread reads or writes.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         acquire(|| self.0.try_write(), || self.0.write())
     }
 }
 
-/// What threads wait at until another opens it, once.
+/// A gate at which threads wait until another thread opens it, once.
 #[derive(Debug, Default)]
 pub struct Gate {
     is_open: parking_lot::Mutex<bool>,
@@ -134,13 +134,14 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Lets everybody through, from now on.
+    /// Lets all threads through, from now on.
     pub fn open(&self) {
         *self.is_open.lock() = true;
         self.opened.notify_all();
     }
 
-    /// Waits until it is open, or until a moment; whether it is open. On a scheduled thread, no time passes.
+    /// Waits until it is open, or until a moment; returns whether it is open. On a scheduled thread, no
+    /// time passes.
     pub fn wait(&self, until: Option<Instant>) -> bool {
         if is_in_use() {
             while yield_if_scheduled() {

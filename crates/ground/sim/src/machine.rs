@@ -1,11 +1,12 @@
-//! A modelled machine: its power, and what happened to its devices.
+//! A modelled machine: its power, and the events of its devices.
 //!
-//! A device tells the machine of each event before the event counts. The machine says whether there still is power for
-//! it, and notes it in the [`Trace`], with the place in the code that asked for it. From a trace follows what a power cut
-//! may leave on the devices (`halite-lab` works that out).
+//! A device reports each event to the machine before the event counts. The machine decides whether there
+//! still is power for it, and records it in the [`Trace`], with the place in the code that asked for it.
+//! From a trace `halite-lab` derives the images that a power cut may leave on the devices.
 //!
-//! The lab can cut the power ([`Machine::cut_power`]: nothing is stored any more), let a sync fail
-//! ([`Machine::fail_sync_after`]), or disregard what one place in the code asks for ([`Machine::disregard`]).
+//! The lab can cut the power ([`Machine::cut_power`]: no later store counts), let a sync fail
+//! ([`Machine::fail_sync_after`]), or disregard the requests of one place in the code
+//! ([`Machine::disregard`]).
 
 use std::any::Any;
 use std::panic::Location;
@@ -38,18 +39,18 @@ struct State {
 enum Failing {
     /// None does.
     Never,
-    /// The one after so many others.
+    /// The sync after so many others.
     After(u32),
     /// One did.
     Failed,
 }
 
-/// What becomes of an event of a device.
+/// The outcome of an event of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     /// It happens, and the trace has it.
     Yes,
-    /// It seems to: [`Machine::disregard`].
+    /// It seems to happen, and has no effect: [`Machine::disregard`].
     Disregarded,
     /// The sync fails, and the trace has that: [`Machine::fail_sync_after`].
     Failed,
@@ -64,26 +65,26 @@ impl Default for State {
     }
 }
 
-/// What the lab does.
+/// The lab's operations.
 impl Machine {
-    /// Swaps what was recorded since the last call against `trace`, which is emptied.
+    /// Swaps the trace recorded since the last call with `trace`, which is emptied.
     pub fn take_trace(&self, trace: &mut Trace) {
         trace.clear();
         std::mem::swap(&mut self.0.state.lock().trace, trace);
     }
 
-    /// Notes something in the trace.
+    /// Writes a note to the trace.
     #[track_caller]
     pub fn mark(&self, note: u64) {
         self.0.state.lock().trace.push(What::Mark(note), Location::caller());
     }
 
-    /// From now on what one place in the code requests is not done.
+    /// From now on disregards one kind of request of one place in the code.
     pub fn disregard(&self, request: Option<(Site, Request)>) {
         self.0.state.lock().disregarded = request;
     }
 
-    /// Nothing is stored from now on, and every fence fails.
+    /// From now on no store counts, and every fence fails.
     pub fn cut_power(&self) {
         self.0.state.lock().powered = false;
     }
@@ -93,7 +94,7 @@ impl Machine {
         self.0.state.lock().events_left = Some(events);
     }
 
-    /// Ends the outage: stores arrive again, of another process.
+    /// Ends the outage: stores count again, of another process.
     #[track_caller]
     pub fn restore_power(&self) {
         let mut state = self.0.state.lock();
@@ -108,8 +109,9 @@ impl Machine {
         self.0.state.lock().powered
     }
 
-    /// Lets one sync of pages, of a file or of names fail, after so many others; without a number, none from now
-    /// on. What was to be synced is then partly durable, and the kernel takes all of it for clean.
+    /// Lets one sync of pages, of a file or of names fail, after so many others; without a number, none
+    /// from now on. The bytes or names to be synced are then partly durable, and the kernel marks all of
+    /// them clean.
     pub fn fail_sync_after(&self, syncs: Option<u32>) {
         self.0.state.lock().failing = syncs.map_or(Failing::Never, Failing::After);
     }
@@ -121,9 +123,9 @@ impl Machine {
     }
 }
 
-/// What devices tell.
+/// The devices' reports.
 impl Machine {
-    /// The machine's files: always the same, as `T` begins.
+    /// The machine's files, always the same ones; the first call makes them with `T`'s default.
     ///
     /// # Panics
     /// If they were asked for as another type.
@@ -133,8 +135,8 @@ impl Machine {
         files.downcast().expect("a machine's files are of one type")
     }
 
-    /// Lets something happen to the machine's files. The caller knows by the number what it is, and `bytes` are what it
-    /// writes.
+    /// Reports an event of the machine's files. The caller identifies it by the number; `bytes` are the
+    /// ones that it writes.
     pub fn happen_to_files(
         &self,
         number: u32,
@@ -155,13 +157,13 @@ impl Machine {
         if fails { Happened::Failed } else { Happened::Yes }
     }
 
-    /// Has a store happen, and notes it in the trace, as one event. `None` without power.
+    /// Lets a store happen, as one event, which `store` records in the trace. Returns `None` without power.
     pub fn store<R>(&self, store: impl FnOnce(&mut Trace) -> R) -> Option<R> {
         let mut state = self.0.state.lock();
         state.spend_event().then(|| store(&mut state.trace))
     }
 
-    /// Has bytes be taken for dirty again. That takes no power.
+    /// Records that bytes are marked dirty again. That takes no power.
     pub fn rewrite(&self, at: u64, len: u64, site: Site) {
         let mut state = self.0.state.lock();
         if state.powered {
@@ -169,8 +171,8 @@ impl Machine {
         }
     }
 
-    /// Has something happen that makes bytes durable, or helps to, unless it is disregarded; `change` is what else
-    /// changes with it. Returns whether there is power.
+    /// Records an event that makes bytes durable, or helps to, unless it is disregarded; `change` makes the
+    /// changes that go with it. Returns whether there is power.
     pub fn wait(&self, what: What, site: Site, change: impl FnOnce()) -> bool {
         let mut state = self.0.state.lock();
         if !state.spend_event() {
@@ -184,8 +186,8 @@ impl Machine {
         true
     }
 
-    /// Has a fence of ranges, each an offset and a length, happen, unless it is disregarded. Returns whether there is
-    /// power.
+    /// Records a fence of ranges, each an offset and a length, unless it is disregarded. Returns whether
+    /// there is power.
     pub fn fence(&self, ranges: impl Iterator<Item = (u64, u64)>, site: Site) -> bool {
         let mut state = self.0.state.lock();
         if !state.spend_event() {
@@ -197,13 +199,13 @@ impl Machine {
         true
     }
 
-    /// Whether one more sync, for which something asks at a place in the code, fails.
+    /// Whether one more sync, requested at a place in the code, fails.
     #[must_use]
     pub fn fails_to_sync(&self, request: Request, site: Site) -> bool {
         self.0.state.lock().fails_to_sync(request, site)
     }
 
-    /// Notes what takes no power.
+    /// Records an event that takes no power.
     pub fn note(&self, what: What, site: Site) {
         self.0.state.lock().trace.push(what, site);
     }

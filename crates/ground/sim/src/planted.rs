@@ -1,12 +1,12 @@
 //! Bugs planted for the crash lab's own tests: in the code that ships, one line each, compiled in under
-//! `--cfg halite_planted` only and chosen at run time. `crates/tools/lab/tests/planted.rs` has what the lab
-//! must find them with, and `docs/PLANTED_BUGS.md` the table.
+//! `--cfg halite_planted` only and chosen at run time. `crates/tools/lab/tests/planted.rs` names the test
+//! with which the lab must find each of them, and `docs/PLANTED_BUGS.md` has the table.
 
 #[cfg(halite_planted)]
 use std::cell::Cell;
 
-/// Whether a bug is there; or, of two expressions, the wrong one if it is. Without
-/// `--cfg halite_planted`: `false`, and the right one.
+/// Whether a bug is active; or, of two expressions, the wrong one if it is. Without `--cfg halite_planted`:
+/// `false`, and the right one.
 #[cfg(halite_planted)]
 #[macro_export]
 macro_rules! planted {
@@ -33,7 +33,7 @@ macro_rules! planted {
 #[cfg(halite_planted)]
 macro_rules! bugs {
     ($($name:ident: $what:literal;)*) => {
-        /// What can be wrong.
+        /// A planted bug.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Bug {
             $(#[doc = $what] $name,)*
@@ -43,7 +43,7 @@ macro_rules! bugs {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// What is wrong, in a sentence.
+            /// The bug, in a sentence.
             #[must_use]
             pub fn what(self) -> &'static str {
                 match self {
@@ -141,7 +141,7 @@ impl Bug {
         f()
     }
 
-    /// Whether it is there, on this thread.
+    /// Whether it is active, on this thread.
     #[must_use]
     pub fn is_there(self) -> bool {
         CHOSEN.get() == Some(self)

@@ -1,20 +1,20 @@
-//! What happened to the devices of a modelled machine, in order.
+//! The events of the devices of a modelled machine, in order.
 
 use std::panic::Location;
 
-/// The place in the code that asked for something.
+/// The place in the code that asked for an event.
 pub type Site = &'static Location<'static>;
 
-/// One thing that happened to a modelled machine, and who asked for it.
+/// One event of a modelled machine, and the place that asked for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
-    /// What happened.
+    /// The event.
     pub what: What,
     /// Where the code asked for it.
     pub site: Site,
 }
 
-/// What can happen to a modelled machine. Offsets and lengths are in bytes of the pool.
+/// The kinds of events of a modelled machine. Offsets and lengths are in bytes of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Bytes were stored; [`Trace::stored`] has them.
@@ -27,7 +27,7 @@ pub enum What {
         bytes: u32,
         /// Past the cache.
         streamed: bool,
-        /// Word by word, upwards, where a copy may go in any order.
+        /// Whether the words were stored in order, upwards; a copy may store them in any order.
         in_order: bool,
     },
     /// The write-back of a range began.
@@ -37,29 +37,29 @@ pub enum What {
         /// How long it is.
         len: u64,
     },
-    /// Somebody waited for the write-backs of ranges; [`Trace::fenced`] has them.
+    /// A thread waited for the write-backs of ranges; [`Trace::fenced`] has them.
     Fence {
         /// Where the trace keeps them.
         first: u32,
         /// How many there are.
         count: u32,
     },
-    /// The kernel made pages durable: what a fence is on an ordinary file.
+    /// The kernel made pages durable: a fence on an ordinary file.
     Sync {
         /// Where the first page begins.
         at: u64,
         /// How long they are together.
         len: u64,
     },
-    /// The kernel failed to make pages durable, and takes them for clean: any part of what was stored to
-    /// them may be durable, and later syncs do not make the rest so.
+    /// The kernel failed to make pages durable, and marks them clean: any part of the bytes stored to them
+    /// may be durable, and later syncs do not make the rest durable.
     SyncFailed {
         /// Where the first page begins.
         at: u64,
         /// How long they are together.
         len: u64,
     },
-    /// A range was written again as it was: the kernel takes its pages for dirty.
+    /// A range was written again unchanged: the kernel marks its pages dirty.
     Rewrite {
         /// Where the range begins.
         at: u64,
@@ -77,27 +77,27 @@ pub enum What {
     Link,
     /// The kernel made the name durable.
     SyncFolder,
-    /// Others may reach something by the proof that a range is durable.
+    /// Other threads may reach bytes by the proof that a range is durable.
     Publish {
         /// Where the range begins.
         at: u64,
         /// How long it is.
         len: u64,
     },
-    /// Something happened to the files beside the pool, which share the medium's power.
+    /// An event of the files beside the pool, which share the medium's power.
     Disk {
-        /// By which they know what.
+        /// The number by which the files identify the event.
         number: u32,
         /// Where the trace keeps the bytes that were written.
         bytes: u32,
         /// How many there are.
         len: u32,
-        /// Whether it makes something durable.
+        /// Whether it makes bytes or names durable.
         is_sync: bool,
     },
-    /// Whoever drives the medium noted something.
+    /// A note of the program that drives the medium.
     Mark(u64),
-    /// The process ended: what it had stored stays, what it was waiting for is not waited for.
+    /// The process ended: its stores stay, and its unfinished waits are dropped.
     Kill,
 }
 
@@ -112,7 +112,7 @@ pub enum How {
     Streamed,
 }
 
-/// What code asks for so that bytes become durable.
+/// A request of code that makes bytes durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Request {
     /// A write-back; of streamed bytes, their way past the cache.
@@ -136,7 +136,7 @@ impl Request {
 }
 
 impl What {
-    /// What was asked for, if this was to make bytes durable.
+    /// The request behind the event, if it was to make bytes durable.
     #[must_use]
     pub fn request(self) -> Option<Request> {
         match self {
@@ -184,7 +184,7 @@ impl Trace {
         self.events.push(Event { what, site });
     }
 
-    /// Keeps bytes; where they begin, and how many they are.
+    /// Stores bytes in the trace; returns where they begin, and how many they are.
     fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = u32::try_from(self.bytes.len()).expect("a trace is taken before 4 GiB");
         let len = u32::try_from(bytes.len()).expect("a trace is taken before 4 GiB");

@@ -1,4 +1,4 @@
-//! Words that show what was damaged, or landed at a wrong place.
+//! Checks that show a word that was damaged, or landed at a wrong place.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

@@ -39,11 +39,11 @@ impl Device {
         self.segments.logical(self.id)
     }
 
-    /// Gets a segment for the place `logical`, which has none. A crash forgets it until it is
-    /// committed. What it holds is undefined.
+    /// Gets a segment for the place `logical`, which has none. A crash forgets it until it is committed.
+    /// Its contents are undefined.
     ///
     /// # Errors
-    /// [`Error::Full`]; what the pool reports.
+    /// [`Error::Full`]; the pool's errors.
     ///
     /// # Panics
     /// If there is a segment at `logical`.
@@ -53,8 +53,8 @@ impl Device {
         Ok(Grant { device: self.clone(), owner, segment, committed: false })
     }
 
-    /// [`Device::get`] of a segment that is free already, if so many others stay free: the pool does not grow for
-    /// it, nor for the next who wants one.
+    /// [`Device::get`] of a segment that is free already, if so many others stay free: the pool grows
+    /// neither for it nor for the next request.
     ///
     /// # Panics
     /// If there is a segment at `logical`.
@@ -68,16 +68,16 @@ impl Device {
     /// Releases the segment at `logical`, durably; there need not be one. One fence.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// The pool's errors.
     pub fn release(&self, logical: u32) -> Result<()> {
         self.segments.give_back(self.owner(logical), true)
     }
 
-    /// Moves the segment at `from` to the place `to`, which has none, durably and failure-atomically. What
-    /// it holds stays. One fence.
+    /// Moves the segment at `from` to the place `to`, which has none, durably and failure-atomically. Its
+    /// contents stay. One fence.
     ///
     /// # Errors
-    /// What the pool reports; at which of the two places it is, is then known after the next open.
+    /// The pool's errors; the next open then tells at which of the two places the segment is.
     ///
     /// # Panics
     /// If there is no segment at `from`, or one at `to`.
@@ -85,11 +85,11 @@ impl Device {
         self.segments.change_owner(self.owner(from), self.owner(to))
     }
 
-    /// Releases every segment that `keep` does not claim: what was committed before a crash and
-    /// never reached its owner. Returns how many there were.
+    /// Releases every segment that `keep` does not claim: one that was committed before a crash and never
+    /// reached its owner. Returns how many there were.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// The pool's errors.
     pub fn retain(&self, mut keep: impl FnMut(u32) -> bool) -> Result<u64> {
         let mut released = 0;
         for logical in self.logical_segments() {
@@ -125,7 +125,7 @@ impl Device {
     }
 }
 
-/// A segment that is about to be allocated. Dropped, it was never allocated.
+/// A segment that is not committed yet. If it is dropped, it was never allocated.
 #[must_use = "a segment that is not committed is free again"]
 pub struct Grant {
     device: Device,
@@ -146,7 +146,7 @@ impl Grant {
     /// Makes the allocation durable. One flush, one fence.
     ///
     /// # Errors
-    /// What the pool reports; whether the segment is allocated is then known after the next open.
+    /// The pool's errors; the next open then tells whether the segment is allocated.
     pub fn commit(mut self) -> Result<()> {
         self.device.segments.commit(self.owner, self.segment)?;
         self.committed = true;
@@ -157,7 +157,7 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         if !self.committed {
-            // Nothing durable is undone here, so nothing can fail.
+            // No durable word is changed here, so this cannot fail.
             let _ = self.device.segments.give_back(self.owner, false);
         }
     }

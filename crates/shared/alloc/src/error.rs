@@ -1,4 +1,4 @@
-//! What can go wrong with space.
+//! The errors of allocation.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is something else.
+    /// The file is not a pool.
     #[error("{}: not a Halite pool; choose another place, or move this file away", path.display())]
     Foreign {
         /// The file.
@@ -66,11 +66,11 @@ pub enum Error {
         path: PathBuf,
         /// Which part.
         what: String,
-        /// What is wrong with it.
+        /// A description of the damage.
         why: String,
     },
 
-    /// A segment that is opened as a part of an object pool, or as a zone, is something else.
+    /// A segment that is opened as a part of an object pool, or as a zone, has other contents.
     #[error(
         "{}: {what}: not the object pool or zone that it is opened as: {why}; \
          open it as what it is", path.display()
@@ -80,7 +80,7 @@ pub enum Error {
         path: PathBuf,
         /// Which segment.
         what: String,
-        /// What it is instead.
+        /// How its contents differ.
         why: String,
     },
 

@@ -1,13 +1,13 @@
 //! Allocation of any size in a pool: Halloc (Yan §3.4).
 //!
-//! A request of up to [`LEN_MAX`] bytes walks to the [`ObjectPool`] of its size class, one of larger things, or
-//! of what is appended and goes together, to the [`ZonePool`]. Each class has a device of its own, so that
-//! pools share no segment.
+//! A request of up to [`LEN_MAX`] bytes walks to the [`ObjectPool`] of its size class. A larger one, or one
+//! for data that is appended and released together, walks to the [`ZonePool`]. Each class has a device of
+//! its own, so that pools share no segment.
 //!
-//! There are four classes to a doubling. Powers of two alone would waste up to half of an object, a
-//! quarter in the mean; here it is a fifth at most (of 256 bytes and up; below, what is missing to whole lines).
-//! What that costs is segments that are not full: one of 2 MiB for each class in use, of which there are
-//! [`CLASSES`], so 54 MiB at most, and a pool of a gigabyte gains more than that by the tighter fit.
+//! There are four classes to a doubling. Powers of two alone would waste up to half of an object, a quarter
+//! in the mean; here it is a fifth at most (of 256 bytes and up; below, the padding to whole lines). The
+//! price is segments that are not full: one of 2 MiB for each class in use, of which there are [`CLASSES`],
+//! so 54 MiB at most, and a pool of a gigabyte gains more than that by the tighter fit.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const LENS: [u64; CLASSES] = [
 /// How many size classes there are.
 pub const CLASSES: usize = 27;
 
-/// The longest allocation, in bytes; what is longer is for zones.
+/// The longest allocation, in bytes; longer ones are for zones.
 pub const LEN_MAX: u64 = LENS[CLASSES - 1];
 
 /// How many devices an allocator has.
@@ -42,8 +42,8 @@ pub struct Halloc {
 }
 
 impl Halloc {
-    /// Opens the allocator in the [`HALLOC_DEVICES`] devices from `first` on, which nothing else uses. What
-    /// was not committed is free.
+    /// Opens the allocator in the [`HALLOC_DEVICES`] devices from `first` on, which have no other user.
+    /// Objects that were not committed are free.
     ///
     /// # Errors
     /// As [`ObjectPool::open`] and [`ScratchPool::new`].
@@ -122,15 +122,15 @@ impl Halloc {
         &self.scratch
     }
 
-    /// The pool of a class. An address with a class that there is not refers to an object that the last
-    /// one has not: there, that is an error.
+    /// The pool of a class. An address with an unknown class is looked up in the last pool, which has no
+    /// such object and returns the error.
     fn pool(&self, class: usize) -> &ObjectPool {
         &self.pools[class.min(CLASSES - 1)]
     }
 }
 
 impl Address {
-    /// The class and the index. Of a class that there is not, no index is one of an object.
+    /// The class and the index. An unknown class gets an index that no object has.
     fn split(self) -> (usize, u64) {
         let class = (self.0 >> 56) as usize;
         let index = self.0 & u64::MAX >> 8;
@@ -138,7 +138,7 @@ impl Address {
     }
 }
 
-/// An allocation that is about to be made. Dropped, it never was.
+/// An allocation that is not committed yet. If it is dropped, it never happened.
 #[must_use = "an allocation that is not committed is free again"]
 pub struct Allocation<'a> {
     address: Address,

@@ -12,16 +12,15 @@
 //! └─────────────┴─────────────┴──────────────────┘└───────────────┘
 //! ```
 //!
-//! The table has one 8-byte word a segment, so that every change of it is failure-atomic: zero for
-//! a free segment, else its device and its logical number, with a check (`table`). A table segment
-//! describes the [`GROUP`] of segments that it begins; larger pools have more of them.
+//! The table has one 8-byte word a segment, so that every change of it is failure-atomic: zero for a free
+//! segment, else its device and its logical number, with a check (`table`). A table segment describes the
+//! [`GROUP`] of segments that it begins; larger pools have more of them.
 //!
 //! Allocation walks [`Device::get`] (volatile: a crash forgets it) → the caller fills the segment →
-//! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). What was
-//! committed but turns out to belong to nothing, the owner finds on open with [`Device::retain`].
-//! [`Halloc`] allocates within segments, as Yan's Halloc does: objects of one size in an [`ObjectPool`], by the
-//! same Get and Commit, what is appended and goes together in a [`Zone`], and volatile
-//! memory in a [`ScratchPool`].
+//! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). On open, the owner finds
+//! segments that were committed but never reached it with [`Device::retain`]. [`Halloc`] allocates within
+//! segments, as Yan's Halloc does: objects of one size in an [`ObjectPool`], by the same Get and Commit;
+//! data that is appended and released together in a [`Zone`]; and volatile memory in a [`ScratchPool`].
 //! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy. One
 //! root tells whether the platform failed while the pool was in use (`shutdown`).
 #![forbid(unsafe_code)]

@@ -9,7 +9,7 @@
 //! └────────┴────────┴────────┴─────┴─────────┘└──────────┴──────────┴─────
 //! ```
 //!
-//! The header (`segment_header`) says what is here. The word of an object has the bit that commits it:
+//! The header (`segment_header`) identifies the segment. The word of an object has the bit that commits it:
 //!
 //! ```text
 //! bits 63..17                                16            15..0
@@ -21,18 +21,18 @@
 //!
 //! An allocation walks [`ObjectPool::get`] (volatile: a crash forgets it) → the caller writes the object and
 //! makes it durable → [`Object::commit`] (the word, one flush, one fence). [`ObjectPool::release`] is the same
-//! for the opposite. So an object is committed or free at every moment, whatever its size.
+//! for the opposite. So an object of any size is committed or free at every moment.
 //!
-//! Yan's pool also has a persistent list of free objects. Its changes and the bit's are several words that no
-//! processor stores at once, so a crash may leave an object that is neither committed nor in the list; at
-//! startup the list is walked and the bits are scanned for such objects. Here the list is in DRAM only, and is
-//! what that scan finds: an object that is not committed is free. It gives what theirs gives, a free
-//! object in constant time, and needs no order of stores, no bit in the list and no search for leaks; the scan of
-//! the words, which theirs needs too, costs a few nanoseconds an object.
+//! Yan's pool also has a persistent list of free objects. Its changes and the bit's are several words that
+//! no processor stores at once, so a crash may leave an object that is neither committed nor in the list;
+//! at startup the list is walked and the bits are scanned for such objects. Here the list is in DRAM only,
+//! and that scan alone builds it: an object that is not committed is free. This gives the same as their
+//! list, a free object in constant time, and needs no order of stores, no bit in the list and no search for
+//! leaks; the scan of the words, which theirs needs too, costs a few nanoseconds an object.
 //!
-//! Costs: get and drop, nothing of the medium; commit and release, one flush and one fence of one line each;
-//! a new segment two flushes and two fences, when no object is free; opening, one fence for all. Space:
-//! 8 bytes an object, and what does not divide the segment.
+//! Costs: get and drop, no access to the medium; commit and release, one flush and one fence of one line
+//! each; a new segment two flushes and two fences, when no object is free; opening, one fence for all.
+//! Space: 8 bytes an object, and the remainder of the segment that is shorter than an object.
 
 use std::ops::{Deref, DerefMut};
 
@@ -53,7 +53,7 @@ pub struct ObjectPool {
     shape: Shape,
     /// By logical number.
     segments: RwLock<Vec<Segment>>,
-    /// Objects that are not committed, and that nobody has got.
+    /// Objects that are neither committed nor held by a caller.
     free: Mutex<Vec<u64>>,
 }
 
@@ -66,13 +66,13 @@ struct Shape {
 }
 
 struct Segment {
-    /// The header, which nobody changes, and the words behind it.
+    /// The header, which never changes, and the words behind it.
     words: Words,
     /// In the pool.
     offset: u64,
 }
 
-/// What the word of an object says.
+/// The state in the word of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     generation: u64,
@@ -100,12 +100,12 @@ impl Shape {
 }
 
 impl ObjectPool {
-    /// Opens the pool in the segments of `device`, which nothing else uses; without a segment, it is a new
-    /// one. Objects are of `object_len` bytes. What was not committed is free.
+    /// Opens the pool in the segments of `device`, which have no other user; without a segment, it is a new
+    /// one. Objects are of `object_len` bytes. Objects that were not committed are free.
     ///
     /// # Errors
-    /// [`Error::NotObjects`] if there are segments of something else, or of a pool of another shape;
-    /// [`Error::Damaged`]; what the pool reports.
+    /// [`Error::NotObjects`] if there are segments with other contents, or of a pool of another shape;
+    /// [`Error::Damaged`]; the pool's errors.
     ///
     /// # Panics
     /// If `object_len` is not some whole lines, or more than [`OBJECT_LEN_MAX`].
@@ -162,10 +162,10 @@ impl ObjectPool {
         self.free.lock().len() as u64
     }
 
-    /// Gets a free object. A crash forgets it until it is committed. What it holds is undefined.
+    /// Gets a free object. A crash forgets it until it is committed. Its contents are undefined.
     ///
     /// # Errors
-    /// [`Error::Full`]; what the pool reports.
+    /// [`Error::Full`]; the pool's errors.
     pub fn get(&self) -> Result<Object<'_>> {
         let index = loop {
             let free = self.free.lock().pop();
@@ -191,8 +191,8 @@ impl ObjectPool {
         Ok(self.state(index)?.is_some_and(|state| state.is_committed))
     }
 
-    /// How often the object at `index` was committed so far: whoever notes it with an index sees later
-    /// whether that is still the same object. `None` if there is no such object.
+    /// How often the object at `index` was committed so far: a caller that stores it with an index can tell
+    /// later whether that is still the same object. `None` if there is no such object.
     ///
     /// # Errors
     /// As [`ObjectPool::check`].
@@ -222,15 +222,15 @@ impl ObjectPool {
         self.claim_bytes(index)
     }
 
-    /// Releases the committed object at `index`, which nobody has claimed, durably. One flush, one fence.
+    /// Releases the committed object at `index`, which no owner has claimed, durably. One flush, one fence.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it is not committed; [`Error::Pool`] if it has an owner, or with what the pool
-    /// reports: whether it is released is then known after the next open.
+    /// [`Error::Damaged`] if it is not committed; [`Error::Pool`] if it has an owner, or with the pool's
+    /// error: the next open then tells whether it is released.
     pub fn release(&self, index: u64) -> Result<()> {
         self.pool().check_synced()?;
         self.committed_state(index)?;
-        // From here on nobody else releases it, so it is looked at again.
+        // From here on no other thread can release it, so its word is read again.
         let fresh = self.claim_bytes(index)?;
         let State { generation, .. } = self.committed_state(index)?;
         self.write_word(index, State { generation, is_committed: false })?;
@@ -267,7 +267,7 @@ impl ObjectPool {
         Ok(())
     }
 
-    /// Claims an object, whatever its word says.
+    /// Claims an object without a look at its word.
     fn claim_bytes(&self, index: u64) -> Result<Fresh> {
         let (number, place) = (index / self.shape.count, index % self.shape.count);
         let segment = self.segments.read()[number as usize].offset;
@@ -275,7 +275,7 @@ impl ObjectPool {
         Ok(self.pool().claim(at, self.shape.object_len)?)
     }
 
-    /// What the word of an object says, if there is one.
+    /// The state in the word of an object, if there is one.
     fn state(&self, index: u64) -> Result<Option<State>> {
         let segments = self.segments.read();
         let segment = usize::try_from(index / self.shape.count).ok();
@@ -334,12 +334,13 @@ impl ObjectPool {
     }
 }
 
-/// An object that is about to be allocated: its bytes, with one owner. Dropped, it was never allocated.
+/// An object that is not committed yet: its bytes, with one owner. If it is dropped, it was never
+/// allocated.
 #[must_use = "an object that is not committed is free again"]
 pub struct Object<'a> {
     pool: &'a ObjectPool,
     index: u64,
-    /// There unless it was committed.
+    /// `None` once the object is committed.
     fresh: Option<Fresh>,
 }
 
@@ -350,10 +351,11 @@ impl Object<'_> {
         self.index
     }
 
-    /// Makes the allocation durable, of an object whose bytes are; returns them. One flush, one fence.
+    /// Makes the allocation of an object durable, whose bytes are durable already; returns them. One flush,
+    /// one fence.
     ///
     /// # Errors
-    /// What the pool reports; whether the object is allocated is then known after the next open.
+    /// The pool's errors; the next open then tells whether the object is allocated.
     pub fn commit(mut self) -> Result<Fresh> {
         let pool = self.pool;
         pool.pool().check_synced()?;
@@ -381,7 +383,7 @@ impl DerefMut for Object<'_> {
 
 impl Drop for Object<'_> {
     fn drop(&mut self) {
-        // It has no owner before somebody may get it again.
+        // Its claim ends before another caller may get it.
         if self.fresh.take().is_some() {
             self.pool.free.lock().push(self.index);
         }

@@ -1,18 +1,19 @@
 //! Volatile memory from the same pool (Yan §3.4.3).
 //!
-//! Zones that are never committed: a crash, or an end, leaves them free. Ranges are cut from one zone after
-//! the other, and a zone is free when the last of its ranges is dropped. So the pool need not be divided
-//! between what persists and what does not.
+//! Zones that are never committed: after a crash, or an end, they are free. Ranges are cut from one zone
+//! after the other, and a zone is free when the last of its ranges is dropped. So the pool need not be
+//! divided between persistent and volatile data.
 //!
-//! Who appends takes a whole zone that the pool can spare ([`ScratchPool::get_spare`]), as the LSM engine's cache does.
+//! A caller that appends takes a whole zone that the pool can spare ([`ScratchPool::get_spare`]), as the
+//! LSM engine's cache does.
 //!
-//! Yan's zones are registered with jemalloc as arenas. Of ours, ranges have one kind of user: indexes whose nodes have few
-//! lengths, and which let go of all of them at once. These have their own slots, in shards and classes, cut
-//! from slabs of up to 2 MiB (`halite-index`); a range is one slab. A general allocator between the two would
-//! ask for the same slabs, through C callbacks (its extent hooks) in a crate that needs no `unsafe` at all, and
-//! have size classes, caches of threads and page runs of its own above them, which nobody would use. Nor would
-//! it make anybody faster: a radix tree of a million random keys takes 12 MiB of nodes, so that an insert
-//! waits for an allocation only now and then.
+//! Yan's zones are registered with jemalloc as arenas. Our ranges have one kind of user: indexes whose
+//! nodes have few lengths, and which free all of them at once. These have their own slots, in shards and
+//! classes, cut from slabs of up to 2 MiB (`halite-index`); a range is one slab. A general allocator
+//! between the two would ask for the same slabs, through C callbacks (its extent hooks) in a crate that
+//! needs no `unsafe` at all, and would add size classes, thread caches and page runs of its own that the
+//! indexes do not use. Nor would it be faster: a radix tree of a million random keys takes 12 MiB of nodes,
+//! so that an insert waits for an allocation only now and then.
 
 use std::sync::Arc;
 
@@ -37,16 +38,17 @@ struct Numbers {
     next: u32,
 }
 
-/// A whole zone of volatile memory that threads append to and read, by the pool's door: what they store and load
-/// counts, and costs what the medium costs, but is never written back. Who appends reveals what was written.
+/// A whole zone of volatile memory that threads append to and read, by the pool's interface: their stores
+/// and loads count, and cost the medium's time, but are never written back. An appending thread reveals the
+/// bytes that it wrote.
 pub struct ScratchZone {
     appender: SharedAppender,
-    // Behind the appender, which has the range.
+    // Dropped after the appender, which has the range.
     _zone: Zone,
 }
 
 impl ScratchZone {
-    /// What it is appended by.
+    /// The appender of its bytes.
     #[must_use]
     #[inline]
     pub fn appender(&self) -> &SharedAppender {
@@ -63,10 +65,10 @@ struct Zone {
 }
 
 impl ScratchPool {
-    /// The volatile memory in the segments of `device`, which nothing else uses. There are none yet.
+    /// The volatile memory in the segments of `device`, which have no other user. There are none yet.
     ///
     /// # Errors
-    /// [`Error::NotObjects`] if there are: something was committed there.
+    /// [`Error::NotObjects`] if there are: a segment was committed there.
     pub fn new(device: &Device) -> Result<Self> {
         if let Some(number) = device.logical_segments().first() {
             return Err(Error::NotObjects {
@@ -82,7 +84,7 @@ impl ScratchPool {
     /// that it may be a large page; others are aligned to a line.
     ///
     /// # Errors
-    /// [`Error::Full`]; what the pool reports.
+    /// [`Error::Full`]; the pool's errors.
     ///
     /// # Panics
     /// If `len` is zero, not some whole lines, or more than [`SEGMENT`].
@@ -111,7 +113,7 @@ impl ScratchPool {
     /// Gets a whole zone that the pool has free already, if so many other segments stay free.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// The pool's errors.
     pub fn get_spare(&self, others: u64) -> Result<Option<ScratchZone>> {
         let mut numbers = self.numbers.lock();
         let number = numbers.following();
@@ -152,7 +154,7 @@ impl Zone {
 
 impl Drop for Zone {
     fn drop(&mut self) {
-        // Its number is another's only when the segment is.
+        // Its number is free only once its segment is.
         drop(self.grant.take());
         self.numbers.lock().free.push(self.number);
     }

@@ -1,4 +1,4 @@
-//! What segments of object pools and zones begin with: the root of trust for the rest of the segment.
+//! The header of the segments of object pools and zones: the root of trust for the rest of the segment.
 
 use halite_pmem::{LINE, Pool};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 /// Bytes of a header, padding included.
 pub(crate) const HEADER_LEN: u64 = LINE;
 
-/// What a segment is.
+/// The identity of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) device: u16,

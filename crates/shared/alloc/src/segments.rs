@@ -1,8 +1,8 @@
 //! The manager of a pool's segments.
 //!
-//! After a sync that failed, what is in memory may be ahead of the medium, or behind it: a segment whose
-//! release failed may be free there, one whose allocation failed may be owned. So each change asks the
-//! pool first ([`Pool::check_synced`]), and from then on all of them are refused until the pool is opened
+//! After a failed sync, the state in memory may be ahead of the medium, or behind it: a segment whose
+//! release failed may be free there, one whose allocation failed may be owned. So each change asks the pool
+//! first ([`Pool::check_synced`]), and after a failure all changes are refused until the pool is opened
 //! again. On other media than an ordinary file no fence fails.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,9 @@ use crate::superblock::{self, Superblock};
 use crate::table::{Owner, Table};
 use crate::{Device, Error, Result, SEGMENT};
 
-/// A pool whose new length has to be synced grows by an eighth, but by no more segments than this at a time.
-/// Others grow by one: the pages of each take about a millisecond, for which whoever wants it waits.
+/// A pool whose new length has to be synced grows by an eighth, but by no more segments than this at a
+/// time. Others grow by one: the pages of each take about a millisecond, for which the allocating thread
+/// waits.
 const GROWTH_MAX: u64 = 16;
 
 /// The segments of one pool.
@@ -54,12 +55,13 @@ impl Segments {
     /// See [`Pool::open`]; and [`Error::Foreign`], [`Error::FutureVersion`], [`Error::Truncated`],
     /// [`Error::Damaged`], [`Error::UnsafeShutdown`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
-        // Before its holes are filled: a file that is something else stays as it is.
+        // Before the holes of a file are filled: a file that is not a pool stays unchanged.
         superblock::refuse_foreign(path, options)?;
         let pool = Pool::open(path, options)?;
         let mut superblock = Superblock::open(&pool)?;
         shutdown::check(&pool, &superblock)?;
-        // A crash between growing the file and saying so: the words of the new segments are zero.
+        // After a crash between the file's growth and the superblock's change, the words of the new
+        // segments are zero.
         let segments = pool.len() / SEGMENT;
         if superblock.segments() < segments {
             // The process that grew it may have died before the length was durable.
@@ -105,7 +107,7 @@ impl Segments {
         &self.pool
     }
 
-    /// A random number of this pool, to seed the checksums of what is stored in it.
+    /// A random number of this pool, to seed the checksums of the data stored in it.
     #[must_use]
     pub fn salt(&self) -> u64 {
         self.state.lock().superblock.salt()
@@ -132,7 +134,7 @@ impl Segments {
     /// Sets a named root, durably and failure-atomically. Two fences.
     ///
     /// # Errors
-    /// [`Error::Root`] if there is no room for it; what the pool reports, and [`Error::Pool`] with
+    /// [`Error::Root`] if there is no room for it; the pool's errors, and [`Error::Pool`] with
     /// [`halite_pmem::Error::SyncFailed`] after that.
     pub fn set_root(&self, name: &str, value: u64) -> Result<()> {
         self.state.lock().superblock.set_root(name, value)
@@ -163,7 +165,7 @@ impl Segments {
     /// Makes sure that so many segments are free without growth: grows the pool, if it can. Returns whether they are.
     ///
     /// # Errors
-    /// What the pool reports, but for want of room.
+    /// The pool's errors, but for a lack of room.
     pub fn keep_free(&self, wanted: u64) -> Result<bool> {
         let mut state = self.state.lock();
         while (state.free.len() as u64) < wanted {
@@ -183,7 +185,7 @@ impl Segments {
         let segment = loop {
             match state.free.pop_first() {
                 Some(segment) => break segment,
-                // It may be that all that came was a segment of the table.
+                // The growth may have added a segment of the table only.
                 None => self.grow(&mut state)?,
             }
         };
@@ -270,7 +272,7 @@ impl Segments {
 
 impl Drop for Segments {
     fn drop(&mut self) {
-        // If this fails, the pool counts as in use: at worst it is refused without need.
+        // If this fails, the pool counts as in use: at worst the next open refuses it without need.
         let _ = shutdown::end(&self.pool, &mut self.state.get_mut().superblock);
     }
 }

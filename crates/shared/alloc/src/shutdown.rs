@@ -1,11 +1,11 @@
-//! Unsafe shutdowns: what tells that the platform failed to save at a power cut what it had promised
-//! to.
+//! Unsafe shutdowns: detects that the platform, at a power cut, failed to save bytes that it should have
+//! saved.
 //!
-//! Where caches persist, what is fenced is safe only as long as the platform has the energy to write
-//! its caches back. A device counts the times that this failed. While a pool is in use, a root holds
-//! the count that there was when it was opened. If the count is another when the pool is opened again,
-//! and the root says that it was in use, durable bytes may be missing: nothing in the pool can be
-//! trusted. A clean close writes everything back first, and then says that the pool is not in use.
+//! Where caches persist, fenced bytes are safe only as long as the platform has the energy to write its
+//! caches back. A device counts the times that this failed. While a pool is in use, a root holds the count
+//! as it was when the pool was opened. If the count is another when the pool is opened again, and the root
+//! says that it was in use, durable bytes may be missing: no byte of the pool can be trusted. A clean close
+//! writes all bytes back first, and then records that the pool is not in use.
 
 use halite_pmem::{Domain, Pool};
 
@@ -20,8 +20,8 @@ fn count(pool: &Pool) -> Option<u64> {
     pool.unsafe_shutdowns().filter(|_| matters)
 }
 
-/// Refuses a pool that was in use when the platform failed. Where the device does not count, or its
-/// count cannot be read, nothing can be told, and nothing is refused.
+/// Refuses a pool that was in use when the platform failed. Where the device does not count, or its count
+/// cannot be read, a failure cannot be detected, and the pool is accepted.
 pub(crate) fn check(pool: &Pool, superblock: &Superblock) -> Result<()> {
     let was_in_use = superblock.root(ROOT).filter(|&in_use| in_use != 0);
     match (count(pool), was_in_use) {
@@ -50,7 +50,7 @@ fn note(pool: &Pool, superblock: &mut Superblock, value: impl Fn(u64) -> u64) ->
     if superblock.root(ROOT) != Some(value) {
         superblock.set_root(ROOT, value)?;
     }
-    // Also what is read may be in a cache only: of a process that died before it came to this.
+    // The bytes just read may be in a cache only: their process may have died before it reached this sync.
     pool.sync_file()?;
     Ok(())
 }

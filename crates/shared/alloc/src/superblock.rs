@@ -1,4 +1,4 @@
-//! The superblock: what the pool is, and where its structures begin.
+//! The superblock: the identity of the pool, and where its structures begin.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl Stored {
     }
 }
 
-/// What one copy is.
+/// The state of one copy.
 enum Copy {
     Valid(Box<Stored>),
     Foreign,
@@ -113,7 +113,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Reads the superblock, and mends the copy that a crash or the medium spoilt.
+    /// Reads the superblock, and repairs a copy that a crash or the medium damaged.
     pub(crate) fn open(pool: &Pool) -> Result<Self> {
         let copies = claim(pool)?;
         let read = [Copy::read(copies[0].bytes()), Copy::read(copies[1].bytes())];
@@ -159,8 +159,8 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// The seed of every checksum in the pool, so that bytes of another pool are not taken for its
-    /// own, and nobody who chooses values can forge a record.
+    /// The seed of every checksum in the pool, so that bytes of another pool are not taken for its own, and
+    /// a user who chooses values cannot forge a record.
     pub(crate) fn salt(&self) -> u64 {
         self.stored.salt.get()
     }
@@ -212,8 +212,8 @@ impl Superblock {
         Ok(self.copies[0].pool().check_synced()?)
     }
 
-    /// Writes both copies, one after the other, the good one last: a crash spoils one at most, however
-    /// often it comes. Two fences.
+    /// Writes both copies, one after the other, the good one last: any number of crashes damages at most
+    /// one. Two fences.
     fn write(&mut self) -> Result<()> {
         self.stored.generation += 1;
         self.stored.checksum = self.stored.sum().into();
@@ -239,7 +239,7 @@ fn claim(pool: &Pool) -> Result<[Fresh; 2]> {
     Ok([pool.claim(COPIES[0], COPY_LEN)?, pool.claim(COPIES[1], COPY_LEN)?])
 }
 
-/// Whether a failure to read a file is for the pool to name: there is none, or none that can be a pool.
+/// Whether the pool itself reports a failure to read a file: there is no file, or none that can be a pool.
 fn is_for_the_pool(kind: ErrorKind) -> bool {
     use ErrorKind::{
         IsADirectory, NotADirectory, NotFound, NotSeekable, PermissionDenied, UnexpectedEof,
@@ -258,8 +258,8 @@ fn is_for_the_pool(kind: ErrorKind) -> bool {
     )
 }
 
-/// Refuses a file that has the beginning of a pool at neither copy. Files that are missing, or too
-/// short to tell, are for the pool to name; where the kernel refuses to read it, nothing is known of it.
+/// Refuses a file that has the beginning of a pool at neither copy. Files that are missing, too short, or
+/// not permitted to be read are left for the pool to report; any other failure to read is returned.
 pub(crate) fn refuse_foreign(path: &Path, options: &PoolOptions) -> Result<()> {
     let mut known = false;
     for at in COPIES {

@@ -1,4 +1,4 @@
-//! The allocation table: who owns each physical segment.
+//! The allocation table: the owner of each physical segment.
 //!
 //! One 8-byte word a segment, so that a change is failure-atomic:
 //!
@@ -24,7 +24,7 @@ pub const GROUP: u64 = (SEGMENT - WORDS_AT) / 8;
 /// Numbers of devices are below this.
 pub const DEVICES_MAX: u16 = 1 << 15;
 
-/// Who owns a segment.
+/// The owner of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) device: u16,
@@ -51,8 +51,8 @@ impl Table {
         self.check_unused(segments)
     }
 
-    /// What is not used must be zero: the words of the table's own segments, and, in the last line, of
-    /// segments that the pool does not have yet. Another line's bytes in place of these are found.
+    /// Unused words must be zero: those of the table's own segments, and, in the last line, of segments
+    /// that the pool does not have yet. So another line's bytes in their place are detected.
     fn check_unused(&self, segments: u64) -> Result<()> {
         let own = (0..self.groups.len() as u64).map(|group| group * GROUP);
         let line_end = segments.next_multiple_of(halite_pmem::LINE / 8);
@@ -70,8 +70,8 @@ impl Table {
         Ok(())
     }
 
-    /// Makes durable what is read of a pool of `segments`: the process that stored it may have died before
-    /// its fence.
+    /// Makes the words read of a pool of `segments` durable: the process that stored them may have died
+    /// before its fence.
     pub(crate) fn make_durable(&self, segments: u64) -> Result<()> {
         for (words, first) in self.groups.iter().zip((0..).step_by(GROUP as usize)) {
             let end = ((segments - first) * 8).next_multiple_of(halite_pmem::LINE);
@@ -113,7 +113,8 @@ impl Table {
         if planted!(SegmentReusedBeforeReleased) && owner.is_none() {
             return Ok(());
         }
-        // Not in a closure: the call is its caller's, and the lab leaves out one caller's at a time.
+        // Not in a closure: `flush` records its caller's place in the code, and the lab leaves out the
+        // calls of one place at a time.
         let flushed = match early {
             Some(flushed) => flushed,
             None => words.flush(at..at + 8),

@@ -3,16 +3,16 @@
 //! ```text
 //! 0        64       128
 //! ┌────────┬────────┬────────────────────────────────────┐
-//! │ header │ end    │ what was appended                  │
+//! │ header │ end    │ appended bytes                     │
 //! └────────┴────────┴────────────────────────────────────┘
 //! ```
 //!
 //! The end is a word: how many bytes are committed, with a check. An allocation walks [`Zone::get`] (one
-//! atomic step; a crash forgets it) → the caller writes the [`Grant`] and publishes it → [`Zone::commit`]: the
-//! word, one flush and one fence for everything that was published without a gap, whoever did. What is appended
-//! is released with its zone, by one fence.
+//! atomic step; a crash forgets it) → the caller writes the [`Grant`] and publishes it → [`Zone::commit`]:
+//! the word, one flush and one fence for all bytes that were published without a gap, by any thread.
+//! Appended bytes are released with their zone, by one fence.
 //!
-//! Who appends what proves itself, such as records with checksums, needs no word: the memtables of the LSM
+//! Data that proves itself, such as records with checksums, needs no such word: the memtables of the LSM
 //! engine take their zones from a [`Device`].
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{Device, Error, Result, SEGMENT, check};
 /// Where the end is, in bytes from the segment's start.
 const END_AT: u64 = HEADER_LEN;
 
-/// Where what is appended begins.
+/// Where the appended bytes begin.
 const SPACE_AT: u64 = 2 * HEADER_LEN;
 
 /// Bytes of a zone.
@@ -38,7 +38,7 @@ pub struct ZonePool {
 }
 
 impl ZonePool {
-    /// The zones in the segments of `device`, which nothing else uses.
+    /// The zones in the segments of `device`, which have no other user.
     #[must_use]
     pub fn new(device: &Device) -> Self {
         Self { device: device.clone(), salt: device.segments().salt() }
@@ -53,7 +53,7 @@ impl ZonePool {
     /// Makes an empty zone at the place `number`, which has none, durably. Two flushes, two fences.
     ///
     /// # Errors
-    /// [`Error::Full`]; what the pool reports.
+    /// [`Error::Full`]; the pool's errors.
     ///
     /// # Panics
     /// If there is a zone at `number`.
@@ -70,10 +70,11 @@ impl ZonePool {
         Ok(self.zone(number, fresh, space, 0))
     }
 
-    /// Opens the zone at `number`. What was committed can be read, and is appended to. One fence.
+    /// Opens the zone at `number`. Committed bytes can be read, and new ones are appended behind them. One
+    /// fence.
     ///
     /// # Errors
-    /// [`Error::NotObjects`] if it is something else; [`Error::Damaged`], also if there is none;
+    /// [`Error::NotObjects`] if it has other contents; [`Error::Damaged`], also if there is none;
     /// [`Error::Pool`] if it is open already.
     pub fn open(&self, number: u32) -> Result<Zone> {
         let fresh = self.device.claim(number, 0, SPACE_AT)?;
@@ -92,11 +93,11 @@ impl ZonePool {
         Ok(self.zone(number, fresh, space, end))
     }
 
-    /// Releases the zone at `number` and all that is in it, durably. Whoever had it open, or reads in it, has
-    /// dropped that. One flush, one fence.
+    /// Releases the zone at `number` and all its bytes, durably. Its handles, and readers' references to
+    /// its bytes, have been dropped before. One flush, one fence.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if there is none; [`Error::Pool`] if it is in use, and what the pool reports.
+    /// [`Error::Damaged`] if there is none; [`Error::Pool`] if it is in use, and the pool's errors.
     pub fn release(&self, number: u32) -> Result<()> {
         drop(self.device.claim(number, 0, SEGMENT)?);
         self.device.release(number)
@@ -144,7 +145,8 @@ impl Zone {
     }
 
     /// Gets the next `len` bytes, or `None` if they do not fit. A crash forgets them until they are
-    /// committed. What they hold is undefined. To be published, not only revealed, before that.
+    /// committed. Their contents are undefined. The caller publishes them before that; revealing them is
+    /// not enough.
     ///
     /// # Panics
     /// If `len` is not some whole lines.
@@ -152,11 +154,11 @@ impl Zone {
         self.space.grant(len)
     }
 
-    /// Makes durable that everything belongs to the zone which was published without a gap; returns where
-    /// that ends. One flush, one fence.
+    /// Commits, durably, all bytes that were published without a gap; returns where they end. One flush,
+    /// one fence.
     ///
     /// # Errors
-    /// What the pool reports; what is committed is then known after the next open.
+    /// The pool's errors; the next open then tells which bytes are committed.
     pub fn commit(&self) -> Result<u64> {
         self.end.pool().check_synced()?;
         let end = self.space.published().len();
@@ -167,12 +169,13 @@ impl Zone {
         {
             now = other;
         }
-        // Another thread may have stored it, and not be done with its fence.
+        // Another thread may have stored the word, and its fence may not have returned yet; so this thread
+        // fences, too.
         self.end.pool().fence([self.end.flush(END_AT..END_AT + 8)])?;
         Ok(end)
     }
 
-    /// What can be read.
+    /// The readable bytes.
     #[must_use]
     pub fn published(&self) -> &Arc<Published> {
         self.space.published()

@@ -1,4 +1,4 @@
-//! What object pools, zones and the allocator over them promise.
+//! The guarantees of object pools, zones and the allocator over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
@@ -171,7 +171,7 @@ fn what_is_damaged_or_foreign_is_named() {
     let error = ZonePool::new(&segments.device(4)).open(1).err().unwrap();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     drop(segments);
-    // Each byte of the header's line that is not padding, and of words.
+    // Each byte of the header's line, without padding, and of the words.
     for at in (0..40).chain([64, 65, 66, 70, 71, 72, 200]) {
         let mut byte = [0];
         file.read_exact_at(&mut byte, segment_at + at).unwrap();
@@ -235,7 +235,7 @@ fn threads_get_different_objects() {
     assert_eq!(pool.available() + 300, pool.capacity());
 }
 
-/// What a test does to a pool.
+/// A test's operation on a pool.
 #[derive(Debug, Clone)]
 enum Step {
     Put,
@@ -271,7 +271,7 @@ fn check_model(pool: &ObjectPool, model: &BTreeMap<u64, u64>, got: &[Object<'_>]
     );
 }
 
-/// Takes steps until the pool is to be reopened; returns how many those were.
+/// Takes steps until the pool is to be reopened; returns the number of steps taken.
 fn live(device: &Device, len: u64, steps: &[Step], model: &mut BTreeMap<u64, u64>) -> usize {
     let pool = ObjectPool::open(device, len).unwrap();
     let mut got: Vec<Object<'_>> = Vec::new();

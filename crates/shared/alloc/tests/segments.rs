@@ -1,4 +1,4 @@
-//! What the manager of segments promises.
+//! The guarantees of the manager of segments.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

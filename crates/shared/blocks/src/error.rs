@@ -1,4 +1,4 @@
-//! What can go wrong in a block.
+//! The errors of blocks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::page::PageSize;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a block cannot do what it was asked to.
+/// Why a block refuses an operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,7 +18,7 @@ pub enum Error {
     #[error(transparent)]
     Pool(#[from] halite_pmem::Error),
 
-    /// A space holds something else than what it was opened as, or formatting it was interrupted.
+    /// A space has other contents than it was opened as, or its formatting was interrupted.
     #[error(
         "{}: no {wanted} at {offset}, but {found}; open what is there, or format the space",
         path.display()
@@ -28,13 +28,13 @@ pub enum Error {
         path: PathBuf,
         /// Where the space begins in it, in bytes.
         offset: u64,
-        /// What was to be opened.
+        /// The kind of block that was to be opened.
         wanted: &'static str,
-        /// What is there instead.
+        /// The contents found instead.
         found: String,
     },
 
-    /// What is stored is not as any crash leaves it: the medium lost or changed something.
+    /// The stored bytes are in a state that no crash leaves: the medium lost or changed some of them.
     #[error("{}: damaged, in what begins at {offset}: {what}; restore it from a copy", path.display())]
     Damaged {
         /// The pool.
@@ -45,18 +45,18 @@ pub enum Error {
         what: String,
     },
 
-    /// A space is too short for what is to be in it.
+    /// A space is too short for its intended contents.
     #[error("{what} need {needed} bytes, the space has {len}; take fewer, or a longer space")]
     DoesNotFit {
-        /// What is to be in it.
+        /// The intended contents.
         what: &'static str,
-        /// What that needs, in bytes.
+        /// The space that they need, in bytes.
         needed: u64,
         /// The length of the space in bytes.
         len: u64,
     },
 
-    /// The space holds something else than a log, or formatting it was interrupted.
+    /// The space has other contents than a log, or its formatting was interrupted.
     #[error("there is no log at offset {offset} of the pool; format the space as one first")]
     NotALog {
         /// In the pool.
@@ -87,16 +87,16 @@ pub enum Error {
         offset: u64,
         /// The number of the log's algorithm.
         found: u8,
-        /// The name of the one it was opened with.
+        /// The name of the algorithm with which it was opened.
         asked: &'static str,
     },
 
-    /// What the log says of itself is damaged.
+    /// The log's metadata is damaged.
     #[error("the log at offset {offset} of the pool is damaged: {what}; restore it from a copy")]
     LogDamaged {
         /// In the pool.
         offset: u64,
-        /// What is wrong.
+        /// The damage.
         what: &'static str,
     },
 
@@ -119,7 +119,7 @@ pub enum Error {
     EntryTooLong {
         /// In bytes.
         len: u64,
-        /// What the log takes in all, in bytes.
+        /// The room of the empty log, in bytes.
         capacity: u64,
     },
 
@@ -131,7 +131,7 @@ pub enum Error {
     LogFull {
         /// In bytes.
         len: u64,
-        /// What the entry takes, in bytes.
+        /// The room that the entry takes, in bytes.
         needed: u64,
         /// In bytes.
         remaining: u64,
@@ -247,8 +247,8 @@ pub enum Error {
         flushes: u64,
     },
 
-    /// The fence that several operations waited for together failed: of none of them is known whether
-    /// it is durable. Each of them gets this error, and so do the later ones of the same group.
+    /// The fence that several operations waited for together failed, so it is unknown which of them are
+    /// durable. Each of them gets this error, and so do the later ones of the same group.
     #[error("a fence that several operations share: {0}")]
     SharedFence(Arc<halite_pmem::Error>),
 

@@ -1,4 +1,4 @@
-//! What every technique promises of a cell.
+//! The guarantees of every technique for a cell.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     (0..LENGTHS.len(), packing).prop_map(|(length, packing)| shape(LENGTHS[length], packing))
 }
 
-/// Takes steps with cells and beside them with a plain array.
+/// Applies steps to cells and to a plain array.
 fn follow<C: Cells>(shape: Shape, steps: &[Step], mut prepare: impl FnMut(&mut C)) {
     let pool = pool();
     let mut cells = C::format(space(&pool), shape).unwrap();
@@ -273,7 +273,7 @@ fn costs<C: Cells>(cell_len: u64) -> (u64, u64, u64, u64) {
         let dense = Shape { cell_len, count, packing: Packing::Dense };
         C::space_len(dense)
     };
-    // So many that rounding to lines does not count.
+    // So many cells that rounding to lines does not matter.
     (cost.lines, cost.flushes, cost.fences, (one(64) - one(0)) / 64)
 }
 
@@ -296,8 +296,7 @@ fn a_write_costs_what_the_documentation_says() {
     }
 }
 
-/// Lines that a power cut may take back: stored, and not waited for before the process was killed or
-/// since.
+/// Lines that a power cut may take back: stored, but not fenced before the process was killed, nor since.
 #[derive(Default)]
 struct Uncertain {
     stored: BTreeSet<u64>,

@@ -1,4 +1,4 @@
-//! What groups, leaves and their coroutines and state machines promise.
+//! The guarantees of groups, leaves and their coroutines and state machines.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ fn a_fence_that_fails_reaches_all_that_wait_and_ends_all_inserts() {
     let mut leaves = leaves(&pool);
     let group = Group::new(&pool, 8);
     medium.machine().cut_power();
-    // More than a leaf has slots: those that failed keep none.
+    // More inserts than a leaf has slots: the failed ones keep none.
     let pairs: Vec<_> = (0..100).map(|key| (2, key, key)).collect();
     let outcomes = insert_group(&leaves, &group, &pairs);
     assert_eq!(outcomes.len(), 100);
@@ -233,7 +233,7 @@ fn a_group_can_be_dropped_midway() {
     }));
     assert!(panic.is_err());
     assert_eq!(dropped.get(), 18, "ten that ended, the one that panicked, and seven under way");
-    // The group and the leaves go on; what was begun is there or not, once.
+    // The group and the leaves go on; each unfinished insert has happened once or not at all.
     let found = contents(&leaves);
     assert!((0..8).all(|key| found.get(&(0, key)) == Some(&key)));
     for (key, outcome) in insert_group(&leaves, &group, &[(0, 15, 15), (0, 3, 4)]) {
@@ -436,13 +436,13 @@ proptest! {
                 value += 1;
                 (leaf, key * 0x1234_5678_9abc, value)
             }).collect();
-            // Within a group anybody may win; so the values of a key are the same there.
+            // Within a group any of them may win; so the values of a key are the same there.
             let pairs: Vec<_> = pairs.iter().map(|&(leaf, key, _)| {
                 (leaf, key, pairs.iter().find(|pair| (pair.0, pair.1) == (leaf, key)).unwrap().2)
             }).collect();
             let refused = insert_by(way, &mut leaves, &pairs);
             let found = contents(&leaves);
-            // Of a leaf that is too small for a group, any part may be there.
+            // A leaf that is too small for a group may have any part of the group's pairs.
             let mut expected = pairs.len() - refused;
             for &(leaf, key, value) in &pairs {
                 let is_new = !model.contains_key(&(leaf, key));
@@ -475,7 +475,7 @@ fn panic_of(f: impl FnOnce()) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap()
 }
 
-/// Polls a future so often, and leaks it where it is.
+/// Polls a future so many times, and leaks it in that state.
 fn poll_and_leak<F: Future>(times: u32, future: F) {
     let mut future = Box::pin(future);
     for _ in 0..times {

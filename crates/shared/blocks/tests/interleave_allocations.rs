@@ -1,4 +1,4 @@
-//! The executor allocates its slots once, and nothing for an operation.
+//! The executor allocates its slots once; no operation allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

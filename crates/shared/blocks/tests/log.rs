@@ -1,4 +1,4 @@
-//! What every log promises, whatever its algorithm.
+//! The guarantees of every log, for each algorithm.
 
 use halite_blocks::Error;
 use halite_blocks::log::{Algorithm, Classic, Header, Layout, Log, PopLog, Rawl, Salted};
@@ -137,7 +137,7 @@ fn the_entries_are_those_of_a_vec<A: Algorithm>() {
     });
 }
 
-/// Whatever the bytes of a space are, opening it ends, with entries or with an error.
+/// Opening a space with arbitrary bytes ends, with entries or with an error.
 fn open_any<A: Algorithm>(pool: &Pool, len: u64) -> Option<Vec<Vec<u8>>> {
     match Log::<A>::open(pool.claim(AT, len).unwrap()) {
         Ok(mut log) => {
@@ -192,8 +192,8 @@ fn filled<A: Algorithm>(pool: &Pool, layout: Layout, len: u64) -> (Fresh, Vec<Ve
     (log.into_space(), entries)
 }
 
-/// A log of which bits are flipped, or whose end is zeroed or stale, yields a prefix if its sums tell
-/// that, and otherwise no more than the lengths that were written.
+/// A log with flipped bits, or with a zeroed or stale end, is opened or refused. A salted one, whose sums
+/// detect every change, yields a prefix of its entries.
 fn a_changed_log_yields_entries_or_is_named<A: Algorithm>() {
     let len = (A::CONTROL_LINES + 60) * LINE;
     let changes = (0..2_usize, any::<prop::sample::Index>(), 0..8_u32, 0..3_u32);
@@ -280,7 +280,7 @@ fn errors_are_named<A: Algorithm>() {
     assert!(matches!(newer, Some(Error::LogVersion { found: 2, known: 1, .. })));
 }
 
-/// Where formatting did not come to its end, nothing is taken for a log.
+/// A space whose formatting was interrupted is not taken for a log.
 fn a_failed_format_is_no_log<A: Algorithm>() {
     let (_folder, pool) = pool();
     let len = (A::CONTROL_LINES + 30) * LINE;
@@ -294,7 +294,7 @@ fn a_failed_format_is_no_log<A: Algorithm>() {
     ));
 }
 
-/// What one append, one reset and one format cost.
+/// The costs of one append, one reset and one format.
 #[test]
 fn operations_cost_what_the_documentation_says() {
     fn costs<A: Algorithm>(fences: u64, header: u64, more: u64) {
@@ -337,7 +337,7 @@ fn operations_cost_what_the_documentation_says() {
     costs::<Salted>(1, 12, 0);
 }
 
-/// RAWL's next life has the other bit where that is cheaper.
+/// RAWL's next life uses the opposite validity bit where that is cheaper.
 #[test]
 fn a_full_rawl_is_reset_by_one_store() {
     let (_folder, pool) = pool();

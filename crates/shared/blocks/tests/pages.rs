@@ -1,4 +1,4 @@
-//! Page stores against a model, against damage, and what a flush costs.
+//! Page stores against a model, against damage, and the costs of a flush.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![8 => flush, 1 => Just(Step::Reopen)], 1..40)
 }
 
-/// A store has what was flushed to it, whatever was before in its space.
+/// A store has the flushed pages, with any earlier contents of its space.
 fn obeys_the_model<S: PageStore>(steps: &[Step]) {
     let shape = shape(4096, PAGES);
     let place = Place::new(UNIT);
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// Opens what is left of a store after some of its bytes were replaced; it answers, somehow.
+/// Opens the remains of a store after some of its bytes were replaced; it answers, with pages or an error.
 fn survives_bytes<S: PageStore>(bytes: &[u8], damage: &[(usize, u8)], whole: bool) {
     let place = Place::new(UNIT);
     if whole {
@@ -304,7 +304,7 @@ fn traffic<S: PageStore>(bytes: u64, dirty: u32, is_partial: bool) -> Traffic {
         store.flush(page, &mut buffer).expect("it is flushed");
         place.pool.traffic() - before
     };
-    // What a flush leaves to the next one is counted with that.
+    // The work that a flush leaves to the next one is counted with that.
     flush(&mut store, 0);
     flush(&mut store, 1)
 }

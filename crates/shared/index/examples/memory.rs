@@ -31,7 +31,7 @@ impl FullKeys for Keys {
 
     fn prefetch(&self, entry: u64) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch changes nothing and does not fault.
+        // SAFETY: a prefetch changes no byte and does not fault.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch(self.keys.as_ptr().wrapping_add(entry as usize).cast(), _MM_HINT_T0);
@@ -62,7 +62,7 @@ fn grouped(number: u64) -> Key {
     key
 }
 
-/// What an index is asked for.
+/// The operations that are measured on an index.
 trait Index {
     fn insert(&mut self, key: &[u8], entry: u64, keys: &Keys);
     fn find(&self, key: &[u8], keys: &Keys) -> Option<u64>;
@@ -108,7 +108,7 @@ impl Index for HashIndex {
     }
 }
 
-/// What one round of one index measured.
+/// The figures of one round of one index.
 struct Measured {
     bytes: f64,
     /// The most bytes a record while the index doubled.

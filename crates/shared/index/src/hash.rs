@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A lookup finds its segment by the first bits of the hash, its line by the next, and in the line the
-//! entries with its tag, 16 bits of the hash ([`segment`]). Full keys tell which of them is the key.
+//! entries with its tag, 16 bits of the hash ([`segment`]). Full keys decide which of them is the key.
 //!
 //! The index grows by linear hashing (Litwin): whenever segments have more than 256 entries on average,
 //! one of them, the next in turn, is split. Segments differ in load by a factor of two then, and in
@@ -18,8 +18,8 @@
 //! more than one or two segments' entries, a few microseconds, and memory follows the number of keys.
 //!
 //! Neither reads a key: the bits that a split needs are in the tags. Each time a segment's prefix gets
-//! longer, a bit of its tags is known from the prefix; at every fifth split of a segment its keys are
-//! read and hashed, and its tags begin behind the prefix again.
+//! longer, it implies one more bit of the tags. At every fifth split of a segment its keys are read and
+//! hashed, and its tags begin behind the prefix again.
 //!
 //! # Costs
 //!
@@ -34,11 +34,11 @@
 //! | `scan` | a line a step | none |
 //!
 //! The first write after a snapshot copies the directory's upper level, which has one reference for 256
-//! segments, and writes copy what is still shared of the lower level, 256 segments at a time, and the
-//! lines of their segment.
+//! segments. Writes copy the parts of the lower level that are still shared, 256 segments at a time, and
+//! the lines of their segment.
 //!
-//! The reads are measured at 10^6 keys. Beyond the key's own they are 0.002 where tags are whole, and up
-//! to 0.06 where the prefix says 4 of their bits.
+//! The reads are measured at 10^6 keys. Beyond the key's own they are 0.002 where tags are whole, and up to
+//! 0.06 where the prefix implies 4 of their bits.
 mod cursor;
 mod segment;
 mod siphash;
@@ -58,10 +58,10 @@ const SEGMENT_LEN: u64 = 256;
 /// Entries a segment, on average, when the index shrinks by one.
 const SEGMENT_LEN_MIN: u64 = SEGMENT_LEN / 4;
 
-/// Bits of a tag that may be known from the segment before the tags are made anew.
+/// Bits of a tag that the segment's prefix may imply before the tags are made anew.
 const CONSUMED_MAX: u8 = 4;
 
-/// Segments in a chunk, which is what is copied of the directory when a shared index is changed.
+/// Segments in a chunk, the unit in which a shared index copies its directory when it is changed.
 const CHUNK_LEN: usize = 256;
 
 type Chunk = Arc<Vec<Segment>>;
@@ -79,7 +79,7 @@ pub struct HashIndex {
 }
 
 impl HashIndex {
-    /// An empty index. Who does not know `seed` cannot make keys whose hashes collide.
+    /// An empty index. Without `seed`, a user cannot make keys whose hashes collide.
     #[must_use]
     pub fn new(seed: [u64; 2]) -> Self {
         let chunks = Arc::new(vec![Arc::new(vec![Segment::new(0, 0, 0, &[])])]);
@@ -122,8 +122,8 @@ impl HashIndex {
         &mut Arc::make_mut(chunk)[number % CHUNK_LEN]
     }
 
-    /// Brings what an operation with `key` will touch of the index into the cache, for a caller who
-    /// has something else to do first.
+    /// Brings the parts of the index that an operation with `key` will touch into the cache, for a caller
+    /// that has other work to do first.
     pub fn prepare(&self, key: &[u8]) {
         let hash = siphash(self.seed, key);
         self.segment(self.number_of(hash)).prefetch(hash);
@@ -137,9 +137,9 @@ impl HashIndex {
         candidates.for_each(|(_, entry)| keys.prefetch(entry));
     }
 
-    /// Asks for what operations with these keys will touch of the index, and calls `found` with the entries that
-    /// may be theirs, so that it can ask for what lies behind them. The cache misses of all are waited for
-    /// together.
+    /// Asks for the parts of the index that operations with these keys will touch, and calls `found` with
+    /// the entries that may be theirs, so that it can ask for the records behind them. The cache misses of
+    /// all are waited for together.
     pub fn prefetch(&self, keys: &[&[u8]], found: impl Fn(u64)) {
         for keys in keys.chunks(prefetch::GROUP) {
             let mut sought = [None; prefetch::GROUP];
@@ -197,7 +197,7 @@ impl HashIndex {
         self.insert_with(key, |_| entry, keys)
     }
 
-    /// Sets the entry of `key` to what `entry` makes of the old one, and returns the old one.
+    /// Replaces the entry of `key` by the one that `entry` makes of the old one, and returns the old one.
     ///
     /// # Errors
     /// A full key cannot be read. `entry` was not called.
@@ -221,9 +221,9 @@ impl HashIndex {
         Ok(None)
     }
 
-    /// Changes the entry of `key`, which the caller knows to be there, in place; whether something may
-    /// be it. Full keys are read only to decide between several entries. The key must stay that of the
-    /// changed entry.
+    /// Changes the entry of `key`, which the caller knows to be there, in place. Returns whether an entry
+    /// may be the key's. Full keys are read only to decide between several entries. The changed entry must
+    /// still lead to the same key.
     ///
     /// # Errors
     /// A full key cannot be read. `change` was not called.
@@ -276,8 +276,9 @@ impl HashIndex {
         *self = Self::new(self.seed);
     }
 
-    /// Splits the next segment in turn. Its keys are read only every few times, when of its tags
-    /// little is left that the segment does not say. If they cannot be read, what is left must do.
+    /// Splits the next segment in turn. Its keys are read only every few times, when its tags have few bits
+    /// left that its prefix does not imply. If they cannot be read, it is split by the remaining bits, if
+    /// any.
     fn grow<F: FullKeys>(&mut self, keys: &F) {
         let old = self.segment(self.split);
         let (prefix, depth) = (old.prefix(), old.depth());
@@ -330,9 +331,9 @@ impl HashIndex {
         *self.segment_mut(self.split) = joined;
     }
 
-    /// Visits some entries and returns where to go on, or 0 when all were visited. A walk begins
-    /// with 0. However the index changes between the steps, a key that is there during the whole
-    /// walk is visited at least once.
+    /// Visits some entries and returns where to go on, or 0 when all were visited. A walk begins with 0.
+    /// Even if the index changes between the steps, a key that is there during the whole walk is visited at
+    /// least once.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(u64)) -> u64 {
         let segment = self.segment(self.number_of(position));
         segment.visit_line(position, &mut visit).unwrap_or_else(|| {
@@ -342,7 +343,7 @@ impl HashIndex {
         })
     }
 
-    /// All entries, in no order, as they are now.
+    /// All entries of the current state, in no order.
     #[must_use]
     pub fn iter(&self) -> HashCursor {
         HashCursor::new(self.clone())

@@ -9,10 +9,10 @@
 //!   2      3        0      1
 //! ```
 //!
-//! [`LoserTree`] knows numbers of sources only: heads are compared by the caller, wherever they lie. [`KWayMerge`] is
-//! the iterator over iterators that is made of one.
+//! [`LoserTree`] knows numbers of sources only: the caller compares their heads, wherever they are stored.
+//! [`KWayMerge`] is an iterator over iterators, built on one.
 
-/// The order of so many sources, by what each is at.
+/// The order of several sources, by their current heads.
 #[derive(Debug, Clone)]
 pub struct LoserTree {
     /// The winner, and behind it the loser of each inner node's match.
@@ -68,8 +68,8 @@ impl LoserTree {
 
 /// The items of sorted sources in one order. Of equal items, that of an earlier source comes first.
 ///
-/// A source is asked for an item only when that is compared: all for their first ones when the merge is, and behind that
-/// one source an item.
+/// A source is asked for an item only when that item is compared: all sources for their first ones at the
+/// first call, and after that one source for each item.
 #[derive(Debug)]
 pub struct KWayMerge<I: Iterator, F> {
     sources: Vec<I>,

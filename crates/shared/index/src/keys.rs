@@ -13,11 +13,11 @@ const LEN_MIN_BY_TAILS: usize = 4;
 
 /// Sorted keys between two fences, `low` inclusive and `high` exclusive.
 ///
-/// All of them begin with what the fences have in common, so that prefix is stored once. If more is
-/// common to the keys themselves, and their heads would be equal too often, that is the *guard*: a
-/// search compares it, and a key that differs in it goes before or behind all. Of the rest, the first
-/// 8 bytes are a key's head, a big-endian number padded with zeros, which decides nearly every
-/// comparison; the bytes behind are its tail. All tails lie in one array, in order.
+/// All of them begin with the common prefix of the fences, so that it is stored once. If the keys
+/// themselves have a longer common prefix, and their heads would be equal too often, the rest of that
+/// prefix is the *guard*: a search compares it, and a key that differs in it goes before or behind all. The
+/// first 8 bytes behind it are a key's head, a big-endian number padded with zeros, which decides nearly
+/// every comparison; the bytes behind are its tail. All tails lie in one array, in order.
 #[derive(Clone)]
 #[repr(C)]
 pub(crate) struct Keys {
@@ -73,8 +73,8 @@ impl Keys {
                 && self.tails.len() + self.behind_prefix(key).len() > TAILS_LEN_MAX
     }
 
-    /// Whether the keys of both, and `more`, would fit into one node with room to spare, or one has
-    /// none to bring.
+    /// Whether the keys of both, and `more`, would fit into one node with room to spare, or one of the
+    /// nodes is empty.
     pub(crate) fn could_join(&self, other: &Self, more: usize) -> bool {
         let len = self.len + other.len + more;
         let prefix_len = other.high().map_or(0, |high| common_prefix(&self.low, high));
@@ -84,13 +84,13 @@ impl Keys {
         roomy || len <= FANOUT && (self.len == 0 || other.len == 0)
     }
 
-    /// How many bytes of the keys are not kept with them.
+    /// How many bytes of the keys the heads leave out.
     fn skip(&self) -> usize {
         self.prefix_len + self.guard.len()
     }
 
-    /// A key between the fences, without what these have in common. Of others, which an index meets if
-    /// the full keys that it reads are wrong, something.
+    /// A key between the fences, without their common prefix. For a key outside them, which an index meets
+    /// if the full keys that it reads are wrong, some bytes or none.
     #[inline]
     fn behind_prefix<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         key.get(self.prefix_len..).unwrap_or_default()
@@ -133,7 +133,7 @@ impl Keys {
     /// The first key whose head is not less than `head`.
     #[inline]
     fn first_not_below(&self, head: u64) -> usize {
-        // Without branches on the keys, which nobody could predict.
+        // Without branches on the keys, which a processor could not predict.
         let (mut first, mut len) = (0, self.len);
         while len > 1 {
             let half = len / 2;

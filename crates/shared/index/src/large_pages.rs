@@ -1,4 +1,4 @@
-//! Large pages, for memory that much is written to or looked up in.
+//! Large pages, for memory that is often written to or looked up in.
 
 /// Bytes of a large page.
 pub(crate) const LARGE_PAGE: usize = 2 << 20;
@@ -9,7 +9,7 @@ pub(crate) fn advise(start: *mut u8, len: usize) {
     let len = len.saturating_sub(skipped) / LARGE_PAGE * LARGE_PAGE;
     if len > 0 {
         let start = start.wrapping_add(skipped).cast();
-        // SAFETY: this advice changes no bytes, whatever the address.
+        // SAFETY: this advice changes no bytes, at any address.
         let _ = unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxHugepage) };
     }
 }

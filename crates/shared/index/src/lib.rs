@@ -5,24 +5,25 @@
 //! | [`PartialKeyTree`] | yes | 0, 2, 4 or 8 bytes | 10, 13, 16 or 21 | if those do not decide, and to be sure |
 //! | [`HashIndex`] | no | 16 bits of its hash | 13 | to be sure |
 //!
-//! The bytes are all in, at random keys of 24 bytes; `cargo run --release -p halite-index --example
-//! memory` measures them. Both are those of Lersch §5.6.2: entries of a fixed length, and a full key is
-//! read through its entry, by the caller's [`FullKeys`], from the record in persistent memory. Who asks
-//! for a *candidate* reads none: they compare the record, which they read anyway.
+//! The bytes include all overhead, at random keys of 24 bytes; `cargo run --release -p halite-index
+//! --example memory` measures them. Both are those of Lersch §5.6.2: entries of a fixed length, and a full
+//! key is read through its entry, by the caller's [`FullKeys`], from the record in persistent memory. An
+//! operation that asks for a *candidate* reads no full key: its caller compares the record, which it reads
+//! anyway.
 //!
 //! A clone of an index is a snapshot, made in constant time: the two share all nodes, and a write
 //! copies the nodes on its path that are shared. A write to an index without snapshots changes its
 //! nodes in place.
 //!
-//! [`RadixTree`] is another kind: any number of threads read and write it at once, it has several
-//! versions of a key, and it is no snapshot of anything. It is what an LSM-tree has above its records
-//! in persistent memory (Yan et al., cited in the module `radix`), and takes 25 to 38 bytes a record.
+//! [`RadixTree`] is another kind: any number of threads read and write it at once, it has several versions
+//! of a key, and it takes no snapshots. It is the index of an LSM-tree above its records in persistent
+//! memory (Yan et al., cited in the module `radix`), and takes 25 to 38 bytes a record.
 //!
 //! Sorted sources, such as the scans of several indexes, become one by a [`KWayMerge`].
 //!
-//! A lookup in a partial-key tree walks one node a level, where sorted keys lie as fixed-size heads behind the
-//! prefix that they share: prefix truncation and poor man's normalized keys (Graefe and Larson, cited
-//! by Lersch). The modules `partial`, `hash` and `radix` open with how theirs go and what they cost.
+//! A lookup in a partial-key tree walks one node a level, where sorted keys lie as fixed-size heads behind
+//! the prefix that they share: prefix truncation and poor man's normalized keys (Graefe and Larson, cited
+//! by Lersch). The modules `partial`, `hash` and `radix` open with their algorithms and costs.
 mod full_keys;
 mod hash;
 mod k_way_merge;

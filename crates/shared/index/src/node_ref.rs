@@ -1,8 +1,8 @@
 //! Shared nodes.
 //!
-//! A [`NodeRef`] is what `Arc` would be, with two differences that lookups and inserts feel. Nodes
-//! lie together in [slabs](crate::slabs) of large pages. And a node that is not shared is changed
-//! without an atomic read-modify-write.
+//! A [`NodeRef`] is an `Arc` with two differences that speed up lookups and inserts. Nodes lie together in
+//! [slabs](crate::slabs) of large pages. And a node that is not shared is changed without an atomic
+//! read-modify-write.
 
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -27,7 +27,7 @@ struct Counted<T> {
     node: Guarded<T>,
 }
 
-// SAFETY: as `Arc<T>`: what is shared is only read.
+// SAFETY: as `Arc<T>`: shared nodes are only read.
 unsafe impl<T: Pooled + Send + Sync> Send for NodeRef<T> {}
 // SAFETY: as above.
 unsafe impl<T: Pooled + Send + Sync> Sync for NodeRef<T> {}
@@ -38,15 +38,15 @@ impl<T: Pooled> NodeRef<T> {
 
     pub(crate) fn new(node: T) -> Self {
         let slot = T::slabs().take().cast::<Counted<T>>();
-        // SAFETY: the slot is large and aligned enough for a `Counted`, and nobody else has it.
+        // SAFETY: the slot is large and aligned enough for a `Counted`, and has no other user.
         unsafe { slot.write(Counted { count: AtomicUsize::new(1), node: Guarded::new(node) }) };
         Self(slot)
     }
 
-    /// The node, to be changed: itself if nobody shares it, else a copy that takes its place here.
+    /// The node, to be changed: itself if it is not shared, else a copy that replaces it here.
     pub(crate) fn make_mut(&mut self) -> &mut T {
-        // Only a holder can make another reference, and the only holder is borrowed mutably. The
-        // load acquires what the last other holder did before it let go.
+        // Only a holder can make another reference, and the only holder is borrowed mutably. The load
+        // acquires all accesses that the last other holder made before it dropped its reference.
         if self.counted().count.load(Ordering::Acquire) != 1 {
             *self = Self::new(T::clone(self));
         }
@@ -94,7 +94,7 @@ impl<T: Pooled> Drop for NodeRef<T> {
         if self.counted().count.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        // What other holders read happened before the node goes.
+        // The reads of other holders happened before the node is freed.
         fence(Ordering::Acquire);
         // SAFETY: that was the last reference; the slot goes back when the node in it is gone. The
         // slabs are not locked meanwhile: an inner node drops its children.

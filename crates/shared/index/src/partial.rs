@@ -10,14 +10,14 @@
 //!   | e0   e1   e2   |     | e3   e4   e5   |       | e6   e7   e8   |         entries
 //! ```
 //!
-//! A lookup finds the leaf by separators, which are whole, and the entries there that have its head.
-//! If it has to know which of them is its key, or that one is, it reads full keys through the entries,
-//! in a binary search.
+//! A lookup finds the leaf by separators, which are whole, and the entries there that have its head. If it
+//! has to know which of them is its key, or whether one is, it reads full keys through the entries, in a
+//! binary search.
 //!
-//! A full leaf first shares its load with the neighbour that has more room, and only two full ones
-//! become three (Knuth's B*-tree). That fills leaves to 83 % on average where splits alone fill 69 %.
-//! No entry's key is read for that ([`arrange`]). When too many heads in a leaf are equal, its keys are
-//! read, once, and more of them is left out in front ([`leaf`]).
+//! A full leaf first shares its load with the neighbour that has more room, and only two full ones become
+//! three (Knuth's B*-tree). That fills leaves to 83 % on average where splits alone fill 69 %. No entry's
+//! key is read for that ([`arrange`]). When too many heads in a leaf are equal, its keys are read, once,
+//! and the leaf skips more of their first bytes ([`leaf`]).
 //!
 //! # Costs
 //!
@@ -35,11 +35,11 @@
 //! | `remove_range` | as `range` | as `get` for each bound |
 //! | `range` | two walks; then one leaf in `c f` entries | as `get` for each bound, then none |
 //!
-//! The reads are measured, at 10^6 such keys. At k = 4 nearly all of an insert's are those of leaves
-//! that leave out more of their keys, and are prefetched. Keys that have more than `k` bytes in common
-//! with many others in their leaf, and not with all, cost the most: of 16 fields a user, a search reads
-//! one key more on average. With `t` equal heads it is `log2(t)`, and never more than
-//! `log2(c)`. Without partial keys (k = 0) every search reads that many.
+//! The reads are measured, at 10^6 such keys. At k = 4 nearly all of an insert's are those of leaves that
+//! begin to skip more bytes of their keys, and are prefetched. Keys that have more than `k` bytes in common
+//! with many others in their leaf, but not with all, cost the most: of 16 fields a user, a search reads one
+//! key more on average. With `t` equal heads it is `log2(t)`, and never more than `log2(c)`. Without
+//! partial keys (k = 0) every search reads that many.
 mod arrange;
 mod build;
 mod cursor;
@@ -86,7 +86,7 @@ impl PartialLen {
         }
     }
 
-    /// What is left of a head of 8 bytes.
+    /// The part of a head of 8 bytes that is kept.
     const fn truncate(self, head: u64) -> u64 {
         match self {
             Self::Zero => 0,
@@ -158,8 +158,8 @@ impl PartialKeyTree {
         }
     }
 
-    /// Brings what an operation with `key` will touch of the tree into the cache, for a caller who
-    /// has something else to do first.
+    /// Brings the parts of the tree that an operation with `key` will touch into the cache, for a caller
+    /// that has other work to do first.
     pub fn prepare(&self, key: &[u8]) {
         self.find(key);
     }
@@ -175,9 +175,9 @@ impl PartialKeyTree {
         }
     }
 
-    /// Asks for what operations with these keys will touch of the tree, and calls `found` with the entries that
-    /// may be theirs, so that it can ask for what lies behind them. The cache misses of all are waited for
-    /// together.
+    /// Asks for the parts of the tree that operations with these keys will touch, and calls `found` with
+    /// the entries that may be theirs, so that it can ask for the records behind them. The cache misses of
+    /// all are waited for together.
     pub fn prefetch(&self, keys: &[&[u8]], found: impl Fn(u64)) {
         for keys in keys.chunks(prefetch::GROUP) {
             let mut leaves = [None; prefetch::GROUP];
@@ -202,7 +202,7 @@ impl PartialKeyTree {
         }
     }
 
-    /// The leaf that has `key`, if any has; asked for, and not looked at.
+    /// The leaf that has `key`, if any has; it is prefetched, not read.
     #[inline]
     fn find(&self, key: &[u8]) -> &Leaf {
         let leaf = self.leaf_of(key);
@@ -252,7 +252,7 @@ impl PartialKeyTree {
         self.insert_with(key, |_| entry, keys)
     }
 
-    /// Sets the entry of `key` to what `entry` makes of the old one, and returns the old one.
+    /// Replaces the entry of `key` by the one that `entry` makes of the old one, and returns the old one.
     ///
     /// # Errors
     /// A full key cannot be read. `entry` was not called.
@@ -272,9 +272,9 @@ impl PartialKeyTree {
         Ok(old)
     }
 
-    /// Changes the entry of `key`, which the caller knows to be there, in place; whether something may
-    /// be it. Full keys are read only to decide between several entries. The key must stay that of the
-    /// changed entry.
+    /// Changes the entry of `key`, which the caller knows to be there, in place. Returns whether an entry
+    /// may be the key's. Full keys are read only to decide between several entries. The changed entry must
+    /// still lead to the same key.
     ///
     /// # Errors
     /// A full key cannot be read. `change` was not called.
@@ -304,8 +304,8 @@ impl PartialKeyTree {
         Ok(true)
     }
 
-    /// For each of `keys`, the entry that `is` accepts, given the key's place among them, of those that
-    /// may be the key's. Reads no full key: for a caller who knows an entry when he sees it. The cache
+    /// For each of `keys`, the entry that `is` accepts, given the key's place among them, out of the
+    /// entries that may be the key's. Reads no full key: for a caller that recognises its entry. The cache
     /// misses of all are waited for together.
     #[must_use]
     pub fn find_entries(
@@ -338,8 +338,8 @@ impl PartialKeyTree {
         found.collect()
     }
 
-    /// Changes the entry of `key` that `is` accepts, as [`Self::find_entries`] does; whether there is one. Reads no full
-    /// key. The key must stay that of the changed entry.
+    /// Changes the entry of `key` that `is` accepts, as [`Self::find_entries`] does; returns whether there
+    /// is one. Reads no full key. The changed entry must still lead to the same key.
     pub fn modify_entry(
         &mut self,
         key: &[u8],
@@ -367,14 +367,14 @@ impl PartialKeyTree {
         Ok(Some(old))
     }
 
-    /// Takes away roots that have one child.
+    /// Removes roots that have one child.
     fn lower(&mut self) {
         while let [Child::Inner(child)] = self.root.children() {
             self.root = child.clone();
         }
     }
 
-    /// The entries from `start` up to, not including, `end`, ascending, as they are now.
+    /// The entries of the current state from `start` up to, not including, `end`, ascending.
     ///
     /// # Errors
     /// A full key cannot be read.
@@ -400,7 +400,7 @@ impl PartialKeyTree {
         PartialKeyCursor::descending(&self.root, start, end, keys)
     }
 
-    /// All entries, ascending, as they are now. Reads no key.
+    /// All entries of the current state, ascending. Reads no key.
     #[must_use]
     pub fn iter(&self) -> PartialKeyCursor {
         PartialKeyCursor::all(&self.root)
@@ -418,7 +418,7 @@ impl PartialKeyTree {
         let mut inner = &self.root;
         loop {
             match &inner.children()[choose(inner.children().len())] {
-                // A leaf that could join neither neighbour: any entry will do.
+                // An empty leaf, which could join neither neighbour: any entry will do.
                 Child::Leaf(leaf) if leaf.len() == 0 => return self.iter().next(),
                 Child::Leaf(leaf) => return Some(leaf.entry(choose(leaf.len()))),
                 Child::Inner(child) => inner = child,

@@ -1,8 +1,8 @@
 //! The adaptive radix tree: an ordered index that any number of threads read and write at once.
 //!
-//! It is what Yan et al. (§3.1) have above the records of a memtable and of the global index: an ART
-//! (Leis et al. 2013) under optimistic lock coupling (Leis et al. 2016), whose memory comes back by
-//! epochs. It has no keys: they are read from the records that entries lead to.
+//! It is the index of Yan et al. (§3.1) above the records of a memtable and of the global index: an ART
+//! (Leis et al. 2013) under optimistic lock coupling (Leis et al. 2016), with epoch-based reclamation. It
+//! stores no keys: they are read from the records that entries lead to.
 //!
 //! ```text
 //!   keys  cat, cattle, cow, dog                          anchor: the lock of the root's slot
@@ -20,20 +20,20 @@
 //!                                                          versions of cat        versions.rs
 //! ```
 //!
-//! A lookup goes from node to node by the byte at each node's level, and skips what all keys below
-//! have in common. A node keeps the last 16 bytes of that, its window, which never changes: a node
-//! that is put above another leaves it as it is. What is longer is skipped unseen (path compression
-//! that is optimistic beyond the window): a lookup compares the whole key once, with the record it found,
-//! and an insert that has to know reads the key of any record below. So a prefix of any length costs
-//! nothing, nodes have a fixed length, and a Four fits a line.
+//! A lookup goes from node to node by the byte at each node's level, and skips the bytes that all keys
+//! below have in common. A node keeps the last 16 of these bytes, its window, which never changes: a node
+//! that is put above another leaves it unchanged. Earlier common bytes are skipped without a comparison
+//! (path compression that is optimistic beyond the window): a lookup compares the whole key once, with the
+//! record it found, and an insert that has to know them reads the key of any record below. So a prefix of
+//! any length costs no space, nodes have a fixed length, and a Four fits a line.
 //!
 //! A key may be a prefix of others: it ends at a node, and is in its terminal slot, before all others.
 //!
-//! A reader notes a node's [version](lock), reads the slot, and looks whether the version is still the
-//! same. A writer locks the one node that it changes, or that and the one above if the node is
-//! replaced by a larger one. To put a node above another, only the slot above both is locked. A replaced
-//! node is marked, so that who stands on it begins anew, and goes to the [arena](arena) when
-//! [nobody](reclaim) may look at it any more. Keys never leave the tree, so nodes only grow.
+//! A reader notes a node's [version](lock), reads the slot, and checks that the version is still the same.
+//! A writer locks the one node that it changes, or that and the one above if the node is replaced by a
+//! larger one. To put a node above another, only the slot above both is locked. A replaced node is marked,
+//! so that an operation that stands on it begins anew, and its memory goes back to the [arena](arena) when
+//! [no pinned thread](reclaim) can reach it any more. Keys never leave the tree, so nodes only grow.
 //!
 //! # Costs
 //!
@@ -44,13 +44,13 @@
 //! | `insert` of a new key | as a lookup; the record with which it shares a slot, if it does |
 //! | `insert` of a version | as a lookup of the newest, and the array |
 //! | a cursor | a lookup for every 128 keys, then the nodes; of records those at its bounds, and if it has a version to be at most, every newest, asked for ahead |
-//! | [`bulk_load`](RadixTree::bulk_load) | few: what is known is divided by ranges, and each is sorted and built in the cache |
+//! | [`bulk_load`](RadixTree::bulk_load) | few: keys are divided by ranges; each is sorted and built in cache |
 //! | `split_keys` | every node, and a record a key that it returns |
 //!
 //! `n` random keys over `a` letters have about `log_a(n)` levels, of which the upper ones are cached: at
-//! 10^6 keys 3 of bytes and 6 of decimal digits. They take 25 and 38 bytes a key. Nodes lie in
-//! large pages; a node's slots are asked for with its header, in the guess that it skips nothing, and a
-//! walk asks for the nodes that it will come to.
+//! 10^6 keys 3 of bytes and 6 of decimal digits. They take 25 and 38 bytes a key. Nodes lie in large pages.
+//! A lookup prefetches a node's slots with its header, guessing that the node skips no bytes, and a walk
+//! prefetches the nodes that it will come to.
 mod arena;
 mod bulk_load;
 mod cursor;
@@ -82,11 +82,11 @@ use reclaim::Pin;
 use sought::Sought;
 use word::{Child, Leaf};
 
-/// What the entries of a [`RadixTree`] lead to.
+/// The records that the entries of a [`RadixTree`] lead to.
 ///
-/// An entry must lead to the same key and version as long as the tree has it, and while operations run
-/// that began when it had. The tree trusts them for its order, and for nothing that could make it
-/// panic or read astray.
+/// An entry must lead to the same key and version as long as the tree has it, and until all operations have
+/// ended that began when it had. Only the tree's order relies on them: wrong keys or versions cannot make
+/// it panic or read out of bounds.
 pub trait Records {
     /// The key of an entry.
     fn key(&self, entry: u64) -> &[u8];
@@ -122,8 +122,8 @@ impl<R: Records> Records for &R {
     }
 }
 
-/// As long as a thread has it, what it does in trees begins without a fence. No memory that is taken out of trees
-/// meanwhile is used anew, so nobody keeps it for long.
+/// As long as a thread holds this, its operations on trees begin without a fence. Memory that is taken out
+/// of trees meanwhile is not reused, so threads should hold it for a short time only.
 #[must_use = "it does something as long as it lives"]
 pub struct Pinned {
     _pin: Pin,
@@ -137,7 +137,7 @@ pub struct RadixTree {
     arena: Arc<Arena>,
 }
 
-/// Who needs which versions, when nobody is asked.
+/// The type of `needed` for an insert that purges nothing.
 type NoPurge = fn(u64, u64) -> bool;
 
 impl RadixTree {
@@ -147,9 +147,10 @@ impl RadixTree {
         Self::with_arena(Arena::new(None))
     }
 
-    /// An empty tree whose nodes and arrays of versions lie in volatile memory that `memory` gives: so many
-    /// bytes, aligned to a line, a power of two from 64 KiB to 2 MiB. If it gives none, or less, they lie in
-    /// DRAM; so do arrays that are longer than every class of slots. A pool stays open as long as the tree.
+    /// An empty tree whose nodes and arrays of versions lie in volatile memory from `memory`. It is asked
+    /// for a number of bytes, a power of two from 64 KiB to 2 MiB, aligned to a line. If it returns none,
+    /// or less, the tree uses DRAM; so do arrays that are longer than every class of slots. A pool stays
+    /// open as long as the tree.
     ///
     /// It is called under a lock of the tree, and must not call it.
     #[must_use]
@@ -161,13 +162,13 @@ impl RadixTree {
         Self { anchor: VersionLock::new(), root: AtomicU64::new(0), arena: Arc::new(arena) }
     }
 
-    /// Lets what this thread does in trees begin without a fence, for a while.
+    /// Lets this thread's operations on trees begin without a fence, for a while.
     pub fn pin() -> Pinned {
         Pinned { _pin: Pin::new() }
     }
 
-    /// Adds a version of a key. The versions of a key may come in any order, and from several
-    /// threads. One that is there already changes nothing.
+    /// Adds a version of a key. The versions of a key may come in any order, and from several threads.
+    /// Adding an existing version changes nothing.
     ///
     /// # Panics
     /// `entry` is zero, not a multiple of 8, or not below 2^56, or the key has 16 MiB or more.
@@ -175,10 +176,9 @@ impl RadixTree {
         self.insert_with(records, key, entry, None::<&NoPurge>);
     }
 
-    /// Adds a version of a key as [`insert`](Self::insert) does, and, if it was not there, drops those
-    /// of the key that `needed(older, newer)` says nobody needs: it is given two versions that follow
-    /// each other. The newest is kept. Returns how many were dropped, the added one among
-    /// them if it is.
+    /// Adds a version of a key as [`insert`](Self::insert) does. If it was not there, drops the versions of
+    /// the key that `needed(older, newer)` does not need: it is given two versions that follow each other.
+    /// The newest is kept. Returns how many were dropped, including the added one if it was.
     ///
     /// Readers of keys nearby wait for `needed`, and it must not call the tree.
     ///
@@ -213,8 +213,9 @@ impl RadixTree {
         self.find(records, key, |leaf| leaf.newest_up_to(at, records))
     }
 
-    /// The entry that [`get`](Self::get) would return. Where that would be none, perhaps the entry of another
-    /// key, or one whose version is above `at`: for a caller who reads the record anyway, and can tell.
+    /// The entry that [`get`](Self::get) would return. Where `get` returns none, this may return the entry
+    /// of another key, or one whose version is above `at`: for a caller that reads the record anyway, and
+    /// can tell.
     #[must_use]
     pub fn candidate(&self, records: &impl Records, key: &[u8], at: u64) -> Option<u64> {
         let sought = Sought::new(key);
@@ -227,14 +228,14 @@ impl RadixTree {
         })
     }
 
-    /// The newest entry of `key`, whatever its version.
+    /// The newest entry of `key`, of any version.
     #[must_use]
     pub fn newest(&self, records: &impl Records, key: &[u8]) -> Option<u64> {
         self.find(records, key, |leaf| Some(leaf.newest()))
     }
 
-    /// Brings into the cache what lookups and inserts of these keys will read, newest records included. What
-    /// several of them miss is waited for at once.
+    /// Brings the nodes that lookups and inserts of these keys will read into the cache, newest records
+    /// included. The cache misses of several keys are waited for together.
     pub fn prefetch(&self, records: &impl Records, keys: &[&[u8]]) {
         let _pin = Pin::new();
         for group in keys.chunks(prefetch::GROUP) {
@@ -254,7 +255,7 @@ impl RadixTree {
                         }
                         continue;
                     };
-                    // It may be changing; then this asks for what nobody needs.
+                    // The node may be changing; then this prefetches a line that is not needed.
                     let level = node.level();
                     let Some(slot) = node.find(byte(level)) else { continue };
                     *word = slot.load(Ordering::Acquire);
@@ -269,7 +270,7 @@ impl RadixTree {
         }
     }
 
-    /// The number of keys. While others insert, some of theirs may not be counted yet.
+    /// The number of keys. Keys that other threads insert at this time may not be counted yet.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.arena.keys()
@@ -299,7 +300,7 @@ impl RadixTree {
         (records.key(found) == key).then_some(found)
     }
 
-    /// What `choose` takes of the only leaf that may be that of the key.
+    /// The entry that `choose` takes from the only leaf that may be the key's.
     #[inline]
     fn try_find(
         &self,
@@ -345,7 +346,7 @@ impl Default for RadixTree {
 
 impl Drop for RadixTree {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the tree any more.
+        // SAFETY: the tree has no other user any more.
         unsafe { self.arena.close() };
     }
 }
@@ -359,7 +360,7 @@ fn check(key: &[u8], entry: u64) {
     assert!(key.len() <= node::LEVEL_MAX, "a key of {} B has no place in a node", key.len());
 }
 
-/// Does something again until nothing has changed meanwhile.
+/// Repeats an attempt until no node that it read has changed meanwhile.
 #[inline]
 fn until_done<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
     loop {

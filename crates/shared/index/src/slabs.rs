@@ -1,8 +1,8 @@
 //! Memory for nodes: slots of one length, in slabs of large pages.
 //!
-//! A lookup that misses the cache misses the translation too, unless nodes lie together in large
-//! pages. Threads take slots from different shards, so those that work on different trees do not
-//! meet; a slot goes back to the shard that it came from, whichever thread lets it go.
+//! A lookup that misses the cache misses the translation too, unless nodes lie together in large pages.
+//! Threads take slots from different shards, so those that work on different trees do not contend; a slot
+//! goes back to the shard that it came from, by whichever thread it is freed.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -47,7 +47,7 @@ struct Shard {
     partly_free: Vec<NonNull<Header>>,
 }
 
-// SAFETY: slabs belong to nobody's thread.
+// SAFETY: slabs are not bound to a thread.
 unsafe impl Send for Shard {}
 
 impl Slabs {
@@ -95,12 +95,12 @@ impl Slabs {
     /// Takes a slot back.
     ///
     /// # Safety
-    /// The slot came from `take` of the same slabs, and nobody uses it any more.
+    /// The slot came from `take` of the same slabs, and has no user any more.
     pub(crate) unsafe fn give_back(&self, slot: NonNull<u8>) {
         let slab = slot.as_ptr().map_addr(|address| address & !(SLAB_LEN - 1)).cast::<Header>();
         // SAFETY: slabs are aligned to their length, so this is the slot's.
         let slab = unsafe { NonNull::new_unchecked(slab) };
-        // SAFETY: the slab is alive as long as a slot of it is in use. Nobody changes the number.
+        // SAFETY: the slab is alive as long as a slot of it is in use. Its number never changes.
         let number = unsafe { (&raw const (*slab.as_ptr()).shard).read() };
         let mut shard = self.lock(number);
         // SAFETY: as in `take`.
@@ -113,7 +113,7 @@ impl Slabs {
         if header.used + 1 == self.slots_per_slab() {
             shard.partly_free.push(slab);
         }
-        // One empty slab is kept for what comes next.
+        // One empty slab is kept for later nodes.
         if header.used == 0 && shard.partly_free.len() > 1 {
             shard.partly_free.retain(|&other| other != slab);
             // SAFETY: it was allocated with this layout, and none of its slots is in use.

@@ -1,4 +1,4 @@
-//! What threads share: of the standard library, or of loom, which tries every order.
+//! The synchronisation primitives: of the standard library, or of loom, which tries every order.
 
 #[cfg(loom)]
 use loom::cell::UnsafeCell;
@@ -17,8 +17,8 @@ pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, 
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// A value that is guarded by something else. Loom checks that each access happens after those that
-/// it must not run beside, and that the value is dropped.
+/// A value that another atomic guards. Loom checks that each access happens after those that it must not
+/// run beside, and that the value is dropped.
 pub(crate) struct Guarded<T> {
     value: UnsafeCell<T>,
     #[cfg(loom)]

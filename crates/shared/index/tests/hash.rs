@@ -1,4 +1,4 @@
-//! What the hash index promises, against the standard library's map.
+//! The guarantees of the hash index, against the standard library's map.
 
 mod common;
 
@@ -197,7 +197,7 @@ fn growth_goes_on_while_keys_cannot_be_read() {
     let key = |number: u64| scattered(number).to_be_bytes();
     for number in 0..300_000 {
         let entry = table.entry(&key(number), 0);
-        // Another key with the same tag is in the way: that insert fails.
+        // Another key with the same tag has to be read: that insert fails.
         table.fails_after.set(Some(0));
         let result = index.insert(&key(number), entry, &table);
         table.fails_after.set(None);

@@ -1,4 +1,4 @@
-//! What a tree that is read from its stored form promises.
+//! The guarantees of a tree that is read from its stored form.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn read(
     reader.finish()
 }
 
-/// A tree that was inserted into and removed from, and what it holds.
+/// A tree after inserts and removals, and its expected contents.
 fn grown(
     partial: PartialLen,
     keys: &[(Vec<u8>, bool)],

@@ -1,4 +1,4 @@
-//! What a record costs in memory, counted by the allocator.
+//! The memory that a record costs, counted by the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! What the partial-key tree promises, against the standard library's ordered map.
+//! The guarantees of the partial-key tree, against the standard library's ordered map.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What the radix tree promises, against the standard library's ordered map.
+//! The guarantees of the radix tree, against the standard library's ordered map.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,7 +15,7 @@ use records::{Heap, key};
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<u64, u64>>;
 
-/// What a purge keeps: as snapshots at some versions do.
+/// Whether a purge keeps a version: as snapshots at some versions do.
 fn is_needed(older: u64, newer: u64) -> bool {
     (older..newer).any(|version| version % 7 == 0)
 }
@@ -72,7 +72,7 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-/// What a cursor should yield.
+/// The entries that a cursor should yield.
 fn expected(
     model: &Model,
     (start, end): (&Bound<Vec<u8>>, &Bound<Vec<u8>>),
@@ -377,7 +377,8 @@ fn a_scan_beside_inserts_is_sorted_and_has_all_that_was_there() {
                     for number in (thread..60_000).step_by(2) {
                         let len = 2 + (number % 4) as usize;
                         let key = mix(number % 40_000).to_be_bytes()[..len].to_vec();
-                        // The newest is never wanted by the scans, and what they want never goes.
+                        // The scans never want the newest version, and the versions that they want are
+                        // never purged.
                         let entry = Heap::add(&key, 10 + number);
                         tree.insert_purging(&Heap, &key, entry, |older, _| older <= 5);
                     }
@@ -416,8 +417,8 @@ fn memory_comes_back_while_threads_purge() {
         let entry = Heap::add(&key, u64::MAX);
         tree.insert_purging(&Heap, &key, entry, |_, _| false);
     }
-    // Every array is gone. What comes back late is what somebody pinned may have seen, of another test
-    // too, and what this thread has not handed over yet.
+    // Every array is gone. Memory comes back late if a pinned thread may have seen it, even one of another
+    // test, or if this thread has not handed it over yet.
     let is_back = || {
         (0..1_000).for_each(|_| assert!(tree.newest(&Heap, &[0]).is_none()));
         std::thread::yield_now();
@@ -444,7 +445,7 @@ fn an_entry_that_cannot_be_told_from_a_node_is_refused() {
     RadixTree::new().insert(&Heap, b"key", 12);
 }
 
-/// Records that note which of them are asked for.
+/// Records that note which of them are prefetched.
 #[derive(Default)]
 struct Asked(Mutex<std::collections::BTreeSet<u64>>);
 

@@ -1,4 +1,4 @@
-//! Radix trees that are made of keys that are known all at once, against the standard library's ordered map.
+//! Radix trees of keys that are all known beforehand, against the standard library's ordered map.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -13,7 +13,8 @@ mod records;
 
 use records::{Heap, key};
 
-/// Bulk loads runs of keys, each from a thread, in so many ranges at the most; and compares everything with the model.
+/// Bulk loads runs of keys, each from a thread, in at most so many ranges; and compares the tree with the
+/// model.
 fn bulk_loaded(
     runs: &[Vec<Vec<u8>>],
     samples: &[Vec<u8>],
@@ -60,7 +61,7 @@ fn bulk_loaded(
         }
         prop_assert_eq!(walked, expected);
     }
-    // It goes on as if everything had been inserted.
+    // The tree goes on as if all keys had been inserted.
     for key in runs.iter().flatten().take(20) {
         let longer = [&key[..], b"more"].concat();
         version += 1;

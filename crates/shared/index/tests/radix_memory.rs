@@ -86,7 +86,7 @@ fn a_tree_lies_in_the_pool_and_gives_its_memory_back() {
     assert!(used >= tree.memory_len(), "{used} of {}", tree.memory_len());
     drop(tree);
     assert_eq!(segments.available(), available);
-    // A process that ends with a tree leaves nothing behind.
+    // A process that ends without dropping its tree leaves no memory taken.
     let tree = tree_in(&segments);
     fill(&tree, &records);
     std::mem::forget(tree);
@@ -106,7 +106,7 @@ fn a_pool_that_is_full_leaves_the_rest_to_dram() {
     assert_eq!(segments.available(), 0);
     assert!(tree.memory_len() > 4 * SEGMENT, "more than the pool has");
     check(&tree, &records);
-    // The pool is whole: what persists has room again when the tree is gone.
+    // The pool is whole: persistent segments have room again when the tree is gone.
     assert!(segments.device(0).get(0).is_err());
     drop(tree);
     segments.device(0).get(0).unwrap().commit().unwrap();

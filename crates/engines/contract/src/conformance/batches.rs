@@ -7,7 +7,7 @@ use crate::{
     WriteBatch,
 };
 
-/// The later of two operations on one key wins, whatever they are.
+/// The later of two operations on one key wins, for all kinds of operations.
 ///
 /// # Errors
 /// The batch whose outcome is another.
@@ -88,10 +88,10 @@ const BATCHES: &[Fill] = &[
     |batch| batch.delete_prefix("").delete_prefix(""),
 ];
 
-/// A batch that has one operation which is refused is refused as a whole.
+/// A batch with one operation that is refused is refused as a whole.
 ///
 /// # Errors
-/// What such a batch changed, or that it was not refused.
+/// The change that such a batch made, or that it was not refused.
 pub fn a_batch_with_one_bad_operation_changes_nothing(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();
@@ -145,7 +145,7 @@ pub fn a_batch_with_one_bad_operation_changes_nothing(factory: &dyn Factory) -> 
 /// A batch of at least 1 MiB is taken; a larger one is taken whole, or refused as too large.
 ///
 /// # Errors
-/// What was taken in part, or refused for another reason.
+/// The batch that was taken in part, or refused for another reason.
 pub fn a_large_batch_happens_whole_or_not_at_all(factory: &dyn Factory) -> Check {
     const TAKEN: u64 = 1 << 20;
     let store = Store::new(factory, AMPLE)?;

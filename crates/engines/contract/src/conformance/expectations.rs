@@ -1,4 +1,4 @@
-//! Writes that depend on what was read.
+//! Writes that depend on earlier reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::{
     Snapshot,
 };
 
-/// What a test expects: keys and ranges since a snapshot.
+/// The expectation of a test: keys and ranges since a snapshot.
 struct Wanted {
     snapshot: Arc<dyn Snapshot>,
     keys: Vec<(KeySpaceId, Vec<u8>)>,
@@ -65,8 +65,8 @@ fn put<'a>(space: KeySpaceId, key: &'a [u8], value: &'a [u8]) -> Op<'a> {
 
 const IMMEDIATE: Durability = Durability::Immediate;
 
-/// A write goes ahead if what it expects is as it was, however much else changed: other keys, the keys at
-/// both ends of a range, and the same keys in another key space.
+/// A write goes ahead if its expected keys and ranges have not changed, even if others did: other keys, the
+/// keys at both ends of a range, and the same keys in another key space.
 ///
 /// # Errors
 /// The write that was refused, or had no effect.
@@ -101,7 +101,7 @@ pub fn a_write_goes_ahead_if_nothing_expected_changed(factory: &dyn Factory) -> 
     for durability in [Durability::Deferred, IMMEDIATE] {
         wanted.write(engine, &[], durability)?;
     }
-    // What is written may be what is expected, and is a change from then on.
+    // A write may change its own expected keys, and this counts as a change from then on.
     let ops = [put(space, b"b", b"3"), put(space, b"zz", b"3"), put(other, b"z", b"3")];
     wanted.write(engine, &ops, IMMEDIATE)?;
     for (space, key) in [(space, &b"b"[..]), (space, b"zz"), (other, b"z")] {
@@ -116,8 +116,8 @@ pub fn a_write_goes_ahead_if_nothing_expected_changed(factory: &dyn Factory) -> 
     Ok(())
 }
 
-/// Each way in which a key changes, or an absent one appears, or comes and goes, is a conflict that names the
-/// key, and nothing of the write happens, in whatever key space.
+/// Each way in which a key changes, or an absent one appears, or is put and deleted again, is a conflict
+/// that names the key, and no operation of the write is applied, in any key space.
 ///
 /// # Errors
 /// The change that was overlooked.
@@ -230,7 +230,7 @@ pub fn a_changed_range_is_a_conflict(factory: &dyn Factory) -> Check {
 /// Of several expectations, each holds since its own snapshot.
 ///
 /// # Errors
-/// The write that should have ended otherwise.
+/// The write that had a wrong outcome.
 pub fn expectations_hold_since_their_own_snapshots(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();
@@ -252,11 +252,11 @@ pub fn expectations_hold_since_their_own_snapshots(factory: &dyn Factory) -> Che
     Ok(())
 }
 
-/// A key space that was dropped since cannot be relied on; in one that was made since, there was nothing. A
-/// snapshot of another store is refused.
+/// An expectation of a key space that was dropped since is refused; a key space that was made since counts
+/// as empty before. A snapshot of another store is refused.
 ///
 /// # Errors
-/// The write that should have ended otherwise.
+/// The write that had a wrong outcome.
 pub fn expectations_of_key_spaces_that_come_and_go(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();
@@ -332,8 +332,8 @@ pub fn what_only_moves_has_not_changed(factory: &dyn Factory) -> Check {
     Ok(())
 }
 
-/// Many random writes with expectations end as they must, whatever they expect and whatever was written, read,
-/// deleted or collected since; what they leave is what the model has.
+/// Many random writes with random expectations end as they must, after any writes, reads, deletes and
+/// collection since; the store then equals the model.
 ///
 /// # Errors
 /// The write that ended otherwise, and the seed.
@@ -344,8 +344,8 @@ pub fn random_expectations_are_kept(factory: &dyn Factory) -> Check {
     Ok(())
 }
 
-/// Which write was the last to change a key, and whether it put it. Of an absent key that was deleted again,
-/// an engine need not know that nothing happened.
+/// The last write that changed each key, and whether it put it. If an absent key is deleted again, an
+/// engine need not know that this changed nothing.
 type Versions = BTreeMap<Vec<u8>, Version>;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -383,7 +383,7 @@ fn follow(factory: &dyn Factory, seed: u64) -> Check {
         let (snapshot, then) = &snapshots[nth];
         let mut wanted =
             Wanted { snapshot: Arc::clone(snapshot), keys: Vec::new(), ranges: Vec::new() };
-        // What must be reported, and what may be.
+        // Whether a conflict must be reported, and whether it may be.
         let (mut must, mut may) = (false, false);
         for _ in 0..random.below(3) {
             let key = key(random.below(KEYS));
@@ -468,11 +468,11 @@ fn note(versions: &mut Versions, op: &Op<'_>, number: u64, keys: u64) {
     }
 }
 
-/// Threads that read, add one and write if nothing changed lose no addition, and those that keep the sum of
-/// many keys, each by reading all of them, keep it.
+/// Threads that read, add one, and write if the key has not changed lose no addition. Threads that keep the
+/// sum of many keys, each by reading all of them, keep it.
 ///
 /// # Errors
-/// What was lost, or how the sum changed.
+/// The lost addition, or how the sum changed.
 pub fn threads_that_expect_lose_no_update(factory: &dyn Factory) -> Check {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 150;
@@ -522,7 +522,8 @@ pub fn threads_that_expect_lose_no_update(factory: &dyn Factory) -> Check {
                 let all: BTreeMap<_, _> = all
                     .map(|pair| pair.map(|(key, value)| (key.to_vec(), number(Some(&value)))))
                     .collect::<Result<_>>()?;
-                // What the others have decides, so a write of anybody in between would show.
+                // The other keys' values decide the amount, so a write of another thread in between would
+                // show.
                 let (from, to) = (key(from), key(to));
                 let Some(&has) = all.get(&from).filter(|_| from != to) else { return Ok(()) };
                 let others: u64 =

@@ -56,7 +56,7 @@ pub fn a_full_store_keeps_everything_when_it_is_opened_again(factory: &dyn Facto
     Ok(())
 }
 
-/// A store and the model of what it took.
+/// A store and the model of the writes that it took.
 struct Both<'a> {
     engine: &'a dyn Engine,
     space: KeySpaceId,
@@ -113,7 +113,7 @@ impl<'a> Both<'a> {
         ensure!(bytes >= TAKEN, "full with {bytes} bytes of values in a pool of {POOL}");
         let (space, large) = (self.space, vec![1; 4 << 20]);
         let put = Op::Put { space, key: b"large", value: &large };
-        // Neither a batch nor what it would delete first is taken if its puts do not fit.
+        // If the puts of a batch do not fit, neither they nor the deletes before them are applied.
         let batch = [Op::DeleteRange { space, start: b"z", end: None }, put, put, put, put];
         for ops in [&batch[..], &batch[..2]] {
             let written = self.engine.write(ops, Durability::Immediate);
@@ -148,7 +148,7 @@ impl<'a> Both<'a> {
         compare::engines(self.engine, &self.model).map_err(|why| why.inside("after deletes"))
     }
 
-    /// At least half of what was deleted, which is half of what was there, fits again.
+    /// At least half of the deleted bytes, which are half of all, fit again.
     fn refill(&mut self, len: usize) -> Check {
         let fits = (TAKEN / 4) / len as u64;
         for nth in 0..fits {

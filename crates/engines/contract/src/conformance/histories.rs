@@ -11,7 +11,7 @@ use crate::{
     Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Model, Op, Snapshot, WriteBatch,
 };
 
-/// Whatever is written, scanned, dropped and created in whatever order, the engine is as the model.
+/// After any sequence of writes, scans, drops and creations, the engine equals the model.
 ///
 /// # Errors
 /// The shortest history found that fails, and why.
@@ -19,9 +19,8 @@ pub fn random_histories_agree_with_the_model(factory: &dyn Factory) -> Check {
     run(factory, false)
 }
 
-/// The same with the store closed and opened, or crashed and opened, at random moments: it loses
-/// nothing by the former, and by the latter only writes that it was not asked to make durable,
-/// latest first.
+/// The same with the store closed and opened, or crashed and opened, at random moments: closing loses no
+/// write, and a crash loses only writes that the store was not asked to make durable, latest first.
 ///
 /// # Errors
 /// The shortest history found that fails, and why.
@@ -58,12 +57,12 @@ fn follow(factory: &dyn Factory, history: &[Step]) -> Check {
 struct Pair<'a> {
     store: Store<'a>,
     model: Model,
-    /// What a crash may leave: the state after the latest durable write, and after each since.
-    /// The last one is the present.
+    /// The states that a crash may leave: the one after the latest durable write, and those after each
+    /// later write. The last one is the present.
     crash_states: Vec<Model>,
     /// Ids of key spaces dropped since the store was opened.
     dropped: Vec<KeySpaceId>,
-    /// With the model as it was.
+    /// Each with the model at its time.
     snapshots: Vec<(Arc<dyn Snapshot>, Model)>,
 }
 

@@ -33,10 +33,10 @@ pub fn key_spaces_do_not_touch_each_other(factory: &dyn Factory) -> Check {
     compare::engines(store.engine(), &model)
 }
 
-/// What is in a key space goes with it, its id is not used again, and its name can be.
+/// The keys of a key space go with it, its id is not used again, and its name can be.
 ///
 /// # Errors
-/// What is still there, or is not.
+/// The key or key space that is still there, or is missing.
 pub fn a_dropped_key_space_is_gone(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();

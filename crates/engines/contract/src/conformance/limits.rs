@@ -8,7 +8,7 @@ use crate::{
 /// The empty key and value, keys up to the longest, and the longest name of a key space are kept.
 ///
 /// # Errors
-/// What was not.
+/// The key, value or name that was not kept.
 pub fn what_is_within_the_limits_is_kept(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();
@@ -40,7 +40,7 @@ pub fn what_is_within_the_limits_is_kept(factory: &dyn Factory) -> Check {
 /// A key, value, range or name that is too long is refused with its own error.
 ///
 /// # Errors
-/// Another outcome, or what the refused call changed.
+/// Another outcome, or the change that the refused call made.
 pub fn what_is_over_a_limit_is_refused_and_changes_nothing(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();

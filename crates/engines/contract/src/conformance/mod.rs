@@ -1,4 +1,4 @@
-//! The conformance suite: what every engine promises, as tests that it runs by one line.
+//! The conformance suite: the guarantees of every engine, as tests that it runs by one line.
 //!
 //! An engine's tests implement [`Factory`] and name it once:
 //!
@@ -19,10 +19,10 @@
 //! # fn main() {}
 //! ```
 //!
-//! [`conformance!`](crate::conformance!) turns each property into a `#[test]` of its own, in three
-//! groups: `contract` (what holds while a store is open), `persistence` (what it still holds after
-//! it was opened again) and `space` (what it does near its size limit). An engine that has no disk
-//! to come back from names the groups that it can keep: `conformance!(Models; contract)`.
+//! [`conformance!`](crate::conformance!) turns each property into a `#[test]` of its own, in three groups:
+//! `contract` (properties while a store is open), `persistence` (properties after it was opened again) and
+//! `space` (properties near its size limit). An engine without persistence names only the groups that it
+//! can pass: `conformance!(Models; contract)`.
 //!
 //! A property opens a [`Store`] in a folder of its own, drives it and a [`Model`](crate::Model)
 //! alike, and [compares](compare) the two. It returns its failure instead of panicking, so that
@@ -58,7 +58,7 @@ pub mod threads;
 pub mod values;
 pub mod verification;
 
-/// What a property returns: nothing, or why the engine does not have it.
+/// The result of a property: `Ok`, or why the engine does not have it.
 pub type Check<T = ()> = std::result::Result<T, Failure>;
 
 /// Why an engine does not have a property.
@@ -99,11 +99,11 @@ pub trait Factory {
     /// `pool_bytes_max` bytes.
     ///
     /// # Errors
-    /// What the engine returns.
+    /// The engine's errors.
     fn open(&self, folder: &Path, pool_bytes_max: u64) -> Result<Arc<dyn Engine>>;
 
-    /// Whether what the store holds is bounded by its pool: otherwise older records go elsewhere, and a full pool
-    /// is never the end.
+    /// Whether the pool bounds the store's contents: otherwise older records go elsewhere, and a full pool
+    /// never refuses writes for good.
     fn is_bounded(&self) -> bool {
         true
     }
@@ -113,17 +113,17 @@ pub trait Factory {
         true
     }
 
-    /// Ends a store as a crash would, without closing it, so that it can be opened again. The
-    /// default closes it: a factory that can do worse should.
+    /// Ends a store as a crash would, without closing it, so that it can be opened again. The default
+    /// closes it; a factory that can simulate a crash should.
     fn crash(&self, engine: Arc<dyn Engine>) {
         drop(engine);
     }
 }
 
-/// A pool that no property but those about space comes near to filling.
+/// A size limit that only the properties about space come near.
 pub const AMPLE: u64 = 1 << 30;
 
-/// An open store in a folder that goes away with it.
+/// An open store in a folder that is removed with it.
 pub struct Store<'a> {
     factory: &'a dyn Factory,
     pool_bytes_max: u64,
@@ -136,7 +136,7 @@ impl<'a> Store<'a> {
     /// A new store.
     ///
     /// # Errors
-    /// What the engine returns.
+    /// The engine's errors.
     ///
     /// # Panics
     /// If there is no place for a temporary folder.
@@ -156,7 +156,7 @@ impl<'a> Store<'a> {
     /// Closes the store and opens it again.
     ///
     /// # Errors
-    /// What the engine returns.
+    /// The engine's errors.
     pub fn reopen(self) -> Result<Self> {
         let Self { factory, pool_bytes_max, engine, folder } = self;
         drop(engine);
@@ -167,7 +167,7 @@ impl<'a> Store<'a> {
     /// Ends the store as [`Factory::crash`] does and opens it again.
     ///
     /// # Errors
-    /// What the engine returns.
+    /// The engine's errors.
     pub fn crash(self) -> Result<Self> {
         let Self { factory, pool_bytes_max, engine, folder } = self;
         factory.crash(engine);

@@ -1,4 +1,4 @@
-//! Stores that are written forever and hold little.
+//! Stores that are overwritten again and again and hold little.
 
 use super::data::{Random, key, value};
 use super::{Check, Factory, Store, compare, ensure};

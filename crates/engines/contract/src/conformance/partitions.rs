@@ -1,4 +1,4 @@
-//! Partitions, which an engine may have one of.
+//! Partitions; an engine may have a single one.
 
 use super::data::{Random, key, show, value};
 use super::{AMPLE, Check, Factory, Store, ensure};
@@ -110,10 +110,10 @@ pub fn counts_of_partitions_make_up_that_of_the_store(factory: &dyn Factory) -> 
     Ok(())
 }
 
-/// A sync of one partition makes what was written to it durable. It may leave the others alone.
+/// A sync of one partition makes its writes durable. It may leave the others alone.
 ///
 /// # Errors
-/// The number of writes that wait, where it is wrong; what is missing after a crash.
+/// The number of waiting writes, where it is wrong; the key that is missing after a crash.
 pub fn a_sync_of_a_partition_makes_its_writes_durable(factory: &dyn Factory) -> Check {
     const KEYS: u64 = 100;
     let store = Store::new(factory, AMPLE)?;

@@ -9,7 +9,7 @@ use crate::{Durability, Op, WriteBatch};
 /// Values of many sizes, 40 MiB the largest, are there after a close and after a crash.
 ///
 /// # Errors
-/// The first value that is not as it was put.
+/// The first value that differs from the one put.
 pub fn large_values_survive_reopening(factory: &dyn Factory) -> Check {
     const LENS: [usize; 8] =
         [0, (64 << 10) - 40, 64 << 10, 1 << 20, (2 << 20) - 100, 2 << 20, (2 << 20) + 1, 40 << 20];
@@ -35,7 +35,7 @@ pub fn large_values_survive_reopening(factory: &dyn Factory) -> Check {
 /// name made since is there with its own keys only.
 ///
 /// # Errors
-/// What came back.
+/// The key or key space that came back.
 pub fn a_dropped_key_space_stays_dropped(factory: &dyn Factory) -> Check {
     let mut store = Store::new(factory, AMPLE)?;
     for round in 0..6_u64 {
@@ -64,10 +64,10 @@ pub fn a_dropped_key_space_stays_dropped(factory: &dyn Factory) -> Check {
     Ok(())
 }
 
-/// What many threads wrote at once is there when the store is opened again.
+/// Writes that many threads made at once are there when the store is opened again.
 ///
 /// # Errors
-/// The first difference from what they wrote.
+/// The first difference from these writes.
 pub fn parallel_writes_survive_reopening(factory: &dyn Factory) -> Check {
     let model = written_in_parallel()?;
     let store = Store::new(factory, AMPLE)?;
@@ -78,10 +78,10 @@ pub fn parallel_writes_survive_reopening(factory: &dyn Factory) -> Check {
     compare::engines(store.engine(), &model).map_err(|why| why.inside("after a close"))
 }
 
-/// Opening tells whether the store had been closed, and cuts nothing off one that was.
+/// Opening tells whether the store had been closed, and cuts no record off one that was.
 ///
 /// # Errors
-/// What it says that is not so.
+/// The wrong statement.
 pub fn a_clean_close_is_seen_as_one(factory: &dyn Factory) -> Check {
     let mut store = Store::new(factory, AMPLE)?;
     for number in 0..3_u64 {

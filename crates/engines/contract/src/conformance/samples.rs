@@ -6,8 +6,8 @@ use super::data::{Random, key};
 use super::{AMPLE, Check, Factory, Store, ensure};
 use crate::{Durability, WriteBatch};
 
-/// Samples by uniform random numbers reach most keys, and none far more often than others; a
-/// sample of nothing is nothing.
+/// Samples by uniform random numbers reach most keys, and none far more often than others; an empty key
+/// space has no sample.
 ///
 /// # Errors
 /// How the samples were spread.
@@ -34,8 +34,8 @@ pub fn samples_reach_most_keys_about_equally(factory: &dyn Factory) -> Check {
     }
     let keys: BTreeSet<_> = (0..KEYS).map(|number| key(2 * number + 1)).collect();
     ensure!(hits.keys().all(|sample| keys.contains(sample)), "a sample is not a key");
-    // With 20 samples a key, a uniform sampler leaves out almost none; one that picks a random path
-    // through a tree is less even, and may be.
+    // With 20 samples a key, a uniform sampler misses almost none. A sampler that picks a random path
+    // through a tree is less even, which is allowed.
     let most = hits.values().max().copied().unwrap_or_default();
     ensure!(hits.len() as u64 >= KEYS * 3 / 4, "samples reach {} of {KEYS} keys", hits.len());
     ensure!(most <= 20 * 20, "one of {KEYS} keys is {most} of {SAMPLES} samples");

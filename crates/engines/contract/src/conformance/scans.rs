@@ -51,11 +51,12 @@ pub fn ranges_and_prefixes_hold_exactly_their_keys(factory: &dyn Factory) -> Che
     Ok(())
 }
 
-/// Scans in both directions, begun before everything is overwritten and deleted several times over,
-/// then finished: they yield the state at their start. When they are gone, so is what they held.
+/// Scans in both directions, begun before all keys are overwritten and deleted several times over, then
+/// finished: they yield the state at their start. When they are dropped, the space that they held is
+/// reclaimed.
 ///
 /// # Errors
-/// The first pair that is not as it was.
+/// The first pair that differs from that state.
 pub fn a_scan_sees_one_state_while_everything_is_rewritten(factory: &dyn Factory) -> Check {
     const POOL: u64 = 64 << 20;
     const KEYS: u64 = 8_000;
@@ -98,8 +99,8 @@ pub fn a_scan_sees_one_state_while_everything_is_rewritten(factory: &dyn Factory
     Ok(())
 }
 
-/// Overwrites half of the keys, deletes the others, and puts some back; false when the store is
-/// full, which it may be as long as scans hold on to what they see.
+/// Overwrites half of the keys, deletes the others, and puts some back. Returns false when the store is
+/// full, which it may be as long as scans hold the space of their state.
 fn rewrite(
     engine: &dyn Engine,
     space: crate::KeySpaceId,

@@ -7,8 +7,8 @@ use super::data::{Random, key, value};
 use super::{AMPLE, Check, Factory, Failure, Store, compare, ensure, ensure_err};
 use crate::{Direction, Durability, Engine, Error, KeyRange, Model, Op, Snapshot, WriteBatch};
 
-/// Snapshots of a store in which everything is overwritten, deleted, dropped and collected stay what
-/// they were, in all key spaces; so do their scans, when the snapshots are gone already.
+/// Snapshots of a store in which all keys are overwritten, deleted, dropped and collected do not change, in
+/// any key space; nor do their scans, even when the snapshots are dropped already.
 ///
 /// # Errors
 /// The first difference from clones of the model.
@@ -44,7 +44,7 @@ pub fn a_snapshot_stays_while_everything_is_overwritten(factory: &dyn Factory) -
             }
         }
         if round == 3 {
-            // What it kept may go, the others' may not.
+            // The space that this snapshot kept may be reclaimed, that of the others may not.
             drop(snapshots.remove(1));
         }
         let nth = round as usize % snapshots.len();
@@ -73,7 +73,7 @@ pub fn a_snapshot_stays_while_everything_is_overwritten(factory: &dyn Factory) -
     Ok(())
 }
 
-/// A key space that was made or dropped later is, in a snapshot, what it was.
+/// A snapshot has each key space as it was at its time, even if the key space was made or dropped later.
 ///
 /// # Errors
 /// The first call that ended otherwise.
@@ -149,8 +149,8 @@ pub fn snapshots_under_load_are_one_state(factory: &dyn Factory) -> Check {
     })
 }
 
-/// A store that an old snapshot fills up says so, keeps what the snapshot has, and takes writes again
-/// when that is gone.
+/// A store that fills up because of an old snapshot reports that, keeps the snapshot's records, and takes
+/// writes again when the snapshot is dropped.
 ///
 /// # Errors
 /// The first call that ended otherwise.

@@ -7,10 +7,10 @@ use halite_pmem::{Domain, Traffic};
 
 const POOL: u64 = 64 << 20;
 
-/// The numbers fit each other and what was written.
+/// The numbers are consistent with each other and with the writes.
 ///
 /// # Errors
-/// The numbers that do not.
+/// The inconsistent numbers.
 pub fn statistics_add_up(factory: &dyn Factory) -> Check {
     if !factory.counts() {
         return Ok(());

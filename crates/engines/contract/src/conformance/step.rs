@@ -24,7 +24,7 @@ pub(super) enum Step {
     /// Compares everything with the model.
     LookAtAll,
     TakeSnapshot,
-    /// Compares a snapshot, chosen by a number, with the model as it was.
+    /// Compares a snapshot, chosen by a number, with the model at its time.
     LookAtSnapshot(usize),
     DropSnapshot(usize),
     Reopen,

@@ -79,10 +79,10 @@ fn whole(engine: &dyn Engine, space: KeySpaceId, direction: Direction) -> Check 
     Ok(())
 }
 
-/// Threads that write keys of their own, into one key space and into several, lose nothing.
+/// Threads that write keys of their own, into one key space and into several, lose no write.
 ///
 /// # Errors
-/// The first difference from what they wrote.
+/// The first difference from their writes.
 pub fn writers_in_parallel_lose_nothing(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     write_in_parallel(store.engine())?;
@@ -91,7 +91,7 @@ pub fn writers_in_parallel_lose_nothing(factory: &dyn Factory) -> Check {
 
 const WRITERS: u64 = 4;
 
-/// Four threads at once; what they write is in [`written_in_parallel`].
+/// Four threads at once; [`written_in_parallel`] is the model of their writes.
 pub(super) fn write_in_parallel(engine: &dyn Engine) -> Check {
     let ready = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -110,7 +110,7 @@ pub(super) fn write_in_parallel(engine: &dyn Engine) -> Check {
     Ok(engine.sync()?)
 }
 
-/// What [`write_in_parallel`] leaves.
+/// The model of the writes of [`write_in_parallel`].
 pub(super) fn written_in_parallel() -> Check<Model> {
     let model = Model::new();
     (0..WRITERS).try_for_each(|writer| write_as(&model, writer))?;

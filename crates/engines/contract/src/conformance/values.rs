@@ -8,7 +8,7 @@ use crate::{Durability, Engine, KeySpaceId, Op};
 /// leave their neighbours alone.
 ///
 /// # Errors
-/// The first value that is not as it was put.
+/// The first value that differs from the one put.
 pub fn values_around_block_borders_come_back_whole(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();
@@ -32,7 +32,7 @@ pub fn values_around_block_borders_come_back_whole(factory: &dyn Factory) -> Che
 /// A value of 40 MiB is put, overwritten with another such, and deleted.
 ///
 /// # Errors
-/// What is not as it was put.
+/// The value that differs from the one put.
 pub fn a_value_of_40_mib_comes_back_whole(factory: &dyn Factory) -> Check {
     const LEN: usize = 40 << 20;
     let store = Store::new(factory, AMPLE)?;
@@ -50,7 +50,7 @@ pub fn a_value_of_40_mib_comes_back_whole(factory: &dyn Factory) -> Check {
     holds(engine, space, 3, 100)
 }
 
-/// Bytes that were read stay as they were read, however often their key is overwritten.
+/// Bytes that were read do not change, even if their key is overwritten many times.
 ///
 /// # Errors
 /// The first value that changed.

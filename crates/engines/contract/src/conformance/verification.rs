@@ -9,7 +9,7 @@ use crate::{Durability, Engine, KeyRange, Model, WriteBatch};
 /// Verification counts the records, finds no damage, changes nothing, and ends early when told to.
 ///
 /// # Errors
-/// What the report says that is not so.
+/// The wrong statement of the report.
 pub fn a_healthy_store_has_no_damage(factory: &dyn Factory) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();

@@ -11,14 +11,14 @@ use halite_contract::{
     Op, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
 };
 
-/// What is wrong with a [`Broken`] model.
+/// The fault of a [`Broken`] model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Now and then a delete does nothing.
     LosesDeletes,
     /// The removal of a range removes its end too.
     IncludesEnds,
-    /// Keys lose what is beyond 64 KiB less a byte.
+    /// Keys lose the bytes beyond 64 KiB less a byte.
     CutsLongKeys,
     /// Values of 64 KiB and more lose their last byte.
     CutsLongValues,
@@ -36,15 +36,15 @@ pub(crate) enum Fault {
     ScansThePresent,
     /// A snapshot shows the present.
     SnapshotsThePresent,
-    /// What a write expects does not matter.
+    /// A write ignores its expectations.
     IgnoresExpectations,
-    /// Of what a write expects, ranges do not matter.
+    /// A write ignores its expected ranges.
     IgnoresExpectedRanges,
-    /// Of what a write expects, only the last snapshot's matters.
+    /// A write ignores all its expectations but the last snapshot's.
     IgnoresEarlierExpectations,
-    /// What a write expects is looked at some time before it happens.
+    /// A write checks its expectations some time before it happens.
     LooksBeforeWriting,
-    /// A key that came and went did not change.
+    /// A key that was put and deleted since counts as unchanged.
     ForgetsWhatWent,
     /// A snapshot of any store will do.
     TakesForeignSnapshots,
@@ -180,12 +180,12 @@ impl Engine for BrokenModel {
             }
             Fault::AppliesUpToTheError => ops.iter().try_for_each(|op| self.put_in(op, durability)),
             Fault::WritesOneByOne => ops.iter().try_for_each(|op| {
-                // Long enough for a reader to come in between, however busy the machine is.
+                // Long enough for a reader to come in between, even on a busy machine.
                 std::thread::sleep(Duration::from_micros(1));
                 self.put_in(op, durability)
             }),
             _ => {
-                // All or nothing, as far as the errors of single operations go.
+                // The errors of single operations are checked first, so that all are applied or none.
                 for op in ops {
                     op.check()?;
                     self.model.len(op.space())?;

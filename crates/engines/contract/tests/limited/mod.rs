@@ -52,7 +52,7 @@ impl LimitedModel {
         Ok(pairs.flatten().map(|(key, value)| (key.len() + value.len()) as u64).sum())
     }
 
-    /// Bytes of what an operation replaces and of what it brings.
+    /// Bytes that an operation replaces, and bytes that it brings.
     fn sizes(&self, op: &Op<'_>) -> Result<(u64, u64)> {
         let one = |key: &[u8]| {
             let old = self.model.get(op.space(), key)?;

@@ -1,7 +1,7 @@
 //! Copy-on-write: two versions of a value, and a word that says which of them is active (§3.4.1).
 //!
-//! A write goes to the version that is not active; once that is durable, the word is turned over. A
-//! crash leaves the word as it was or turned over, and what it says is active is whole.
+//! A write goes to the version that is not active; once that is durable, the word is flipped. A crash
+//! leaves the word unflipped or flipped, and the version that it names is whole.
 //!
 //! ```text
 //!   0  active: 0 or 1 (8 bytes)    then version 0, version 1, each of the cell's length
@@ -85,7 +85,7 @@ impl Cells for Cow {
                 return Err(Error::damaged(&cells.space, what));
             }
         }
-        // A process may have died between turning a word over and its fence.
+        // A process may have died between flipping a word and its fence.
         let found = cells.space.flush(0..Self::space_len(shape));
         cells.space.pool().fence_found(&[found])?;
         Ok(cells)
@@ -102,7 +102,7 @@ impl Cells for Cow {
     fn write(&mut self, index: u64, value: &[u8]) -> Result<()> {
         self.shape.check_value(value.len());
         let at = self.at(index);
-        // A word that may not have been turned over has the other version active.
+        // If an earlier flip may not be durable, the active version is unknown, so writing is refused.
         header::check_known(&self.space, self.failed)?;
         self.failed = true;
         let other = 1 ^ (self.active(at) & 1);

@@ -1,4 +1,4 @@
-//! The line in front of an array of cells: what they are.
+//! The line in front of an array of cells, which describes them.
 //!
 //! ```text
 //!   0  magic   8  version  12 technique  16 cell_len  20 packing   (4 bytes each)
@@ -63,9 +63,9 @@ impl Stored {
     }
 }
 
-/// Makes no cells of what is in a space, so that it may be overwritten.
+/// Invalidates the cells in a space, if any, so that it may be overwritten.
 pub(super) fn forget(space: &mut Fresh) -> Result<()> {
-    // After a sync that failed the cells that were here may still be there when the pool is opened again.
+    // After a failed sync, the old cells may reappear when the pool is opened again.
     space.pool().check_synced()?;
     // The magic number alone makes a header of the line, and a word does not tear.
     space.write_words(0, &[0]);
@@ -73,8 +73,8 @@ pub(super) fn forget(space: &mut Fresh) -> Result<()> {
     Ok(())
 }
 
-/// Makes an array of zeros of a space without a header. All techniques take zeros for a cell of
-/// value zero. If it is interrupted, there is no header.
+/// Makes an array of zeros in a space without a header. Zeros are a cell of value zero in all techniques.
+/// If this is interrupted, there is no header.
 pub(super) fn create(
     space: &mut Fresh,
     technique: Technique,
@@ -100,7 +100,8 @@ pub(super) fn create(
     Ok(())
 }
 
-/// What a space holds, as its header says. `space_len` tells what cells of a shape need.
+/// Reads the shape of the cells in a space from its header. `space_len` returns the length that cells of a
+/// shape need.
 pub(super) fn open(
     space: &Fresh,
     technique: Technique,

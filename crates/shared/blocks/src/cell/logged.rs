@@ -1,9 +1,9 @@
 //! A log entry first, then the value in place (§3.4.2).
 //!
-//! The entry is durable before the value in its place is touched, and that is durable before the next
-//! entry is written. So of all entries only the last can be of a write that was interrupted; opening
-//! does that one again. A full log is emptied: that happens whole or not at all, and no entry is needed
-//! any more. The log is [`Salted`], with one barrier an entry and one when it is emptied.
+//! The entry is durable before the value in its place is touched, and that is durable before the next entry
+//! is written. So only the last of all entries can belong to an interrupted write; opening repeats that
+//! write. A full log is emptied: the reset is atomic, and no entry is needed any more. The log is
+//! [`Salted`], with one barrier an entry and one when it is emptied.
 //!
 //! ```text
 //!   the header, the cells (each only its value), the log: entries of cell number (8 bytes) and value
@@ -31,7 +31,7 @@ pub struct Logged {
     stride: u64,
     /// Whether a write failed.
     failed: bool,
-    /// Room to put an entry together.
+    /// The buffer in which an entry is composed.
     entry: [u8; NUMBER_LEN + CELL_LEN_MAX as usize],
 }
 
@@ -41,8 +41,8 @@ fn cells_len(shape: Shape) -> u64 {
     len.checked_next_multiple_of(LINE).unwrap_or(u64::MAX)
 }
 
-/// Takes the header and the cells, and the log behind them, apart. Nobody else may claim in the
-/// pool's space meanwhile.
+/// Splits the space into the header with the cells, and the log behind them. No other thread may claim in
+/// the pool's space meanwhile.
 fn split(space: Fresh, shape: Shape) -> Result<(Fresh, Fresh)> {
     let (pool, offset, len) = (space.pool().clone(), space.offset(), space.len());
     drop(space);
@@ -64,7 +64,7 @@ impl Logged {
         HEADER_LEN + index * self.stride
     }
 
-    /// The entry that may not be in its place yet.
+    /// The last entry, whose value may not be in its place yet.
     fn last_entry(&self) -> Result<Option<(u64, Vec<u8>)>> {
         let Some(entry) = self.log.entries().last() else { return Ok(None) };
         let parts = entry.split_first_chunk::<NUMBER_LEN>();
@@ -105,7 +105,7 @@ impl Cells for Logged {
         let shape = header::open(&space, Technique::Logged, Self::space_len)?;
         let (space, log) = split(space, shape)?;
         let mut cells = Self::new(space, Log::open(log)?, shape);
-        // A process may have died before the fence of what makes cells of the space.
+        // A process may have died before it fenced the header of the cells.
         let mut found = vec![cells.space.flush(0..HEADER_LEN)];
         if let Some((index, value)) = cells.last_entry()? {
             found.push(cells.put_in_place(index, &value));
@@ -125,7 +125,7 @@ impl Cells for Logged {
     fn write(&mut self, index: u64, value: &[u8]) -> Result<()> {
         self.shape.check_value(value.len());
         assert!(index < self.shape.count, "cell {index} of {}", self.shape.count);
-        // Only the last entry is looked at when the cells are opened, so those before are in place.
+        // Opening repeats the last entry only, so the values of all earlier ones have to be in place.
         header::check_known(&self.space, self.failed)?;
         self.failed = true;
         let entry = &mut self.entry[..NUMBER_LEN + value.len()];

@@ -1,13 +1,13 @@
 //! Small updates in place, whole or not at all (van Renen §3.4).
 //!
-//! A cell has a value of 16 to 128 bytes. Only aligned words of 8 bytes persist at once, so each
-//! technique pays otherwise for a value that is never seen half: [`Cow`] with a second version,
-//! [`Logged`] with a log entry, [`Fam`] with the old bits beside the new ones in each word.
+//! A cell has a value of 16 to 128 bytes. Only aligned words of 8 bytes persist at once, so each technique
+//! pays a different price for a value that is never torn: [`Cow`] a second version, [`Logged`] a log entry,
+//! [`Fam`] the old bits beside the new ones in each word.
 //!
-//! All of them are arrays of cells in one space: a header (`header.rs`), then the cells. A write
-//! walks [`Cells::write`] → the technique (`cow.rs`, `logged.rs`, `fam/`) → `Fresh::write`, `flush`
-//! and `Pool::fence`; it is durable when it returns. [`Cells::open`] checks the header, brings back
-//! what a crash interrupted, and makes durable what a process that died had not waited for.
+//! All of them are arrays of cells in one space: a header (`header.rs`), then the cells. A write walks
+//! [`Cells::write`] → the technique (`cow.rs`, `logged.rs`, `fam/`) → `Fresh::write`, `flush` and
+//! `Pool::fence`; it is durable when it returns. [`Cells::open`] checks the header, repairs a cell whose
+//! write a crash interrupted, and makes the bytes durable for which a killed process had not waited.
 //!
 //! # Costs
 //!
@@ -28,8 +28,8 @@
 //! # What the paper reports
 //!
 //! At 16 bytes [`Fam`] writes 2 times as fast as the others in sequence, and 1.6 times at random.
-//! [`Logged`] reads fastest in sequence, because a value is stored as it is; at random the latency of
-//! the medium hides most of that. What we measure is in `docs/RESULTS.md`.
+//! [`Logged`] reads fastest in sequence, because it stores values unencoded; at random the latency of the
+//! medium hides most of that. Our measurements are in `docs/RESULTS.md`.
 
 mod cow;
 mod fam;
@@ -44,7 +44,7 @@ pub use logged::Logged;
 
 use crate::{Error, Result};
 
-/// The shortest value of a cell, and what its length is a multiple of, in bytes.
+/// The shortest value of a cell, and the unit of its length, in bytes.
 pub const CELL_LEN_UNIT: u64 = 16;
 
 /// The longest value of a cell, in bytes.
@@ -69,7 +69,7 @@ impl Packing {
     }
 }
 
-/// What an array of cells is like.
+/// The layout of an array of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of a value: 16 to 128, a multiple of 16.
@@ -110,8 +110,8 @@ pub trait Cells: Sized {
     /// Bytes that cells of a shape need.
     fn space_len(shape: Shape) -> u64;
 
-    /// Makes cells of value zero in a space. Whatever it held is lost; if it held cells, a crash
-    /// leaves those, no cells, or the new ones.
+    /// Makes cells of value zero in a space. Its contents are lost; if it held cells, a crash leaves those,
+    /// no cells, or the new ones.
     ///
     /// # Errors
     /// [`Error::CellLen`], [`Error::DoesNotFit`]; [`Error::Pool`] as [`halite_pmem::Pool::fence`].
@@ -120,8 +120,8 @@ pub trait Cells: Sized {
     /// If the space does not begin at a line.
     fn format(space: Fresh, shape: Shape) -> Result<Self>;
 
-    /// Opens the cells of a space. What a crash interrupted is as before or as after it; what can be
-    /// read from then on is durable.
+    /// Opens the cells of a space. A cell whose write a crash interrupted has its value before or after
+    /// that write; every value read from then on is durable.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Damaged`], [`Error::CellLen`], [`Error::DoesNotFit`];
@@ -131,7 +131,7 @@ pub trait Cells: Sized {
     /// If the space does not begin at a line.
     fn open(space: Fresh) -> Result<Self>;
 
-    /// What the array is like.
+    /// The layout of the array.
     fn shape(&self) -> Shape;
 
     /// The space of the cells.

@@ -5,20 +5,20 @@ use std::task::{Context, Poll, Waker};
 
 use super::Group;
 
-/// Passes after which those that wait for a fence get it, though others have not come so far: among
-/// many lookups an insert must not wait for the last of them.
+/// Passes after which the operations that wait for a fence get it, even if others are not ready: among many
+/// lookups an insert must not wait for the last of them.
 const PASSES_MAX: u32 = 16;
 
-/// Runs operations, as many at a time as the group has: `run` makes the future of one, which is polled
-/// in turn with the others; `done` takes what it returns, in the order in which they end.
+/// Runs operations, as many at a time as the group has: `run` makes the future of one, which is polled in
+/// turn with the others; `done` takes their outcomes, in the order in which they end.
 ///
-/// When all active operations wait for the group's fence, or some have waited long enough, it is
-/// issued once for all of them. A future that is pending for another reason is polled in every pass.
-/// Nobody is woken: a future that relies on its waker is polled all the same, but a combinator that
-/// polls only what was woken goes no further.
+/// When all active operations wait for the group's fence, or some have waited long enough, it is issued
+/// once for all of them. A future that is pending for another reason is polled in every pass. The
+/// executor's waker does nothing: a future that relies on its waker is polled all the same, but a
+/// combinator that polls only woken futures makes no progress.
 ///
-/// The slots of the futures are allocated when this begins, and nothing for an operation. If `run`,
-/// `done` or an operation panics, the active operations are dropped where they are.
+/// The slots of the futures are allocated once at the start; no operation allocates. If `run`, `done` or an
+/// operation panics, the active operations are dropped in their current state.
 ///
 /// # Panics
 /// If an operation of the group calls it on the same group.
@@ -70,8 +70,8 @@ impl<F: Future> Slot<F> {
         self.future.is_some()
     }
 
-    /// Lets the operation go on. If it ends, the next one begins in the same turn, so that the group
-    /// stays whole. Whether there was anything to do.
+    /// Polls the operation. If it ends, the next one begins in the same turn, so that the group stays full.
+    /// Returns whether there was an operation to poll.
     #[inline]
     fn turn<O>(
         &mut self,

@@ -1,4 +1,4 @@
-//! A group: what operations that run in turn wait for together.
+//! A group: the fences and reads that operations in turn wait for together.
 
 use std::array;
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use halite_pmem::{Fenced, Flushed, Pool, Words};
 
 use crate::{Error, Result};
 
-/// What the operations of a group wait for together. The others are there to be measured beside
+/// The waits that the operations of a group share. The other variants are there to be measured beside
 /// [`Overlap::Both`] (van Renen, Fig. 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlap {
@@ -23,14 +23,14 @@ pub enum Overlap {
     Both,
 }
 
-/// What the operations of one [`interleave`](super::interleave) share. It belongs to one thread.
+/// The state that the operations of one [`interleave`](super::interleave) share. It belongs to one thread.
 pub struct Group {
     pool: Pool,
     size: usize,
     overlap: Overlap,
     /// Fences of the group so far: the number of the next one.
     fences: Cell<u64>,
-    /// Whether the operation whose turn it is, or was last, waits for the next fence.
+    /// Whether the operation that is polled, or was polled last, waits for the next fence.
     waits: Cell<bool>,
     /// The run of an executor, while there is one.
     run: Cell<Option<u64>>,
@@ -39,11 +39,11 @@ pub struct Group {
 
 #[derive(Default)]
 struct Shared {
-    /// What the next fence is for.
+    /// The write-backs that the next fence covers.
     flushed: Vec<Flushed>,
     /// The proofs of the last one.
     fenced: Vec<Fenced>,
-    /// Why a fence failed. Nothing is known about the pool from then on.
+    /// Why a fence failed. The state of the pool is unknown from then on.
     failure: Option<Arc<halite_pmem::Error>>,
 }
 
@@ -57,7 +57,7 @@ impl Group {
         Self::overlapping(pool, size, Overlap::Both)
     }
 
-    /// A group whose operations wait together only for some things.
+    /// A group whose operations wait together only for reads, or only for fences.
     ///
     /// # Panics
     /// If `size` is zero.
@@ -101,7 +101,7 @@ impl Group {
     ///
     /// # Panics
     /// If it is not awaited in the group's [`interleave`](super::interleave), or not polled between two
-    /// fences: the executor polls an operation, which has to poll what it awaits.
+    /// fences: the executor polls each operation, and the operation has to poll its own futures.
     #[inline]
     pub async fn fence<const N: usize>(&self, flushed: [Flushed; N]) -> Result<[Fenced; N]> {
         if self.overlap == Overlap::Reads {
@@ -122,7 +122,7 @@ impl Group {
         Ok(array::from_fn(|place| shared.fenced[first + place].clone()))
     }
 
-    /// Lets the others go on until they have what they wait for.
+    /// Lets the other operations run until their waits are over.
     pub(crate) async fn give_way(&self) {
         if self.overlap == Overlap::Reads {
             yield_now().await;
@@ -133,7 +133,7 @@ impl Group {
 
     /// Waits for the next fence, and returns its number.
     async fn next_fence(&self) -> u64 {
-        // Nobody else would ever issue it.
+        // Outside an executor no fence would ever be issued.
         self.run();
         let number = self.fences.get();
         poll_fn(|_| {
@@ -172,13 +172,13 @@ impl Group {
         self.fences.get()
     }
 
-    /// Whether the operation whose turn has just ended waits for the next fence. Asked once.
+    /// Whether the operation that was just polled waits for the next fence. Resets the answer.
     #[inline]
     pub(crate) fn take_waits(&self) -> bool {
         self.waits.take()
     }
 
-    /// Fences for all that wait, if they have flushed something.
+    /// Fences for all waiting operations, if they have flushed any bytes.
     pub(crate) fn fence_now(&self) {
         let mut shared = self.shared.borrow_mut();
         let Shared { flushed, fenced, failure } = &mut *shared;

@@ -14,12 +14,12 @@
 //!
 //! An insert writes its pair and makes it durable; then it stores the fingerprint and, in the same line,
 //! sets the slot's bit, and makes that durable. So a bit that is set after a crash has its pair and its
-//! fingerprint; what is in other slots means nothing. A pair does not change, and no slot is freed.
+//! fingerprint; the contents of other slots have no meaning. A pair does not change, and no slot is freed.
 //!
-//! Between its slot's reservation and its second fence an insert is in a list in DRAM: its slot is
-//! nobody else's, an insert of the same key waits for it, and lookups do not see it before it is
-//! durable. An insert that is dropped on the way, or whose fence fails, may be there or not, as after a
-//! crash; the next [`Leaves::open`] decides. After a fence that failed, the leaves take no insert.
+//! Between its slot's reservation and its second fence an insert is in a list in DRAM: no other insert gets
+//! its slot, an insert of the same key waits for it, and lookups do not see it before it is durable. An
+//! insert that is dropped before its end, or whose fence fails, may have happened or not, as after a crash;
+//! the next [`Leaves::open`] decides. After a failed fence, the leaves take no insert.
 
 use std::cell::{Cell, RefCell};
 
@@ -59,11 +59,11 @@ struct Inserting {
     leaf: u64,
     slot: u32,
     key: u64,
-    /// Of the executor whose turns bring it to its end.
+    /// The run of the executor that polls it.
     run: u64,
 }
 
-/// The run of inserts that borrow the leaves alone.
+/// The run of inserts outside an executor, which borrow the leaves exclusively.
 pub(super) const NO_RUN: u64 = u64::MAX;
 
 /// The slot of an insert, until it is durable or given up.
@@ -72,7 +72,7 @@ pub(super) struct Reservation<'a> {
     insert: Inserting,
 }
 
-/// What an insert does before it has a slot.
+/// The next step of an insert that has no slot yet.
 pub(super) enum Search<'a> {
     /// The pair of this slot may have the key: fetch and compare it.
     Compare(u32),
@@ -86,17 +86,18 @@ impl Leaves {
     /// Makes empty leaves of a range, as many as fit. Three fences.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// The pool's errors.
     ///
     /// # Panics
     /// If the range has no room for a leaf, or is not aligned to lines.
     pub fn format(mut fresh: Fresh) -> Result<Self> {
         let leaves = Self::fit(&fresh);
         assert!(leaves > 0 && fresh.offset().is_multiple_of(LINE), "a range for leaves");
-        // After a sync that failed the leaves that were here may still be there when the pool is opened again.
+        // After a failed sync, the old leaves may reappear when the pool is opened again.
         fresh.pool().check_synced()?;
-        // Without a seal, what follows is no leaves, however much of it a crash leaves. That there seems
-        // to be none now says nothing: a process may have been killed before it was durable.
+        // Without a seal, the bytes behind the header are no leaves, in any state that a crash leaves. A
+        // missing seal may not be durable, as a process may have been killed before its fence; so it is
+        // stored again.
         fresh.write_words(SEAL_AT, &[0]);
         fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
         fresh.persist_stream(|stream| {
@@ -113,12 +114,11 @@ impl Leaves {
         Ok(Self::new(fresh, leaves))
     }
 
-    /// Opens leaves: checks the header and the first line of each leaf, and makes them durable, which a
-    /// process that was killed may not have done. [`Leaves::verify`] checks the pairs. One fence, one
-    /// flush a leaf.
+    /// Opens leaves: checks the header and the first line of each leaf, and makes them durable, as a killed
+    /// process may not have done that. [`Leaves::verify`] checks the pairs. One fence, one flush a leaf.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Damaged`]; what the pool reports.
+    /// [`Error::Foreign`], [`Error::Damaged`]; the pool's errors.
     pub fn open(fresh: Fresh) -> Result<Self> {
         let fit = Self::fit(&fresh);
         let foreign = |found| Err(Error::foreign(&fresh, "leaves", found));
@@ -237,8 +237,8 @@ impl Leaves {
     /// Inserts a pair, durably. Two fences. No group inserts meanwhile: it would borrow these leaves.
     ///
     /// # Errors
-    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`]; what
-    /// the pool reports, and [`Error::LeavesFailed`] for all later inserts.
+    /// [`Error::KeyExists`], [`Error::LeafFull`], [`Error::NoSuchLeaf`], [`Error::Damaged`]; the pool's
+    /// errors, and [`Error::LeavesFailed`] for all later inserts.
     pub fn insert_alone(&mut self, leaf: u64, key: u64, value: u64) -> Result<()> {
         self.check(leaf)?;
         self.forget_inserts();
@@ -285,7 +285,8 @@ impl Leaves {
         (0..self.leaves).try_for_each(|leaf| self.pairs(leaf).map(drop))
     }
 
-    /// What became of a fence of inserts: if it failed, nothing is known of what it was for.
+    /// The outcome of a fence of inserts. If it failed, the state of their bytes is unknown, and later
+    /// inserts are refused.
     pub(super) fn known<T, E: Into<Error>>(&self, fenced: std::result::Result<T, E>) -> Result<T> {
         fenced.map_err(|error| {
             self.failed.set(true);
@@ -293,8 +294,8 @@ impl Leaves {
         })
     }
 
-    /// Refuses to change leaves of which not all is known: a pair that is not certainly durable looks
-    /// like any other, and its slot like a free one.
+    /// Refuses to change leaves whose state is not fully known: a pair that may not be durable looks like
+    /// any other, and its slot like a free one.
     fn check_known(&self) -> Result<()> {
         if self.failed.get() {
             let (path, offset) = (self.pool().path().to_owned(), self.offset);
@@ -319,8 +320,8 @@ impl Leaves {
         self.words.prefetch(Self::pair(leaf, slot));
     }
 
-    /// Gives up inserts that nobody can bring to their end: whoever calls is alone, and their futures
-    /// were leaked.
+    /// Drops inserts that cannot complete any more: the caller is the only user of the leaves, so their
+    /// futures were leaked.
     pub(super) fn forget_inserts(&mut self) {
         self.inserting.get_mut().clear();
     }
@@ -354,12 +355,11 @@ impl Leaves {
         }
     }
 
-    /// Looks for a place for a key. `compared` are slots that do not have it. Who has reserved a slot
-    /// has looked at the leaf as it is now, however long it waited before.
+    /// Looks for a place for a key. `compared` are slots that do not have it. The search that reserves a
+    /// slot has looked at the leaf's current state, however long the insert waited before.
     ///
     /// # Panics
-    /// If an insert of the key is on its way in another run: its turn does not come before this one's
-    /// end.
+    /// If an insert of the key is under way in another run: it cannot continue before this run ends.
     pub(super) fn search(
         &self,
         leaf: u64,
@@ -460,7 +460,7 @@ impl Reservation<'_> {
         let Inserting { leaf, slot, key, .. } = self.insert;
         let (words, at) = (&self.leaves.words, Leaves::place(leaf));
         let (used, fingerprints) = self.leaves.first_line(leaf)?;
-        // Other fingerprints of the word are in use: they are stored again as they are.
+        // Other fingerprints of the word are in use: they are stored again unchanged.
         let (word, shift) = (slot / 8, slot % 8 * 8);
         let others = fingerprints[word as usize] & !(0xff << shift);
         words.store(at + 8 + u64::from(word) * 8, others | u64::from(fingerprint(key)) << shift);

@@ -1,9 +1,9 @@
 //! The same lookups and inserts by hand-written state machines (asynchronous memory access chaining,
-//! AMAC: Kocberber et al., cited by van Renen §3.5), to see what coroutines cost beside them.
+//! AMAC: Kocberber et al., cited by van Renen §3.5), to measure the cost of coroutines against them.
 //!
-//! The state of each operation is an entry of an array that is gone through in turn. What an `async fn`
-//! keeps in its future is here in the variants of an enum, and what follows an `await` is the arm of the
-//! variant.
+//! The state of each operation is an entry of an array, which is visited in turn. The variants of an enum
+//! hold the state that an `async fn` keeps in its future, and the arm of a variant has the code behind the
+//! `await`.
 
 use halite_pmem::{Fenced, Flushed};
 
@@ -94,7 +94,7 @@ fn ended<T, S>(done: &mut impl FnMut(T), outcome: T) -> Option<S> {
     None
 }
 
-/// The next operation whose leaf there is.
+/// The next operation whose leaf exists.
 fn next_of<O>(
     leaves: &Leaves,
     operations: &mut impl Iterator<Item = O>,
@@ -118,7 +118,7 @@ enum Insert<'a> {
     Set { _reserved: Reservation<'a> },
 }
 
-/// What is inserted, and where.
+/// The pair to be inserted, and its leaf.
 #[derive(Clone, Copy)]
 struct Pair {
     leaf: u64,
@@ -126,7 +126,7 @@ struct Pair {
     value: u64,
 }
 
-/// What a turn of an insert leads to.
+/// The outcome of one turn of an insert.
 enum Turn<'a> {
     Goes(Insert<'a>),
     Waits(Insert<'a>),
@@ -137,7 +137,7 @@ enum Turn<'a> {
 /// they are durable. Two fences for `size` inserts. No group inserts meanwhile.
 ///
 /// # Errors
-/// What the pool reports of a fence; of the inserts without an outcome nothing is known, and later ones
+/// The pool's errors of a fence. The inserts without an outcome may have happened or not, and later ones
 /// are [`Error::LeavesFailed`](crate::Error::LeavesFailed).
 ///
 /// # Panics

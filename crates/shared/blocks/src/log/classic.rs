@@ -5,15 +5,15 @@
 //!  8     8    len bytes            8
 //! ```
 //!
-//! The footer repeats the log sequence number and is stored when all before it is durable: an entry
-//! with a footer is whole. Under [`Layout::Lines`] the footer has a line of its own, or the line in
-//! which the payload ends would be written twice.
+//! The footer repeats the log sequence number and is stored when all bytes before it are durable: an entry
+//! with a footer is whole. Under [`Layout::Lines`] the footer has a line of its own, or the line in which
+//! the payload ends would be written twice.
 //!
 //! An append is 2 fences, ⌈(16 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to two
 //! lines wasted by padding.
 //!
-//! The numbers of a life begin at a number mixed of salt and life, which no user knows, so that
-//! neither an entry of an earlier life nor a payload that looks like one is taken for an entry.
+//! The numbers of a life begin at a number mixed of salt and life, which no user knows, so that neither an
+//! entry of an earlier life nor a payload that looks like one is taken for an entry.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A frame: an entry of a log that says itself whether it is whole.
+//! A frame: an entry of a log that proves itself whole.
 //!
 //! ```text
 //! sum   len   payload
@@ -15,39 +15,39 @@
 use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What stands before the payload, in bytes.
+/// The length of the header in front of the payload, in bytes.
 pub const HEADER_LEN: usize = 12;
 
 /// Why there is no whole frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Torn {
-    /// What may be read ends before the frame does.
+    /// The readable bytes end before the frame does.
     Length,
     /// The payload does not have its sum.
     Sum,
 }
 
-/// What seeds the sums in one life of a space. [`place`] makes it that of one frame.
+/// The seed of the sums in one life of a space. [`place`] makes it that of one frame.
 #[inline]
 #[must_use]
 pub fn seed(salt: u64, life: u64) -> u64 {
     salt.wrapping_add(life.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// What seeds the sum of the frame at an offset.
+/// The seed of the sum of the frame at an offset.
 #[inline]
 #[must_use]
 pub fn place(seed: u64, at: u64) -> u64 {
     seed.wrapping_add(at)
 }
 
-/// The sum of a payload; never zero, so that zero says that there is none.
+/// The sum of a payload; never zero, so that zero means that there is none.
 ///
 /// The seed is mixed in behind the hash and not before it: a seeded `xxh3` derives a secret of 192
 /// bytes first if the payload is longer than 240.
 ///
-/// Out of line: inlined, it keeps the compiler from inlining what calls it from two places, and calls store
-/// to the stack, behind the fence of the entry before.
+/// Out of line: inlined, it keeps the compiler from inlining a caller that is called from two places, and
+/// calls store to the stack, behind the fence of the entry before.
 #[inline(never)]
 fn sum(payload: &[u8], seed: u64) -> u64 {
     let summed = planted!(ChecksumOverHeader, &payload[..payload.len().min(24)], payload);
@@ -59,7 +59,7 @@ fn sum(payload: &[u8], seed: u64) -> u64 {
     (hash ^ seed).max(1)
 }
 
-/// What stands before `payload` where `seed` is for.
+/// The header of the frame of `payload` at the place that `seed` is for.
 ///
 /// # Panics
 /// If the payload is longer than 4 GiB.
@@ -91,10 +91,10 @@ pub fn len(bytes: &[u8]) -> u64 {
     u64::from(len) * u64::from(len as usize + HEADER_LEN <= bytes.len())
 }
 
-/// The payload of the frame at the start of `bytes`, which reach to the end of what may be read.
+/// The payload of the frame at the start of `bytes`, which reach to the end of the readable bytes.
 ///
 /// # Errors
-/// Why there is none.
+/// Why there is no whole frame.
 #[inline]
 pub fn read(bytes: &[u8], seed: u64) -> Result<&[u8], Torn> {
     let (found, rest) = bytes.split_first_chunk::<8>().ok_or(Torn::Length)?;

@@ -9,8 +9,8 @@
 //! word 5  magic           "halitLOG"
 //! ```
 //!
-//! All numbers are little-endian. The magic is stored last: stores to a line persist in order, so
-//! whoever sees it sees the rest. A life begins with one store of word 0, which never tears; its
+//! All numbers are little-endian. The magic is stored last: stores to a line persist in order, so a reader
+//! that finds the magic finds the rest. A life begins with one store of word 0, which never tears; its
 //! check is seeded with the salt.
 
 use halite_pmem::{Flushed, Fresh, LINE};
@@ -48,7 +48,7 @@ impl Layout {
     }
 }
 
-/// What the head says.
+/// The contents of the head.
 pub(super) struct Head {
     pub(super) layout: Layout,
     pub(super) algorithm: u8,

@@ -7,11 +7,11 @@
 //!  8      8                  8    len bytes
 //! ```
 //!
-//! The size is where the entries end. A log has `FIELDS` size fields, each in a line of its own, which
-//! take turns ("dancing"): with one, each append writes the same line again, which is slow; with 64 none
-//! is written twice in a row. The largest size of the current life counts. Both words are stored
-//! through the cache, the size first: stores to a line persist in order, so a field that has the life
-//! has a size of that life. That makes a reset one store to the head, however many fields there are.
+//! The size is where the entries end. A log has `FIELDS` size fields, each in a line of its own, which are
+//! used in turn ("dancing"): with one, each append writes the same line again, which is slow; with 64 none
+//! is written twice in a row. The largest size of the current life counts. Both words are stored through
+//! the cache, the size first: stores to a line persist in order, so a field that has the life has a size of
+//! that life. That makes a reset one store to the head, with any number of fields.
 //!
 //! An append is 2 fences, ⌈(8 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to one
 //! line wasted by padding.
@@ -28,7 +28,7 @@ const HEADER: u64 = 8;
 
 /// See the module.
 pub struct Header<const FIELDS: u64> {
-    /// What stands for the life in size fields.
+    /// The life's number as size fields store it.
     life: u64,
     layout: Layout,
     /// Where the entries end.

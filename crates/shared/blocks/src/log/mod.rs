@@ -11,16 +11,16 @@
 //! | [`PopLog`] | 1 | ⌈(8 + n) / 64⌉ | yes | 3 fences, all that was written |
 //! | [`Salted`] | 1 | ⌈(12 + n) / 64⌉ | no | 1 fence, 1 line |
 //!
-//! For each fence there is a flush. RAWL flushes 4 KiB at a time; of packed entries that take more than
-//! four lines, the others flush those behind the first by themselves, 4 KiB at a time.
+//! There is a flush for each fence. RAWL flushes 4 KiB at a time. For packed entries of more than four
+//! lines, the other algorithms flush the lines behind the first separately, 4 KiB at a time.
 //!
 //! The paper counts two persistency barriers for Classic and Header, one for RAWL and PopLog, and a
 //! waste by padding of up to one line, two for Classic.
 //!
 //! An append walks `Log::append` (is there room?) → the algorithm's `persist` → `staging.rs`, which
-//! composes packed lines in DRAM → [`Fresh::persist_stream`], past the cache and with one fence. [`Log::open`]
-//! reads the head (`head.rs`), walks the entries up to the first that is not whole, makes durable what
-//! it found, and takes care that nothing of a torn entry can come back.
+//! composes packed lines in DRAM → [`Fresh::persist_stream`], past the cache and with one fence.
+//! [`Log::open`] reads the head (`head.rs`), walks the entries up to the first that is not whole, makes the
+//! valid prefix durable, and makes sure that no part of a torn entry can come back.
 
 mod classic;
 pub mod frame;
@@ -47,7 +47,7 @@ pub use staging::Staging;
 
 use crate::{Error, Result};
 
-/// How entries become durable and are told from what only looks like them.
+/// How entries become durable and are told from bytes that only look like entries.
 ///
 /// Offsets are relative to the log's space and multiples of 8, of a line under [`Layout::Lines`].
 pub trait Algorithm: Sized {
@@ -65,14 +65,14 @@ pub trait Algorithm: Sized {
     /// The state at the start of a life.
     fn begin(life: &Life, layout: Layout) -> Self;
 
-    /// What an entry of `len` bytes takes, in bytes.
+    /// The room that an entry of `len` bytes takes, in bytes.
     fn footprint(&self, len: u64) -> u64;
 
-    /// Writes an entry to its place, an offset and a footprint, and waits until it is durable.
-    /// `staging` is where its lines may be composed.
+    /// Writes an entry to its place, an offset and a footprint, and waits until it is durable. Its lines
+    /// may be composed in `staging`.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// The pool's errors.
     fn persist(
         &mut self,
         space: &mut Fresh,
@@ -84,20 +84,20 @@ pub trait Algorithm: Sized {
     /// The entry at `at` of the space, if there is a whole one.
     fn read<'a>(&self, space: &'a [u8], at: u64) -> Option<Cow<'a, [u8]>>;
 
-    /// Learns what the control lines say, before entries are read.
+    /// Reads the control lines, before entries are read.
     fn read_control(&mut self, _space: &[u8]) {}
 
-    /// Takes up the log where its `entries` entries end: changes what is behind the end so that an
-    /// entry torn there cannot become whole by what is written next, and waits until that is durable.
+    /// Resumes the log where its `entries` entries end: changes the bytes behind the end so that later
+    /// appends cannot complete an entry that was torn there, and waits until that is durable.
     ///
     /// # Errors
-    /// [`Error::LogDamaged`]; what the pool reports.
+    /// [`Error::LogDamaged`]; the pool's errors.
     fn resume(&mut self, _space: &mut Fresh, _end: u64, _entries: u64) -> Result<()> {
         Ok(())
     }
 
-    /// What a reset has to overwrite in a log whose entries are in `written` and which has room up to
-    /// `end`.
+    /// The part that a reset has to overwrite in a log whose entries are in `written` and which has room up
+    /// to `end`.
     fn wipe(&self, written: Range<u64>, _end: u64) -> Wipe {
         Wipe { range: written.start..written.start, word: 0, validity: true }
     }
@@ -114,12 +114,12 @@ pub struct Life {
     pub validity: bool,
 }
 
-/// What has to be overwritten before a life begins.
+/// The part of the space to be overwritten before a life begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wipe {
     /// Where, in the space.
     pub range: Range<u64>,
-    /// With what.
+    /// The word to fill it with.
     pub word: u64,
     /// [`Life::validity`] of the next life.
     pub validity: bool,
@@ -131,7 +131,7 @@ pub struct Log<A> {
     head: Head,
     /// Where the next entry goes.
     tail: u64,
-    /// A write failed half way: what is behind the tail is unknown.
+    /// A write failed half way: the bytes behind the tail are unknown.
     failed: bool,
     algorithm: A,
     staging: Staging,
@@ -141,16 +141,16 @@ impl<A: Algorithm> Log<A> {
     /// Where the entries begin.
     const START: u64 = (1 + A::CONTROL_LINES) * LINE;
 
-    /// Makes `space` an empty log, whatever it held. Two fences, and a third where something has to be
-    /// zero: control lines, or for an algorithm that needs blank space all of it.
+    /// Makes `space` an empty log; its contents are lost. Two fences, and a third where bytes have to be
+    /// zero: control lines, or the whole space for an algorithm that needs blank space.
     ///
-    /// If it is interrupted, there is what there was, [`Error::NotALog`], or the empty log.
+    /// If it is interrupted, the space has its earlier contents, [`Error::NotALog`], or the empty log.
     ///
     /// # Errors
     /// [`Error::LogSpace`]; [`Error::Pool`].
     pub fn format(mut space: Fresh, layout: Layout) -> Result<Self> {
         Self::check_space(&space)?;
-        // After a sync that failed the log that was here may still be there when the pool is opened again.
+        // After a failed sync, the old log may reappear when the pool is opened again.
         space.pool().check_synced()?;
         let salt = space.pool().random()?;
         let life = Life { salt, number: 0, validity: true };
@@ -173,8 +173,8 @@ impl<A: Algorithm> Log<A> {
         Self { space, head, tail: Self::START, failed: false, algorithm, staging }
     }
 
-    /// Takes up the log that is in `space`. What a crash left behind the valid prefix is gone, and
-    /// the prefix is durable.
+    /// Opens the log in `space`. Torn entries behind the valid prefix are discarded, and the prefix is
+    /// durable.
     ///
     /// # Errors
     /// [`Error::NotALog`], [`Error::LogVersion`], [`Error::LogAlgorithm`], [`Error::LogDamaged`],
@@ -202,8 +202,8 @@ impl<A: Algorithm> Log<A> {
     /// Appends an entry. It is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::EntryTooLong`], [`Error::LogFull`], and the log is as it was; [`Error::Pool`], and it
-    /// has to be opened again ([`Error::LogFailed`] until then).
+    /// [`Error::EntryTooLong`], [`Error::LogFull`], and the log is unchanged; [`Error::Pool`], and it has
+    /// to be opened again ([`Error::LogFailed`] until then).
     #[inline]
     pub fn append(&mut self, entry: &[u8]) -> Result<()> {
         let len = entry.len() as u64;
@@ -224,7 +224,7 @@ impl<A: Algorithm> Log<A> {
 
     /// The entries, the oldest first.
     pub fn entries(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
-        // Of a reset that failed there may be something behind the tail that looks like entries.
+        // After a failed reset, bytes behind the tail may look like entries.
         let space = &self.space.bytes()[..self.tail as usize];
         Walk { algorithm: &self.algorithm, space, at: Self::START }
     }
@@ -253,7 +253,7 @@ impl<A: Algorithm> Log<A> {
         Ok(())
     }
 
-    /// Ends a reset that was interrupted while it wiped: how far it had come nobody knows.
+    /// Ends a reset that was interrupted while it wiped, by wiping the whole log: its progress is unknown.
     fn end_reset(mut space: Fresh, mut head: Head) -> Result<Self> {
         // A killed process may have stored the mark and not waited for it.
         let found = space.flush(0..LINE);
@@ -266,20 +266,20 @@ impl<A: Algorithm> Log<A> {
         Ok(Self::empty(space, head))
     }
 
-    /// What an entry of `len` bytes takes, in bytes.
+    /// The room that an entry of `len` bytes takes, in bytes.
     #[must_use]
     pub fn footprint(&self, len: u64) -> u64 {
         self.algorithm.footprint(len.min(A::ENTRY_LEN_MAX))
     }
 
-    /// What is left for entries, in bytes.
+    /// The room left for entries, in bytes.
     #[inline]
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.space.len() - self.tail
     }
 
-    /// What an empty log has for entries, in bytes.
+    /// The room of an empty log for entries, in bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.space.len() - Self::START
@@ -297,7 +297,7 @@ impl<A: Algorithm> Log<A> {
         self.head.layout
     }
 
-    /// Gives the space back; what is in it stays.
+    /// Gives the space back with its contents.
     #[must_use]
     pub fn into_space(self) -> Fresh {
         self.space
@@ -349,11 +349,11 @@ fn word(space: &[u8], at: u64) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes))
 }
 
-/// Names the damage if an entry of this life stands behind the end of the valid prefix: it was written
-/// when all before it was durable. For algorithms whose entries nothing imitates.
+/// Reports damage if an entry of this life stands behind the end of the valid prefix: it was written when
+/// all entries before it were durable. For algorithms whose entries no other bytes can imitate.
 ///
-/// `cost` says how many bytes are read to judge what stands at a place. Lengths that lie can make each
-/// place cost as much as the log, so the search gives up when it has read four times that.
+/// `cost` returns how many bytes are read to check one place. Forged lengths can make each place cost as
+/// much as the log, so the search stops when it has read four times that.
 fn check_nothing_behind<A: Algorithm>(
     algorithm: &A,
     space: &Fresh,

@@ -5,13 +5,13 @@
 //!  8                                                                len bytes
 //! ```
 //!
-//! Space is zero before an entry is written to it. A word that did not arrive is then zero, and the
-//! payload has fewer set bits than the count says, unless what is missing is zeros. The first word
+//! Space is zero before an entry is written to it. A word that did not arrive is then zero, and the payload
+//! has fewer set bits than the count says, unless the missing words are zeros themselves. The first word
 //! does not tear; without it there is no entry.
 //!
-//! An append is 1 fence, ⌈(8 + n) / 64⌉ lines. The paper: one barrier, and up to one line
-//! wasted by padding. What it does not count is the zeroing: every line is written once more, before its
-//! first use and before each reuse, and behind the end of a log that is opened all has to be zero.
+//! An append is 1 fence, ⌈(8 + n) / 64⌉ lines. The paper: one barrier, and up to one line wasted by
+//! padding. The paper does not count the zeroing: every line is written once more, before its first use and
+//! before each reuse, and the whole space behind the end of a log that is opened has to be zero.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -100,7 +100,7 @@ mod population {
         by_words(bytes)
     }
 
-    /// The baseline of x86-64 lacks the instruction, and what stands in for it takes 12 of them.
+    /// The baseline of x86-64 lacks the instruction, and its substitute takes 12 instructions.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "popcnt")]
     fn by_instruction(bytes: &[u8]) -> u64 {

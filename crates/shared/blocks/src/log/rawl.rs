@@ -6,15 +6,15 @@
 //! highest bits of the others     63 words: the entry's length in bytes, then its payload
 //! ```
 //!
-//! The highest bit of every stored word is its validity bit. The bits that stood there are in the first
-//! word of the group: 63 bits of log a word, as in the paper, and words are moved as they are instead of
-//! being shifted.
+//! The highest bit of every stored word is its validity bit. The payload's own bits at these places are in
+//! the first word of the group: 63 bits of log a word, as in the paper, and words are moved unchanged
+//! instead of being shifted.
 //!
-//! In blank space all validity bits are the opposite of what the life writes, so a word that did not
-//! arrive shows. A format makes them 0, and a first life writes 1. When a log is reset, the words that
-//! were written have the life's bit and the rest has the other one; the next life needs them all
-//! alike. So the smaller of both parts is overwritten: what was written, for another life with the
-//! same bit, or the rest, for a life with the other one. If the log is full, nothing is.
+//! In blank space every validity bit is the opposite of the one that the life writes, so a word that did
+//! not arrive is detected. A format makes them 0, and a first life writes 1. When a log is reset, the
+//! written words have the life's bit and the rest has the other one; the next life needs them all alike. So
+//! the smaller of both parts is overwritten: the written part, for another life with the same bit, or the
+//! rest, for a life with the other one. If the log is full, neither is.
 //!
 //! An append is 1 fence, ⌈8 (w + ⌈w / 63⌉) / 64⌉ lines for w = 1 + ⌈n / 8⌉ words. The paper:
 //! one barrier, 1/63 more space, and up to one line wasted by padding.
@@ -111,7 +111,7 @@ impl Algorithm for Rawl {
         let room = space.len() as u64 - at;
         let footprint = Some(len).filter(|len| *len <= room).map(|len| self.footprint(len))?;
         let words = space[at as usize..].get(..footprint as usize)?.as_chunks::<8>().0;
-        // The padding, too: a reset relies on every word behind which the log goes on.
+        // The padding, too: a reset relies on the validity bits of all words in front of the log's end.
         if !words.iter().all(|word| self.is_valid(u64::from_le_bytes(*word))) {
             return None;
         }

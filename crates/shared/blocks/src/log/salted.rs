@@ -1,8 +1,8 @@
 //! Salted: one barrier an entry, in space that is never zeroed. Halite's own.
 //!
 //! An entry is a frame (`frame.rs`): a sum over the payload, salted with the log's random number, the
-//! number of the life and the place. A reset begins the next life, by one store to the head, and with
-//! that no entry of the last one has its sum any more.
+//! number of the life and the place. A reset begins the next life, by one store to the head, and from then
+//! on no entry of the last life has a valid sum.
 //!
 //! An append is 1 fence, ⌈(12 + n) / 64⌉ lines. A reset is one line and one fence, a format
 //! three of each.
@@ -14,10 +14,10 @@
 //! 215 / 221 / 231.
 //!
 //! **Why no faster hash.** The hash of 512 bytes takes 24 ns, and an append about 5 ns more than that raw
-//! loop: the processor hashes while the fence of the append before is waiting, because nothing that is
-//! hashed was stored behind that fence ([`Fresh::persist_entry`]). With XXH3, carry-less products, sums of
-//! 32-bit products in vectors, or counted bits, the raw loop takes as long as without any. What counts is
-//! how many instructions and stores there are between two fences.
+//! loop: the processor hashes while the fence of the append before is waiting, because none of the hashed
+//! bytes was stored behind that fence ([`Fresh::persist_entry`]). With XXH3, carry-less products, sums of
+//! 32-bit products in vectors, or counted bits, the raw loop takes as long as without any. Only the number
+//! of instructions and stores between two fences matters.
 //!
 //! When a log is opened, the sum behind the last entry becomes zero, which no entry has. Otherwise the
 //! lines of a torn entry, of which the one with the sum did arrive, could be made whole by the

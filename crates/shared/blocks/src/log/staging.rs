@@ -28,10 +28,9 @@ impl Staging {
     /// Stores a header, `entry` behind it and zeros up to `footprint` bytes at `at`, and waits until
     /// they are durable. One fence.
     ///
-    /// An entry of whole lines is stored as it is ([`Fresh::persist_entry`]). Of another
-    /// one, up to [`TOGETHER_MAX`] bytes are composed and stored at once; of more, the first line is
-    /// stored last, and only then `header` is called: what it computes from the entry, it does while
-    /// the lines behind are on their way.
+    /// An entry of whole lines is stored in place ([`Fresh::persist_entry`]). Of another one, up to
+    /// [`TOGETHER_MAX`] bytes are composed and stored at once; of a longer one, the first line is stored
+    /// last, and only then is `header` called: it computes the sum while the lines behind are on their way.
     #[inline]
     #[track_caller]
     pub(super) fn persist<const N: usize>(

@@ -9,7 +9,7 @@ use super::{DirtyLines, PageSize};
 
 /// A page in DRAM that knows which of its lines were changed since it was last flushed.
 ///
-/// It has all lines of its page, or, if it is [partial](Self::partial), those alone that were written.
+/// It has all lines of its page, or, if it is [partial](Self::partial), only the written ones.
 pub struct PageBuffer {
     page_size: PageSize,
     bytes: AlignedBytes,
@@ -37,7 +37,7 @@ impl PageBuffer {
         self.page_size
     }
 
-    /// The bytes; of a partial page, those of dirty lines alone mean something.
+    /// The bytes; of a partial page, only those of dirty lines are meaningful.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get()
@@ -58,8 +58,8 @@ impl PageBuffer {
     /// Changes bytes, and marks their lines.
     ///
     /// # Panics
-    /// If they do not fit; or if the page is partial, and a line that is not dirty is not covered
-    /// whole: then nobody knows the rest of that line.
+    /// If they do not fit; or if the page is partial, and they cover a line that is not dirty only in part:
+    /// the rest of that line is unknown.
     pub fn write(&mut self, at: u64, bytes: &[u8]) {
         let len = bytes.len() as u64;
         self.bytes.get_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -75,7 +75,7 @@ impl PageBuffer {
         }
     }
 
-    /// Marks lines as changed, as they are in the buffer; of a partial page, they are here from now on.
+    /// Marks lines as changed, with their bytes in the buffer; a partial page has them from now on.
     pub fn mark(&mut self, lines: &DirtyLines) {
         self.dirty.insert_all(lines, self.page_size);
     }
@@ -92,7 +92,8 @@ impl PageBuffer {
         self.is_whole = true;
     }
 
-    /// Makes the page whole, with bytes for the lines that are not dirty; it stays as dirty as it was.
+    /// Makes the page whole, with the bytes of `old` for the lines that are not dirty; its dirty lines stay
+    /// the same.
     pub(super) fn complete(&mut self, old: &[u8]) {
         let mut at = 0;
         for run in self.dirty.runs().map(bytes_of) {

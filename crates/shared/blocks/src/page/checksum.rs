@@ -1,10 +1,10 @@
-//! A checksum for each page: a torn page is found, and not prevented (van Renen §3.2.1, Lersch ch. 4).
+//! A checksum for each page: a torn page is detected, not prevented (van Renen §3.2.1, Lersch ch. 4).
 //!
-//! The dirty lines go to the page in place, and with the same fence the checksum of the whole page goes
-//! to the slot's line. It is not failure-atomic: after a crash the page of the last flush may have lines
-//! of both versions. When the store is opened, every page is read and compared with its checksum; a page
-//! that differs is [torn](ChecksummedPages::torn), and [`Error::TornPage`] until it is flushed whole, which
-//! somebody else has to be able to do, from a log and an older copy.
+//! The dirty lines go to the page in place, and with the same fence the checksum of the whole page goes to
+//! the slot's line. It is not failure-atomic: after a crash the page of the last flush may have lines of
+//! both versions. When the store is opened, every page is read and compared with its checksum; a page that
+//! differs is [torn](ChecksummedPages::torn), and [`Error::TornPage`] until it is flushed whole. The caller
+//! has to be able to rebuild it, from a log and an older copy.
 //!
 //! | | a flush of a page | the paper |
 //! |---|---|---|
@@ -29,7 +29,7 @@ use crate::{Error, Result};
 const TECHNIQUE: Technique =
     Technique { number: 4, name: "checksum", spare_slots: 0, log_len: |_| 0 };
 
-/// A store whose pages are updated in place and may tear, which it then says.
+/// A store whose pages are updated in place and may tear; a torn page is reported.
 pub struct ChecksummedPages {
     ground: Ground,
     /// By page.
@@ -66,8 +66,8 @@ impl PageStore for ChecksummedPages {
 
     fn open(space: Fresh) -> Result<Self> {
         let mut ground = Ground::open(TECHNIQUE, space)?;
-        // A process that was killed may have stored lines and not waited: what is found whole has to
-        // stay whole, and what is torn has to stay that.
+        // A killed process may have stored lines without waiting: a page found whole has to stay whole, and
+        // a page found torn has to stay torn.
         let end = ground.slot_at(ground.slots);
         let found = ground.space.flush(ground.line_at(0)..end);
         ground.space.pool().fence_found(&[found])?;
@@ -77,7 +77,7 @@ impl PageStore for ChecksummedPages {
         });
         let torn: Vec<bool> = torn.collect();
         // The checksum is that of the version before. A flush that repairs the page, and is interrupted,
-        // could happen to complete that version, and so undo what was flushed.
+        // could happen to complete that version, and so undo the flush whose page was torn.
         ground.space.persist_stream(|stream| {
             for page in (0_u32..).zip(&torn).filter_map(|(page, torn)| torn.then_some(page)) {
                 stream.write(LINES_AT + u64::from(page) * LINE, [TORN; 8].as_bytes());

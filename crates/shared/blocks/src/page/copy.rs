@@ -8,8 +8,8 @@ use super::ground::Ground;
 use super::slots::Spare;
 use crate::Result;
 
-/// Lines of an older version that are newer than the slot it is in: page buffers do not have them, and
-/// the slot does not have them yet.
+/// Lines of an older version that are newer than its slot: neither the page buffers nor the slot have them
+/// yet.
 pub(super) trait Overlay {
     /// Puts its lines over `bytes`, which begin at byte `at` of the page.
     fn put_over(&self, at: usize, bytes: &mut [u8]);
@@ -19,8 +19,8 @@ impl Overlay for () {
     fn put_over(&self, _: usize, _: &mut [u8]) {}
 }
 
-/// What a page is put together in: small enough to stay in the first-level cache, and the stretch that
-/// the processor prefetches by itself.
+/// The buffer in which a page is assembled: small enough to stay in the first-level cache, and the stretch
+/// that the processor prefetches by itself.
 const PART: usize = 4096;
 
 /// Writes pages to slots.
@@ -82,8 +82,8 @@ impl Copier {
     }
 }
 
-/// Puts those of `bytes`, which are `run` of a page, over `part`, which begins at `at` of the page, that
-/// are in both.
+/// Copies the common part of `bytes`, the bytes `run` of a page, and `part`, which begins at `at` of the
+/// page, to `part`.
 pub(super) fn put(part: &mut [u8], at: usize, run: &std::ops::Range<usize>, bytes: &[u8]) {
     let start = run.start.max(at);
     let end = run.end.min(at + part.len());

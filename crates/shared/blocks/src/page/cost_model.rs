@@ -1,16 +1,15 @@
-//! What a flush costs by either technique.
+//! The cost of a flush by either technique.
 //!
 //! ```text
 //! copy-on-write    copy_ns, or partial_copy_ns if only the dirty lines are in DRAM
 //! micro log        log_ns of the number of dirty lines, linear between those where it was measured
 //! ```
 //!
-//! A copy costs about the same however many lines are dirty: loading the others is overlapped by the
-//! stores, and looking for what is to be loaded is not.
-//! The log's cost is no straight line: the more lines of a page are dirty, the more are neighbours. The
-//! threads of a device share its bandwidth and not its latency, so the constants are those of a page
-//! size, a device and a number of threads: [`CostModel::measure`] is given as many spaces as threads will
-//! flush at once, and flushes in all of them at the same time.
+//! A copy costs about the same for any number of dirty lines: loading the others is overlapped by the
+//! stores, and finding the lines to load is not. The log's cost is not linear: the more lines of a page are
+//! dirty, the more are neighbours. The threads of a device share its bandwidth and not its latency, so the
+//! constants are those of a page size, a device and a number of threads: [`CostModel::measure`] is given as
+//! many spaces as threads will flush at once, and flushes in all of them at the same time.
 
 use std::sync::Barrier;
 use std::thread;
@@ -52,7 +51,7 @@ impl CostModel {
         Self { page_size, copy_ns, partial_copy_ns: copy_ns, log_ns: [1.0; PARTS.len()] }
     }
 
-    /// What a log entry of so many lines costs, in nanoseconds.
+    /// The cost of a log entry of so many lines, in nanoseconds.
     #[must_use]
     pub fn log_ns(&self, dirty: u32) -> f64 {
         let places = PARTS.map(|part| lines_of(self.page_size, part));
@@ -63,7 +62,7 @@ impl CostModel {
         self.log_ns[below] + share * (self.log_ns[above] - self.log_ns[below])
     }
 
-    /// What a copy costs, in nanoseconds.
+    /// The cost of a copy, in nanoseconds.
     #[must_use]
     pub fn copy_ns(&self, is_whole: bool) -> f64 {
         if is_whole { self.copy_ns } else { self.partial_copy_ns }
@@ -76,8 +75,8 @@ impl CostModel {
         self.log_ns(dirty) < self.copy_ns(is_whole)
     }
 
-    /// Measures the device that spaces are on, with a thread for each space. What is in them is lost.
-    /// Each should be larger than the caches, or as large as the store that the model is for.
+    /// Measures the device that spaces are on, with a thread for each space. Their contents are lost. Each
+    /// should be larger than the caches, or as large as the store that the model is for.
     ///
     /// # Errors
     /// As [`PageStore::create`]; each space has to have room for 16 pages.
@@ -109,10 +108,10 @@ fn lines_of(page_size: PageSize, part: u32) -> u32 {
 /// Flushes of a thread between two looks at the clock.
 const FLUSHES: u32 = 200;
 
-/// How often everything is measured; what disturbs makes it only slower.
+/// How often each figure is measured; disturbances can only lengthen a round.
 const ROUNDS: u32 = 15;
 
-/// Flushes with all probes at once. Returns what a flush takes, in nanoseconds: the least of the rounds.
+/// Flushes with all probes at once. Returns the time of a flush, in nanoseconds: the least of the rounds.
 fn least_ns(probes: &mut [Probe]) -> Result<f64> {
     let mut least = f64::INFINITY;
     for _ in 0..ROUNDS {
@@ -173,7 +172,7 @@ impl Probe {
         self.sets = (0..SETS).map(|_| self.some(dirty, page_size.lines())).collect();
     }
 
-    /// So many of the lines, each as likely as the others.
+    /// A random choice of so many of the lines, each as likely as the others.
     fn some(&mut self, dirty: u32, lines: u32) -> DirtyLines {
         let mut set = DirtyLines::default();
         let mut left = dirty;

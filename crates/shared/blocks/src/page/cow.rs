@@ -4,7 +4,7 @@
 //! makes it valid; the slot of the version before becomes a spare one. Recovery reads the headers and
 //! takes the slot with the highest version of each page.
 //!
-//! A flush of a page of *n* lines takes, whatever is dirty:
+//! A flush of a page of *n* lines takes, for any number of dirty lines:
 //!
 //! | | a flush of a page | the paper |
 //! |---|---|---|
@@ -15,9 +15,9 @@
 //! | lines fetched ahead | the header, and one in each 4 KiB of the slot that comes next | none |
 //! | space | a slot and a line for each page, and [`SPARE_SLOTS`](super::SPARE_SLOTS) more | spare slots |
 //!
-//! The version number spares the fence with which the old slot would be invalidated; the paper gains
-//! about 10 % by that. Its `sfence` between the two words is not needed: stores to one line through the
-//! cache persist in the order of the program.
+//! The version number saves the fence with which the old slot would be invalidated; the paper gains about
+//! 10 % by that. Its `sfence` between the two words is not needed: stores to one line through the cache
+//! persist in the order of the program.
 
 use halite_pmem::Fresh;
 

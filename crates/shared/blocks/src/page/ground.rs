@@ -1,15 +1,16 @@
-//! What all techniques share on the medium: a header, a line for each slot, a log, slots.
+//! The layout that all techniques share on the medium: a header, a line for each slot, a log, slots.
 //!
 //! ```text
 //! offset 0      header, one line: magic, version, technique, page size, number of pages, salt, checksum
-//! 4096          a line of 64 bytes for each slot; what is in it is the technique's
+//! 4096          a line of 64 bytes for each slot; the technique defines its contents
 //! then          the micro log, if the technique has one
 //! then          the slots, of one page each
 //! ```
 //!
-//! Each part begins at a multiple of 4096. A technique that updates in place has one slot for each
-//! page, copy-on-write has [`SPARE_SLOTS`] more. The header is written once. The salt is a random number
-//! of the store, and goes into every checksum: what an older store left in the same space means nothing.
+//! Each part begins at a multiple of 4096. A technique that updates in place has one slot for each page,
+//! copy-on-write has [`SPARE_SLOTS`] more. The header is written once. The salt is a random number of the
+//! store, and goes into every checksum: bytes that an older store left in the same space are not valid in
+//! this one.
 
 use halite_pmem::{Fresh, LINE};
 use halite_sim::planted;
@@ -31,10 +32,10 @@ const PAGE_OF_MEMORY: usize = 4096;
 /// Where the lines of the slots begin.
 pub(super) const LINES_AT: u64 = PART;
 
-/// What stores are called in messages.
+/// The name of a store in messages.
 const WANTED: &str = "page store";
 
-/// A technique, and what it needs on the medium.
+/// A technique, and its needs on the medium.
 #[derive(Clone, Copy)]
 pub(super) struct Technique {
     /// Its number in headers.
@@ -87,7 +88,7 @@ impl Ground {
         PART + lines + log + slots * shape.page_size.bytes()
     }
 
-    /// Makes a store of which all is zero but the header and what `line_of` says of the lines of slots.
+    /// Makes a store of zeros, except for the header and the slots' lines that `line_of` returns.
     pub(super) fn create(
         technique: Technique,
         space: Fresh,
@@ -184,8 +185,8 @@ impl Ground {
         self.space.read(self.slot_at(slot), self.page_len())
     }
 
-    /// Has the processor look up where lines of a slot are that are written later: scattered lines wait
-    /// for walks through the page tables, which overlap with other work if they begin before.
+    /// Has the processor translate the addresses of a slot's lines that are written later: scattered lines
+    /// wait for page-table walks, which overlap with other work if they begin earlier.
     #[inline]
     pub(super) fn expect(&self, slot: u32, lines: &DirtyLines) {
         for line in lines.first_of_each_word() {
@@ -193,8 +194,8 @@ impl Ground {
         }
     }
 
-    /// A line in each page of memory that a slot has: whoever has the processor fetch them spares a copy
-    /// to the slot the walks through the page tables.
+    /// A line in each page of memory that a slot has: a caller that prefetches them spares a copy to the
+    /// slot the walks through the page tables.
     #[inline]
     pub(super) fn places(&self, slot: u32) -> impl Iterator<Item = u64> + use<> {
         let at = self.slot_at(slot);
@@ -226,13 +227,13 @@ impl Ground {
         }
     }
 
-    /// What is wrong with what the store has on the medium.
+    /// The error for damage of the store on the medium.
     pub(super) fn damaged(&self, what: String) -> Error {
         Error::damaged(&self.space, what)
     }
 
-    /// Begins to change what is on the medium, for a flush. After one that failed there is no other:
-    /// the medium may have what it wrote, and go by it after a crash, where the store in memory takes
+    /// Begins to change the medium, for a flush. After a failed flush no other is allowed: its bytes may
+    /// have reached the medium, and recovery after a crash would use them, while the store in memory takes
     /// the same place for free.
     #[inline]
     pub(super) fn begin_flush(&mut self) -> Result<()> {
@@ -250,7 +251,7 @@ impl Ground {
         self.failed = false;
     }
 
-    /// That a page is one of the store's, and a buffer as large as these.
+    /// Checks that the store has the page, and that the buffer has the size of its pages.
     #[inline]
     pub(super) fn check_page(&self, page: u32, page_size: PageSize) -> Result<()> {
         let Shape { pages, page_size: expected } = self.shape;
@@ -277,7 +278,8 @@ fn check(salt: u64, at: u64, value: u64) -> u64 {
     (mixed >> (64 - CHECK_BITS)).max(1)
 }
 
-/// What is in a spare slot means nothing, and one that is not spare is a page.
+/// The length to be zeroed: the contents of a spare slot have no meaning, while a slot that is not spare is
+/// a page.
 fn zeroed_len(technique: Technique, ground: &Ground, needed: u64) -> u64 {
     if technique.spare_slots > 0 { ground.slots_at } else { needed }
 }

@@ -1,11 +1,11 @@
-//! Copy-on-write or micro log, whichever a cost model says is faster (van Renen §3.2.4).
+//! Copy-on-write or micro log, chosen for each flush by a cost model (van Renen §3.2.4).
 //!
 //! Slots and headers are those of [`CopyOnWrite`](super::CopyOnWrite), the log is that of
 //! [`SealedMicroLog`](super::SealedMicroLog). An entry of the log names the version that it changes. So
-//! recovery leaves out what a later copy has replaced, and neither technique waits for the other: a copy
-//! may be made of a page whose last lines are only in the log, and takes them from there.
+//! recovery skips an entry whose version a later copy has replaced, and neither technique waits for the
+//! other: a copy may be made of a page whose last lines are only in the log, and takes them from there.
 //!
-//! A flush takes what the technique takes that [`CostModel::prefers_log`] picks; a page's first flush is
+//! A flush costs that of the technique that [`CostModel::prefers_log`] picks; a page's first flush is
 //! always a copy. The space is that of copy-on-write and two entries.
 
 use halite_pmem::Fresh;
@@ -27,12 +27,12 @@ pub struct Hybrid {
     log: SealedLog,
     copier: Copier,
     model: CostModel,
-    /// What the model says of each number of dirty lines of a partial page, and of a whole one.
+    /// The model's choice for each number of dirty lines of a partial page, and of a whole one.
     prefers_log: [Vec<bool>; 2],
 }
 
 impl Hybrid {
-    /// Goes by another model than the typical one from now on.
+    /// Uses another model than the typical one from now on.
     pub fn set_model(&mut self, model: CostModel) {
         self.model = model;
         let lines = self.ground.shape.page_size.lines();

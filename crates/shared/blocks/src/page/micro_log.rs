@@ -2,7 +2,7 @@
 //!
 //! A page has one slot, in which it is updated. The lines that are to change are written to a small log
 //! first. The log is invalidated before it is written and set valid afterwards, each with a fence of its
-//! own; then the lines go to the page. Recovery applies a valid log again, whatever the page has.
+//! own; then the lines go to the page. Recovery applies a valid log again, in whatever state the page is.
 //!
 //! ```text
 //! log + 0     the page's number, as a sealed word; zero: the log is invalid
@@ -15,7 +15,7 @@
 //! | | a flush of a page | the paper |
 //! |---|---|---|
 //! | fences | 4 | 4 |
-//! | lines written | 2*d* + *m* + 2 | 2*d* + 2, and what says which |
+//! | lines written | 2*d* + *m* + 2 | 2*d* + 2, and the set of lines |
 //! | flushes | 2 of the word, a stream of the log, one for each run of lines of the page | the same |
 //! | space | one log a store; a slot and an unused line for each page | the same |
 //!

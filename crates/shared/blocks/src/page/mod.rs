@@ -1,8 +1,8 @@
 //! Pages that change in DRAM and persist whole or not at all (van Renen §3.2).
 //!
-//! Somebody changes a page in a [`PageBuffer`], which marks the lines ([`DirtyLines`]), and has a
-//! [`PageStore`] flush it. When that has returned, the page is durable; a crash before leaves the page as
-//! it was or as it is to be.
+//! A caller changes a page in a [`PageBuffer`], which marks the lines ([`DirtyLines`]), and has a
+//! [`PageStore`] flush it. When that has returned, the page is durable; a crash before leaves the page in
+//! its old or its new state.
 //!
 //! | technique | fences | lines of a page of *n*, *d* dirty | failure-atomic |
 //! |---|---|---|---|
@@ -16,7 +16,7 @@
 //! header), or → `sealed_log.rs` (the entry, and the lines of the entry before). `ground.rs` has the
 //! format on the medium. Opening goes through the same files: the header, the slots' headers, the log.
 //!
-//! Everything is streamed past the cache but the words whose order matters. A store has one owner; several
+//! All bytes are streamed past the cache but the words whose order matters. A store has one owner; several
 //! threads have a store each, in a space each, and share nothing.
 
 mod buffer;
@@ -53,33 +53,33 @@ pub trait PageStore: Sized {
     /// The bytes that a store needs.
     fn space_len(shape: Shape) -> u64;
 
-    /// Makes a store in which all pages are zero. When that was interrupted, what is in the space is
-    /// nothing in particular: whoever gives the space notes that it has a store once this has returned.
+    /// Makes a store in which all pages are zero. If this is interrupted, the contents of the space are
+    /// undefined: the owner of the space records that it has a store once this has returned.
     ///
     /// # Errors
     /// [`Error::NoPages`](crate::Error::NoPages),
     /// [`Error::DoesNotFit`](crate::Error::DoesNotFit),
-    /// [`Error::PageSpaceMisaligned`](crate::Error::PageSpaceMisaligned), and what the pool reports.
+    /// [`Error::PageSpaceMisaligned`](crate::Error::PageSpaceMisaligned), and the pool's errors.
     fn create(space: Fresh, shape: Shape) -> Result<Self>;
 
     /// Opens the store in a space, and recovers it after a crash.
     ///
     /// # Errors
     /// [`Error::Foreign`](crate::Error::Foreign), [`Error::Damaged`](crate::Error::Damaged); as [`PageStore::create`] for a space that
-    /// does not hold it; and what the pool reports.
+    /// does not hold it; and the pool's errors.
     fn open(space: Fresh) -> Result<Self>;
 
     /// The pages.
     fn shape(&self) -> Shape;
 
-    /// Makes a page on the medium what it is in the buffer, which is clean afterwards. A page without a
-    /// dirty line is on the medium already.
+    /// Makes a page on the medium equal to the buffer, which is clean afterwards. A page without a dirty
+    /// line is on the medium already.
     ///
     /// # Errors
     /// [`Error::NoSuchPage`](crate::Error::NoSuchPage),
     /// [`Error::OtherPageSize`](crate::Error::OtherPageSize),
-    /// [`Error::FlushesExhausted`](crate::Error::FlushesExhausted), and what the pool reports: whether the
-    /// page was flushed shows when the store is opened again, and until then each flush is
+    /// [`Error::FlushesExhausted`](crate::Error::FlushesExhausted), and the pool's errors: the next open
+    /// then tells whether the page was flushed, and until then each flush is
     /// [`Error::PagesFailed`](crate::Error::PagesFailed).
     fn flush(&mut self, page: u32, buffer: &mut PageBuffer) -> Result<()>;
 

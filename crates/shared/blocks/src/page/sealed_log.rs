@@ -1,4 +1,4 @@
-//! A micro log whose entries say themselves whether they are whole.
+//! A micro log whose entries prove themselves whole.
 //!
 //! It has room for two entries, and the entries are numbered: odd ones go to one place, even ones to the
 //! other. An entry has a checksum over its number and its lines, seeded with the store's salt. So it need
@@ -11,9 +11,9 @@
 //! flush n+1    stream entry n+1, stream the lines of entry n to their page; one fence
 //! ```
 //!
-//! Entry n+1 overwrites entry n-1, whose lines were fenced with entry n. So at any time each line that
-//! may not have reached its page is in one of the two entries, and recovery applies both, in order. An
-//! entry that is not whole it clears.
+//! Entry n+1 overwrites entry n-1, whose lines were fenced with entry n. So at any time each line that may
+//! not have reached its page is in one of the two entries, and recovery applies both, in order. Recovery
+//! clears an entry that is not whole.
 //!
 //! ```text
 //! 0    8        16    20    24   32
@@ -53,7 +53,7 @@ pub(super) struct Entry {
     page: u32,
     version: Version,
     lines: DirtyLines,
-    /// As it is on the medium.
+    /// The entry's bytes as they are on the medium.
     bytes: AlignedBytes,
     len: usize,
     header_len: usize,
@@ -137,7 +137,7 @@ impl Overlay for Entry {
     }
 }
 
-/// The log, and what it has that is not in its page yet.
+/// The log, and its entry that is not in its page yet.
 pub(super) struct SealedLog {
     at: u64,
     /// Odd entries and even ones.
@@ -153,14 +153,14 @@ impl SealedLog {
         Self { at: ground.log_at(), entries, number: 0, is_pending: false }
     }
 
-    /// Reads the log, and applies what is in it to the versions that `is_newest` knows.
+    /// Reads the log, and applies its entries to the versions that `is_newest` confirms.
     pub(super) fn recover(
         ground: &mut Ground,
         is_newest: impl Fn(u32, Version) -> bool,
     ) -> Result<Self> {
         let (mut log, page_size, salt) = (Self::new(ground), ground.shape.page_size, ground.salt);
-        // A process that was killed may have stored an entry and not waited; once the page has a part of
-        // it, it must not go.
+        // A killed process may have stored an entry without waiting; once the page has a part of it, the
+        // entry must not be lost.
         let found = ground.space.flush(log.at..log.at + log_len(page_size));
         ground.space.pool().fence_found(&[found])?;
         let mut torn = Vec::new();
@@ -177,7 +177,7 @@ impl SealedLog {
             }
         }
         // The next entry goes there. If a crash left only its lines, they could complete the torn entry
-        // where both have the same, and bring back what had not happened.
+        // where both have the same bytes, and so bring back a flush that had not happened.
         ground.space.persist_stream(|stream| {
             torn.iter().for_each(|at| stream.write(*at, &[0; LINE as usize]));
         })?;
@@ -220,14 +220,14 @@ impl SealedLog {
         self.pending().filter(|entry| entry.page == page)
     }
 
-    /// Puts the lines that are not in the page yet over `bytes`, which are the page as it is.
+    /// Puts the lines that are not in the page yet over `bytes`, the page's current bytes.
     pub(super) fn put_over(&self, page: u32, bytes: &mut [u8]) {
         if let Some(entry) = self.pending_of(page) {
             entry.put_over(0, bytes);
         }
     }
 
-    /// A page has another version: what is pending for the old one is of no use.
+    /// Drops a pending entry of a page that has a newer version.
     pub(super) fn forget(&mut self, page: u32) {
         self.is_pending = self.pending().is_some_and(|entry| entry.page != page);
     }

@@ -7,11 +7,11 @@
 //! | | a flush of a page | the paper's micro log |
 //! |---|---|---|
 //! | fences | 1 | 4 |
-//! | lines written | 2*d* + *h* | 2*d* + 2, and what says which |
+//! | lines written | 2*d* + *h* | 2*d* + 2, and the set of lines |
 //! | flushes | a stream of the entry, and one for each run of lines of the page before | two more |
 //! | space | two entries a store; a slot and an unused line for each page | one entry |
 //!
-//! What is not whole after a crash is told by a 64-bit checksum (XXH3), as in a log of records.
+//! A 64-bit checksum (XXH3) tells which entry is not whole after a crash, as in a log of records.
 
 use halite_pmem::Fresh;
 

@@ -1,4 +1,4 @@
-//! Slots that hold versions of pages: the headers of copy-on-write, and what they say.
+//! Slots that hold versions of pages: the headers of copy-on-write, and their contents.
 //!
 //! A slot's line begins with two words: the page's number (*pid*), and its version (*pvn*). They are
 //! stored in this order, to one line and through the cache, so they persist in this order without a
@@ -6,10 +6,9 @@
 //! with the old pvn, the new header. When the first word is stored, the page's bytes are durable, so
 //! the middle state is an outdated version of the page, or a new one; both are right.
 //!
-//! Versions are counted for the whole store, not page by page, so that no two slots ever have the same:
-//! with counters of its own for each page, the middle state could tie with the page's valid version,
-//! and whichever slot recovery then took for free might be the one that it takes for valid after the
-//! next crash.
+//! Versions are counted for the whole store, not page by page, so that no two slots ever have the same.
+//! With a counter for each page, the middle state could tie with the page's valid version, and recovery
+//! might free the one slot of the two that it takes for valid after the next crash.
 
 use std::collections::VecDeque;
 
@@ -37,9 +36,9 @@ const _: () = assert!(SPARE_SLOTS >= 2, "a slot to write to, and the one after i
 pub(super) struct Slots {
     /// By page.
     newest: Vec<Option<Version>>,
-    /// The one that became free first comes first. There are at least [`SPARE_SLOTS`].
+    /// The free slots, in the order in which they became free. There are at least [`SPARE_SLOTS`].
     free: VecDeque<u32>,
-    /// The last version that was given.
+    /// The version that was assigned last.
     pvn: u64,
 }
 
@@ -50,7 +49,7 @@ impl Slots {
         Self { newest, free: (0..ground.slots).collect(), pvn: 0 }
     }
 
-    /// Finds the newest version of each page, and makes durable what it goes by.
+    /// Finds the newest version of each page, and makes the headers that it relies on durable.
     pub(super) fn recover(ground: &Ground) -> Result<Self> {
         // A process that was killed may have stored headers and not waited for them.
         let headers = ground.space.flush(ground.line_at(0)..ground.line_at(ground.slots));
@@ -97,7 +96,7 @@ impl Slots {
         Ok(Spare { slot, after })
     }
 
-    /// Makes what is in the spare slot, durably, the newest version of a page (Listing 1, lines 7-11).
+    /// Makes the page in the spare slot, durably, the newest version of a page (Listing 1, lines 7-11).
     /// A flush and a fence; one line.
     pub(super) fn validate(&mut self, ground: &mut Ground, page: u32, spare: Spare) -> Result<()> {
         let slot = spare.slot;
@@ -114,12 +113,12 @@ impl Slots {
     }
 }
 
-/// What a slot holds; nothing if it was never used.
+/// The page and the version in a slot; `None` if it was never used.
 fn header(ground: &Ground, slot: u32) -> Result<Option<(u32, Version)>> {
     let at = ground.line_at(slot);
     let page = ground.unseal(at, ground.word(at))?;
     let pvn = ground.unseal(at + 8, ground.word(at + 8))?;
-    // With a page and no version, it was being used for the first time.
+    // A page without a version: the slot was being used for the first time.
     let (Some(page), Some(pvn)) = (page, pvn) else { return Ok(None) };
     let pages = ground.shape.pages;
     let page = u32::try_from(page).ok().filter(|page| *page < pages).ok_or_else(|| {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use halite_index::{Direction, FullKeys, PartialKeyTree, RadixTree, Records};
 
-/// Bytes of a record: a version, a key, and what stands for a value.
+/// Bytes of a record: a version, a key, and the place of a value.
 const RECORD_LEN: usize = 128;
 
 const VERSION_LEN: usize = 8;
@@ -101,7 +101,7 @@ impl FullKeys for Table {
     }
 }
 
-/// What an index is asked for. A lookup has compared the key that it found.
+/// The operations that are measured on an index. A lookup has compared the key that it found.
 pub(crate) trait Index: Sync {
     fn insert(&self, key: &[u8], entry: u64, records: &Table);
     fn find(&self, key: &[u8], records: &Table) -> Option<u64>;

@@ -7,7 +7,7 @@ pub struct HashCursor {
     index: HashIndex,
     /// The segment that comes next.
     segment: usize,
-    /// What is still to come of the segment before it.
+    /// The entries still to come of the segment before it.
     rest: std::vec::IntoIter<(u64, u64)>,
 }
 

@@ -6,10 +6,10 @@
 //! line   | 6 entries of 8 B | 6 tags of 2 B | spilled | used | 64 B
 //! ```
 //!
-//! A tag's bits behind the prefix, read as a fraction, say which line an entry is at home in, in a
-//! segment of any number of lines. So a segment grows by a few lines at a time, and splits, without
-//! reading a key. An entry whose line is full goes into the next that is not, and the lines on the
-//! way count that it spilled past them: a search goes on while something did.
+//! A tag's bits behind the prefix, read as a fraction, give an entry's home line, in a segment of any
+//! number of lines. So a segment grows by a few lines at a time, and splits, without reading a key. An
+//! entry whose line is full goes into the next line with room, and the lines on the way count that it
+//! spilled past them: a search goes on while the count is not zero.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ const LINES_MIN: usize = 2;
 struct Line {
     entries: [u64; SLOTS],
     tags: [u16; SLOTS],
-    /// Entries that are at home in this line or before it, and lie behind it. Does not sink any more
-    /// once it is at its highest.
+    /// Counts the entries whose home is this line or one before it, and which lie behind it. Once
+    /// saturated, it is never lowered.
     spilled: u16,
     /// A bit for each slot.
     used: u8,
@@ -204,7 +204,7 @@ impl Segment {
         Arc::make_mut(&mut self.lines)
     }
 
-    /// The entries, each with what is known of its hash: the prefix and the tag; zeros behind.
+    /// The entries, each with the known bits of its hash: the prefix and the tag; zeros behind.
     pub(super) fn entries(&self) -> Vec<(u64, u64)> {
         let used = self.lines.iter().flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
         used.filter(|(line, slot)| line.used >> slot & 1 != 0)
@@ -234,7 +234,7 @@ impl Segment {
                 }
             }
         }
-        // Rounded up to what tags can tell apart.
+        // Rounded up to the resolution of the tags.
         let next = ((home + 1) << 16).div_ceil(self.lines.len());
         let next = next.next_multiple_of(1 << (self.depth - self.base)) as u64;
         (next < 1 << 16).then(|| self.prefix | next << 48 >> self.depth)

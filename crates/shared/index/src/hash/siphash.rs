@@ -1,4 +1,4 @@
-//! SipHash-1-3 (Aumasson and Bernstein): a hash with a key, so that who chooses the hashed bytes and
+//! SipHash-1-3 (Aumasson and Bernstein): a hash with a key, so that a user who chooses the hashed bytes and
 //! does not know the key cannot choose collisions.
 
 /// The hash of `bytes` under the key `seed`.

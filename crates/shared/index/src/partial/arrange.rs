@@ -1,11 +1,11 @@
-//! Dealing the entries of neighbouring leaves out anew: to make room, to split, to join.
+//! Redistributing the entries of neighbouring leaves: to make room, to split, to join.
 //!
-//! No key is read for that, as long as heads can tell where to cut: an entry that moves to a leaf
-//! that leaves out less of the keys gets a head of what the old leaf left out and its old head.
+//! No key is read for that, as long as heads can tell where to cut: an entry that moves to a leaf with a
+//! shorter `skip` gets a head of the bytes that the old leaf skipped and its old head.
 //!
-//! Cuts are made, near where they would be even, where the separator is shortest. That keeps inner
-//! nodes small, and prefixes long: a short separator is a round number, so to say, and the keys
-//! between two round numbers have more in common (Bayer and Unterauer's prefix B-trees).
+//! A cut is made, near the place where it would be even, where the separator is shortest. That keeps inner
+//! nodes small, and prefixes long: a short separator is like a round number, and the keys between two round
+//! numbers have more in common (Bayer and Unterauer's prefix B-trees).
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(crate) struct Run<'a> {
     high: Option<Box<[u8]>>,
 }
 
-/// Leaves, and what separates them.
+/// Leaves, and the separators between them.
 pub(crate) struct Arranged {
     pub(crate) leaves: Vec<Leaf>,
     /// One less than leaves.
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
         self.starts[leaf]
     }
 
-    /// Deals the entries out to `count` leaves, none of which is full then if there is room.
+    /// Redistributes the entries to `count` leaves, none of which is full then if there is room.
     ///
     /// # Errors
     /// Heads do not tell where to cut, and no key near there can be read.
@@ -91,7 +91,7 @@ impl<'a> Run<'a> {
         Ok(arranged)
     }
 
-    /// What all keys of a leaf begin with, as far as the leaf knows.
+    /// The prefix that all keys of a leaf have in common, as far as the leaf knows it.
     fn prefix(&self, leaf: usize) -> Vec<u8> {
         let mut prefix = self.lows[leaf][..self.leaves[leaf].base()].to_vec();
         prefix.extend_from_slice(self.leaves[leaf].guard());
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
         self.starts.partition_point(|&start| start <= at) - 1
     }
 
-    /// A place near `target` to cut at, and what separates the keys there.
+    /// A place near `target` to cut at, and the separator of the keys there.
     fn cut<F: FullKeys>(
         &self,
         target: usize,
@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    /// The length of the separator in front of the entry at `at`, if heads tell.
+    /// The length of the separator in front of the entry at `at`, if the heads decide it.
     fn separator_len(&self, at: usize) -> Option<usize> {
         let leaf = self.leaf_of(at);
         if at == self.starts[leaf] {
@@ -142,8 +142,8 @@ impl<'a> Run<'a> {
             .then(|| self.leaves[leaf].skip() + differing.leading_zeros() as usize / 8 + 1)
     }
 
-    /// That separator. What differs in the higher of two heads is not padding, so it and all before
-    /// it are the key's.
+    /// That separator. The first byte in which two heads differ is not padding in the higher one, so it and
+    /// all bytes before it are the key's.
     fn separator(&self, at: usize, len: usize) -> Box<[u8]> {
         let leaf = self.leaf_of(at);
         if at == self.starts[leaf] {
@@ -155,8 +155,8 @@ impl<'a> Run<'a> {
         separator.into()
     }
 
-    /// The separator from the full keys. If those are not between their leaf's fences, they are not
-    /// what they were, and the leaf's low fence takes its place: entries are lost, the tree is not.
+    /// The separator from the full keys. If those are not between their leaf's fences, they have changed,
+    /// and the leaf's low fence is used instead: entries are lost, the tree is not.
     fn read_separator<F: FullKeys>(
         &self,
         at: usize,
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
         let from = self.leaf_of(range.start)..self.leaf_of(range.end - 1) + 1;
         let mut prefix = self.prefix(from.start);
         for leaf in from.clone().skip(1) {
-            // An empty leaf between others has nothing to say.
+            // An empty leaf between others has no prefix to compare.
             if self.leaves[leaf].len() > 0 {
                 prefix.truncate(common_prefix(&prefix, &self.prefix(leaf)));
             }

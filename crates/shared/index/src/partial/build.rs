@@ -51,7 +51,7 @@ struct Leaves<K> {
     partial: PartialLen,
     /// Each with its low fence.
     nodes: Vec<(Box<[u8]>, Child)>,
-    /// The low fence of the leaf in the making.
+    /// The low fence of the leaf that is being built.
     low: Box<[u8]>,
     pending: Vec<(K, u64)>,
 }

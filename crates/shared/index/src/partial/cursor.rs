@@ -75,7 +75,7 @@ impl PartialKeyCursor {
         Ok(cursor)
     }
 
-    /// A cursor at the leaf that `choose` leads to, with nothing to come of it.
+    /// A cursor at the leaf that `choose` leads to, which yields no entry of it yet.
     fn at(root: &NodeRef<Inner>, ascending: bool, choose: impl Fn(&Inner) -> usize) -> Self {
         let mut path = Vec::new();
         let leaf = descend(&mut path, root, choose);
@@ -104,8 +104,8 @@ impl PartialKeyCursor {
         Some(self.leaf.entry(at))
     }
 
-    /// Leaves out what this walk and another have in common from here on, leaf by leaf: of two states of one
-    /// tree, what was not written in between. Both ascend.
+    /// Skips the leaves that this walk and another have in common from here on: of two states of one tree,
+    /// the leaves that were not written in between. Both ascend.
     pub fn skip_common(&mut self, other: &mut Self) {
         debug_assert!(self.ascending && other.ascending);
         while self.peek().is_some()
@@ -122,7 +122,7 @@ impl PartialKeyCursor {
         self.stop.as_ref().is_some_and(|(leaf, _)| leaf.is(&self.leaf))
     }
 
-    /// Sets what is to come of the leaf, from `from` on.
+    /// Sets the entries that are to come of the leaf, from `from` on.
     fn enter(&mut self, from: Option<usize>) {
         let stop = self.stop.as_ref().filter(|_| self.stops_here()).map(|(_, at)| *at);
         self.rest = if self.ascending {

@@ -5,11 +5,11 @@
 //!     4           4        4       2     bytes   bytes   k bytes each   8 bytes each, little-endian
 //! ```
 //!
-//! Neither writing nor reading it takes a full key: the heads are stored as the leaf has them, and what is
-//! above the leaves is built from the fences. So a tree of 10^7 keys is read at the pace of a copy.
+//! Neither writing nor reading it takes a full key: the heads are stored as the leaf has them, and the
+//! nodes above the leaves are built from the fences. So a tree of 10^7 keys is read at the speed of a copy.
 //!
-//! The reader asks what becomes of each entry. One whose key cannot be read any more, and that still means
-//! something for whoever has the same key, becomes a *ghost*: not in the tree, and found by its head.
+//! The reader decides the fate of each entry. An entry whose key cannot be read any more, but that still
+//! matters to an operation on the same key, becomes a *ghost*: not in the tree, and found by its head.
 
 use super::build::above_leaves;
 use super::inner::{Child, Inner};
@@ -31,9 +31,9 @@ impl PartialKeyTree {
 
 /// The images of a tree's leaves, one after the other. Reads no key.
 ///
-/// A node is let go before what is below it, so no call takes longer because of how large the tree is.
+/// A node is released before its children, so that no call takes longer for a larger tree.
 pub struct LeafImages {
-    /// Inner nodes, each with the child that is next; the last one is the first.
+    /// Inner nodes, each with its next child; the last one is visited first.
     path: Vec<(NodeRef<Inner>, usize)>,
 }
 
@@ -83,7 +83,7 @@ fn write_leaf(low: &[u8], leaf: &Leaf, out: &mut Vec<u8>) {
     }
 }
 
-/// What becomes of an entry that is read.
+/// The fate of an entry that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It is in the tree.
@@ -150,8 +150,8 @@ impl TreeReader {
         Self { partial, leaves: Vec::new(), base: 0, ghosts: Vec::new(), len: 0 }
     }
 
-    /// Reads the image of the next leaf; `fate` says what becomes of each of its entries. `None` if these
-    /// are no bytes of a leaf that may follow: then there is no such tree.
+    /// Reads the image of the next leaf; `fate` decides the fate of each of its entries. `None` if the
+    /// bytes are not those of a leaf that may follow: then there is no such tree.
     pub fn read_leaf(&mut self, bytes: &[u8], mut fate: impl FnMut(u64) -> Fate) -> Option<()> {
         let Image { low, guard, skip, heads, entries } = Image::parse(self.partial, bytes)?;
         self.end_leaf(Some(low))?;
@@ -224,8 +224,8 @@ impl Ghosts {
         entries.iter().filter(move |(of, _)| *of == head).map(|(_, entry)| *entry)
     }
 
-    /// The ghosts that may have had keys from `start` up to, not including, `end`: those, and others of
-    /// the same leaves.
+    /// The ghosts that may have had keys from `start` up to, not including, `end`: all that had, and others
+    /// of the same leaves.
     pub fn range(&self, start: &[u8], end: Option<&[u8]>) -> impl Iterator<Item = u64> {
         let from = self
             .leaves

@@ -25,7 +25,7 @@ pub(crate) enum Child {
     Inner(NodeRef<Inner>),
 }
 
-/// The right half of a node that was split, and what separates it from the left.
+/// The right half of a node that was split, and the separator between it and the left half.
 pub(crate) struct Split {
     pub(crate) separator: Box<[u8]>,
     pub(crate) right: Child,
@@ -39,7 +39,7 @@ impl Pooled for Inner {
 }
 
 impl Child {
-    /// Asks for what a search reads.
+    /// Prefetches the lines that a search reads.
     #[inline]
     pub(crate) fn prefetch(&self) {
         match self {
@@ -113,7 +113,7 @@ impl Inner {
         Some(self.keys.get(child).into())
     }
 
-    /// Sets the entry of `key` to what `entry` makes of the old one, which is returned.
+    /// Replaces the entry of `key` by the one that `entry` makes of the old one, which is returned.
     pub(crate) fn insert<F: FullKeys>(
         this: &mut NodeRef<Self>,
         key: &[u8],
@@ -262,7 +262,7 @@ impl Inner {
         self.keys.insert(at, &split.separator);
     }
 
-    /// Keeps what is before a separator, and returns a node with what is behind it.
+    /// Keeps the children before a separator, and returns a node with those behind it.
     fn split_off(&mut self, middle: usize, separator: &[u8]) -> Self {
         let mut left = Keys::new(self.keys.low().into(), Some(separator.into()));
         left.extend_from(&self.keys, 0..middle);
@@ -305,7 +305,7 @@ impl Inner {
         match (self.children.get(left), self.children.get(left + 1)) {
             (Some(Child::Leaf(a)), Some(Child::Leaf(b))) => {
                 let (len, capacity) = (a.len() + b.len(), capacity(a.partial()));
-                // With room to spare, or one has nothing to bring.
+                // Only with room to spare, or if one of them is empty.
                 if len > capacity * 7 / 8 && (len > capacity || a.len() > 0 && b.len() > 0) {
                     return false;
                 }

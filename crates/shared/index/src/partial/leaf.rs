@@ -6,13 +6,13 @@
 //! ```
 //!
 //! The keys of a leaf have their first `skip` bytes in common, which are not stored with the entries
-//! (prefix truncation). A *head* is what follows them: `k` bytes, padded with zeros, compared as a
-//! big-endian number (a poor man's normalized key). Different heads decide how two keys compare; of
-//! equal ones nothing is known.
+//! (prefix truncation). The `k` bytes behind them are its *head*, padded with zeros and compared as a
+//! big-endian number (a poor man's normalized key). Different heads decide how two keys compare; equal ones
+//! decide nothing.
 //!
-//! What the leaf's fences in the inner nodes have in common is a prefix of every key that a search
-//! brings here. If `skip` goes beyond that, the bytes between are the *guard*: a search compares
-//! them, and a key that differs in them goes before or behind all entries.
+//! The common prefix of the leaf's fences in the inner nodes is a prefix of every key that a search brings
+//! here. If `skip` goes beyond that, the bytes between are the *guard*: a search compares them, and a key
+//! that differs in them goes before or behind all entries.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -113,7 +113,7 @@ impl Leaf {
         self.skip() - self.guard.len()
     }
 
-    /// Asks for what [`Self::candidates`] reads, and no more: for many leaves at once.
+    /// Prefetches exactly the lines that [`Self::candidates`] reads, for many leaves at once.
     #[inline]
     pub(crate) fn prefetch_heads(&self) {
         prefetch::lines(std::ptr::from_ref(self).cast(), offset_of!(Self, bytes) + BYTES / 2);
@@ -166,8 +166,8 @@ impl Leaf {
         self.partial.truncate(first_8(key.get(self.skip()..).unwrap_or_default()))
     }
 
-    /// The entries that may be `key`: nothing decides between them but their full keys. If there are
-    /// none, where it would go.
+    /// The entries that may be `key`: only their full keys can decide between them. If there are none, the
+    /// place where it would go.
     #[inline]
     pub(crate) fn candidates(&self, key: &[u8]) -> Range<usize> {
         if !self.guard.is_empty() {
@@ -188,7 +188,7 @@ impl Leaf {
     #[inline]
     fn with_head<const K: usize>(&self, head: u64) -> Range<usize> {
         let (heads, _) = self.bytes[..self.len() * K].as_chunks::<K>();
-        // Without branches on the keys, which nobody could predict.
+        // Without branches on the keys, which a processor could not predict.
         let (mut first, mut len) = (0, heads.len());
         while len > 1 {
             let half = len / 2;
@@ -246,7 +246,7 @@ impl Leaf {
         old
     }
 
-    /// Shortens the guard to what `key` begins with.
+    /// Shortens the guard to the bytes that `key` begins with.
     fn widen_for(&mut self, key: &[u8]) {
         let rest = key.get(self.base()..).unwrap_or_default();
         let common = common_prefix(rest, &self.guard);
@@ -262,21 +262,22 @@ impl Leaf {
         self.guard = self.guard[..common].into();
     }
 
-    /// Whether so many heads are equal that longer prefixes should be looked for. Looks when the
-    /// number of entries is a power of two, and says no otherwise.
+    /// Whether so many heads are equal that longer prefixes should be looked for. Counts them only when the
+    /// number of entries is a power of two, and returns false otherwise.
     pub(crate) fn asks_to_refine(&self) -> bool {
         self.len >= 4 && self.len.is_power_of_two() && self.is_ambiguous()
     }
 
-    /// Whether more than an eighth of the heads are equal to the one before, and need not be.
+    /// Whether more than an eighth of the heads equal the head before them. False without partial keys,
+    /// where a longer prefix would not help.
     fn is_ambiguous(&self) -> bool {
         let same = (1..self.len()).filter(|&at| self.head(at - 1) == self.head(at)).count();
         self.partial != PartialLen::Zero && same * 8 > self.len()
     }
 
-    /// Leaves out more of the keys if heads are too often equal: what the fences have in common,
-    /// `base` bytes, or if that is left out already, what the keys have. Reads all keys if that
-    /// helps. A key that cannot be read leaves all as it is: this is for speed only.
+    /// Skips more bytes of the keys if heads are too often equal: the `base` bytes that the fences have in
+    /// common, or if these are skipped already, those that the keys have in common. Reads all keys if that
+    /// helps. If a key cannot be read, the leaf stays unchanged: this is for speed only.
     pub(crate) fn refine<F: FullKeys>(&mut self, base: usize, keys: &F) {
         if self.is_ambiguous() {
             let _ = self.try_refine(base, keys);
@@ -346,7 +347,7 @@ pub(crate) fn first_8(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-/// The first 8 bytes of `bytes` and what `head` stands for behind them.
+/// The first 8 bytes of `bytes` followed by the bytes of `head`.
 pub(crate) fn prepend(bytes: &[u8], head: u64) -> u64 {
     match bytes.len() {
         0 => head,

@@ -10,8 +10,8 @@ use crate::node_ref::NodeRef;
 type Bound<'a> = (&'a [u8], usize);
 
 impl PartialKeyTree {
-    /// Removes the entries from `start` up to, not including, `end`, and returns them in order. No key
-    /// in the range is read, so entries go whose keys cannot be.
+    /// Removes the entries from `start` up to, not including, `end`, and returns them in order. No key in
+    /// the range is read, so entries with unreadable keys are removed, too.
     ///
     /// # Errors
     /// A full key near a bound cannot be read.
@@ -65,7 +65,7 @@ impl Inner {
         }
     }
 
-    /// Joins what can be joined of the nodes that keys between two bounds lead to.
+    /// Joins neighbouring nodes that fit into one, among those to which keys between two bounds lead.
     fn join_range<F: FullKeys>(&mut self, start: Option<&[u8]>, end: Option<&[u8]>, keys: &F) {
         let (first, last) = self.span(start, end);
         for at in first..=last {

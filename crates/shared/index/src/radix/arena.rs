@@ -1,11 +1,11 @@
 //! Memory of one tree: nodes and arrays of versions.
 //!
-//! Slots are cut from slabs, which become large pages as the tree grows: a lookup that misses the
-//! cache misses the translation too, unless nodes lie together. A slot that comes back serves for the
-//! next of its class: there is a class for each kind of node, and arrays take the smallest class that
-//! fits. Threads have different shards, so those that insert at once do not meet.
+//! Slots are cut from slabs, which become large pages as the tree grows: a lookup that misses the cache
+//! misses the translation too, unless nodes lie together. A freed slot serves for the next of its class:
+//! there is a class for each kind of node, and arrays take the smallest class that fits. Threads have
+//! different shards, so those that insert at once do not contend.
 //!
-//! The slabs belong to the tree. When it is dropped they all go, and nobody has to look for its nodes. They
+//! The slabs belong to the tree. When the tree is dropped they all go, without a walk over its nodes. They
 //! are DRAM, or volatile memory of a pool, if the tree was made with a [`Source`]; where that has none
 //! left, DRAM takes its place.
 
@@ -37,7 +37,7 @@ pub(super) type Source = Box<dyn Fn(usize) -> Option<Scratch> + Send + Sync>;
 pub(super) struct Arena {
     shards: [Shard; SHARDS],
     source: Option<Source>,
-    /// Arrays that no class is long enough for.
+    /// Arrays that are longer than every class.
     large: Mutex<HashMap<NonNull<u8>, Layout>>,
 }
 
@@ -51,27 +51,28 @@ struct Shard {
 #[derive(Default)]
 struct Memory {
     slabs: Vec<Slab>,
-    /// What is left of the last slab.
+    /// The unused rest of the last slab.
     rest: Option<NonNull<u8>>,
     rest_len: usize,
-    /// Of each class the slot that came back last, which begins with the one before it.
+    /// For each class the slot that was freed last, which begins with the address of the one freed before
+    /// it.
     free: [Option<NonNull<u8>>; CLASS_LENS.len()],
-    /// Bytes that were taken, without those that came back to this shard.
+    /// Bytes taken from this shard, less the bytes given back to it.
     used: i64,
     /// The tree is gone, and its slabs with it.
     is_closed: bool,
 }
 
-/// What slots are cut from.
+/// A slab that slots are cut from.
 enum Slab {
     Dram(NonNull<u8>, Layout),
     /// It is given back when this is dropped.
     Pool(#[expect(dead_code, reason = "it is there to be dropped")] Scratch),
 }
 
-// SAFETY: the memory is owned, and belongs to nobody's thread.
+// SAFETY: the memory is owned, and not bound to a thread.
 unsafe impl Send for Arena {}
-// SAFETY: as above; what is shared is behind locks.
+// SAFETY: as above; shared fields are behind locks.
 unsafe impl Sync for Arena {}
 // SAFETY: as above.
 unsafe impl Send for Memory {}
@@ -82,8 +83,8 @@ impl Arena {
         Self { shards: std::array::from_fn(shard), source, large: Mutex::default() }
     }
 
-    /// How long a slot is that `len` bytes are asked for. Behind the classes, twice as long as the one before, so that an
-    /// array that grows one by one is copied a constant number of times for each of its entries.
+    /// The length of the slot for a request of `len` bytes. Beyond the classes lengths are powers of two,
+    /// so that an array that grows one by one is copied a constant number of times for each of its entries.
     pub(super) fn slot_len(len: usize) -> usize {
         let class = CLASS_LENS.into_iter().find(|&class| class >= len);
         class.unwrap_or_else(|| len.checked_next_power_of_two().unwrap_or(len))
@@ -98,7 +99,7 @@ impl Arena {
         let memory = &mut *lock(&self.shards[shard_of_thread()].memory);
         memory.used += CLASS_LENS[class] as i64;
         if let Some(slot) = memory.free[class] {
-            // SAFETY: a free slot begins with the one that came back before it.
+            // SAFETY: a free slot begins with the address of the one freed before it.
             memory.free[class] = unsafe { slot.cast().read() };
             return slot;
         }
@@ -117,7 +118,7 @@ impl Arena {
     /// Takes a slot back.
     ///
     /// # Safety
-    /// It came from `take` of this arena with the same `len`, and nobody uses it any more.
+    /// It came from `take` of this arena with the same `len`, and has no user any more.
     pub(super) unsafe fn give_back(&self, slot: NonNull<u8>, len: usize) {
         let Some(class) = CLASS_LENS.iter().position(|&class| class >= len) else {
             if let Some(layout) = lock(&self.large).remove(&slot) {
@@ -135,12 +136,13 @@ impl Arena {
         }
     }
 
-    /// Frees everything. Slots that come back later are forgotten.
+    /// Frees all slabs. Slots that are given back later are ignored.
     ///
     /// # Safety
-    /// Nobody uses any slot.
+    /// No slot is in use.
     pub(super) unsafe fn close(&self) {
-        // A slot may come back through any shard, whichever it was cut from: all are closed before a slab goes.
+        // A slot may be given back to another shard than its own, so all shards are closed before a slab is
+        // freed.
         let memories = self.shards.each_ref().map(|shard| {
             let closed = Memory { is_closed: true, ..Memory::default() };
             std::mem::replace(&mut *lock(&shard.memory), closed)

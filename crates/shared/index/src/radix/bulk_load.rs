@@ -1,20 +1,21 @@
-//! Bulk loading: a tree made of keys that are known all at once.
+//! Bulk loading: a tree of keys that are all known beforehand.
 //!
-//! Entries come from any [thread](Loader), and are divided by ranges of keys that fit the cache. When all are there
-//! they are sorted range by range, and the tree is built from below: each node once, in the size that it needs. Nothing
-//! of that misses the cache as inserts at random do.
+//! Entries come from any [thread](Loader), and are divided by ranges of keys that fit the cache. When all
+//! are there they are sorted range by range, and the tree is built from below: each node once, in the size
+//! that it needs. None of these steps misses the cache as inserts at random do.
 //!
 //! ```text
 //!   threads       |dog cat|  |cow cattle|
 //!   ranges        |cat cow cattle|  |dog|       their bounds are found by samples
 //!   sorted        |cat cattle cow|  |dog|       a range at a time, on all threads
-//!   lengths of what neighbours have in common:   3  1  0
+//!   lengths of the neighbours' common prefixes:   3  1  0
 //!   nodes         closed from the right, when the next key has less in common than the node's level
 //! ```
 //!
-//! A bound is no longer than it must be to part the samples on both sides: `d` does above. What keys of a range have
-//! in common with keys outside is shorter than its bounds. So trees of keys that have as much in common as the longer
-//! one's length are built with the range, and what is above them when all are there.
+//! A bound is the shortest prefix that separates the samples on both sides: `d` above. The common prefix of
+//! a key in a range with a key outside is shorter than the range's bounds. So subtrees of keys whose common
+//! prefix is at least as long as the longer bound are built with the range, and the nodes above them when
+//! all ranges are done.
 
 mod bounds;
 mod builder;
@@ -37,19 +38,19 @@ use part::Part;
 /// The entries that a tree is [made of](RadixTree::bulk_load), divided by ranges of their keys.
 pub struct BulkLoad {
     bounds: Bounds,
-    /// Those that no [`Loader`] adds to just now.
+    /// The parts to which no [`Loader`] adds at the moment.
     parts: Mutex<Vec<Part>>,
 }
 
 impl BulkLoad {
-    /// For about `len` entries, whose keys are distributed as the samples are: eight for each 16384 entries are
-    /// enough, and none are needed for fewer. Others make it slower.
+    /// For about `len` entries, whose keys are distributed as the samples are: eight for each 16384 entries
+    /// are enough, and none are needed for fewer. A wrong number or distribution only makes it slower.
     #[must_use]
     pub fn new(samples: Vec<Box<[u8]>>, len: usize) -> Self {
         Self { bounds: Bounds::new(samples, len), parts: Mutex::default() }
     }
 
-    /// What adds entries, for one thread at a time.
+    /// A loader that adds entries, for one thread at a time.
     #[must_use]
     pub fn loader(&self) -> Loader<'_> {
         let idle = locked(&self.parts).pop();
@@ -122,12 +123,13 @@ impl RadixTree {
 struct Sorter {
     items: Vec<Item>,
     sorted: Vec<Item>,
-    /// Where what has each digit ends.
+    /// Where the items of each digit end.
     ends: Vec<usize>,
 }
 
 impl Sorter {
-    /// A range's items in order: by digits, of which there are about as many as items, then what has the same.
+    /// A range's items in order: by digits, of which there are about as many as items, then within each
+    /// digit.
     fn sort(&mut self, parts: &[Part], range: usize, records: &impl Records) -> &[Item] {
         self.items.clear();
         for part in parts {
@@ -151,7 +153,7 @@ impl Sorter {
         for &end in &self.ends {
             let same = &mut sorted[start..end];
             if same.len() > 1 {
-                // Versions of a key mostly came in order, which a stable sort is fast at.
+                // Versions of a key mostly came in order; a stable sort is fast then.
                 same.sort_by(|one, other| one.cmp(other, records));
             }
             start = end;
@@ -160,7 +162,7 @@ impl Sorter {
     }
 }
 
-/// Does each job, on so many threads, each of which has a `T`; what they return, in order.
+/// Runs each job, on so many threads, each of which has a `T`; returns their results, in order.
 fn in_parallel<T: Default, J: Send, R: Send>(
     threads: usize,
     jobs: Vec<J>,
@@ -178,7 +180,7 @@ fn in_parallel<T: Default, J: Send, R: Send>(
     };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Without it, this thread does the more.
+            // If the thread cannot be started, this one does its share.
             let _ = thread::Builder::new().name("radix-load".into()).spawn_scoped(scope, one);
         }
         one();

@@ -1,4 +1,4 @@
-//! A walk over a range in steps, with nothing held between them.
+//! A walk over a range in steps, which holds no reference into the tree between them.
 
 use std::cmp::Ordering::Less;
 use std::ops::{Bound, ControlFlow};
@@ -8,7 +8,7 @@ use super::walk::{End, Span, Visitor};
 use super::word::Leaf;
 use super::{RadixTree, Records, until_done};
 
-/// Keys that are fetched at once: first few, for who wants few, then more and more.
+/// Keys that are fetched at once: first few, for callers that want few, then more and more.
 const BATCH_MIN: usize = 16;
 const BATCH_MAX: usize = 128;
 
@@ -31,11 +31,12 @@ enum Wanted {
     All,
 }
 
-/// A walk over the keys of a range. It holds nothing of a tree between its steps, and sees every key
-/// that is there all the time; of those that come meanwhile some.
+/// A walk over the keys of a range. It holds no reference into a tree between its steps. It sees every key
+/// that is there during the whole walk; it may see a key that is added meanwhile.
 ///
-/// It fetches up to 128 keys at once. So what it yields may have been dropped from the tree since, and the
-/// records of dropped versions have to stay readable as long as there are cursors that may yield them.
+/// It fetches up to 128 keys at once. So an entry that it yields may have been dropped from the tree since,
+/// and the records of dropped versions have to stay readable as long as there are cursors that may yield
+/// them.
 pub struct RadixCursor {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
@@ -89,8 +90,8 @@ impl RadixCursor {
         }
     }
 
-    /// Goes on with `key`, or with what follows it in the cursor's direction, within its range:
-    /// forward or back.
+    /// Goes on, forward or back, with `key` or the first key behind it in the cursor's direction, within
+    /// its range.
     pub fn seek(&mut self, key: &[u8]) {
         let bound = match self.direction {
             Direction::Ascending => &self.start,
@@ -113,7 +114,7 @@ impl RadixCursor {
         self.batch.reserve(self.batch_len);
         self.yielded = 0;
         let pin = Pin::new();
-        // A walk that met a change ends early, and what it has is right.
+        // A walk that met a change ends early; the entries that it has taken are valid.
         let (last, end) = until_done(|| {
             let bounds = (self.start.as_ref(), self.end.as_ref());
             let position = self.position.as_ref().map(Bound::as_ref);

@@ -12,7 +12,7 @@ use super::{RadixTree, Records};
 use crate::sync::{AtomicU64, Ordering};
 
 impl RadixTree {
-    /// Adds an entry, or has changed nothing.
+    /// Adds an entry. On an error, no node has changed.
     pub(super) fn try_insert(
         &self,
         pin: &Pin,
@@ -66,7 +66,7 @@ impl RadixTree {
         }
     }
 
-    /// A node that leads to what was there, and to a new key.
+    /// A node with two children: the old word, and a new key.
     fn fork(
         &self,
         sought: &Sought,
@@ -78,7 +78,7 @@ impl RadixTree {
         Four::fork(&self.arena, level, window, old, (sought.byte(level), entry))
     }
 
-    /// Puts a new node into a slot, above what was there.
+    /// Puts a new node into a slot, above its old contents.
     fn put_above(
         &self,
         parent: &VersionLock,
@@ -87,7 +87,7 @@ impl RadixTree {
         fork: NonNull<Four>,
     ) -> Result<(), Restart> {
         let Ok(_locked) = parent.lock(seen) else {
-            // SAFETY: nobody has seen it.
+            // SAFETY: no other thread has seen it.
             unsafe { self.arena.give_back(fork.cast(), size_of::<Four>()) };
             return Err(Restart);
         };
@@ -119,7 +119,7 @@ impl RadixTree {
             slot.store(word, Ordering::Release);
             locked.retire();
             let (place, len) = node.slot();
-            // SAFETY: it is the arena's, and nothing leads to it any more.
+            // SAFETY: it is the arena's, and no slot leads to it any more.
             unsafe { pin.retire(&self.arena, place, len) };
         }
         self.arena.count_key();

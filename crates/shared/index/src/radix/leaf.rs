@@ -1,4 +1,4 @@
-//! One key's versions: how they are chosen from, and how one is added.
+//! One key's versions: how one is chosen, and how one is added.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
@@ -23,8 +23,8 @@ impl Leaf<'_> {
 }
 
 impl RadixTree {
-    /// Adds a version to a key, and drops those that nobody needs; for who has the lock of the node
-    /// that the slot is in. Returns how many were dropped.
+    /// Adds a version to a key, and drops the versions that are not needed. The caller holds the lock of
+    /// the node that the slot is in. Returns how many were dropped.
     pub(super) fn add_version(
         &self,
         pin: &Pin,
@@ -82,10 +82,10 @@ impl RadixTree {
         let mut view = old;
         if !old.has_room() {
             let longer = Versions::with(&self.arena, old.entries());
-            // SAFETY: nobody gives it back while the node is locked.
+            // SAFETY: no thread gives it back while the node is locked.
             view = unsafe { View::new(longer) };
             slot.store(word::of_versions(longer), Ordering::Release);
-            // SAFETY: it is the arena's, and nothing leads to it any more.
+            // SAFETY: it is the arena's, and no slot leads to it any more.
             unsafe { pin.retire(&self.arena, old.place(), old.slot_len()) };
         }
         view.insert(at, entry);

@@ -1,24 +1,24 @@
 //! Optimistic lock coupling (Leis et al. 2016): a lock that readers do not write to.
 //!
-//! A node's lock counts its changes. A reader notes the count, reads what it is after, and looks
-//! whether the count is still the same; if not, its operation begins anew. A writer locks a node
-//! only if the count is what it was when the writer read it, so what it decided then still holds.
+//! A node's lock counts its changes. A reader notes the count, reads the node, and checks that the count is
+//! still the same; if not, its operation begins anew. A writer locks a node only if the count has not
+//! changed since the writer read it, so its decisions still hold.
 //!
-//! The protocol is that of a sequence lock: what it guards are atomics. Stores to them may be relaxed,
-//! for the fence behind the locking stands before them; loads may, for the fence of
+//! The protocol is that of a sequence lock: the guarded fields are atomics. Stores to them may be relaxed,
+//! because the fence behind the locking stands before them; so may loads, because the fence of
 //! [`VersionLock::validate`] stands behind them.
 
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
-/// The node was replaced by another: nothing leads to it any more.
+/// The node was replaced by another: no slot leads to it any more.
 const OBSOLETE: u64 = 1;
-/// Somebody is changing the node.
+/// A writer is changing the node.
 const LOCKED: u64 = 2;
 
 /// Looks at a lock before the waiting thread lets others run.
 const SPINS: u32 = 100;
 
-/// What an operation saw was changed meanwhile: it has to begin anew.
+/// A node that an operation read was changed meanwhile: the operation has to begin anew.
 #[derive(Debug)]
 pub(super) struct Restart;
 
@@ -30,7 +30,7 @@ impl VersionLock {
         Self(AtomicU64::new(0))
     }
 
-    /// The state for what is read from now on. Waits for who is changing the node.
+    /// The state for the reads that follow. Waits for a writer that is changing the node.
     #[inline]
     pub(super) fn read(&self) -> Result<u64, Restart> {
         let state = self.0.load(Ordering::Acquire);
@@ -41,7 +41,7 @@ impl VersionLock {
     fn wait(&self, mut state: u64) -> Result<u64, Restart> {
         let mut spins = 0;
         while state & LOCKED != 0 {
-            // Whoever has the lock may not be running.
+            // The thread that holds the lock may not be running.
             if spins < SPINS {
                 spin_loop()
             } else {
@@ -60,11 +60,11 @@ impl VersionLock {
         if self.0.load(Ordering::Relaxed) == seen { Ok(()) } else { Err(Restart) }
     }
 
-    /// Locks the node if it is as it was when it was read.
+    /// Locks the node if it has not changed since it was read.
     #[inline]
     pub(super) fn lock(&self, seen: u64) -> Result<Locked<'_>, Restart> {
         let locked = seen | LOCKED;
-        // Relaxed: who read the version acquired what was there, and that is still all.
+        // Relaxed: the read of the version acquired all changes, and there has been none since.
         self.0
             .compare_exchange(seen, locked, Ordering::Relaxed, Ordering::Relaxed)
             .map_err(|_| Restart)?;
@@ -80,7 +80,7 @@ pub(super) struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Unlocks a node that nothing leads to any more.
+    /// Unlocks a node that no slot leads to any more.
     pub(super) fn retire(mut self) {
         self.locked |= OBSOLETE;
     }

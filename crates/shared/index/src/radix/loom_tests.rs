@@ -1,6 +1,6 @@
 //! The version lock, and readers beside writers of one tree, in every order of their steps.
 //!
-//! Nodes come back when the tree is dropped: loom does not see into the epochs.
+//! Nodes are freed when the tree is dropped: loom does not model the epochs.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -99,13 +99,13 @@ fn newest(tree: &RadixTree, key: &[u8]) -> Option<u64> {
     tree.newest(&Letters, key)
 }
 
-/// Switches from a thread that could go on, in one order of steps. All orders of two inserts are too many.
+/// Preemptions in one order of steps. All orders of two inserts are too many.
 const PREEMPTIONS_MAX: usize = 3;
 
-/// A tree of some keys, and what a writer adds to it while a reader runs.
+/// A tree of some keys, and a writer that adds to it while a reader runs.
 ///
-/// The writer is the thread that loom runs first. Of several accesses to an atomic it looks at the last
-/// for what else may come before a step, so it would take a writer's own load for the only one, and
+/// The writer is the thread that loom runs first. Of several accesses to an atomic, loom considers only the
+/// last one when it looks for steps to reorder, so it would take a writer's own load for the only one, and
 /// not try a write between a reader's loads.
 fn beside(
     there: &'static [&'static [u8]],
@@ -219,7 +219,7 @@ fn no_version_is_lost_while_the_node_is_replaced() {
     );
 }
 
-/// What a scan of the newest versions up to one yields.
+/// The entries that a scan of the newest versions up to `at` yields.
 fn scanned(tree: &RadixTree, at: u64) -> Vec<u64> {
     let mut cursor = tree.cursor(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, at);
     std::iter::from_fn(|| cursor.next(tree, &Letters)).collect()

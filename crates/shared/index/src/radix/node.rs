@@ -7,12 +7,12 @@
 //! Full       2112 B   | lock, level              | window | terminal | 256 slots           |
 //! ```
 //!
-//! All keys below a node have its first `level` bytes in common, and differ in the byte behind them,
-//! or end there: the *terminal* slot is for the key that does. A Four has no slot to spare, there the
-//! terminal is in the last one. Level and window, the bytes before the level, never change: what is put
-//! above a node does not concern it.
+//! All keys below a node have its first `level` bytes in common, and differ in the byte behind them, or end
+//! there: the *terminal* slot is for the key that ends there. A Four has no slot to spare, there the
+//! terminal is in the last one. Level and window, the bytes before the level, never change: a new node
+//! above a node leaves it unchanged.
 //!
-//! In a Four and a Sixteen, keys and slots are sorted. All that changes is atomic and guarded by the
+//! In a Four and a Sixteen, keys and slots are sorted. All fields that change are atomic and guarded by the
 //! node's lock.
 
 mod grow;
@@ -37,10 +37,10 @@ pub(super) const CLASS_LENS: [usize; 4] = [
 #[cfg(all(not(loom), target_pointer_width = "64"))]
 const _: () = assert!(CLASS_LENS[0] == 64 && CLASS_LENS[1] == 192);
 
-/// What the three bytes of a level can say.
+/// The largest level that three bytes can hold.
 pub(super) const LEVEL_MAX: usize = (1 << 24) - 1;
 
-/// In the count of a Four: its last slot is that of the key that ends here.
+/// A bit in the count of a Four: its last slot is that of the key that ends here.
 const HAS_TERMINAL: u8 = 0x80;
 
 /// The beginning of a node of any size.
@@ -75,7 +75,7 @@ pub(super) struct Sixteen {
 pub(super) struct FortyEight {
     header: Header,
     terminal: AtomicU64,
-    /// Of each byte the number of its slot, from 1 on; or 0. Eight to a word.
+    /// For each byte the number of its slot, from 1 on; or 0. Eight to a word.
     numbers: [AtomicU64; 32],
     slots: [AtomicU64; 48],
 }
@@ -101,7 +101,7 @@ pub(super) enum Node<'a> {
 fn equal_bytes(keys: u32, byte: u8, count: usize) -> u32 {
     let differences = keys ^ (u32::from(byte) * 0x0101_0101);
     let zeros = differences.wrapping_sub(0x0101_0101) & !differences & 0x8080_8080;
-    // Above a place that is equal others may be set wrongly, and it is the first that counts.
+    // Bits above the first equal place may be set wrongly; only the first one counts.
     zeros & ((1_u64 << (8 * count)) - 1) as u32
 }
 
@@ -179,7 +179,7 @@ impl FortyEight {
         (word >> (8 * (byte % 8))) as u8
     }
 
-    /// Gives a byte that has none the number of its slot, for who has the lock.
+    /// Gives a byte that has none the number of its slot. The caller holds the lock.
     fn set_number(&self, byte: u8, number: u8) {
         let word = &self.numbers[usize::from(byte / 8)];
         let set = word.load(Ordering::Relaxed) | u64::from(number) << (8 * (byte % 8));
@@ -332,7 +332,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The slot for a byte, or for the key that ends here, if the node has one; it may hold nothing.
+    /// The slot for a byte, or for the key that ends here, if the node has one; it may be empty.
     #[inline]
     pub(super) fn find(self, byte: Option<u8>) -> Option<&'a AtomicU64> {
         let Some(byte) = byte else { return self.terminal() };
@@ -390,7 +390,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Calls `take` with the words at places of `rest` that hold something, in a direction, until it has
+    /// Calls `take` with the words that are not empty at places of `rest`, in a direction, until it has
     /// enough. Returns the places that are left.
     #[inline]
     pub(super) fn words(
@@ -421,7 +421,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The byte and the word at a place; the word may be nothing.
+    /// The byte and the word at a place; the word may be zero, for an empty slot.
     #[inline]
     pub(super) fn at(self, place: usize) -> (Option<u8>, u64) {
         let load = |slot: &AtomicU64| slot.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! The bytes that lead to a node, as far as somebody has to know them.
+//! The bytes that lead to a node, read as far as an operation needs them.
 
 use super::Records;
 use super::lock::Restart;
@@ -18,7 +18,7 @@ pub(super) fn parting(
 ) -> Result<Option<(usize, u8)>, Restart> {
     let level = node.level();
     if node.window_start() > known {
-        // There are bytes that no node has.
+        // Some bytes of the path are in no node, so they are read from a record.
         let path = records.key(any_entry(node, pin)?);
         let path = path.get(..level).unwrap_or(path);
         let at = common_len(path, sought.key);
@@ -40,7 +40,7 @@ fn any_entry(node: Node, _pin: &Pin) -> Result<u64, Restart> {
         let child = unsafe { Child::of(word.unwrap_or_default()) };
         match child {
             Child::Nothing => {
-                // Every node leads to something.
+                // Every node has a child, so this one was changed.
                 return Err(Restart);
             }
             Child::Leaf(leaf) => {

@@ -1,20 +1,20 @@
 //! Memory that readers may still look at (epoch-based reclamation, Fraser 2004).
 //!
-//! Who works on a tree pins the epoch. What was taken out of a tree comes back to its arena when
-//! everybody has unpinned who had pinned before.
+//! An operation on a tree pins the epoch. Memory taken out of a tree goes back to its arena once every
+//! thread has unpinned that was pinned at that time.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::arena::Arena;
 
-/// While this lives, nothing that its holder may have seen in a tree is used anew.
+/// While this lives, no memory that its holder may have seen in a tree is reused.
 pub(super) struct Pin {
     #[cfg(not(loom))]
     guard: crossbeam_epoch::Guard,
 }
 
-/// Loom does not see into the epochs: there, nothing comes back before the tree is dropped.
+/// Loom does not model the epochs: there, no memory is freed before the tree is dropped.
 #[cfg(loom)]
 impl Pin {
     pub(super) fn new() -> Self {
@@ -33,14 +33,14 @@ impl Pin {
         Self { guard: crossbeam_epoch::pin() }
     }
 
-    /// Gives a slot back to its arena when nobody looks at it any more.
+    /// Gives a slot back to its arena when no pinned thread can reach it any more.
     ///
     /// # Safety
-    /// It was taken there with this `len`, and nothing in the tree leads to it.
+    /// It was taken there with this `len`, and no slot in the tree leads to it.
     pub(super) unsafe fn retire(&self, arena: &Arc<Arena>, slot: NonNull<u8>, len: usize) {
         let arena = Arc::clone(arena);
-        // SAFETY: who could have seen the slot is pinned, and has unpinned when this runs. The arena
-        // lives as long as its reference; if the tree is gone it forgets the slot.
+        // SAFETY: every thread that could have seen the slot was pinned, and has unpinned when this runs.
+        // The arena lives as long as its reference; if the tree is gone, the arena ignores the slot.
         unsafe { self.guard.defer_unchecked(move || arena.give_back(slot, len)) };
     }
 }

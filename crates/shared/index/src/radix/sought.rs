@@ -25,7 +25,7 @@ impl<'k> Sought<'k> {
     pub(super) fn window(&self, level: usize) -> u128 {
         if level <= WINDOW {
             let unused = 8 * (WINDOW - level) as u32;
-            // At level 0 nothing is left.
+            // At level 0 no byte is left.
             return self.head.checked_shl(unused).map_or(0, |head| head >> unused);
         }
         let start = level - WINDOW;
@@ -42,8 +42,8 @@ impl<'k> Sought<'k> {
     }
 }
 
-/// Fewer bytes than a node keeps, and zeros. By words that lie over each other: what is put together in memory
-/// byte by byte has to be waited for.
+/// Fewer bytes than a node keeps, and zeros. Read as overlapping words: a load of memory that was just
+/// stored byte by byte has to wait for these stores.
 #[inline]
 fn short(bytes: &[u8]) -> u128 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {

@@ -1,12 +1,12 @@
-//! Cutting a tree into ranges of like size.
+//! Splitting a tree into ranges of about equal size.
 
 use std::ops::Bound;
 
 use super::{Direction, RadixTree, Records};
 
 impl RadixTree {
-    /// At most `count - 1` keys, ascending, that split the tree's keys into ranges of like size: from
-    /// one, inclusive, to the next. Walks through all nodes, and reads few records.
+    /// At most `count - 1` keys, ascending, that split the tree's keys into ranges of about equal size:
+    /// from one, inclusive, to the next. Walks through all nodes, and reads few records.
     #[must_use]
     pub fn split_keys(&self, records: &impl Records, count: usize) -> Vec<Vec<u8>> {
         let (keys, count) = (self.len(), count.max(1) as u64);

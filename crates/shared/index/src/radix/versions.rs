@@ -4,9 +4,9 @@
 //! | room, len | oldest | ... | newest | free | ... |     8 bytes each, in the arena's slots
 //! ```
 //!
-//! It is changed in place, under the lock of the node that leads to it, and readers validate that
-//! lock behind what they read: versions mostly come in order, so that to add one is to append. A full
-//! array is replaced by one of the next class.
+//! It is changed in place, under the lock of the node that leads to it, and readers validate that lock
+//! behind their reads. Versions mostly come in order, so adding one is an append. A full array is replaced
+//! by one of the next class.
 
 use std::ptr::NonNull;
 
@@ -34,7 +34,7 @@ impl Versions {
         let place = arena.take(Self::len_of(room)).cast::<Self>();
         let len = AtomicU64::new(entries.len() as u64);
         let words = entries.chain(std::iter::repeat(0)).take(room);
-        // SAFETY: the slot has room for the beginning and as many words, and nobody else has it.
+        // SAFETY: the slot has room for the beginning and as many words, and has no other user.
         unsafe {
             place.write(Self { room: room as u32, len });
             let start = place.add(1).cast::<AtomicU64>();
@@ -44,7 +44,7 @@ impl Versions {
     }
 }
 
-/// An array, as one looks at it.
+/// A view of an array.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     versions: &'a Versions,
@@ -76,7 +76,7 @@ impl<'a> View<'a> {
 
     #[inline]
     pub(super) fn len(self) -> usize {
-        // Who sees the length sees the entries up to it.
+        // A thread that sees the length sees the entries up to it.
         (self.versions.len.load(Ordering::Acquire) as usize).min(self.words.len())
     }
 
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
         self.words[..self.len()].iter().map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// How many versions are at most `at`. Looks at the newest first, then halves.
+    /// How many versions are at most `at`. Compares the newest first, then searches by halves.
     pub(super) fn count_up_to(self, at: u64, version: impl Fn(u64) -> u64) -> usize {
         let len = self.len();
         if len == 0 || version(self.entry(len - 1)) <= at {
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         low
     }
 
-    /// Puts an entry in, for who has the lock. There must be room.
+    /// Inserts an entry. The caller holds the lock. There must be room.
     pub(super) fn insert(self, at: usize, entry: u64) {
         let len = self.len();
         for to in (at + 1..=len).rev() {
@@ -124,8 +124,8 @@ impl<'a> View<'a> {
         self.versions.len.store(len as u64 + 1, Ordering::Release);
     }
 
-    /// Drops the entries that `needed`, given their version and that of the next newer one, says no
-    /// to; for who has the lock. Returns how many.
+    /// Drops the entries for which `needed`, given their version and that of the next newer one, returns
+    /// false. The caller holds the lock. Returns how many.
     pub(super) fn retain_needed(
         self,
         version: impl Fn(u64) -> u64,

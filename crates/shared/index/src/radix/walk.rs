@@ -1,9 +1,9 @@
-//! A walk over the leaves of a range, in either direction, for as many as somebody wants at once.
+//! A walk over the leaves of a range, in either direction, up to as many as the visitor wants at once.
 //!
-//! It keeps the path from the root as a stack of its own, for keys may be long, and validates each
-//! node's version behind what it takes from it: up to a child that is a node, all at once. If a node was
-//! changed, the walk ends early: what it has seen up to there was all there was, and the next walk goes on
-//! behind that.
+//! It keeps the path from the root as a stack of its own, because keys may be long. It validates each
+//! node's version behind the words that it takes from it: once for all words up to a child that is a node.
+//! If a node was changed, the walk ends early: the leaves up to there are complete, and the next walk goes
+//! on behind them.
 
 use std::cmp::Ordering::{self, Equal, Greater, Less};
 use std::ops::{Bound, ControlFlow, Range};
@@ -29,7 +29,7 @@ pub(super) struct Span<'k> {
 /// Why a walk ended.
 #[derive(PartialEq, Eq)]
 pub(super) enum End {
-    /// There is nothing more in the range.
+    /// The range has no more leaves.
     Range,
     /// The visitor had enough.
     Visitor,
@@ -59,11 +59,11 @@ struct Frame<'g> {
     /// Places of the node that are still to come.
     rest: Range<usize>,
     ahead: Ahead,
-    /// Which limits the first and the last of all places lead to, if they are still to come.
+    /// Which limits are tight for the first and the last of all places, if they are still to come.
     edges: Tight,
 }
 
-/// Children that are nodes, and that a walk asked for before it comes to them.
+/// Children that are nodes, and that a walk prefetched before it comes to them.
 struct Ahead {
     /// Places behind them.
     unasked: Range<usize>,
@@ -95,9 +95,9 @@ struct Walk<'w, 'k, R> {
 }
 
 impl RadixTree {
-    /// Visits the leaves of a range, in order. What the visitor takes from a leaf counts only if
-    /// `confirm` is called behind it; if not, that leaf was changed meanwhile, and the walk ends with
-    /// an error.
+    /// Visits the leaves of a range, in order. The entries that the visitor takes from a leaf count only
+    /// once `confirm` is called behind them; if it is not, that leaf was changed meanwhile, and the walk
+    /// ends with an error.
     pub(super) fn walk<R: Records>(
         &self,
         pin: &Pin,
@@ -144,22 +144,22 @@ impl RadixTree {
     }
 }
 
-/// What a walk finds in a node.
+/// The next step of a walk in a node.
 enum Next {
     /// A child, and which limits are tight for it.
     Child(u64, Tight),
-    /// Nothing more.
+    /// The node has no more children in the range.
     Nothing,
     /// The visitor has enough.
     Enough,
 }
 
-/// Who visits the leaves of a walk.
+/// A visitor of the leaves of a walk.
 pub(super) trait Visitor {
-    /// Takes what it wants from a leaf. Whether it wants more.
+    /// Takes the wanted entries from a leaf. Returns whether the visitor wants more.
     fn take(&mut self, leaf: Leaf) -> ControlFlow<()>;
 
-    /// All that it took up to here is right.
+    /// The entries taken up to here are valid.
     fn confirm(&mut self);
 }
 
@@ -212,7 +212,7 @@ impl<R: Records> Walk<'_, '_, R> {
             limit.as_ref().filter(|_| side == Equal).map(|limit| limit.sought.byte(level))
         };
         let (low, high) = (byte_of(&self.low, low), byte_of(&self.high, high));
-        // What is before the byte of the low limit, or behind that of the high one, is not looked at.
+        // Places before the byte of the low limit, or behind that of the high one, are skipped.
         let first = low.flatten().map_or(0, |byte| node.place_from(byte));
         let end = match high {
             None => node.places(),
@@ -299,8 +299,8 @@ impl<R: Records> Walk<'_, '_, R> {
         Ok(next)
     }
 
-    /// Visits the leaves of a small node all of which are in the range, if it has nothing else: without
-    /// a step down and up again.
+    /// Visits the leaves of a small node all of which are in the range, if all its children are leaves:
+    /// without a step down and up again.
     fn leaves_of(
         &self,
         node: Node,
@@ -336,7 +336,8 @@ impl<R: Records> Walk<'_, '_, R> {
         if word::is_leaf(entered) {
             return;
         }
-        // The first one that was not asked for is the one that is entered, or there are some before it.
+        // If no child is prefetched ahead, the first unasked child is the entered one itself; otherwise
+        // prefetched children lie before it.
         let wanted = if ahead.count == 0 { 1 + word::ahead(entered) } else { 1 };
         let mut left = wanted;
         ahead.unasked = node.words(ahead.unasked.clone(), self.direction, |word| {

@@ -1,4 +1,4 @@
-//! What a slot of a node holds: one word, whose lowest bits say what it leads to.
+//! The contents of a node's slot: one word, whose lowest bits tell its kind.
 //!
 //! | lowest 3 bits | the rest |
 //! |---|---|
@@ -19,7 +19,7 @@ const SIXTEEN: u64 = 3;
 const FORTY_EIGHT: u64 = 4;
 const FULL: u64 = 5;
 
-/// What a word leads to.
+/// The target of a word.
 pub(super) enum Child<'a> {
     Nothing,
     Leaf(Leaf<'a>),
@@ -31,7 +31,7 @@ pub(super) enum Child<'a> {
 pub(super) enum Leaf<'a> {
     /// The only one, inline.
     One(u64),
-    /// Several; or what is left of them.
+    /// Several; or the remaining ones of them.
     Several(View<'a>),
 }
 
@@ -46,9 +46,9 @@ impl<'a> Child<'a> {
             return if word == 0 { Self::Nothing } else { Self::Leaf(Leaf::One(word)) };
         }
         let address = (word & !TAG) as usize;
-        // SAFETY: such a word was made of a reference to what its tag says, by the functions below.
-        // That is initialised before the word is stored, and given back when nobody is pinned who may
-        // have loaded it.
+        // SAFETY: such a word was made by the functions below, of a reference to the kind of memory that
+        // its tag names. That memory is initialised before the word is stored, and given back only when no
+        // pinned thread may have loaded the word.
         unsafe {
             match tag {
                 VERSIONS => Self::Leaf(Leaf::Several(View::new(NonNull::new_unchecked(
@@ -80,13 +80,13 @@ impl Leaf<'_> {
     }
 }
 
-/// Whether a word leads to no node.
+/// Whether a word does not lead to a node.
 #[inline]
 pub(super) fn is_leaf(word: u64) -> bool {
     word & TAG <= VERSIONS
 }
 
-/// Asks for the lines of the node that a word leads to. Whether it leads to one.
+/// Prefetches the lines of the node that a word leads to. Returns whether it leads to one.
 #[inline]
 pub(super) fn prefetch(word: u64) -> bool {
     let len = match word & TAG {
@@ -100,7 +100,7 @@ pub(super) fn prefetch(word: u64) -> bool {
     true
 }
 
-/// Asks for the first line of what a word leads to, if that is a node or an array of versions.
+/// Prefetches the first line of a word's target, if that is a node or an array of versions.
 #[inline]
 pub(super) fn prefetch_line(word: u64) {
     if word & TAG != 0 {
@@ -108,7 +108,7 @@ pub(super) fn prefetch_line(word: u64) {
     }
 }
 
-/// How many nodes like that of a word a walk asks for before it comes to them: of small ones more.
+/// How many nodes of a word's size a walk prefetches before it comes to them: more of small ones.
 #[inline]
 pub(super) fn ahead(word: u64) -> usize {
     match word & TAG {

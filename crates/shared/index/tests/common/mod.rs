@@ -52,7 +52,7 @@ impl FullKeys for Table {
     }
 }
 
-/// Returns some key, another each time.
+/// Returns an arbitrary key, a different one each time.
 #[derive(Default)]
 pub(crate) struct Liar {
     calls: Cell<u64>,

@@ -52,7 +52,7 @@ fn update_eight(stored: &[u8; 64], value: &[u8; 32], blocks: &mut [u64; 8]) -> u
     let next = _mm512_add_epi64(stored, _mm512_set1_epi64(VERSION_STEP as i64));
     let shifted = _mm512_slli_epi64::<BITS>(stored);
     let versions = _mm512_set1_epi64(VERSION as i64);
-    // The lowest bits of what was shifted are zero.
+    // The lowest bits of the shifted blocks are zero.
     let version_and_old = _mm512_ternarylogic_epi64::<SELECT>(versions, next, shifted);
     let updated = _mm512_or_si512(version_and_old, low);
     // SAFETY: as above.

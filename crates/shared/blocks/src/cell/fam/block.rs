@@ -30,7 +30,7 @@ pub(super) fn updated(block: u64, bits: u64) -> u64 {
     (block.wrapping_add(VERSION_STEP) & VERSION) | ((block << BITS) & OLD) | bits
 }
 
-/// The block before its last update; what it was before that, is forgotten.
+/// The block before its last update. Its old bits then equal the new ones, as earlier ones are lost.
 pub(super) fn rolled_back(block: u64) -> u64 {
     let old = (block & OLD) >> BITS;
     (block.wrapping_sub(VERSION_STEP) & VERSION) | old << BITS | old

@@ -1,23 +1,22 @@
 //! Failure-atomic memory: each word holds bits of the value before and after the last update
 //! (§3.4.3, appendix A).
 //!
-//! A value is cut into units of 4 bytes. A block (`block.rs`) has the lower 31 bits of one, the block
-//! or the two behind those of the units have their highest bits: ⌈8n/31⌉ blocks for n bytes. An update
-//! raises the version of every block and keeps its old bits, with one flush and one fence. It is
-//! computed in one of several [`Form`]s (`scalar.rs`, `avx2.rs`, `avx512.rs`), which yield the same.
+//! A value is cut into units of 4 bytes. Each unit has a block (`block.rs`) with its lower 31 bits; one or
+//! two blocks behind those have the highest bits of all units: ⌈8n/31⌉ blocks for n bytes. An update raises
+//! the version of every block and keeps its old bits, with one flush and one fence. It is computed in one
+//! of several [`Form`]s (`scalar.rs`, `avx2.rs`, `avx512.rs`), which yield the same.
 //!
 //! # What a crash leaves
 //!
-//! Words do not tear, so each block is as before or as after the update, and versions tell which: all
-//! are v, all v + 1, or some are one ahead of the others. Those are rolled back, and the cell is as
-//! before. The rollback is the same whatever part of it happened already, because a block that was
-//! rolled back is no longer ahead; so it may be interrupted as often as it likes.
+//! Words do not tear, so each block is in its state before or after the update, and versions tell which:
+//! all are v, all v + 1, or some are one ahead of the others. Those are rolled back, and the cell is in its
+//! state before the update. The rollback is idempotent, because a block that was rolled back is no longer
+//! ahead; so it may be interrupted any number of times.
 //!
-//! Versions count modulo 4 and tell v from v + 1 only. So there may never be more than one update
-//! on its way to the medium: a write waits for its fence, and opening makes durable what it
-//! rolled back and what it only found, before anybody writes again. Otherwise a block of the update
-//! that was rolled back, its rollback not durable, would pass for one of the next update. Versions that
-//! are otherwise spread are damage.
+//! Versions count modulo 4 and tell v from v + 1 only. So at most one update may be on its way to the
+//! medium: a write waits for its fence, and opening makes both the blocks that it rolled back and those
+//! that it only found durable, before the next write. Otherwise a block of the update that was rolled back,
+//! its rollback not durable, would pass for one of the next update. Any other spread of versions is damage.
 
 #[cfg(all(target_arch = "x86_64", not(halite_portable)))]
 mod avx2;
@@ -154,7 +153,7 @@ fn store_high(words: &[[u8; 8]], units: usize, high: u32, blocks: &mut Blocks) {
     }
 }
 
-/// What a crash left of a cell.
+/// The state in which a crash left a cell.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Whole,
@@ -212,7 +211,7 @@ impl Fam {
         self.form
     }
 
-    /// Chooses the instructions. What is stored is the same.
+    /// Chooses the instructions. All of them store the same bytes.
     ///
     /// # Panics
     /// If this processor does not have them.
@@ -227,7 +226,7 @@ impl Fam {
         HEADER_LEN + index * self.stride
     }
 
-    /// Takes back the update of one cell, if a crash interrupted it; says whether it did.
+    /// Rolls back the update of one cell, if a crash interrupted it; returns whether it did.
     fn roll_back(&mut self, index: u64) -> Result<bool> {
         let at = self.at(index);
         let stored = self.space.read(at, self.blocks_len);

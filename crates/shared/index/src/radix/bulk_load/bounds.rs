@@ -1,4 +1,4 @@
-//! Bounds that part keys into ranges.
+//! Bounds that divide keys into ranges.
 
 use super::digits::{Digits, begins};
 use super::item::{Item, head_of};
@@ -12,7 +12,7 @@ const RANGES_MAX: usize = 1024;
 
 const _: () = assert!(RANGES_MAX <= 1 << 16, "two bytes number a range");
 
-/// Where a range begins: at a key that is no longer than it must be.
+/// The beginning of a range: the shortest key that separates the samples on both sides.
 struct Bound {
     head: u128,
     key: Box<[u8]>,
@@ -26,7 +26,7 @@ impl Bound {
     }
 }
 
-/// What parts all keys into ranges.
+/// The bounds that divide all keys into ranges.
 pub(super) struct Bounds {
     /// Those of all ranges but the first.
     bounds: Vec<Bound>,
@@ -46,7 +46,7 @@ impl Bounds {
             let first = samples.get(range * samples.len() / ranges);
             let (Some(before), Some(first)) = (last, first) else { break };
             if before < first {
-                // Longer than what they have in common, as it is above.
+                // `first` is longer than their common prefix, because it is above `before`.
                 let key: Box<[u8]> = first[..common_len(before, first) + 1].into();
                 bounds.push(Bound { head: head_of(&key), key });
                 last = Some(first);
@@ -64,13 +64,13 @@ impl Bounds {
         self.bounds.len() + 1
     }
 
-    /// As many bytes as no key in a range has in common with one outside.
+    /// A number of bytes that no key in a range has in common with one outside.
     pub(super) fn own_len(&self, range: usize) -> usize {
         let around = self.bounds[range.saturating_sub(1)..].iter().take(1 + range.min(1));
         around.map(|bound| bound.key.len()).max().unwrap_or(0)
     }
 
-    /// Of an item and its whole key.
+    /// The range of an item, given its whole key.
     #[inline]
     pub(super) fn range_of(&self, item: &Item, key: &[u8]) -> usize {
         let digit = self.digits.of(item.head());

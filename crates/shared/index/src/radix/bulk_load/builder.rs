@@ -5,7 +5,7 @@ use crate::radix::Records;
 use crate::radix::arena::Arena;
 use crate::radix::node::{LEVEL_MAX, Node};
 
-/// What leads to keys that follow each other.
+/// A word that leads to consecutive keys.
 #[derive(Clone, Copy)]
 pub(super) struct Subtree {
     first: Item,
@@ -29,11 +29,11 @@ pub(super) struct Builder<'a, R> {
     records: &'a R,
     /// Keys that have so many bytes in common are in one tree.
     common: usize,
-    /// Trees to which nothing comes any more.
+    /// Trees that are complete.
     built: Vec<Subtree>,
     /// The first key of the tree that is built.
     first: Item,
-    /// What came last, and the last key below it.
+    /// The word that came last, with the last key below it.
     last: Option<(Item, u64)>,
     /// Nodes that may get more children: those above the last key, from the root down.
     open: Vec<Open>,
@@ -61,8 +61,8 @@ impl<'a, R: Records> Builder<'a, R> {
         }
     }
 
-    /// Adds what leads to keys that are not below the last one. If they begin with that, it takes its place; returns
-    /// whether they do not.
+    /// Adds a subtree of keys that are not below the last one. If its first key equals the last one, it
+    /// replaces the last word. Returns whether it does not.
     #[inline]
     pub(super) fn push(&mut self, next: &Subtree) -> bool {
         match self.last {
@@ -101,7 +101,7 @@ impl<'a, R: Records> Builder<'a, R> {
         self.built.push(Subtree { first: self.first, last, word });
     }
 
-    /// Closes the open nodes from a level down. Returns what leads to them and the last key.
+    /// Closes the open nodes from a level down. Returns the word that leads to them and the last key.
     #[inline]
     fn close(&mut self, level: usize) -> u64 {
         let (item, mut word) = self.last.expect("something came");

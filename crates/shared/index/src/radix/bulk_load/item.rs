@@ -1,4 +1,4 @@
-//! What is sorted: an entry and the beginning of its key.
+//! The items that are sorted: an entry and the beginning of its key.
 
 use std::cmp::Ordering::{self, Equal};
 

@@ -8,13 +8,13 @@ use crate::large_pages;
 /// Items that are divided at once. As much memory again is needed for that, and both fit the cache.
 const BLOCK_LEN: usize = 1 << 14;
 
-/// Items that are allocated together. Those that did not come take no memory.
+/// Items that are allocated together. Untouched ones take no memory.
 const SLAB_LEN: usize = BLOCK_LEN << 5;
 
-/// Items of the first slab that do not get large pages, which few items would leave mostly empty.
+/// Items of the first slab, which gets no large pages: a few items would leave these mostly empty.
 const SMALL_LEN: usize = BLOCK_LEN << 2;
 
-/// What one thread has divided.
+/// The items that one thread has divided.
 #[derive(Default)]
 pub(super) struct Part {
     slabs: Vec<Vec<Item>>,

@@ -1,4 +1,4 @@
-//! How nodes come to be, take more, and are replaced by larger ones.
+//! How nodes are made, get more children, and are replaced by larger ones.
 
 use std::ptr::NonNull;
 
@@ -26,7 +26,7 @@ impl Four {
             }
         };
         let header = Header::new(level, window, count, keys);
-        // SAFETY: the slot is large enough, and nobody else has it.
+        // SAFETY: the slot is large enough, and has no other user.
         unsafe { node.write(Self { header, slots: slots.map(AtomicU64::new) }) };
         node
     }
@@ -49,7 +49,7 @@ impl<'a> Node<'a> {
         let header = |count, keys| Header::new(level, window, count as u8, keys);
         let store = |slot: &AtomicU64, word| slot.store(word, Ordering::Relaxed);
         let count = children.len();
-        // SAFETY (all): the slot is large enough, and nobody else has it.
+        // SAFETY (all): the slot is large enough, and has no other user.
         match count + usize::from(terminal.is_some()) {
             0..=4 => {
                 let mut keys = [0; 4];
@@ -108,7 +108,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether there is room for what [`find`](Self::find) does not find a slot for.
+    /// Whether there is room for a key for which [`find`](Self::find) finds no slot.
     pub(in crate::radix) fn has_room(self) -> bool {
         match self {
             Self::Four(node) => {
@@ -121,7 +121,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Adds what [`find`](Self::find) does not find a slot for. For who has the lock; there must be
+    /// Adds a key for which [`find`](Self::find) finds no slot. The caller holds the lock; there must be
     /// room.
     pub(in crate::radix) fn add(self, byte: Option<u8>, word: u64) {
         match self {
@@ -161,19 +161,19 @@ impl<'a> Node<'a> {
                 node.set_number(byte, number);
                 node.header.count.store(number, Ordering::Relaxed);
             }
-            // It has a slot for everything.
+            // A Full has a slot for every byte.
             Self::Full(_) => {}
         }
     }
 
-    /// A copy of the next size, as a word and as what it leads to. For who has the lock.
+    /// A copy of the next size, as a word and as a node. The caller holds the lock.
     pub(in crate::radix) fn grown(self, arena: &Arena) -> (u64, Node<'a>) {
         let (level, window) = (self.level(), self.window());
         let header = |count: usize| Header::new(level, window, count as u8, 0);
         let terminal = self.terminal().map_or(0, |slot| slot.load(Ordering::Relaxed));
         let terminal = AtomicU64::new(terminal);
-        // SAFETY (all): the slot is large enough, nobody else has it, and it stays as long as who made
-        // it has not unpinned.
+        // SAFETY (all): the slot is large enough, has no other user, and lives until the thread that took
+        // it has unpinned.
         match self {
             Self::Four(node) => {
                 let (count, _) = node.count();
