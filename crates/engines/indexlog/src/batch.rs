@@ -32,7 +32,7 @@ use crate::write::{CATALOGUE, INTERNAL, Writer};
 /// The key of the newest batch on several partitions.
 pub(crate) const KEY: &[u8] = b"batch";
 
-/// What the record of a batch says.
+/// The content of a batch's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     /// Higher than those of all batches before it.
@@ -71,7 +71,7 @@ impl Batch {
     }
 }
 
-/// Checks that of the newest batch of each partition no participant lacks its part.
+/// Checks that no participant lacks its part of the newest batch of any partition.
 ///
 /// # Errors
 /// [`Error::Damaged`].
@@ -118,7 +118,7 @@ pub(crate) struct Part<'a> {
     pub(crate) partition: &'a Partition,
     pub(crate) writer: MutexGuard<'a, Writer>,
     ops: Vec<Op<'a>>,
-    /// Whether the operations rely on what it has.
+    /// Whether it has keys or ranges to validate.
     is_expected: bool,
 }
 
@@ -129,8 +129,8 @@ impl Part<'_> {
     }
 }
 
-/// Locks the writers of partitions, in ascending order, refuses if what is expected changed, and gives each
-/// the operations on its keys.
+/// Locks the writers of partitions, in ascending order, validates what is `expected` under the locks, and gives each
+/// partition the operations on its keys.
 ///
 /// A range goes to the partitions in which it removes something.
 ///

@@ -275,7 +275,7 @@ impl<'a> Record<'a> {
     /// Reads the record whose payload, which has its sum, is `payload`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is not a record.
     pub(crate) fn of_payload(payload: &'a [u8]) -> Result<Self, &'static str> {
         let kind = match payload.get(KIND_AT - frame::HEADER_LEN) {
             Some(1) => Kind::Put,

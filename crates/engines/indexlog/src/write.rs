@@ -1,9 +1,9 @@
 //! The write path.
 //!
-//! [`Writer::write`] checks the operations, makes room (`space`), writes large values (`overflow`), encodes
-//! records behind the log's tail and waits for one fence for both (`append`), and applies the operations to
-//! the view (`apply`). Nothing has happened if anything fails before the records are written; if the fence itself
-//! fails, nobody knows what is durable, so the writer takes no more writes.
+//! [`Writer::write`] checks the operations, makes room (`space`), writes large values (`overflow`), encodes records
+//! behind the log's tail and waits for one fence for both (`append`), and applies the operations to the view
+//! (`apply`). A failure before the records are written leaves no trace; if the fence itself fails, it is unknown
+//! which bytes are durable, so the writer takes no more writes.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::tombstones::Tombstones;
 /// The key space that holds the names of the others: name → id. Only the first partition's has any.
 pub(crate) const CATALOGUE: u32 = 0;
 
-/// The key space of what a partition notes for itself.
+/// The key space of a partition's internal records.
 pub(crate) const INTERNAL: u32 = u32::MAX;
 
-/// The one writer: what only the holder of its lock changes.
+/// The one writer of a partition: the state that only the holder of its lock changes.
 pub(crate) struct Writer {
     pub(crate) pool: Pool,
     pub(crate) device: Device,
@@ -191,8 +191,8 @@ impl Writer {
         result
     }
 
-    /// [`Writer::poison_by`] of what takes room for a write, before anything is written: where the kernel refused that,
-    /// and did not fail to sync, nothing has changed.
+    /// [`Writer::poison_by`] of finding room for a write, before anything is written: if the kernel refused the room,
+    /// and no sync has failed, nothing has changed.
     pub(crate) fn poison_by_room<T>(&mut self, result: Result<T>) -> Result<T> {
         let is_refused = |error: &Error| error.is_of_pool_kernel();
         if result.as_ref().is_err_and(is_refused) && self.pool.check_synced().is_ok() {
@@ -212,7 +212,7 @@ fn waits(durability: Durability) -> bool {
     planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate)
 }
 
-/// Whether the only operation deletes what is not there.
+/// Whether the only operation deletes a key or a range that is not there.
 fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
     Ok(match *ops {
         [Op::Delete { space, key }] => view.live(space.0, key)?.is_none(),
