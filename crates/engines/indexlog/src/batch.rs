@@ -189,14 +189,14 @@ pub(crate) fn lock<'a>(
     Ok(parts)
 }
 
-/// What is not spread over the partitions is in the first one.
+/// Records that are not spread over the partitions are in the first one.
 fn partition_of(partitioning: &Partitioning, space: KeySpaceId, key: &[u8]) -> usize {
     let is_spread = space.0 != CATALOGUE && space.0 != INTERNAL;
     if is_spread { partitioning.partition_of(key) } else { 0 }
 }
 
-/// Writes the parts, atomically, and durably if there are several. What they rely on in other partitions is
-/// made durable before: a crash leaves of each partition's deferred writes what it will.
+/// Writes the parts, atomically, and durably if there are several. The writes of other partitions that they rely on
+/// are made durable before: a crash may take any of a partition's deferred writes.
 pub(crate) fn write(
     parts: &mut [Part<'_>],
     numbers: &Numbers,
@@ -204,7 +204,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let (mut concerned, needless): (Vec<_>, Vec<_>) =
         parts.iter_mut().partition(|part| !part.ops.is_empty());
-    // What makes the operations needless there may not be durable yet.
+    // The writes that make the operations needless there may not be durable yet.
     let syncs = durability == Durability::Immediate || concerned.len() > 1;
     for part in needless {
         if syncs || (part.is_expected && !concerned.is_empty()) {
@@ -236,7 +236,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
         .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([note]).collect())
         .collect();
 
-    // Nothing has happened as long as there may be no room.
+    // Nothing is written as long as there may be no room.
     let made = make_room(parts, &ops);
     let values = match made.and_then(|()| write_values(parts, &ops)) {
         Err(full @ Error::Full { .. }) => {
@@ -248,7 +248,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let written = append(parts, &ops, values).and_then(|()| sync(parts));
     parts[0].writer.health.place("a batch that is not shown yet");
     if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
-        // Nobody knows what of it is durable, or it is durable and cannot be seen.
+        // It is unknown which parts are durable, or they are durable and cannot be seen.
         let why = error.to_string();
         parts.iter_mut().for_each(|part| part.writer.poison(&why));
         return Err(error);

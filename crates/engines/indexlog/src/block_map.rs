@@ -31,8 +31,8 @@ const HEAD: u32 = 32;
 /// The offset of the record number, in bytes.
 const NEAR_AT: u64 = 0;
 
-/// Where the number is up to which all records were durable when a snapshot of the index was taken last, or a block was
-/// collected in a partition with a change log.
+/// The offset of the number up to which all records were durable when a snapshot of the index was last taken, or a
+/// block was last collected in a partition with a change log.
 const DURABLE_AT: u64 = NEAR_AT + 8;
 
 /// The record number is kept without so many of its last bits: 1 Mi.

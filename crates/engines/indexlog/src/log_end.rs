@@ -337,7 +337,7 @@ impl Cut {
                 break;
             }
         }
-        // Where nothing is left, what is missing begins with the first open block.
+        // If no record is left, the missing ones begin with the first open block.
         let missing_at = missing_at.or(open.first().map(|open| (open.block, 0)));
         let expected = expected.map(|seq| follow(&sealed, seq, u64::MAX));
         if let (Some(missing), Some((block, at))) = (expected, missing_at)
@@ -405,8 +405,8 @@ impl Cut {
         }
     }
 
-    /// The newest batch on several partitions in what is kept, and whether it is the last of the log's
-    /// open blocks.
+    /// The newest batch on several partitions among the kept records, and whether it is the last of the log's open
+    /// blocks.
     fn batch(&self) -> Option<(Batch, bool)> {
         if let Some((newest, is_last)) =
             self.log.as_ref().and_then(|log| log.newest_note(self.last()))
@@ -429,7 +429,7 @@ impl Cut {
         Some((newest, last == Some(newest)))
     }
 
-    /// Cuts off the last batch. Returns whether nothing proves it durable.
+    /// Cuts off the last batch. Returns whether it is not proved durable.
     fn drop_last_batch(&mut self) -> bool {
         if let Some(log) = &mut self.log {
             let undecided = log.drop_last_batch();
@@ -455,8 +455,8 @@ impl Cut {
         last.is_some_and(|last| self.durable < last)
     }
 
-    /// Makes durable what of the cut goes, and then what stays, so that a crash in between finds
-    /// either the same gap again or none.
+    /// Drops the blocks behind the cut durably, and then makes the kept records durable, so that a crash in between
+    /// finds either the same gap again or none.
     pub(crate) fn drop_and_flush(mut self, writer: &mut Writer) -> Result<Kept> {
         if let Some(log) = &mut self.log {
             let erased = log.erase_behind_end();

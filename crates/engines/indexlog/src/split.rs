@@ -47,8 +47,8 @@ pub(crate) fn piece_space(len: u64) -> u64 {
     class_of(len).map_or(len.next_multiple_of(BLOCK), |class| SIZES[class])
 }
 
-/// How long the first piece of what is left of a value is: as much as fills blocks of one segment, or a
-/// slot. The last eighth of a block or a slot may stay empty, for the sake of fewer pieces.
+/// The length of the first piece of the rest of a value: as much as fills blocks of one segment, or a slot. The last
+/// eighth of a block or a slot may stay empty, for the sake of fewer pieces.
 pub(crate) fn first_piece(rest: u64) -> u64 {
     if rest > BLOCK - BLOCK / 8 {
         let rounded_up = rest.next_multiple_of(BLOCK);

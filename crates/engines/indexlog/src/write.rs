@@ -40,7 +40,7 @@ pub(crate) struct Writer {
     pub(crate) map: BlockMap,
     pub(crate) blocks: Blocks,
     pub(crate) log: Tail,
-    /// None while what it has is replayed, too.
+    /// `None` also while the change log is replayed.
     pub(crate) changes: Option<ChangeLog>,
     pub(crate) collector: Tail,
     /// The collection that is under way.
@@ -51,33 +51,33 @@ pub(crate) struct Writer {
     pub(crate) next_seq: u64,
     /// Records up to this one are durable.
     pub(crate) durable_seq: u64,
-    /// What the last record that was written says of that, or the last entry of the change log.
+    /// The number up to which the last record, or the last entry of the change log, says the records to be durable.
     pub(crate) said_seq: u64,
     /// Something durable proves to recovery that records up to this one are durable.
     pub(crate) proved_seq: u64,
     pub(crate) pending: Vec<Pending>,
     /// Values that were written through the cache and are not yet durable.
     pub(crate) pending_values: Vec<Pending>,
-    /// Blocks that were left before all of them was durable.
+    /// Blocks that the log left before all of their records were durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Waiting,
-    /// What may still read it.
+    /// The scans that may still read the space in limbo.
     pub(crate) scans: Arc<Scans>,
     /// The snapshots of the index, if any are taken.
     pub(crate) index_snapshots: Option<index_snapshot::Own>,
-    /// The one that is being taken.
+    /// The snapshot of the index that is being taken.
     pub(crate) packer: Option<index_snapshot::Packer>,
     /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
     /// Whether the pool had no segment when one was wanted last.
     pub(crate) is_full: bool,
-    /// Whether what is written now is bookkeeping, for which puts leave room.
+    /// Whether the write is bookkeeping, for which puts leave room.
     pub(crate) is_bookkeeping: bool,
     /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
     poisoned: Option<String>,
-    /// What all partitions of the store know.
+    /// The health of the store, shared by all its partitions.
     pub(crate) health: Arc<Health>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) user_bytes: u64,
@@ -134,7 +134,7 @@ impl Writer {
     ) -> Result<()> {
         self.check_health()?;
         if ops.is_empty() || is_needless(&view.read(), ops)? {
-            // What makes it needless may not be durable yet.
+            // The writes that make it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
         let waits = waits(durability);
@@ -174,8 +174,8 @@ impl Writer {
         self.next_seq - 1 - durable
     }
 
-    /// Refuses if nobody knows what of an earlier write is durable: one of this partition, or, where the
-    /// kernel failed to sync the pool that they share, of any; and if a thread panicked that changed one of them.
+    /// Refuses if it is unknown how much of an earlier write is durable: one of this partition, or, where the kernel
+    /// failed to sync the pool that they share, of any; and if a thread panicked that changed one of them.
     pub(crate) fn check_health(&self) -> Result<()> {
         self.health.check()?;
         match &self.poisoned {

@@ -31,8 +31,8 @@ const BLOCK_LEN: usize = 24;
 /// Bytes that a step packs, at least.
 const STEP: usize = 4 << 10;
 
-/// Bytes that are packed or written for each that is written to the log: a snapshot is packed and written once,
-/// and about a quarter of what is written between two at most, so it takes about a quarter of that time.
+/// Bytes that are packed or written for each byte that is written to the log: a snapshot is packed and written once,
+/// and is at most about a quarter of the bytes written between two, so it takes about a quarter of that time.
 const PACE: u64 = 2;
 
 /// Blocks ahead whose first line is prefetched.

@@ -141,7 +141,7 @@ impl Inner {
         Some((Arc::new(old.changed(&from, &added)), gone))
     }
 
-    /// Removes the files of tables that nobody reads any more.
+    /// Removes the files of tables that no reader uses any more.
     pub(super) fn bury(&self) {
         let dead = std::mem::take(&mut *self.files.graveyard.lock());
         for number in dead {
