@@ -1,11 +1,10 @@
 //! Batches on several partitions: atomic, by one fence for all of them.
 //!
-//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the
-//! operations behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal
-//! key space, with the batch's number and its participants. One fence then makes all parts durable, and
-//! whatever waited before them in those logs. Only then are the parts applied, under the locks of all
-//! views, so that a reader who looks at all of them at once sees the whole batch or nothing; and only
-//! then does anything follow them.
+//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations
+//! behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal key space, with the
+//! batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
+//! those logs. Only then are the parts applied, under the locks of all views, so that a reader that looks at all of
+//! them at once sees the whole batch or nothing; and only then does anything follow them.
 //!
 //! So, after a crash, only the last batch of a log may lack a part elsewhere. It is whole if every
 //! participant's newest record of [`KEY`] has its number or a higher one; else its parts are cut off, as

@@ -178,7 +178,7 @@ impl IndexLog {
         self.partitions.get(self.partitioning.partition_of(key))
     }
 
-    /// Writes operations, on any of the partitions, if what is expected did not change.
+    /// Writes operations, on any of the partitions, if the expected keys and ranges did not change.
     fn write_all(
         &self,
         ops: &[Op<'_>],
@@ -189,7 +189,8 @@ impl IndexLog {
         let all = self.partitions.all()?;
         let expected = Expected::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
-        // It was looked at, under the locks that are held until all is written: the room that it keeps can be had.
+        // Validated under the locks that are held until all is written: the space that the snapshots keep can be
+        // released.
         expected.iter().for_each(Expected::end);
         all[0].health.watch(WRITER, || {
             parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = is_bookkeeping);

@@ -59,7 +59,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Ends a snapshot that no one but this validation holds, so that it keeps no space.
+    /// Lets the snapshot keep no space any more, if this write is the last that relies on it.
     pub(crate) fn end(&self) {
         self.snapshot.end_if_last();
     }

@@ -27,7 +27,7 @@ pub(crate) const FLUSHES: &str = "flushes";
 /// Changes that become durable together with new tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// What the tree's memtables up to this one had is in the levels.
+    /// The records of the tree's memtables up to this one are in the levels.
     pub memtables: Option<u64>,
     /// Numbers that the engine wants to keep, by name.
     pub words: Vec<(String, u64)>,

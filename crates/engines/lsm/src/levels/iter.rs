@@ -7,9 +7,8 @@ use super::source::{Direction, RunCursor, RunTables, Source};
 use super::version::{Run, TreeVersion};
 use crate::sst::{Entry, Reads, Result};
 
-/// All versions of the keys of a range, as they were when the scan began: a snapshot's number says which of
-/// them count. Tombstones come like other versions; what range deletes say is for the reader to ask
-/// [`LevelsIter::covering`].
+/// All versions of the keys of a range, as they were when the scan began: a snapshot's number says which of them
+/// count. Tombstones come like other versions; for range deletes, the reader asks [`LevelsIter::covering`].
 ///
 /// Files that it reads stay until it is dropped.
 pub struct LevelsIter {

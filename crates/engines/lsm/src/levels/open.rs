@@ -1,4 +1,4 @@
-//! Opens the levels, and tidies up what a crash has left.
+//! Opens the levels, and removes the remains of a crash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sst::{BlockCache, Error, Result, ValueRef, read_footer};
 use crate::value_file;
 use crate::values::Values;
 
-/// What an opening found that is not as it should be, and did not fail for.
+/// Flaws that an opening found, and did not fail for.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Tables that are missing or do not have their length: [`Error::Missing`], [`Error::Damaged`]. Reads that need
@@ -66,9 +66,9 @@ impl Levels {
 }
 
 impl Levels {
-    /// Removes the store's files of large values that neither tables nor memory need, when all are known that memory
-    /// does; or, with `sets_aside`, durably gives them the names of what a repair sets aside: what it lost may refer to
-    /// them. Returns those that are another store's, and stay.
+    /// Removes the store's files of large values that neither tables nor memory refer to, when all those of memory
+    /// are known; or, with `sets_aside`, durably gives them the names of files that a repair sets aside: what it lost
+    /// may refer to them. Returns those that are another store's, and stay.
     ///
     /// # Errors
     /// What the disk says.
@@ -90,7 +90,7 @@ impl Levels {
                 }
             });
             match kept {
-                // A compaction has let it go meanwhile.
+                // A compaction has released it meanwhile.
                 Err(Error::Disk(error)) if matches!(*error, halite_disk::Error::Missing { .. }) => {
                 }
                 kept => kept?,
@@ -103,7 +103,7 @@ impl Levels {
     }
 }
 
-/// The error of levels that took fewer runs from memory than the store's.
+/// The error of levels that took fewer runs from memory than the store's own.
 pub(crate) fn older_copy(state: &State, wanted: u64) -> Option<Error> {
     let flushes = state.words.get(FLUSHES).copied().unwrap_or(0);
     let why = format!(

@@ -95,7 +95,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// What a get finds.
+/// The result of a get.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The version's sequence number.

@@ -105,7 +105,7 @@ impl Table {
         self.0.file.len()
     }
 
-    /// What it says of itself.
+    /// Its properties.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.0.properties
@@ -117,8 +117,7 @@ impl Table {
         &self.0.range_deletes
     }
 
-    /// The newest version of a key that is not above a sequence number. What range deletes say of it is not
-    /// looked at.
+    /// The newest version of a key that is not above a sequence number. Range deletes are not looked at.
     ///
     /// # Errors
     /// [`Error::Damaged`], or what the disk says.

@@ -19,8 +19,8 @@ use super::value_ref::ValueRef;
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// How long a data block may be, with what vouches for it, before it is compressed, in bytes. An entry that
-    /// is longer has a block of its own.
+    /// How long a data block may be, with its trailer, before it is compressed, in bytes. An entry that is longer has
+    /// a block of its own.
     pub block_bytes: usize,
     /// How long a partition of the index gets, in bytes.
     pub partition_bytes: usize,
@@ -180,7 +180,7 @@ impl TableBuilder {
         properties.sequence_max = properties.sequence_max.max(*sequence);
     }
 
-    /// Whether it has nothing.
+    /// Whether it has neither entries nor range deletes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_span
@@ -276,7 +276,7 @@ impl TableBuilder {
     }
 }
 
-/// What is written next.
+/// The part that is written next.
 enum Part<'a> {
     Data,
     Partition,

@@ -12,8 +12,8 @@ use super::{Parsed, Result};
 pub enum Reads {
     /// Through the cache; from the file the more blocks at once, the further it goes.
     Cached,
-    /// From the file, many blocks at once, and past the cache: what a compaction reads once is not what others
-    /// will want.
+    /// From the file, many blocks at once, and past the cache: the blocks that a compaction reads once are not those
+    /// that others will want.
     Ahead,
 }
 
@@ -25,7 +25,7 @@ pub struct TableCursor {
     data: BlockCursor,
     reads: Reads,
     ahead: ReadAhead,
-    /// Where what may be read ahead ends.
+    /// The end of the bytes that may be read ahead.
     ahead_end: u64,
 }
 
