@@ -267,8 +267,8 @@ impl Writer {
         Ok(proofs)
     }
 
-    /// Starts the write-back of what was appended and waits for it. Returns whether there was anything:
-    /// the last of it is in the log's current block.
+    /// Starts the write-back of the records that were appended and are pending. Returns whether there were any:
+    /// the last of them is in the log's current block.
     #[track_caller]
     pub(crate) fn flush_pending(&mut self, flushed: &mut Vec<Flushed>) -> bool {
         let waits = !self.pending.is_empty();

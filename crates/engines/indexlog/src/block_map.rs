@@ -44,7 +44,7 @@ pub(crate) const FIRSTS: u32 = 1 << 24;
 /// The incarnations of a block wrap at this.
 pub(crate) const INCARNATIONS: u32 = 1 << 22;
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Nothing, or a part of a value that a live record refers to.
@@ -308,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool with a map, and what happens to it.
+    /// A pool with a map, and the events that it goes through.
     struct MapOf(Vec<Action<Step>>);
 
     impl MapOf {

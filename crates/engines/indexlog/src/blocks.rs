@@ -15,7 +15,7 @@ use crate::takings::Takings;
 use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Its segment is not allocated.
@@ -98,7 +98,7 @@ pub(crate) struct Blocks {
     victims: Victims,
     takings: Takings,
     live: u64,
-    /// Sealed blocks, and what can be reclaimed of them, in bytes.
+    /// Sealed blocks, and the bytes that can be reclaimed of them.
     sealed: u64,
     reclaimable: u64,
 }

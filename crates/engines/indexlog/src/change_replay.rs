@@ -477,7 +477,7 @@ mod tests {
         put_entry(&mut segment, at, 90, 80, b"value");
         assert_eq!(proves_to(&segment, 59), 80);
 
-        // In every line what looks like the head of an entry that reaches to the end.
+        // In every line, bytes that look like the head of an entry that reaches to the end.
         let head = segment[at as usize..][..HEAD_LEN as usize].to_vec();
         for at in (0..SEGMENT).step_by(BATCH_ALIGN as usize) {
             let line = &mut segment[at as usize..][..HEAD_LEN as usize];

@@ -255,7 +255,7 @@ impl Index {
     }
 
     /// Whether a range has the keys that it had in an earlier state, with the records that they had then, which
-    /// `is_old` tells. Reads no record of what did not move.
+    /// `is_old` tells. Reads no record of an entry that did not change.
     pub(crate) fn is_unchanged(
         &self,
         before: Option<&Self>,

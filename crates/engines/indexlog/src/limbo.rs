@@ -131,8 +131,8 @@ impl Waiting {
         self.queue.push_back(limbo);
     }
 
-    /// Pops the oldest entry of the queue once its copy or replacement is durable, as the records up to `durable`
-    /// are.
+    /// Pops the oldest entry of the queue if its copy or replacement is among the records up to `durable`, which are
+    /// durable.
     fn next(&mut self, durable: u64) -> Option<Limbo> {
         let is_next =
             |limbo: &mut Limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced);

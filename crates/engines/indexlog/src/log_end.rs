@@ -1,4 +1,4 @@
-//! Finding the end of the log, and cutting off what an interrupted write left behind it.
+//! Finding the end of the log, and cutting off the remains of an interrupted write behind it.
 //!
 //! Records of the log are numbered without gaps. Sealed blocks are whole; open ones end where their records end, or
 //! where the first number is missing. A record also says up to which number everything was durable when it was
@@ -262,7 +262,7 @@ pub(crate) fn sealed_batch(view: &View, blocks: u32) -> Result<Option<(u64, Batc
     Ok(sealed.batch)
 }
 
-/// Where the log ends, and what lies behind.
+/// The end of the log, and the records behind it.
 pub(crate) struct Cut {
     /// Open blocks, as they were opened. Of those behind the cut no record is kept.
     pub(crate) blocks: Vec<OpenBlock>,
@@ -293,7 +293,7 @@ impl Cut {
         let durable = sealed.durable(&open).max(writer.map.durable()?);
         let Sealed { runs: sealed, batch: sealed_batch, .. } = sealed;
         let mut records_cut = 0;
-        // The number that must come next, if it is known; and whether something is missing.
+        // The number that must come next, if it is known; and whether a record is missing.
         let (mut expected, mut broken) = (None, false);
         let mut missing_at = None;
         for open in &mut open {

@@ -22,13 +22,13 @@ use crate::write::Writer;
 /// Range bounds that are longer than this together do not fit a record; see [`Partition::expand`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;
 
-/// What the message of a panic under the writer's lock begins with.
+/// The beginning of the message of a panic under the writer's lock.
 pub(crate) const WRITER: &str = "a thread that changes the store";
 
 /// Keys of a table that are visited under one lock.
 const VISITED_AT_ONCE: usize = 64;
 
-/// What the store and the scans of a partition share; it closes when the last of them is gone.
+/// The state that the store and the scans of a partition share; it closes when the last of them is gone.
 pub(crate) struct Partition {
     pub(crate) pool: Pool,
     pub(crate) salt: u64,
@@ -426,7 +426,7 @@ mod tests {
             assert!(is_told(engine.collect_ahead(0).unwrap_err()));
             assert!(is_told(engine.key_space("another").unwrap_err()));
 
-            // What was taken is there, before the store closes and behind it; what was refused may be.
+            // Writes that were taken are there, before the store closes and behind it; those that were refused may be.
             let mut last = BTreeMap::new();
             for (thread, (taken, _)) in refused.iter().enumerate() {
                 (0..*taken).for_each(|number| {

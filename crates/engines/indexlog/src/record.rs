@@ -251,7 +251,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at the start of `bytes`, which reach to the end of what may be read.
+    /// Reads the record at the start of `bytes`, which end where reading has to end.
     ///
     /// # Errors
     /// The reason why there is none.

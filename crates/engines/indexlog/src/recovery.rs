@@ -71,7 +71,7 @@ pub(crate) struct Ended {
 /// Finds the ends of all logs of the store in `segments`, and makes them durable.
 ///
 /// # Errors
-/// [`Error::Damaged`]; what the pool reports.
+/// [`Error::Damaged`]; an error of the pool.
 pub(crate) fn find_ends(
     segments: &Arc<Segments>,
     layout: Layout,
@@ -398,7 +398,7 @@ fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// Takes the places of a large value. `owner` leads to the record, if it is in the log by now.
+/// Takes the places of a large value. `owner` points to the record, if it is in the log by now.
 pub(crate) fn take_pieces(
     writer: &mut Writer,
     view: &mut View,

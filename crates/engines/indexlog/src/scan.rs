@@ -88,7 +88,7 @@ enum Cursor {
 }
 
 impl RangeScan {
-    /// Begins a scan of what `view`, the partition's, shows while it is locked.
+    /// Begins a scan of the state that `view`, the partition's, shows while it is locked.
     pub(crate) fn begin(
         partition: &Arc<Partition>,
         view: &View,

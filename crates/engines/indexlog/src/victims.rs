@@ -25,7 +25,7 @@ const DEAD: u8 = UNRANKED - 1;
 /// youngest tell whether the class has one that may be taken.
 const LOOKED_AT: usize = 4;
 
-/// What is known of a block.
+/// The standing of a block among the victims.
 #[derive(Clone, Copy)]
 struct Standing {
     /// When it was sealed, as a number of a record.
@@ -39,7 +39,7 @@ struct Standing {
 
 const UNKNOWN: Standing = Standing { sealed_at: 0, worth: 0, class: UNRANKED, queued: false };
 
-/// The sealed blocks in the order of what collection gains.
+/// The sealed blocks in the order of the bytes that collection gains.
 #[derive(Default)]
 pub(crate) struct Victims {
     /// By block.
@@ -62,7 +62,7 @@ impl Victims {
         self.changed(block);
     }
 
-    /// Notes that something of a sealed block died.
+    /// Notes that a record of a sealed block died.
     pub(crate) fn changed(&mut self, block: u32) {
         let standing = &mut self.standings[block as usize];
         if !standing.queued {

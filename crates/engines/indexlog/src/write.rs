@@ -53,7 +53,7 @@ pub(crate) struct Writer {
     pub(crate) durable_seq: u64,
     /// The number up to which the last record, or the last entry of the change log, says the records to be durable.
     pub(crate) said_seq: u64,
-    /// Something durable proves to recovery that records up to this one are durable.
+    /// A durable record, entry or word proves to recovery that records up to this one are durable.
     pub(crate) proved_seq: u64,
     pub(crate) pending: Vec<Pending>,
     /// Values that were written through the cache and are not yet durable.
@@ -162,7 +162,7 @@ impl Writer {
         if self.changes.is_some() {
             self.map.set_durable(self.durable_seq);
         }
-        // Sealing what was just fenced takes a second fence, this one.
+        // Sealing the block that was just fenced takes a second fence, this one.
         let closed = self.sync_pending(Vec::new(), Vec::new());
         self.poison_by(closed)?;
         Ok(self.map.digest())

@@ -424,7 +424,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that what of it is not.
+    /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that all of its batches.
     pub(crate) fn finish_gidx(&self, memtable: &Memtable) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         let finished = self.make_durable(&mut unsynced).and_then(|()| {

@@ -16,7 +16,7 @@ pub(crate) fn step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// [`step`], with what was found.
+/// [`step`], returning `found`.
 #[inline(always)]
 pub(crate) fn counted<T>(found: T) -> T {
     step();

@@ -93,12 +93,12 @@ impl Lsm {
     /// The store must not be open.
     ///
     /// # Errors
-    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    /// An error that keeps the pool from being opened; [`Error::OtherEngine`]; an error of the disk.
     pub fn repair(options: &EngineOptions) -> Result<RepairReport> {
         repair::repair(options, true)
     }
 
-    /// Says what [`Lsm::repair`] would do, and changes nothing.
+    /// Reports what [`Lsm::repair`] would do, and changes nothing.
     ///
     /// # Errors
     /// As [`Lsm::repair`].
@@ -110,7 +110,7 @@ impl Lsm {
     /// are not known to be this store's.
     ///
     /// # Errors
-    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    /// An error that keeps the pool from being opened; [`Error::OtherEngine`]; an error of the disk.
     pub fn discard_levels(options: &EngineOptions) -> Result<()> {
         discard::discard_levels(options)
     }

@@ -3,7 +3,7 @@
 //! Before a batch enters the ring, its large values are written to files ([`Store::write_large`]): a writer that
 //! waits for the disk has no turn. When the batch is committed, files are looked for that it hides
 //! ([`Store::look_for_hidden`]), and those files are removed whose removal is durable, and that no snapshot sees
-//! ([`Store::let_values_go`]). [`crate::values`] has what is known of each file.
+//! ([`Store::let_values_go`]). [`crate::values`] has the state of each file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -46,7 +46,7 @@ impl Store {
     /// Writes the large values among operations, durably. Two syncs for each.
     ///
     /// # Errors
-    /// [`Error::ValuesFull`]; what the disk says. A folder that cannot be synced is the end of all writes.
+    /// [`Error::ValuesFull`]; an error of the disk. A folder that cannot be synced is the end of all writes.
     pub(crate) fn write_large(&self, ops: &[Op<'_>]) -> Result<Large<'_>> {
         let mut large = Large::default();
         for (number, op) in ops.iter().enumerate() {

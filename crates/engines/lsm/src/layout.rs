@@ -1,4 +1,4 @@
-//! What the pool has where.
+//! The roots and devices of the pool.
 //!
 //! ```text
 //! root engine:lsm       version of the formats: 2, or 3 if it has had large values in files

@@ -24,7 +24,7 @@ pub(crate) struct Memtable {
     pub(crate) deletes: RangeDeletes,
     /// The ring's handle from which on nothing is granted here.
     frozen_at: AtomicU64,
-    /// The first file of the log that has something of it, where there is a log.
+    /// The first file of the log that has records of it, where there is a log.
     pub(crate) first_log: u64,
     /// The last sequence that was granted here.
     pub(crate) last: AtomicU64,

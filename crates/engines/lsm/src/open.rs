@@ -470,7 +470,7 @@ pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
     Ok(Disk::failing_folder(folder, options.create, failures).map_err(Arc::new)?)
 }
 
-/// The folder of the levels, or the link that leads to it.
+/// The folder of the levels, or the link that points to it.
 fn beside(options: &EngineOptions) -> PathBuf {
     options
         .pool
@@ -478,7 +478,7 @@ fn beside(options: &EngineOptions) -> PathBuf {
         .map_or_else(|| PathBuf::from(Lsm::LEVELS), |folder| folder.join(Lsm::LEVELS))
 }
 
-/// Lets a link beside the pool lead to a folder that was named, from now on, if the store's levels are there.
+/// Points a link beside the pool to a folder that was named, from now on, if the store's levels are there.
 fn link(options: &EngineOptions) -> Result<()> {
     let is_folder = options.lsm.disk.is_none() && !options.pool_options.in_memory;
     let Some(named) = options.lsm.levels.as_ref().filter(|_| is_folder && options.create) else {

@@ -107,7 +107,7 @@ fn check_of(head: u64, behind: &[u8], seed: Seed) -> u32 {
     (hash >> 32) as u32
 }
 
-/// The lengths in a record's head: what it takes, and where its key ends.
+/// The lengths in a record's head: of the record, and up to the end of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lens {
     pub(crate) key: usize,
@@ -122,7 +122,7 @@ impl Lens {
         Self { key: at(16) as usize, value: at(12) as usize }
     }
 
-    /// Bytes of the whole record, without what pads it.
+    /// Bytes of the whole record, without its padding.
     #[inline]
     pub(crate) fn exact(self) -> usize {
         HEAD + self.key + self.value

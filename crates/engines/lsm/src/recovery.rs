@@ -369,7 +369,7 @@ fn read_zone(
         at += header.padded();
     }
     ended |= at == ZONE;
-    // What was committed is there, or the medium lost it.
+    // Committed batches are there, or the medium lost them.
     let (gidx, _) = zones.gidx();
     let line = u64::from(zone) * LINES + at / LINE;
     if !ended && line < u64::from(gidx) {
@@ -511,7 +511,7 @@ fn line_of(zone: u32, at: u64) -> u32 {
     (u64::from(zone) * LINES + at / LINE) as u32
 }
 
-/// Makes the indexes of what was read: each by one of the targets that it leads to.
+/// Makes the indexes of the records that were read: each by one of the targets that it points to.
 fn make_indexes(targets: &[Target], loads: Vec<Load>, threads: usize) {
     for (index, load) in loads.into_iter().enumerate() {
         if let Some(target) = targets.iter().find(|target| target.index() == index) {

@@ -123,7 +123,7 @@ impl<T> Ring<T> {
         &self.slots[(bid % self.slots.len() as u64) as usize]
     }
 
-    /// Commits from `hid` on what is finished (algorithm 2).
+    /// Commits the finished handles from `hid` on (algorithm 2).
     fn commit_finished(&self, commit: &impl Fn(u64, T)) {
         let mut committed = false;
         loop {

@@ -244,7 +244,7 @@ impl Store {
         }
     }
 
-    /// Whether something else than active memtables can go to the levels.
+    /// Whether any data but active memtables can go to the levels.
     pub(crate) fn has_more_to_hand_on(&self) -> bool {
         self.trees.iter().any(|tree| {
             let view = tree.view();

@@ -272,7 +272,7 @@ impl TreeScan {
             layers.push(LayerScan::new(Of::Global(Arc::clone(global)), cursor));
         }
         layers.retain(|layer| layer.current.is_some());
-        // The view first: what left it since is in the levels.
+        // The view first: memtables that left it since are in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
         let (at, order) = (Arc::clone(at), SmallVec::new());
         let mut scan =

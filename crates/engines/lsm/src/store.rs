@@ -1,4 +1,4 @@
-//! An open store: the trees, the ring that writes to them, and what they share.
+//! An open store: the trees, the ring that writes to them, and the state that they share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

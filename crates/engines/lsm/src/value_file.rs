@@ -60,7 +60,7 @@ pub(crate) type Reserve<'a> = &'a dyn Fn(&mut Writer, u64) -> halite_disk::Resul
 /// Writes a value, durably, name included.
 ///
 /// # Errors
-/// What the disk says: then there is no file, or one that is not whole, which the next opening removes.
+/// An error of the disk: then there is no file, or one that is not whole, which the next opening removes.
 pub(crate) fn write(
     disk: &Disk,
     store_id: u128,

@@ -73,7 +73,7 @@ struct Known {
     /// The key, as long as the version is in memory.
     key: Option<Key>,
     is_in_levels: bool,
-    /// No larger than the version's sequence, and larger than what was visible before it.
+    /// No larger than the version's sequence, and larger than the sequence that was visible before it.
     since: u64,
     is_hidden: bool,
 }
@@ -139,7 +139,7 @@ impl Values {
         }
     }
 
-    /// Writes a value, durably. What is visible then is below the version that will refer to it.
+    /// Writes a value, durably. The sequence `visible` is below that of the version that will refer to it.
     pub(crate) fn write(
         &self,
         number: u64,

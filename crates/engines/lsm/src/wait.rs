@@ -118,7 +118,7 @@ impl Waiting {
         }
     }
 
-    /// Lets one thread that waits at a place look again: what they wait for is for one.
+    /// Lets one thread that waits at a place look again: only one can have what they wait for.
     #[inline]
     pub(crate) fn wake_one(&self, at: &Place) {
         if self.has_parked(at) && !at.waking.swap(true, Ordering::Relaxed) {

@@ -211,7 +211,7 @@ impl Found {
         let (at, whole) = self.whole();
         let Some(error) = self.broken else { return Ok((None, names)) };
         let list = disk.list()?.into_iter().collect();
-        // The last first: what is left of a repair that was interrupted is broken at the same place.
+        // The last first: the files that an interrupted repair leaves are broken at the same place.
         for (place, &number) in self.numbers.iter().enumerate().skip(at).rev() {
             let name = name_of(number);
             let aside = aside(&list, &name);
@@ -252,7 +252,7 @@ impl Wal {
     /// Goes on behind the batches that were found. A torn end is cut.
     ///
     /// # Errors
-    /// What is broken, or what the disk says.
+    /// The error of a broken log, or of the disk.
     pub(crate) fn open(disk: &Disk, store_id: u128, found: Found) -> Result<Self> {
         let Found { numbers, lens, broken, .. } = found;
         if let Some(error) = broken {
@@ -348,7 +348,7 @@ impl Wal {
     ///
     /// # Errors
     /// [`halite_disk::Error::NoSpace`]: nothing is changed, though the file may have got a part, which it gives back with
-    /// the rest. What else the disk says.
+    /// the rest. Any other error of the disk.
     pub(crate) fn reserve(&self, end: u64) -> halite_disk::Result<()> {
         let mut file = self.file.lock();
         file.writer.reserve(end)?;
@@ -426,8 +426,8 @@ impl Wal {
     /// and not used is set aside for the new file.
     ///
     /// # Errors
-    /// [`halite_contract::Error::LogFull`], [`halite_contract::Error::LogFile`]: nothing is changed. What the disk says
-    /// else.
+    /// [`halite_contract::Error::LogFull`], [`halite_contract::Error::LogFile`]: nothing is changed. Any
+    /// other error of the disk.
     pub(crate) fn roll(&self) -> halite_contract::Result<()> {
         let mut file = self.file.lock();
         let (ended, number) = ((file.number, file.writer.len()), file.number + 1);
@@ -454,7 +454,7 @@ impl Wal {
     /// Removes the files before one that is needed. Returns how many are left.
     pub(crate) fn release(&self, first: u64) -> Result<usize> {
         let mut file = self.file.lock();
-        // The oldest first: what is left of a removal that was interrupted has no gap.
+        // The oldest first: the files that an interrupted removal leaves have no gap.
         while let Some(&(number, len)) = file.ended.first().filter(|(number, _)| *number < first) {
             self.disk.remove(&name_of(number))?;
             self.disk.sync()?;

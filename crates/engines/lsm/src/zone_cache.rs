@@ -335,7 +335,7 @@ mod tests {
         (segments, cache)
     }
 
-    /// What an item of a hash holds: some lines that follow from it.
+    /// The content of an item of a hash: some lines that follow from it.
     fn bytes(hash: u64) -> Vec<u8> {
         hash.to_le_bytes().repeat(40 + hash as usize % 50)
     }

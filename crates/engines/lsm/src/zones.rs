@@ -339,7 +339,7 @@ impl Zones {
         head.map_or(0, |head| u64::from_le_bytes(head.try_into().expect("8 bytes")) >> 8)
     }
 
-    /// Starts the write-back of what was revealed between two lines of the memtable.
+    /// Starts the write-back of the bytes that were revealed between two lines of the memtable.
     pub(crate) fn flush(&self, lines: Range<u32>, flushed: &mut Vec<Flushed>) {
         let mut line = u64::from(lines.start);
         let end = u64::from(lines.end);

@@ -27,7 +27,7 @@ pub(super) struct Loaded {
     pub(super) points: BTreeMap<u32, PartialKeyTree>,
     /// The tombstones of ranges, by key space and number, and whether their records are there.
     pub(super) ranges: BTreeMap<(u32, u64), (RangeTombstone, bool)>,
-    /// Entries whose records are not there, with what they counted, by key space.
+    /// Entries whose records are not there, with their counts, by key space.
     pub(super) ghosts: BTreeMap<u32, Vec<Ghosts>>,
     /// Bytes of live records and tombstones of keys, by block.
     pub(super) live: Vec<u64>,

@@ -337,7 +337,7 @@ mod tests {
     use crate::IndexLog;
     use crate::scan::RangeScan;
 
-    /// What a collection frees that a snapshot ends, a scan may read that began while it was under way.
+    /// A block that a collection frees which a snapshot ends may be read by a scan that began meanwhile.
     #[test]
     fn a_scan_that_begins_during_a_snapshot_reads_all_of_its_records() {
         let folder = tempfile::tempdir().unwrap();

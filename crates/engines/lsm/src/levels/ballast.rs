@@ -69,7 +69,7 @@ impl Ballast {
         state.take();
     }
 
-    /// Takes what is missing, as others have given space back.
+    /// Takes the missing space, as others have given some back.
     pub(super) fn take(&self) {
         self.state.lock().take();
     }

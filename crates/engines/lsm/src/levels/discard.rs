@@ -12,7 +12,7 @@ use crate::sst::Result;
 /// store they are of: they are removed if `CURRENT` says that the folder is this store's.
 ///
 /// # Errors
-/// What the disk says. The next call removes the files that are left then.
+/// An error of the disk. The next call removes the files that are left then.
 pub(crate) fn discard(
     disk: &Disk,
     store_id: u128,

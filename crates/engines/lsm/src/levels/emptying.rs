@@ -146,7 +146,7 @@ impl Levels {
     /// The removals are durable, and in memory. Returns whether there were any tables.
     ///
     /// # Errors
-    /// What the disk says. Then nothing has changed.
+    /// An error of the disk. Then nothing has changed.
     pub(crate) fn drop_covered(&self, tree: u32, deletes: Vec<RangeDelete>) -> Result<bool> {
         if deletes.is_empty() {
             return Ok(false);
@@ -210,7 +210,7 @@ impl Levels {
     /// Behind each, `between` is called. Returns whether there were any.
     ///
     /// # Errors
-    /// What the disk says, or a table that cannot be read.
+    /// An error of the disk, or of a table that cannot be read.
     pub(crate) fn purge(&self, tree: u32, hidden: Hidden<'_>, between: &dyn Fn()) -> Result<bool> {
         let inner = &*self.inner;
         let (mut purged, mut failure) = (false, None);

@@ -162,7 +162,7 @@ impl Levels {
     /// be read from then on.
     ///
     /// # Errors
-    /// What the disk says.
+    /// An error of the disk.
     pub fn close(&self) -> Result<()> {
         self.stop();
         let closed = self.inner.locked.lock().manifest.close();

@@ -85,7 +85,7 @@ impl LevelsIter {
     /// The next version that is not above the sequence number of the scan.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`], or what the disk says. Then the scan is over.
+    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`], or an error of the disk. Then the scan is over.
     pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
         if std::mem::replace(&mut self.has_begun, true) {
             self.merge.advance()?;

@@ -35,7 +35,7 @@ impl Levels {
     /// # Errors
     /// [`Error::NoManifest`], [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`] or
     /// [`Error::Format`] for `CURRENT` and the manifest, the second of them too if there are fewer
-    /// [`LevelsOptions::flushes`]; what the disk says.
+    /// [`LevelsOptions::flushes`]; an error of the disk.
     pub fn open(
         disk: &Disk,
         store_id: u128,
@@ -71,7 +71,7 @@ impl Levels {
     /// may refer to them. Returns those that are another store's, and stay.
     ///
     /// # Errors
-    /// What the disk says.
+    /// An error of the disk.
     pub(crate) fn keep_values(&self, sets_aside: bool) -> Result<Vec<String>> {
         let Files { disk, store_id, values, .. } = &*self.inner.files;
         let mut foreign = Vec::new();
@@ -176,7 +176,7 @@ pub(crate) fn is_ours(disk: &Disk, store_id: u128, name: &str) -> Result<bool> {
     })
 }
 
-/// Removes what is the store's and not needed, and tells what is needed and not there.
+/// Removes files of the store that are not needed, and reports those that are needed and not there.
 fn tidy_up(
     disk: &Disk,
     store_id: u128,

@@ -84,7 +84,7 @@ pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<R
 /// read of it is needed until then; if that fails, the next opening may remove it.
 ///
 /// # Errors
-/// What the disk says, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
+/// An error of the disk, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
 /// [`Error::Format`] if a file is of another version, [`Error::Nothing`] if nothing is the store's.
 pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
     Findings::of(disk, store_id, options, false)?.repair(options)

@@ -17,7 +17,7 @@ impl Levels {
     /// and the entries of a run are newer than all that were there.
     ///
     /// # Errors
-    /// What the disk says, or the run. Then nothing has changed, and it can be done again; if the manifest could
+    /// An error of the disk, or of the run. Then nothing has changed, and it can be done again; if the manifest could
     /// not be appended to, a crash may show it as done.
     pub fn add_run(&self, tree: u32, run: &dyn SortedRun, change: &Change) -> Result<()> {
         self.add_run_with(tree, run, change, Terms::default())

@@ -40,7 +40,7 @@ impl Block {
     /// A block of these bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason why they are no block.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
         Self::new(bytes.into())
     }
@@ -199,7 +199,7 @@ impl BlockCursor {
     /// Goes to the first entry.
     ///
     /// # Errors
-    /// What is wrong with the block; so for the other moves.
+    /// The reason why the block is damaged; so for the other moves.
     pub fn first(&mut self) -> Result<(), &'static str> {
         self.is_at_entry = false;
         if self.block.restarts > 0 { self.read_restart(0) } else { Ok(()) }

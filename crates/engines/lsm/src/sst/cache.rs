@@ -63,7 +63,7 @@ type Place = (u64, u64);
 /// Hashes of blocks differ from those of rows.
 const SECOND_SEED: u64 = u64::MAX;
 
-/// What an entry of the cache takes beside the block, in bytes.
+/// Bytes of an entry of the cache beside the block.
 const OVERHEAD: usize = 64;
 
 #[derive(Clone)]

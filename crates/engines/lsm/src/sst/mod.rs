@@ -1,4 +1,4 @@
-//! Sorted tables in files: what the levels on the SSD are made of.
+//! Sorted tables in files, of which the levels on the SSD are made.
 //!
 //! An *entry* is one version of a key (`entry`). A table has entries in the order of their keys, and of
 //! a key the newest first:

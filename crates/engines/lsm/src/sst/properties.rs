@@ -1,4 +1,4 @@
-//! What a table says of itself: a block like others, but for what is in it.
+//! The properties of a table: a block like others, but for its content.
 //!
 //! ```text
 //! tree, entries, deletes, range deletes, key bytes, value bytes, data blocks    varints

@@ -43,7 +43,7 @@ impl ReadAhead {
         Self { first: MOST, ..Self::growing() }
     }
 
-    /// The block of entries that a handle leads to, checked; blocks that may be read ahead end at `end`.
+    /// The block of entries that a handle points to, checked; blocks that may be read ahead end at `end`.
     pub(crate) fn block(
         &mut self,
         table: &Table,
@@ -62,7 +62,7 @@ impl ReadAhead {
         reader.read("block", handle)
     }
 
-    /// Reads `len` bytes from `at` on, and what is next to them; not, if there is a reason to read them alone.
+    /// Reads `len` bytes from `at` on, and bytes next to them; not, if there is a reason to read them alone.
     fn read(&mut self, table: &Table, at: u64, len: usize, step: Step, end: u64) -> bool {
         self.len = match step {
             Step::Sought => self.first,

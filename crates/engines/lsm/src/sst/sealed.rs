@@ -113,7 +113,7 @@ fn check(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<(&[u8], u64)> {
 /// Why a block is not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unopened {
-    /// It is damaged: what is wrong.
+    /// It is damaged, and why.
     Damaged(&'static str),
     /// It is compressed with a codec that this build does not have.
     NotBuiltIn,

@@ -41,7 +41,7 @@ struct Inner {
     range_deletes: RangeDeletes,
 }
 
-/// What a check of a whole table counted.
+/// The counts of a check of a whole table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// Entries.
@@ -120,7 +120,7 @@ impl Table {
     /// The newest version of a key that is not above a sequence number. Range deletes are not looked at.
     ///
     /// # Errors
-    /// [`Error::Damaged`], or what the disk says.
+    /// [`Error::Damaged`], or an error of the disk.
     pub fn get(&self, key: &[u8], at: u64) -> Result<Option<Found>> {
         self.get_hashed(key, hash_key(key), at)
     }
@@ -204,7 +204,7 @@ impl Table {
     /// counts.
     ///
     /// # Errors
-    /// The first [`Error::Damaged`], or what the disk says.
+    /// The first [`Error::Damaged`], or an error of the disk.
     pub fn check(&self) -> Result<Check> {
         let Inner { properties, root, .. } = &*self.0;
         let mut walk = Walk {

@@ -101,8 +101,8 @@ impl TableBuilder {
     /// Adds an entry behind those that were added.
     ///
     /// # Errors
-    /// What the disk says: then the table is lost. [`Error::Damaged`], if the entry is not behind them: it came from a
-    /// table that is not in order, though its checks are right.
+    /// An error of the disk: then the table is lost. [`Error::Damaged`], if the entry is not behind them: it came from
+    /// a table that is not in order, though its checks are right.
     ///
     /// # Panics
     /// If its sequence number is above [`SEQUENCE_MAX`].
@@ -198,10 +198,10 @@ impl TableBuilder {
         self.writer.len() + self.block.len() as u64
     }
 
-    /// Writes what is left, and makes the file durable; its name is the caller's.
+    /// Writes the remaining blocks, and makes the file durable; its name is the caller's.
     ///
     /// # Errors
-    /// What the disk says: then the table is lost.
+    /// An error of the disk: then the table is lost.
     ///
     /// # Panics
     /// If it is empty.

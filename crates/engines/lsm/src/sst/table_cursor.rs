@@ -59,7 +59,7 @@ impl TableCursor {
     /// Goes to the first entry.
     ///
     /// # Errors
-    /// [`super::Error::Damaged`], or what the disk says: it is then at no entry. So for the other moves.
+    /// [`super::Error::Damaged`], or an error of the disk: it is then at no entry. So for the other moves.
     pub fn first(&mut self) -> Result<()> {
         self.move_root(BlockCursor::first)?;
         self.enter_partition()?;
@@ -219,7 +219,7 @@ impl TableCursor {
         moved.map_err(|why| self.stop("block", why))
     }
 
-    /// Leaves the entry, for what `why` says.
+    /// Leaves the entry, for the reason `why`.
     fn stop(&mut self, what: &str, why: &str) -> super::Error {
         self.data.leave();
         self.table.damaged(what, why)
