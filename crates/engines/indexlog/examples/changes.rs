@@ -1,5 +1,5 @@
-//! What a change log costs: the same updates with records that are the log, and with a change log beside
-//! them (Lersch §5.6.4), each durable by itself, in this process.
+//! The cost of a change log: the same updates with records that are the log, and with a change log beside them
+//! (Lersch §5.6.4), each durable by itself, in this process.
 //!
 //!     cargo run --release -p halite-indexlog --example changes -- /dev/shm 1000000
 //!

@@ -1,5 +1,5 @@
-//! What collection costs: a store whose space is limited is filled, updated until its blocks are as they
-//! stay, and measured under updates alone, in this process.
+//! The cost of collection: a store whose space is limited is filled, updated until its blocks are as they stay, and
+//! measured under updates alone, in this process.
 //!
 //!     cargo run --release -p halite-indexlog --example collection -- /dev/shm 256
 //!

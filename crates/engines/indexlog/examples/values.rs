@@ -1,5 +1,5 @@
-//! What values of several lengths cost: a store whose space is limited is filled, updated, and measured
-//! under updates alone, each durable by itself, in this process.
+//! The cost of values of several lengths: a store whose space is limited is filled, updated, and measured under
+//! updates alone, each durable by itself, in this process.
 //!
 //!     cargo run --release -p halite-indexlog --example values -- /dev/shm 256
 //!

@@ -1,10 +1,10 @@
 //! Appending records to the log, and making them durable.
 //!
-//! The records of a write go behind the log's tail, and into another block where one is full. A durable
-//! write is streamed and has one fence ([`Writer::append`]); a deferred one goes through the cache, and
-//! waits for the next fence ([`Writer::sync`]). A block that was left is sealed when all of it is durable.
-//! With a change log, its entry is what is waited for, and records are made durable with others. Large
-//! values are written before (`overflow`), and wait for the same fence as what refers to them.
+//! The records of a write go behind the log's tail, and into another block where one is full. A durable write is
+//! streamed and has one fence ([`Writer::append`]); a deferred one goes through the cache, and waits for the next
+//! fence ([`Writer::sync`]). A block that the log has left is sealed when all of it is durable. With a change log, a
+//! write waits for its entry there, and several records are made durable together. Large values are written before
+//! (`overflow`), and wait for the same fence as the record or entry that refers to them.
 
 use halite_contract::{Op, Result};
 use halite_pmem::{Fenced, Flushed};
@@ -19,7 +19,7 @@ use crate::read::View;
 use crate::record::{self, ALIGN, Draft, Kind, LAG_UNKNOWN, Piece, Record};
 use crate::write::Writer;
 
-/// How far the numbers of records may go beyond the one that the superblock has.
+/// How far the numbers of records may go beyond the one in the superblock.
 const NEAR_MAX: u64 = FIRSTS as u64 / 4;
 
 impl Writer {
@@ -101,8 +101,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the records through the cache, and the entry behind the change log's end: durably, if that
-    /// is waited for. One fence then.
+    /// Writes the records through the cache, and the entry behind the change log's end: durably, with one fence, if
+    /// the caller `waits`.
     fn append_changes(
         &mut self,
         view: &RwLock<View>,
@@ -122,7 +122,7 @@ impl Writer {
         } else if waits && is_first && !changes.is_pending() && is_alone {
             let flushed = changes.stream();
             if let [Op::Put { space, key, .. }] = *ops {
-                // While the lines drain, the index's come into the cache.
+                // While the written lines drain, the index's lines come into the cache.
                 view.read().prepare_update(space.0, key);
             }
             let [proof] = self.pool.fence([flushed])?;
@@ -173,7 +173,7 @@ impl Writer {
     ) -> Result<()> {
         let Some(flushed) = self.log.stream() else { return Ok(()) };
         if let [Op::Put { space, key, .. }] = *ops {
-            // While the lines drain, the index's come into the cache.
+            // While the written lines drain, the index's lines come into the cache.
             view.read().prepare_update(space.0, key);
         }
         if self.map.is_dirty() || !streamed.is_empty() {
@@ -211,7 +211,7 @@ impl Writer {
         self.changes.is_none() || !self.unsealed.is_empty()
     }
 
-    /// Makes what waits in the change log durable, and the values with it.
+    /// Makes the pending entries of the change log durable, and the pending values with them.
     fn sync_changes(&mut self, streamed: Streamed) -> Result<()> {
         let mut flushed = Vec::new();
         if let Some(changes) = &mut self.changes {
@@ -267,8 +267,8 @@ impl Writer {
         Ok(proofs)
     }
 
-    /// Starts the write-back of what was appended and waits for it. Returns whether there was anything:
-    /// the last of it is in the log's current block.
+    /// Starts the write-back of the records that were appended and are pending. Returns whether there were any:
+    /// the last of them is in the log's current block.
     #[track_caller]
     pub(crate) fn flush_pending(&mut self, flushed: &mut Vec<Flushed>) -> bool {
         let waits = !self.pending.is_empty();
@@ -298,8 +298,8 @@ impl Writer {
         self.pending_values.clear();
     }
 
-    /// Fences `flushed` together with all values that wait, and the words of the map. What was streamed of
-    /// the values can be read then.
+    /// Fences `flushed` together with all values that wait, and the words of the map. Readers may read the streamed
+    /// values then.
     #[track_caller]
     fn fence_with_values(
         &mut self,
@@ -348,7 +348,7 @@ impl Writer {
 
     /// Goes on in another block, whose first record is number `seq`.
     pub(crate) fn enter_block(&mut self, view: &RwLock<View>, seq: u64) -> Result<()> {
-        // The numbers in the map have to be told apart whatever else of the log is collected.
+        // The map must be able to tell these numbers apart whatever else of the log is collected.
         if seq - self.near.min(seq) > NEAR_MAX {
             self.map.set_near(seq)?;
             self.near = seq;

@@ -1,5 +1,5 @@
-//! What a write changes in the view, once its records are written: where its keys lead to, which records
-//! are dead, and what counts them (`tombstones`).
+//! The changes that a write makes in the view, once its records are written: where its keys point to, which records
+//! are dead, and which record counts them (`tombstones`).
 
 use halite_contract::{Op, Result};
 
@@ -10,10 +10,9 @@ use crate::tombstones::{RangeTombstone, Stale};
 use crate::write::Writer;
 
 impl Writer {
-    /// Applies operations whose records are written to the view.
+    /// Applies to the view operations whose records are written.
     ///
-    /// # Errors
-    /// A record is damaged whose key had to be read. What is written cannot be seen then.
+    /// # Errors A record is damaged whose key had to be read. The written records are not visible then.
     pub(crate) fn apply(&mut self, view: &mut View, ops: &[Op<'_>]) -> Result<()> {
         let first_seq = self.next_seq - ops.len() as u64;
         for (at, op) in ops.iter().enumerate() {

@@ -1,11 +1,10 @@
 //! Batches on several partitions: atomic, by one fence for all of them.
 //!
-//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the
-//! operations behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal
-//! key space, with the batch's number and its participants. One fence then makes all parts durable, and
-//! whatever waited before them in those logs. Only then are the parts applied, under the locks of all
-//! views, so that a reader who looks at all of them at once sees the whole batch or nothing; and only
-//! then does anything follow them.
+//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations
+//! behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal key space, with the
+//! batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
+//! those logs. Only then are the parts applied, under the locks of all views, so that a reader that looks at all of
+//! them at once sees the whole batch or nothing; and only then does anything follow them.
 //!
 //! So, after a crash, only the last batch of a log may lack a part elsewhere. It is whole if every
 //! participant's newest record of [`KEY`] has its number or a higher one; else its parts are cut off, as
@@ -32,7 +31,7 @@ use crate::write::{CATALOGUE, INTERNAL, Writer};
 /// The key of the newest batch on several partitions.
 pub(crate) const KEY: &[u8] = b"batch";
 
-/// What the record of a batch says.
+/// The content of a batch's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     /// Higher than those of all batches before it.
@@ -71,7 +70,7 @@ impl Batch {
     }
 }
 
-/// Checks that of the newest batch of each partition no participant lacks its part.
+/// Checks that no participant lacks its part of the newest batch of any partition.
 ///
 /// # Errors
 /// [`Error::Damaged`].
@@ -118,7 +117,7 @@ pub(crate) struct Part<'a> {
     pub(crate) partition: &'a Partition,
     pub(crate) writer: MutexGuard<'a, Writer>,
     ops: Vec<Op<'a>>,
-    /// Whether the operations rely on what it has.
+    /// Whether it has keys or ranges to validate.
     is_expected: bool,
 }
 
@@ -129,8 +128,8 @@ impl Part<'_> {
     }
 }
 
-/// Locks the writers of partitions, in ascending order, refuses if what is expected changed, and gives each
-/// the operations on its keys.
+/// Locks the writers of partitions, in ascending order, validates what is `expected` under the locks, and gives each
+/// partition the operations on its keys.
 ///
 /// A range goes to the partitions in which it removes something.
 ///
@@ -189,14 +188,14 @@ pub(crate) fn lock<'a>(
     Ok(parts)
 }
 
-/// What is not spread over the partitions is in the first one.
+/// Records that are not spread over the partitions are in the first one.
 fn partition_of(partitioning: &Partitioning, space: KeySpaceId, key: &[u8]) -> usize {
     let is_spread = space.0 != CATALOGUE && space.0 != INTERNAL;
     if is_spread { partitioning.partition_of(key) } else { 0 }
 }
 
-/// Writes the parts, atomically, and durably if there are several. What they rely on in other partitions is
-/// made durable before: a crash leaves of each partition's deferred writes what it will.
+/// Writes the parts, atomically, and durably if there are several. The writes of other partitions that they rely on
+/// are made durable before: a crash may take any of a partition's deferred writes.
 pub(crate) fn write(
     parts: &mut [Part<'_>],
     numbers: &Numbers,
@@ -204,7 +203,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let (mut concerned, needless): (Vec<_>, Vec<_>) =
         parts.iter_mut().partition(|part| !part.ops.is_empty());
-    // What makes the operations needless there may not be durable yet.
+    // The writes that make the operations needless there may not be durable yet.
     let syncs = durability == Durability::Immediate || concerned.len() > 1;
     for part in needless {
         if syncs || (part.is_expected && !concerned.is_empty()) {
@@ -236,7 +235,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
         .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([note]).collect())
         .collect();
 
-    // Nothing has happened as long as there may be no room.
+    // Nothing is written as long as there may be no room.
     let made = make_room(parts, &ops);
     let values = match made.and_then(|()| write_values(parts, &ops)) {
         Err(full @ Error::Full { .. }) => {
@@ -248,7 +247,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let written = append(parts, &ops, values).and_then(|()| sync(parts));
     parts[0].writer.health.place("a batch that is not shown yet");
     if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
-        // Nobody knows what of it is durable, or it is durable and cannot be seen.
+        // It is unknown which parts are durable, or they are durable and cannot be seen.
         let why = error.to_string();
         parts.iter_mut().for_each(|part| part.writer.poison(&why));
         return Err(error);

@@ -5,14 +5,12 @@
 //!      incarnation   used / 16, or first number    state    check
 //! ```
 //!
-//! A word changes with one 8-byte store, so failure-atomically. The incarnation counts the lives of
-//! the block as a block of records; it seeds their checksums. The check is over the other bits, the
-//! block's number and the pool's salt.
+//! A word changes with one 8-byte store, so failure-atomically. The incarnation changes whenever the block is taken
+//! for records; it seeds their checksums. The check is over the other bits, the block's number and the pool's salt.
 //!
-//! An open block is one that the log is, or was last, appended to: where it ends, its records tell.
-//! The number of its first record (24 bits of it, wrapping) tells the order in which blocks were
-//! opened, and what is missing if that record is. A sealed block's first `used` bytes are records, all
-//! durable before it was sealed.
+//! An open block is one that the log is appended to, or was last: its records tell where it ends. The number of its
+//! first record (24 bits of it, wrapping) tells the order in which blocks were opened, and the missing number if that
+//! record is missing. A sealed block's first `used` bytes are records, all durable before it was sealed.
 //!
 //! Before the words of the blocks, the first segment has 256 bytes for the partition itself: a record number
 //! not far from the newest, and one up to which all records were durable.
@@ -30,11 +28,11 @@ const WORDS: u32 = (SEGMENT / 8) as u32;
 /// Words before those of the blocks: a block of the medium (256 bytes).
 const HEAD: u32 = 32;
 
-/// Where the record number is, in bytes.
+/// The offset of the record number, in bytes.
 const NEAR_AT: u64 = 0;
 
-/// Where the number is up to which all records were durable when a snapshot of the index was taken last, or a block was
-/// collected in a partition with a change log.
+/// The offset of the number up to which all records were durable when a snapshot of the index was last taken, or a
+/// block was last collected in a partition with a change log.
 const DURABLE_AT: u64 = NEAR_AT + 8;
 
 /// The record number is kept without so many of its last bits: 1 Mi.
@@ -43,10 +41,10 @@ const NEAR_BITS: u32 = 20;
 /// The numbers of first records wrap at this.
 pub(crate) const FIRSTS: u32 = 1 << 24;
 
-/// The lives of a block wrap at this.
+/// The incarnations of a block wrap at this.
 pub(crate) const INCARNATIONS: u32 = 1 << 22;
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Nothing, or a part of a value that a live record refers to.
@@ -75,7 +73,7 @@ pub(crate) struct BlockMap {
     salt: u64,
     segments: Vec<Words>,
     dirty: Vec<u32>,
-    /// Whether the number of what was durable waits for a fence.
+    /// Whether the durable number waits for a fence.
     head_is_dirty: bool,
 }
 
@@ -100,7 +98,7 @@ impl BlockMap {
             let words = map.device.claim(logical, 0, SEGMENT)?.into_words();
             let before = u64::from(map.len());
             map.segments.push(words);
-            // The process that stored what is read here may have died before its fence.
+            // The process that stored these words may have died before its fence.
             let used = map.blocks_max().saturating_sub(before);
             let end =
                 ((u64::from(HEAD) + used) * 8).next_multiple_of(halite_pmem::LINE).min(SEGMENT);
@@ -120,7 +118,7 @@ impl BlockMap {
         (self.segments.len() as u32 * WORDS).saturating_sub(HEAD)
     }
 
-    /// What seeds the sums of the partition.
+    /// The seed of the partition's checksums.
     pub(crate) fn salt(&self) -> u64 {
         self.salt
     }
@@ -139,7 +137,7 @@ impl BlockMap {
         Ok(near)
     }
 
-    /// Stores such a number. One fence.
+    /// Stores a record number near the newest. One fence.
     #[track_caller]
     pub(crate) fn set_near(&self, seq: u64) -> Result<()> {
         let head = &self.segments[0];
@@ -150,7 +148,7 @@ impl BlockMap {
 
     fn encode_near(&self, seq: u64) -> u64 {
         let word = seq >> NEAR_BITS << 16;
-        // No number, no check: so it is when the map is made.
+        // The number zero has no check, as in a new map.
         if word == 0 { 0 } else { word | xxh3_64_with_seed(&word.to_le_bytes(), self.salt) >> 48 }
     }
 
@@ -166,7 +164,8 @@ impl BlockMap {
         Ok(word >> 16)
     }
 
-    /// Stores such a number, to be durable with the next fence over [`BlockMap::flush`].
+    /// Stores the number up to which all records are durable, to be durable with the next fence over
+    /// [`BlockMap::flush`].
     pub(crate) fn set_durable(&mut self, seq: u64) {
         self.segments[0].store(DURABLE_AT, self.encode_durable(seq));
         self.head_is_dirty = true;
@@ -183,7 +182,7 @@ impl BlockMap {
         while self.len() < blocks {
             let grant = self.device.get(self.segments.len() as u32)?;
             let mut fresh = grant.claim(0, SEGMENT)?;
-            // Zeros may be there only until the power is cut: who wrote them may have been killed before
+            // Zeros may be there only until the power is cut: the process that wrote them may have been killed before
             // the fence.
             let is_zero = fresh.bytes().iter().all(|&byte| byte == 0);
             let zeroed = if is_zero { fresh.flush(0..SEGMENT) } else { fresh.zero(0..SEGMENT) };
@@ -220,8 +219,8 @@ impl BlockMap {
         }
     }
 
-    /// Stores the life of a block, to be durable with the next fence over [`BlockMap::flush`]. A
-    /// state that leads to records takes the proof that they are durable.
+    /// Stores the life of a block, to be durable with the next fence over [`BlockMap::flush`]. A state that points to
+    /// records takes the proof that they are durable.
     pub(crate) fn set(&mut self, block: u32, life: Life, proof: Option<&Fenced>) {
         let word = self.encode(block, life);
         let (words, at) = self.word(block);
@@ -233,9 +232,8 @@ impl BlockMap {
         self.dirty.push(block);
     }
 
-    /// A sum over all words that the pool can have used, and the number of what was durable. At a clean
-    /// close it is stored, so that a line that goes back to what it held before is found: its words have
-    /// their checks.
+    /// A sum over all words that the pool can have used, and the durable number. It is stored at a clean close, so
+    /// that the next opening notices a line that has gone back to its earlier content, whose words have their checks.
     pub(crate) fn digest(&self) -> u64 {
         let end = self.blocks_max().min(self.len().into()) as u32;
         let of_blocks = (0..end).map(|block| {
@@ -310,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool with a map, and what happens to it.
+    /// A pool with a map, and the events that it goes through.
     struct MapOf(Vec<Action<Step>>);
 
     impl MapOf {

@@ -1,7 +1,6 @@
-//! What the blocks of the data device are used for, and how much of each is alive.
+//! The use of each block of the data device, and how much of it is alive.
 //!
-//! All of it is volatile and rebuilt on open. Which of the blocks of records is collected next, `victims`
-//! knows.
+//! All of it is volatile and rebuilt on open. The block of records that is collected next is chosen by `victims`.
 
 use halite_contract::{Error, Result};
 use halite_sim::planted;
@@ -16,7 +15,7 @@ use crate::takings::Takings;
 use crate::victims::Victims;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// Its segment is not allocated.
@@ -30,7 +29,7 @@ pub(crate) enum Use {
     Overflow,
     /// Slots for parts of values.
     Split,
-    /// Nothing that the index leads to, but a scan may still read it.
+    /// No records that the index points to, but a scan may still read it.
     Limbo,
 }
 
@@ -45,7 +44,7 @@ struct Block {
     live: u64,
     /// Bytes of these that are tombstones, which no scan reads.
     tombstones: u64,
-    /// When indexes led to its records (`scans`).
+    /// The epochs in which indexes pointed to its records (`scans`).
     shown: Shown,
 }
 
@@ -55,17 +54,17 @@ impl Block {
         (self.used_as == Use::Sealed).then(|| self.spent - self.live)
     }
 
-    /// Whether it is free as soon as its live records have moved, where `youngest` is the epoch of the youngest scan:
-    /// what an index leads to now, and led to when that scan began, stays for the scan.
+    /// Whether it is free as soon as its live records have moved. `youngest` is the epoch of the youngest scan:
+    /// records that an index points to now, and pointed to when that scan began, stay for the scan.
     fn can_go(&self, youngest: Option<u64>) -> bool {
         self.live == self.tombstones || youngest.is_none_or(|epoch| epoch <= self.shown.born)
     }
 }
 
-/// The bytes that collection of a block reclaims if none of its records is alive, of which it has `used`
-/// bytes. What is behind them is unused because the next record did not fit, and so it will be in the block
-/// that they move to; unless there was room for most: then a crash or a closing has ended the block, and
-/// what is behind can be had by collecting it.
+/// The bytes that collection of a block reclaims if none of its records is alive, which take `used` bytes. The bytes
+/// behind them are unused because the next record did not fit, and would be unused again in the block that the
+/// records move to. But if there was room for most records, a crash or a closing has ended the block, and collection
+/// reclaims the bytes behind them too.
 pub(crate) fn spent_of(used: u64) -> u64 {
     if BLOCK - used > 2 * INLINE_LEN_MAX as u64 { BLOCK } else { used }
 }
@@ -86,8 +85,8 @@ const _: () = assert!(BLOCKS_PER_SEGMENT == u16::BITS);
 
 /// The blocks of the data device.
 pub(crate) struct Blocks {
-    /// How far apart the lives of a block are while the store is open. Drawn anew by every opening: a
-    /// life that a power cut kept from the map, but not from the block, is not lived again.
+    /// The distance between two successive incarnations of a block while the store is open. Every opening draws it
+    /// anew: an incarnation that a power cut kept from the map, but not from the block, is not used again.
     step: u32,
     blocks: Vec<Block>,
     /// The free blocks of each segment, a bit each.
@@ -99,7 +98,7 @@ pub(crate) struct Blocks {
     victims: Victims,
     takings: Takings,
     live: u64,
-    /// Sealed blocks, and what can be reclaimed of them, in bytes.
+    /// Sealed blocks, and the bytes that can be reclaimed of them.
     sealed: u64,
     reclaimable: u64,
 }
@@ -122,7 +121,7 @@ impl Blocks {
         }
     }
 
-    /// Adds a segment's blocks, with the number of lives that each had.
+    /// Adds a segment's blocks, with the incarnation of each.
     pub(crate) fn add_segment(&mut self, segment: u32, incarnations: impl Iterator<Item = u32>) {
         let first = segment * BLOCKS_PER_SEGMENT;
         let end = (first + BLOCKS_PER_SEGMENT) as usize;
@@ -186,9 +185,9 @@ impl Blocks {
         self.blocks[block as usize].incarnation
     }
 
-    /// Takes a free block for records, in an epoch, and begins a life of it: the next one behind the last that was
-    /// taken, so that none wears more than the others. Segments that are in use already are preferred, so that
-    /// whole ones stay for large values.
+    /// Takes a free block for records, in an epoch, and begins an incarnation of it. The search begins behind the
+    /// block that was taken last, so that all blocks wear alike. Segments that are in use already are preferred, so
+    /// that whole ones stay for large values.
     pub(crate) fn take(&mut self, epoch: u64) -> Option<u32> {
         let partly = self.next_free(|free| free != ALL_FREE);
         let block = partly.or_else(|| self.next_free(|_| true))?;
@@ -201,8 +200,8 @@ impl Blocks {
         Some(block)
     }
 
-    /// The first free block from the next one on, and round again, in a segment whose free blocks `may`
-    /// be taken.
+    /// The first free block from the next one on, and round again, in a segment whose set of free blocks satisfies
+    /// `may`.
     fn next_free(&self, may: impl Fn(u16) -> bool) -> Option<u32> {
         let segments = self.free.len() as u32;
         let (first, behind) = (self.next / BLOCKS_PER_SEGMENT, self.next % BLOCKS_PER_SEGMENT);
@@ -215,13 +214,13 @@ impl Blocks {
         })
     }
 
-    /// Takes a block in which records were found; its life goes on.
+    /// Takes a block in which records were found; it keeps its incarnation.
     pub(crate) fn take_found(&mut self, block: u32) {
         self.mark_used(block, Use::Appending);
     }
 
-    /// Takes a place for the first piece of what is left of a value, `rest` bytes, in an epoch. Where there is none for
-    /// as much as it should have, less is taken.
+    /// Takes a place for the first piece of a value of which `rest` bytes are left, in an epoch. Where there is no
+    /// place for a piece of its full length, a shorter one is taken.
     pub(crate) fn take_piece(&mut self, rest: u64, epoch: u64) -> Option<(u32, u64)> {
         let free = self.free_count;
         let place = self.find_piece(rest);
@@ -254,7 +253,7 @@ impl Blocks {
     /// Takes the place that a piece of so many bytes was found at.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if something else is there, or no piece can be.
+    /// [`Error::Damaged`] if the place is in use, or cannot be a piece's.
     pub(crate) fn take_found_piece(&mut self, place: u32, len: u64) -> Result<()> {
         let (block, unit) = (place / UNITS, place % UNITS);
         let Some(class) = class_of(len) else {
@@ -275,7 +274,7 @@ impl Blocks {
         }
     }
 
-    /// Frees a place that nothing leads to any more.
+    /// Frees a place that can no longer be reached.
     pub(crate) fn free_piece(&mut self, place: u32, len: u64) {
         let block = place / UNITS;
         match class_of(len) {
@@ -285,7 +284,7 @@ impl Blocks {
         }
     }
 
-    /// How many free blocks so many slots of each class need.
+    /// How many free blocks are needed for so many slots of each class.
     pub(crate) fn blocks_for(&self, slots: &[u64; CLASSES]) -> u64 {
         let needed = |class: usize| {
             let beyond = slots[class].saturating_sub(self.splits.free(class));
@@ -304,7 +303,7 @@ impl Blocks {
         self.splits.set_owner(place, None);
     }
 
-    /// Gives out no slots of a block from now on, or of all again.
+    /// Stops giving out slots of a block; given `None`, gives out those of all blocks again.
     pub(crate) fn close_split(&mut self, block: Option<u32>) {
         self.splits.close(block);
     }
@@ -314,13 +313,13 @@ impl Blocks {
         self.splits.owners(block)
     }
 
-    /// The split block with the least in it, of those of which less than `share` of 8 parts is taken and
-    /// whose pieces `may` move and find other slots.
+    /// The sparsest split block, of those of which less than `share` of 8 parts is taken and whose pieces `may` move
+    /// and find other slots.
     pub(crate) fn sparsest_split(&self, share: u32, may: impl Fn(u32) -> bool) -> Option<u32> {
         self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0, may)
     }
 
-    /// In which epochs blocks were taken.
+    /// The epochs in which blocks were taken.
     pub(crate) fn takings(&self) -> &Takings {
         &self.takings
     }
@@ -370,7 +369,7 @@ impl Blocks {
         self.free_count -= 1;
     }
 
-    /// Frees a block that nothing leads to any more.
+    /// Frees a block that can no longer be reached.
     pub(crate) fn free(&mut self, block: u32) {
         let meta = &mut self.blocks[block as usize];
         assert!(!matches!(meta.used_as, Use::Free | Use::Absent), "block {block} is freed once");
@@ -397,7 +396,7 @@ impl Blocks {
         }
     }
 
-    /// Counts the death of a record of a block that the index led to until now, in this epoch.
+    /// Counts the death of a record of a block that the index pointed to until now, in this epoch.
     pub(crate) fn hide(&mut self, block: u32, bytes: u64, epoch: u64) {
         self.blocks[block as usize].shown.hidden = epoch;
         self.died(block, bytes);
@@ -420,13 +419,13 @@ impl Blocks {
         self.died(block, bytes);
     }
 
-    /// When indexes led to the records of a block, up to now.
+    /// The epochs in which indexes pointed to the records of a block, up to now.
     pub(crate) fn shown(&self, block: u32) -> Shown {
         self.blocks[block as usize].shown
     }
 
-    /// Ends the appending to a block, before the record number `seq`. So many bytes of it can be reclaimed
-    /// once they are dead.
+    /// Ends the appending to a block, before the record number `seq`. `spent` bytes of it can be reclaimed once all
+    /// its records are dead.
     pub(crate) fn seal(&mut self, block: u32, spent: u64, seq: u64) {
         let meta = &mut self.blocks[block as usize];
         debug_assert_eq!(meta.used_as, Use::Appending);
@@ -448,8 +447,8 @@ impl Blocks {
         self.victims.condemned(block);
     }
 
-    /// The sealed block with the most to reclaim, but for a class of [`Victims`], of those that no scan keeps from being
-    /// freed, the youngest being of epoch `youngest`; and how much that is in bytes.
+    /// The sealed block with the most to reclaim, within the width of a class of [`Victims`], of those that no scan
+    /// keeps from being freed; and how much that is in bytes. `youngest` is the epoch of the youngest scan.
     pub(crate) fn emptiest(&mut self, youngest: Option<u64>) -> Option<(u32, u64)> {
         self.rank();
         let can_go = |block: u32| self.blocks[block as usize].can_go(youngest);
@@ -457,8 +456,8 @@ impl Blocks {
     }
 
     /// The sealed block to collect where the pool cannot grow, of those that no scan keeps from being freed, and how
-    /// much can be reclaimed of it, in bytes: no less than of a sealed block on average, so what a write pays for is
-    /// bounded. `seq` is the number of the next record.
+    /// much can be reclaimed of it, in bytes: no less than of a sealed block on average, so the cost to a write is
+    /// bounded. `seq` is the number of the next record, `youngest` the epoch of the youngest scan.
     pub(crate) fn victim(&mut self, seq: u64, youngest: Option<u64>) -> Option<(u32, u64)> {
         self.rank();
         let mean = self.reclaimable / self.sealed.max(1);
@@ -470,14 +469,14 @@ impl Blocks {
         self.with_gain(best)
     }
 
-    /// Whether a block is not free when its live records have moved, because scans read it, the youngest being of epoch
-    /// `youngest`.
+    /// Whether a block is still not free when its live records have moved, because scans read it. `youngest` is the
+    /// epoch of the youngest scan.
     pub(crate) fn is_kept(&self, block: u32, youngest: Option<u64>) -> bool {
         !self.blocks[block as usize].can_go(youngest)
     }
 
-    /// Bytes that only scans keep from being collected, the youngest being of epoch `youngest`: none as long as another
-    /// block can be.
+    /// Bytes that only scans keep from being collected: none as long as another block can be. `youngest` is the epoch
+    /// of the youngest scan.
     pub(crate) fn kept(&mut self, youngest: Option<u64>) -> u64 {
         let other = self.emptiest(youngest);
         let can_collect = other.is_some_and(|(_, gain)| gain >= WORTHWHILE);
@@ -578,7 +577,7 @@ mod tests {
         assert_eq!(block(blocks.emptiest(Some(5))), Some(young));
         assert_eq!(block(blocks.victim(9, Some(5))), Some(young));
         assert_eq!((blocks.emptiest(Some(6)), blocks.victim(9, Some(6))), (None, None));
-        // What no index leads to does not have to move, whatever a scan sees of it.
+        // A block without live records is free at once, whatever a scan reads of it.
         blocks.hide(dead, BLOCK, 8);
         assert_eq!(block(blocks.emptiest(Some(8))), Some(dead));
         assert_eq!(block(blocks.victim(9, Some(8))), Some(dead));

@@ -31,7 +31,7 @@ pub(crate) fn read_catalogue(view: &View, salt: u64) -> Result<Vec<(u32, Arc<str
 pub(crate) struct Names(Vec<(u32, Arc<str>)>);
 
 impl Names {
-    /// Those of the first partition's catalogue, which it gets if there is none.
+    /// The names in the first partition's catalogue, which is made if there is none.
     pub(crate) fn read(writer: &Writer, view: &mut View) -> Result<Self> {
         view.space_mut(CATALOGUE);
         Ok(Self(read_catalogue(view, writer.salt)?))

@@ -6,13 +6,13 @@
 //!    4      4      8       8      8      4    len bytes, as a record's payload (`record`)
 //! ```
 //!
-//! A batch is one entry, or, if it does not fit the rest of a segment, one in each of several segments.
-//! Its operations have the numbers, and say the same, as their records: so a large value is in neither,
-//! but in blocks that both refer to (Lersch Fig. 5.10).
+//! A batch is one entry, or, if it does not fit the rest of a segment, one in each of several segments. Its
+//! operations have the same numbers and content as their records: so a large value is in neither, but in blocks that
+//! both refer to (Lersch Fig. 5.10).
 //!
-//! Entries start at lines. The sum is seeded with the partition's salt, the segment's number, which no
-//! segment has twice, and the place. What a crash left behind the end cannot follow what is written there
-//! later: an entry says in which opening of the store it was written, and in which the one before it was.
+//! Entries start at lines. The checksum is seeded with the partition's salt, the segment's number, which no segment
+//! has twice, and the place. Entries that a crash left behind the end cannot follow those that are written later: an
+//! entry says in which opening of the store it was written, and in which the one before it was.
 
 use halite_blocks::log::frame;
 use zerocopy::little_endian::{U32, U64};
@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::record::{BATCH_ALIGN, Draft, Record};
 
-/// What stands before the operations of an entry.
+/// The head of an entry, before its operations.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -36,18 +36,18 @@ pub(crate) struct Head {
     pub(crate) first: U64,
 }
 
-/// What stands before the payload of an operation.
+/// Bytes of the length before the payload of an operation.
 const LEN: usize = size_of::<U32>();
 
-/// What an entry takes besides its operations, in bytes.
+/// Bytes of an entry besides its operations.
 pub(crate) const HEAD_LEN: u64 = (frame::HEADER_LEN + size_of::<Head>()) as u64;
 
-/// What an operation takes in an entry, in bytes.
+/// Bytes that an operation takes in an entry.
 pub(crate) fn len_of(draft: &Draft<'_>) -> u64 {
     LEN as u64 + draft.payload_len()
 }
 
-/// What seeds the sums of a segment's entries.
+/// The seed of the checksums of a segment's entries.
 pub(crate) fn seed(salt: u64, segment: u32) -> u64 {
     frame::seed(!salt, segment.into())
 }
@@ -80,12 +80,12 @@ pub(crate) fn bytes_at(segment: &[u8], at: u64) -> &[u8] {
     }
 }
 
-/// What the entry would say that the bytes begin with, whole or not.
+/// The head of the entry that the bytes begin with, if it were whole.
 pub(crate) fn head_of(bytes: &[u8]) -> Option<Head> {
     Some(Head::read_from_prefix(bytes.get(frame::HEADER_LEN..)?).ok()?.0)
 }
 
-/// An entry that has its sum.
+/// An entry whose checksum is right.
 pub(crate) struct Entry<'a> {
     pub(crate) head: Head,
     pub(crate) records: Vec<Record<'a>>,

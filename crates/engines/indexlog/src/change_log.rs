@@ -1,14 +1,14 @@
 //! The change log: a redo-only logical log (Lersch §5.6.4), where a store is made with one.
 //!
-//! Every operation is in it once more, under the number of its record. A durable write persists its
-//! entry here, by one fence; its record is written through the cache and made durable when its block is
-//! left. After a crash, what the records lack is replayed from here (`change_replay`). Readers follow it
-//! as a stream of changes (`change_reader`).
+//! Every operation is in it once more, under the number of its record. A durable write persists its entry here, by
+//! one fence; its record is written through the cache and made durable when its block is left. After a crash, the
+//! records that are missing are replayed from here (`change_replay`). Readers follow it as a stream of changes
+//! (`change_reader`).
 //!
-//! The log is a run of segments of a logical device, numbered without gaps and never twice. The oldest
-//! goes, whole, when the records of all its entries are durable and the newer ones have the bytes to
-//! retain. A log always has two segments of its own, so that a full store can delete: where the pool has
-//! none left, snapshots of the index give theirs, and then the oldest becomes the next one before its time.
+//! The log is a run of segments of a logical device, numbered without gaps and never twice. The oldest segment is
+//! released, whole, when the records of all its entries are durable and the newer segments have the bytes to retain.
+//! A log always has two segments of its own, so that a full store can delete: where the pool has none left, snapshots
+//! of the index give theirs, and then the oldest segment becomes the next one before its time.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
@@ -50,7 +50,7 @@ pub(crate) struct ChangeLog {
     before: u32,
 }
 
-/// What readers see of a change log.
+/// The part of a change log that readers see.
 pub(crate) struct Segments {
     pub(crate) salt: u64,
     pub(crate) all: RwLock<VecDeque<Segment>>,
@@ -73,7 +73,7 @@ impl Segments {
     }
 }
 
-/// Where a log goes on.
+/// The end of a log, where its writer goes on.
 pub(crate) struct End {
     /// Segments of entries, but for the newest.
     pub(crate) older: VecDeque<Segment>,
@@ -90,7 +90,7 @@ pub(crate) struct End {
 }
 
 impl ChangeLog {
-    /// Goes on behind `end`, where everything is durable. `opening` is a random number.
+    /// A writer that goes on behind `end`, where everything is durable. `opening` is a random number.
     pub(crate) fn new(device: Device, salt: u64, retain: u64, opening: u32, end: End) -> Self {
         let End { older: mut all, number, first, appender, spare, before, last } = end;
         all.push_back(Segment { number, first, published: Arc::clone(appender.published()) });
@@ -113,7 +113,7 @@ impl ChangeLog {
         }
     }
 
-    /// What readers see.
+    /// The segments, as readers see them.
     pub(crate) fn segments(&self) -> &Arc<Segments> {
         &self.segments
     }
@@ -123,14 +123,14 @@ impl ChangeLog {
         (self.segments.all.read().len() as u64 + u64::from(self.spare)) * SEGMENT
     }
 
-    /// Everything up to this number is durable here.
+    /// Entries up to this number are durable.
     pub(crate) fn durable(&self) -> u64 {
         self.segments.durable()
     }
 
-    /// Makes sure that operations of so many bytes find room. Returns false if there is none. Of records,
-    /// those up to `durable` are so. Where the pool has no segment, `give_way` says whether others gave some back,
-    /// before one goes that readers may want.
+    /// Makes sure that operations of so many bytes find room. Returns false if there is none. The records up to
+    /// `durable` are durable. Where the pool has no segment, `give_way` releases other space and says whether there
+    /// was any, before a segment is released that readers may want.
     pub(crate) fn make_room(
         &mut self,
         len: u64,
@@ -180,8 +180,8 @@ impl ChangeLog {
         Ok(())
     }
 
-    /// Releases the segments that nobody needs: of records, those up to `durable` are so. Returns whether
-    /// there were any.
+    /// Releases the oldest segments that are not to be retained. The records up to `durable` are durable. Returns
+    /// whether there were any.
     pub(crate) fn release_old(&self, durable: u64) -> Result<bool> {
         let mut released = false;
         let is_one_of_more = || self.segments.all.read().len() + self.spare as usize > 2;
@@ -205,8 +205,8 @@ impl ChangeLog {
         Ok(true)
     }
 
-    /// Lets the oldest segment be the next that is entered, on the same conditions. At no moment is it
-    /// free: another partition could take it.
+    /// Lets the oldest segment be the next that is entered, on the same conditions. It is at no moment free, since
+    /// another partition could take it.
     fn reuse_oldest(&mut self, durable: u64) -> Result<bool> {
         let Some(oldest) = self.take_oldest(durable) else { return Ok(false) };
         self.device.renumber(oldest, self.number + 1 + self.spare)?;
@@ -214,9 +214,9 @@ impl ChangeLog {
         Ok(true)
     }
 
-    /// Takes the oldest segment from the readers, who hold none longer than the lock, if its records are
-    /// durable and the segment behind it begins durably. Without that beginning a crash would leave no log at all, and
-    /// nothing would tell where it ended.
+    /// Takes the oldest segment from the readers, which hold none longer than the lock, if its records are durable
+    /// and the segment behind it begins durably. Without that beginning a crash would leave no log at all, and its
+    /// end would be unknown.
     fn take_oldest(&self, durable: u64) -> Option<u32> {
         let durable_here = self.durable();
         let mut all = self.segments.all.write();
@@ -233,8 +233,8 @@ impl ChangeLog {
         }
     }
 
-    /// Adds an operation to the entry that is being made; `first` is the number of its batch's first. The
-    /// records up to `durable` are so.
+    /// Adds an operation to the entry that is being made; `first` is the number of its batch's first operation. The
+    /// records up to `durable` are durable.
     pub(crate) fn push(&mut self, draft: &Draft<'_>, first: u64, durable: u64) -> Result<()> {
         let len = change_entry::len_of(draft);
         let begun = if self.chunk.is_empty() { HEAD_LEN } else { self.chunk.len() as u64 };
@@ -274,7 +274,7 @@ impl ChangeLog {
         change_entry::end(&mut self.chunk, seed, self.appender.tail());
     }
 
-    /// Whether something was written through the cache and not yet flushed.
+    /// Whether an entry was written through the cache and not yet flushed.
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -288,7 +288,7 @@ impl ChangeLog {
         flushed
     }
 
-    /// Shows what was streamed.
+    /// Shows the streamed entry.
     pub(crate) fn publish(&mut self, proof: &Fenced) {
         self.appender.publish(proof);
     }
@@ -308,13 +308,13 @@ impl ChangeLog {
         }
     }
 
-    /// Starts the write-back of what was written through the cache.
+    /// Starts the write-back of the entries that were written through the cache.
     #[track_caller]
     pub(crate) fn flush_pending(&mut self, flushed: &mut Vec<Flushed>) {
         flushed.extend(std::mem::take(&mut self.pending).iter().map(Pending::flush));
     }
 
-    /// Notes that everything up to a number is durable here.
+    /// Notes that entries up to a number are durable.
     pub(crate) fn end_sync(&self, last: u64) {
         self.segments.durable.store(last, Ordering::Release);
         while planted!(ChangesReleasedBeforeRecords)

@@ -1,7 +1,7 @@
 //! Reading the change log: a partition's changes, in the order of their numbers.
 //!
-//! A position is the number that the next operation has, or will have. It means the same after the store
-//! was opened again. A reader holds on to no segment: it copies one entry after the other.
+//! A position is the number that the next operation has, or will have. It stays valid when the store is opened again.
+//! A reader holds no segment: it copies one entry after the other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next batch; none at the durable end.
+    /// The next batch; `None` at the durable end.
     fn read(&mut self) -> Result<Option<Change>> {
         let segments = Arc::clone(self.partition.change_segments()?);
         if self.position > segments.durable() {
@@ -77,8 +77,8 @@ impl Reader {
         let mut ops = Vec::new();
         let (mut next, mut at) = (self.position, self.at);
         loop {
-            // Copied under the lock: who holds a segment would keep the writer from using it again, and a full
-            // store from deleting.
+            // Copied under the lock: a reader that held a segment would keep the writer from using it again, and a
+            // full store from deleting.
             let (segment, place, is_end, copy) = {
                 let all = segments.all.read();
                 let found = match at {
@@ -88,7 +88,7 @@ impl Reader {
                 let Some(found) = found else {
                     let oldest = all.front().map_or(0, |oldest| oldest.number);
                     if at.is_some_and(|(number, _)| number < oldest) {
-                        // It was read to its end, and released: the position may be in the next one.
+                        // The segment was read to its end, and released: the position may be in the next one.
                         ops.clear();
                         (next, at) = (self.position, None);
                         continue;
@@ -143,7 +143,7 @@ impl Reader {
         }
     }
 
-    /// What a record says to readers; none if it is a note of the partition for itself.
+    /// The change that a record stands for; `None` if it is an internal record of the partition.
     fn op(&self, record: &Record<'_>) -> Result<Option<ChangeOp>> {
         let id = record.header.space.get();
         let (space, key) = (KeySpaceId(id), record.key.to_vec());
@@ -172,7 +172,8 @@ impl Reader {
         }))
     }
 
-    /// The value of a put; none if it was large, and its blocks were freed: something newer is durable.
+    /// The value of a put; `None` if it was large and its blocks were freed: then a newer change of the key is
+    /// durable.
     fn value(&self, record: &Record<'_>) -> Option<Vec<u8>> {
         if let Some(value) = record.inline_value() {
             return Some(value.to_vec());

@@ -1,11 +1,11 @@
-//! Opening a store with a change log: where the log ends, and the replay of what the records lack.
+//! Opening a store with a change log: finding the log's end, and replaying the records that are missing.
 //!
-//! The log is read from its oldest segment on. Entries follow each other without gaps; where the next one
-//! is missing, the log ends, unless something behind it says that it was durable: that is damage. It also ends
-//! before a batch that nothing proves durable and that has a torn large value. Records
-//! of open blocks that are beyond the log's end are cut like those behind a gap (`log_end`): they were
-//! never acknowledged. What the log has beyond the last record is replayed: first the blocks of its large
-//! values are taken, then its records are written as if they came now, with the numbers that they have.
+//! The log is read from its oldest segment on. Entries follow each other without gaps; where the next one is missing,
+//! the log ends, unless an entry behind it says that it was durable: that is damage. The log also ends before a batch
+//! that is not proved durable and has a torn large value. Records of open blocks that are beyond the log's end are
+//! cut like those behind a gap (`log_end`): they were never acknowledged. The batches of the log beyond the last
+//! record are replayed: first the blocks of their large values are taken, then their records are written like new
+//! ones, with the numbers that they have.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -43,9 +43,9 @@ struct FoundBatch {
     last: u64,
     /// Where it begins: the segment's index, and the place in it.
     at: (usize, u64),
-    /// The opening in which what is before it was written.
+    /// The opening in which the entry before it was written.
     before: u32,
-    /// The highest number that the map, or what is before it, proves durable.
+    /// The highest number that the map, or an entry before it, proves durable.
     proved_before: u64,
     /// The batch on several partitions whose part it is.
     note: Option<Batch>,
@@ -64,19 +64,19 @@ pub(crate) struct FoundLog {
     opening: u32,
     /// The highest number that an entry says to be durable in the log.
     logged: u64,
-    /// The highest number up to which an entry, or the map, says the records to be durable. Of these, the last may be
-    /// gone since: collection drops what is dead.
+    /// The highest number up to which an entry, or the map, says the records to be durable. The last of these records
+    /// may be gone since: collection drops dead ones.
     durable: u64,
-    /// The highest number that the map, or a batch that is kept, proves durable. What is cut off proves nothing to
-    /// the next opening.
+    /// The highest number that the map, or a batch that is kept, proves durable. Batches that are cut off prove
+    /// nothing to the next opening.
     proved: u64,
     /// Large values that were read.
     pub(crate) values: Vec<Fresh>,
 }
 
 impl FoundLog {
-    /// Reads the log on `device`, whose large values are on `data`. The records up to `durable` were so. Of
-    /// the batches that end before number `floor` and are proved durable, at most one is kept.
+    /// Reads the log on `device`, whose large values are on `data`. Records up to `durable` were durable. Of the
+    /// batches that end before number `floor` and are proved durable, at most one is kept.
     pub(crate) fn read(
         device: Device,
         data: &Device,
@@ -121,10 +121,10 @@ impl FoundLog {
 
     /// Follows the entries to the end of the last whole batch.
     fn walk(&mut self, floor: u64) {
-        // What comes next: a number and the opening of what is before it.
+        // The number of the next entry, and the opening of the entry before it.
         let mut next: Option<(u64, u32)> = None;
         let mut batch: Option<FoundBatch> = None;
-        // Where what was accepted ends, and what of it is whole batches.
+        // Of each segment, where the accepted entries end, and the number of the first one.
         let mut accepted = vec![0; self.segments.len()];
         let mut firsts = vec![None; self.segments.len()];
         let (mut segment, mut at) = (0, 0);
@@ -169,19 +169,19 @@ impl FoundLog {
             if let Some(batch) = batch.take() {
                 self.batches.push_back(FoundBatch { last, note, ..batch });
             }
-            // The last one may have to be cut off.
+            // The last batch stays, since it may have to be cut off.
             while self.batches.len() > 1 && self.batches[0].last < floor.min(self.proved + 1) {
                 self.batches.pop_front();
             }
         }
     }
 
-    /// The highest number that is proved durable, in the log or as a record, by what stays there.
+    /// The highest number that is proved durable, in the log or as a record, by the batches that are kept.
     pub(crate) fn proved(&self) -> u64 {
         self.proved
     }
 
-    /// Cuts off what begins with the first batch that is not proved durable and has a torn value.
+    /// Cuts off the first batch that is not proved durable and has a torn value, and all batches behind it.
     fn cut_torn_values(&mut self, data: &Device) -> Result<()> {
         let mut values = Vec::new();
         let mut torn = None;
@@ -209,7 +209,7 @@ impl FoundLog {
         self.segments.iter().rposition(|found| found.first.is_some()).unwrap_or(0)
     }
 
-    /// Looks for proof that what is missing was durable.
+    /// Checks that no entry proves the missing ones durable; else they are damaged.
     fn check_end(&self) -> Result<()> {
         let behind = &self.segments[self.newest().min(self.segments.len())..];
         let logged = behind.iter().map(|found| {
@@ -228,8 +228,8 @@ impl FoundLog {
         }
     }
 
-    /// The newest batch on several partitions beyond number `record`, and whether it is the last batch;
-    /// none if there is nothing beyond it.
+    /// The newest batch on several partitions beyond number `record`, and whether it is the last batch; `None` if
+    /// there is no batch beyond it.
     pub(crate) fn newest_note(&self, record: u64) -> Option<(Option<Batch>, bool)> {
         let record = record.max(self.durable);
         let mut beyond = self.batches.iter().rev().take_while(|batch| batch.last > record);
@@ -238,7 +238,7 @@ impl FoundLog {
         Some((last.note.or_else(|| beyond.find_map(|batch| batch.note)), is_last))
     }
 
-    /// Cuts off the last batch. Returns whether nothing proves it durable.
+    /// Cuts off the last batch. Returns whether it is not proved durable.
     pub(crate) fn drop_last_batch(&mut self) -> bool {
         let Some(batch) = self.batches.pop_back() else { return false };
         let (segment, at) = batch.at;
@@ -255,10 +255,10 @@ impl FoundLog {
         undecided
     }
 
-    /// Overwrites the line with which the next entry begins, in this segment or the next one. What is in
-    /// it may be the head of an entry that was never whole, which what is written next could make whole;
-    /// or of a batch that was cut off, of which nothing would tell any more that it lacks a part once
-    /// another batch of the partition that lacks it is durable.
+    /// Overwrites the line with which the next entry begins, in this segment or the next one. It may hold the head of
+    /// an entry that was never whole, which the next writes could make whole; or the head of a batch that was cut
+    /// off: that it lacks a part would no longer be known once another batch of the partition that lacks it is
+    /// durable.
     #[track_caller]
     pub(crate) fn erase_behind_end(&mut self) -> Vec<Flushed> {
         let newest = self.newest();
@@ -275,7 +275,7 @@ impl FoundLog {
         flushed
     }
 
-    /// Starts the write-back of what may not be durable yet, of which the process may have been killed.
+    /// Starts the write-back of entries and values that may not be durable yet, as where the process was killed.
     pub(crate) fn flush(&self, flushed: &mut Vec<Flushed>) {
         let newest = self.newest();
         for (at, found) in self.segments.iter().enumerate().take(newest + 1) {
@@ -288,15 +288,15 @@ impl FoundLog {
         flushed.extend(self.values.iter().map(|piece| piece.flush(0..piece.len())));
     }
 
-    /// Takes the blocks of the large values that are to be replayed, and writes the records of all that
-    /// comes behind the last record. Returns how many. One fence, if there are any.
+    /// Takes the blocks of the large values that are to be replayed, and writes the records of all batches behind the
+    /// last record. Returns how many records. One fence, if there are any.
     pub(crate) fn replay(
         &self,
         writer: &mut Writer,
         view: &mut View,
         stop: &AtomicBool,
     ) -> Result<u64> {
-        // What collection dropped is not replayed: blocks of its values may have been used again.
+        // Records that collection dropped are not replayed: the blocks of their values may have been used again.
         let behind = self.durable.max(writer.next_seq - 1);
         let replayed = self.batches.iter().filter(|batch| batch.last > behind);
         let batches: Vec<Vec<Record<'_>>> =
@@ -304,7 +304,8 @@ impl FoundLog {
         for record in batches.iter().flatten().filter(|record| record.has_overflow()) {
             take_pieces(writer, view, record, None)?;
         }
-        // What a collection during the replay drops, and uses again, is not replayed after the next crash.
+        // Records that a collection during the replay drops are not replayed after the next crash: their space may be
+        // reused.
         writer.map.set_durable(behind);
         let view = {
             let shared = RwLock::new(std::mem::take(view));
@@ -317,7 +318,7 @@ impl FoundLog {
             done?;
             view
         };
-        // What is behind the log's end counts as written.
+        // The numbers up to the log's end count as written.
         writer.next_seq = writer.next_seq.max(self.last + 1);
         view.space_mut(crate::write::INTERNAL);
         if batches.is_empty() {
@@ -348,7 +349,7 @@ impl FoundLog {
         }
     }
 
-    /// Goes on behind the end. `first` is the number of the next operation.
+    /// The writer that goes on behind the end. `first` is the number of the next operation.
     pub(crate) fn into_writer(self, first: u64, retain: u64, opening: u32) -> Result<ChangeLog> {
         let newest = self.newest();
         let mut older = VecDeque::new();
@@ -374,7 +375,7 @@ impl FoundLog {
                 (0, first, self.device.claim(0, 0, SEGMENT)?.into_appender(0))
             }
         };
-        // A crash may have left more than the one that is kept.
+        // A crash may have left more spare segments than the one that is kept.
         while spare > 1 {
             self.device.release(numbers[newest] + spare)?;
             spare -= 1;
@@ -397,11 +398,12 @@ impl FoundLog {
     }
 }
 
-/// The highest number beyond `last` that a whole entry behind `end` of a segment says to be durable, zero if
-/// none does; and how many bytes were read for that.
+/// The highest number beyond `last` that a whole entry behind `end` of a segment says to be durable, zero if none
+/// does; and how many bytes were read for that.
 ///
-/// Anything may lie there, such as values that look like heads of long entries in every line. Whatever is not
-/// whole is paid for from what a segment can hold at most, and what the search gets on by.
+/// Anything may lie there, such as values that look like heads of long entries in every line. The bytes of candidates
+/// that are not whole are paid for from a credit: the length of a segment, and the bytes that the search has
+/// advanced.
 fn logged_behind(segment: &[u8], end: u64, seed: u64, last: u64) -> (u64, u64) {
     let (mut logged, mut read) = (0, 0);
     let (mut at, mut credit) = (end, SEGMENT);
@@ -475,7 +477,7 @@ mod tests {
         put_entry(&mut segment, at, 90, 80, b"value");
         assert_eq!(proves_to(&segment, 59), 80);
 
-        // In every line what looks like the head of an entry that reaches to the end.
+        // In every line, bytes that look like the head of an entry that reaches to the end.
         let head = segment[at as usize..][..HEAD_LEN as usize].to_vec();
         for at in (0..SEGMENT).step_by(BATCH_ALIGN as usize) {
             let line = &mut segment[at as usize..][..HEAD_LEN as usize];

@@ -1,5 +1,5 @@
-//! What a store that was closed leaves: a digest of the block maps of all its partitions, in a root of the
-//! pool. Whatever of the maps a power cut or a fault takes from then on is noticed by the next opening.
+//! The mark of a store that was closed: a digest of the block maps of all its partitions, in a root of the pool. The
+//! next opening notices any change that a power cut or a fault has made to the maps since.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ const ROOT: &str = "indexlog:map";
 /// Gathers the digests of partitions as they close, and stores their sum when the last one has.
 pub(crate) struct Closing {
     segments: Arc<Segments>,
-    /// Partitions that are open, and the sum of the digests of the others. `None` if the store is none
-    /// that could be opened.
+    /// Partitions that are open, and the sum of the digests of the others. `None` if they are not the partitions of a
+    /// store that can be opened.
     state: Mutex<Option<(usize, u64)>>,
 }
 
@@ -24,7 +24,7 @@ impl Closing {
         Arc::new(Self { segments: Arc::clone(segments), state })
     }
 
-    /// The partitions are no longer those of the store, or not yet.
+    /// Notes that the partitions are not those of the store, no longer or not yet.
     pub(crate) fn forget(&self) {
         *self.state.lock() = None;
     }

@@ -1,30 +1,28 @@
 //! Collection of garbage (Lersch §5.6.3).
 //!
-//! The victim is the block with the most to reclaim while the pool can grow, and then the one that is
-//! worth it most (`victims`). Its live records are copied into the
-//! collector's own block, its dead ones are taken off their counts (`obituary`); when the copies are
-//! durable, the index points to them. When all of the victim is done, the collector's word in the map
-//! covers the copies, and the victim goes to limbo (`limbo`) until no scan can see it; then its word
-//! becomes free, durably, and it may be reused.
+//! The victim is the block with the most to reclaim while the pool can grow, and then the one with the best benefit
+//! for its cost (`victims`). Its live records are copied into the collector's own block, its dead ones are taken off
+//! their counts (`obituary`); when the copies are durable, the index points to them. When all of the victim is done,
+//! the collector's word in the map covers the copies, and the victim goes to limbo (`limbo`): its word becomes free,
+//! durably, and it may be reused once no scan can read it.
 //!
-//! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each
-//! byte that is written has `n / g` bytes of the victim looked through ([`Writer::pace`]), in steps of
-//! [`STEP`]. So no write waits for a whole block, and each pays for the space that it takes. Only if that
-//! does not suffice, as where readers hold blocks, a write waits for the rest of a victim. Who has nothing else
-//! to do collects ahead, a step at a time ([`Writer::collect_ahead`]): a burst of writes then finds free blocks.
+//! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each byte that
+//! is written has `n / g` bytes of the victim examined ([`Writer::pace`]), in steps of [`STEP`]. So no write waits
+//! for a whole block, and each pays for the space that it takes. Only if that does not suffice, as where readers hold
+//! blocks, a write waits for the rest of a victim. An idle caller collects ahead, a step at a time
+//! ([`Writer::collect_ahead`]): a burst of writes then finds free blocks.
 //!
-//! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at
-//! the first. No key is compared and no other record read, but for deleted keys: a live record's entry is the
-//! one that leads here, and a dead one's count is with the only entry that may be its key's. The copies of
-//! a step are streamed and have one fence; the victim has one for the collector's word, and one for its own.
+//! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at the
+//! first. It compares no key and reads no other record, but for deleted keys: a live record's entry is the one that
+//! points to it, and a dead record's count is in the only entry that may be its key's. The copies of a step are
+//! streamed and have one fence; the victim has one for the collector's word, and one for its own.
 //!
-//! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word
-//! and the victim (each record is there twice, with one sequence number, and one of them counts as
-//! stale), but never neither.
+//! A crash may leave the copies without the word (they are ignored, the victim is whole), or the word and the victim
+//! (each record is there twice, with one sequence number, and one of the two counts as stale), but never neither.
 //!
-//! From when a block is looked through until it is free, its dead records are off their counts and still
-//! on the medium. So a tombstone that counts nothing stays, and moves like a live one, until the map has every
-//! such block free. One block is looked through at a time, so nothing else goes before it is at least there.
+//! From the time that a block is examined until it is free, its dead records are off their counts and still on the
+//! medium. So a tombstone that counts no record stays, and moves like a live one, until every such block is free in
+//! the map. One block is examined at a time, so no tombstone of another block is dropped before this one is in limbo.
 
 use std::sync::Arc;
 
@@ -44,26 +42,26 @@ use crate::space::RESERVE_BOOKKEEPING;
 use crate::write::Writer;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
-/// Bytes that are looked through at once: what a write waits for at least if it waits at all.
+/// Bytes of a victim that are examined at once: the least that a write waits for if it waits at all.
 const STEP: u64 = 4 << 10;
 
-/// What readers hold in limbo is looked at by a write in turns of so many.
+/// Entries of limbo that readers hold and that one write tries to release, in turns.
 const HELD_AT_ONCE: usize = 4;
 
 /// Free blocks below which collection begins before the last moment, and below which it hurries.
 pub(crate) const PACE_BELOW: u32 = RESERVE_BOOKKEEPING + 4;
 const HURRY_BELOW: u32 = RESERVE_BOOKKEEPING + 2;
 
-/// Free blocks below which there is something to collect ahead, while nobody writes: 2 MiB more than writes
-/// leave. Blocks are more worth collecting the later that is, so it is not all that could be.
+/// Free blocks below which an idle partition collects ahead: 2 MiB more than writes leave. The later a block is
+/// collected, the more there is to reclaim of it, so the other blocks are left alone.
 const AHEAD_BELOW: u32 = PACE_BELOW + BLOCKS_PER_SEGMENT;
 
-/// A block with so much to reclaim, in bytes, is collected before the pool grows: three quarters.
-/// Under random overwrites a block moves a third of a record for each that is written, and the pool
-/// settles at 1.85 times what is alive (the mean of the blocks' live share, falling from 1 to 1/4).
+/// A block with this much to reclaim, in bytes, is collected before the pool grows: three quarters. Under random
+/// overwrites a block moves a third of a record for each that is written, and the pool settles at 1.85 times the live
+/// bytes (the mean of the blocks' live share, falling from 1 to 1/4).
 pub(crate) const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
 
-/// A block with less to reclaim, in bytes, is not worth a put's while.
+/// A block with less to reclaim, in bytes, is not worth collecting for a put.
 pub(crate) const WORTHWHILE: u64 = BLOCK / 32;
 
 /// The collection of a block.
@@ -75,14 +73,14 @@ pub(crate) struct Collection {
     at: u64,
     /// Bytes to reclaim when it began.
     gain: u64,
-    /// Bytes to be looked through that are paid for.
+    /// Bytes that are paid for and not yet examined.
     credit: u64,
-    /// Whether scans read it, which have to end before it is free.
+    /// Whether the victim is free only when scans that read it have ended.
     is_for_later: bool,
 }
 
 impl Writer {
-    /// Looks through as much of a victim as pays for `appended` bytes of new records.
+    /// Examines as much of a victim as `appended` bytes of new records pay for.
     pub(crate) fn pace(&mut self, view: &RwLock<View>, appended: u64) -> Result<()> {
         if self.collection.is_none() {
             if self.blocks.free_count() >= PACE_BELOW + self.room_for_waiting() {
@@ -97,7 +95,7 @@ impl Writer {
         if let Some(collection) = &mut self.collection {
             let looked_through = collection.records.len() * appended / collection.gain;
             collection.credit += match collection.is_for_later {
-                // More would take more room before it gives any.
+                // A higher pace would take more room before it gives any.
                 true => looked_through + looked_through / 4,
                 false => looked_through * (u64::from(hurries) + 1),
             };
@@ -122,7 +120,8 @@ impl Writer {
         if self.collection.is_none() {
             self.release_limbo(view, HELD_AT_ONCE)?;
             let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
-            // Blocks that readers hold are collected into what is free, and give nothing back until they let go.
+            // Collecting takes free blocks, and gives none back until readers let go of the blocks that were
+            // collected.
             let is_held_up = self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW;
             if !is_near || is_held_up || self.blocks.reclaimable() < BLOCK {
                 return Ok(false);
@@ -142,7 +141,7 @@ impl Writer {
 
     /// Begins to collect a block if that is worthwhile, and the pool does not grow instead.
     fn begin_in_time(&mut self, view: &RwLock<View>) -> Result<bool> {
-        // What is held in limbo and what is being moved are taken from what is free.
+        // Blocks held in limbo and the copies of live records take up free blocks.
         if self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW {
             return Ok(false);
         }
@@ -151,7 +150,7 @@ impl Writer {
         if free_soon.is_none_or(|(_, gain)| gain < WORTHWHILE) {
             return Ok(false);
         }
-        // As long as there is room, what moves more than it gives can wait, and so can what makes the pool grow.
+        // While there is room, a block that moves more bytes than it gives can wait, and so can growing the pool.
         let is_early = self.blocks.free_count() >= PACE_BELOW;
         let is_full = self.is_full || !self.device.may_get();
         let enough = if is_early && is_full { BLOCK / 2 } else { COLLECT_BEFORE_GROWING };
@@ -198,7 +197,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Looks through so many bytes of the victim, or to its end; then it goes to limbo.
+    /// Examines so many bytes of the victim, or the rest of it; at its end the victim goes to limbo.
     fn step(&mut self, view: &RwLock<View>, bytes: u64) -> Result<()> {
         let Some(mut collection) = self.collection.take() else { return Ok(()) };
         self.health.place("a collection");
@@ -208,7 +207,8 @@ impl Writer {
             self.collection = Some(collection);
             return Ok(());
         }
-        // With the word, what made records of the victim obsolete becomes durable: they are needed until then.
+        // The records that superseded those of the victim become durable with the word: until then the victim is
+        // needed.
         planted!(
             VictimFreedBeforeCovered,
             self.sync_records().map(|()| self.cover_collector_block())?,
@@ -218,7 +218,8 @@ impl Writer {
             }
         );
         if self.changes.is_some() {
-            // The newest record may be dead, and go: what is in the change log must not be replayed then.
+            // The newest record may be dead, and dropped with the victim: its entry in the change log must not be
+            // replayed then.
             self.map.set_durable(self.durable_seq);
         }
         self.blocks.condemn(collection.victim);
@@ -300,7 +301,7 @@ impl Writer {
         if planted!(TailBeforeRecord) {
             self.cover_collector_block();
         }
-        // Words of the map that wait may wait longer: until before the victim's is freed.
+        // Words of the map that wait may wait longer: until just before the victim's is freed.
         let [proof] = self.pool.fence([flushed])?;
         self.collector.publish(proof);
         let mut view = view.write();
@@ -308,7 +309,7 @@ impl Writer {
         for ((record, old), new) in group.iter().zip(entries) {
             let (space, seq) = (record.header.space.get(), record.seq());
             let old_place = (old.block(), old.offset());
-            // Counts may have sunk since the record was found alive.
+            // Counts may have fallen since the record was found alive.
             let mut counts = 1;
             match record.kind {
                 Kind::Put => {
@@ -340,7 +341,7 @@ impl Writer {
                     self.blocks.hide(old.block(), old.footprint(), *epoch);
                     self.blocks.born(new.block(), new.footprint());
                 }
-                // A tombstone that counts nothing any more was accounted for when it came to that.
+                // A tombstone that counts no record any more was accounted for when its count fell to zero.
                 Kind::Delete | Kind::DeleteRange if counts == 0 => {}
                 Kind::Delete | Kind::DeleteRange => {
                     self.blocks.tombstone_died(old.block(), old.footprint());
@@ -356,7 +357,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets the map's word of the collector's block cover what is in it, with the next fence.
+    /// Lets the map's word of the collector's block cover its records, with the next fence.
     fn cover_collector_block(&mut self) {
         let (block, used) = (self.collector.block(), self.collector.written());
         if let (Some(block), Some(proof)) = (block, self.collector.proof.as_ref()) {
@@ -377,8 +378,8 @@ impl Writer {
     }
 }
 
-/// Calls `visit` with place, record and footprint of every record in `bytes` from one of them on, all of
-/// which are records.
+/// Calls `visit` with place, record and footprint of every record of `bytes`, which holds nothing but records, from
+/// offset `from` on.
 ///
 /// # Errors
 /// The damaged record, named.

@@ -1,10 +1,10 @@
-//! Emptying split blocks of which little is taken, so that other pieces, and records, can have them.
+//! Emptying sparse split blocks, so that other pieces, and records, can have them.
 //!
-//! Values do not move otherwise. A store whose values change their lengths would be left with blocks of one
-//! class that each have a few pieces, and no block for another class. So, where the pool cannot grow, the
-//! pieces of such a block are written into slots of other blocks, and their records anew, with a new number,
-//! the pieces elsewhere and the others where they are. To readers of a change log that is a put of the value
-//! that the key has already.
+//! Values do not move otherwise. A store whose values change their lengths would be left with blocks of one class
+//! that each have a few pieces, and no block for another class. So, where the pool cannot grow, the pieces of such a
+//! block are written into slots of other blocks. Their records are written again under a new number; they refer to
+//! the moved pieces at their new places and to the other pieces where they are. A reader of a change log sees a put
+//! of the value that the key has already.
 
 use halite_contract::{Error, KeySpaceId, Op, Result};
 use halite_sim::locks::RwLock;
@@ -20,9 +20,10 @@ use crate::split::UNITS;
 use crate::write::Writer;
 
 impl Writer {
-    /// Empties the sparsest split block of which less than `share` of 8 parts is taken, and in which there is nothing that
-    /// a scan of epoch `kept_by` may read: that keeps its place until the scan ends, whatever is moved. Returns whether
-    /// anything moved; the block is whole when that is durable and nothing reads it.
+    /// Empties the sparsest split block of which less than `share` of 8 parts is taken and which holds no piece that
+    /// a scan of epoch `kept_by` may read: such a piece keeps its place until the scan ends, even if it is moved.
+    /// Returns whether anything moved; the block is whole when the move is durable and no scan or reader uses the old
+    /// pieces.
     pub(crate) fn compact(
         &mut self,
         view: &RwLock<View>,
@@ -46,11 +47,11 @@ impl Writer {
 
     /// Moves the pieces that a record has in a block.
     fn move_pieces(&mut self, view: &RwLock<View>, owner: Entry, block: u32) -> Result<bool> {
-        // Of a record that is dead by now, nothing needs to be right.
+        // The place of a dead record may be in use again, so bytes that are no record are no damage.
         let Ok(pinned) = view.read().pin(owner) else { return Ok(false) };
         let Ok(record) = pinned.read() else { return Ok(false) };
         let (space, key) = (record.header.space.get(), record.key);
-        // What is at its place by now need not be what it was.
+        // Another record may be at that place by now.
         let has_piece = record.pieces().iter().any(|piece| piece.block() == block);
         let is_at_owner = |entry: &Entry| is_at(*entry, (owner.block(), owner.offset()));
         let current = view.read().live(space, key)?.filter(is_at_owner);

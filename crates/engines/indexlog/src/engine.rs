@@ -1,7 +1,7 @@
-//! The engine: the contract of `halite-contract`, kept by partitions that know nothing of each other.
+//! The engine: the contract of `halite-contract`, kept by partitions that are independent of each other.
 //!
-//! A call goes to the partition that has its key. What concerns several is put together here: batches
-//! (`batch`), scans (`merge`), statistics.
+//! A call goes to the partition that has its key. Calls that concern several partitions are put together here:
+//! batches (`batch`), scans (`merge`), statistics.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct IndexLog {
     partitioning: Partitioning,
     /// Bytes of the change log that are retained, if there is one.
     change_log: Option<u64>,
-    /// What the positions of the change log mean something in.
+    /// The history in which positions of the change log are valid.
     history: Option<u128>,
     pub(crate) closing: Arc<Closing>,
 }
@@ -59,10 +59,9 @@ impl IndexLog {
 
     /// Opens the store in the pool that `options` name, or creates it.
     ///
-    /// # Errors
-    /// What keeps the pool from being opened ([`Error::Pool`], [`Error::Alloc`]);
-    /// [`Error::OtherEngine`]; [`Error::Damaged`] with the record that is; [`Error::Partitions`],
-    /// [`Error::PartitionBounds`].
+    /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
+    /// [`Error::Damaged`] with the damaged record; [`Error::Partitions`], [`Error::PartitionBounds`];
+    /// [`Error::ChangeLogAtCreation`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let started = Instant::now();
         if let Some(partitioning) = &options.partitioning {
@@ -85,11 +84,11 @@ impl IndexLog {
             }
             _ => {}
         }
-        // The crash lab's medium notes events in their order, so there may be but one.
+        // The crash lab's medium notes events in their order, so there may be only one thread.
         let on_threads = options.pool_options.medium.is_none();
         let abandoned = release_other_generation(&segments, layout)?;
         let form = Form::new(options.index, || Ok(segments.pool().random()?))?;
-        // There is nothing to come back to in a pool that nothing survives.
+        // A pool in memory is gone when it closes, so a snapshot of its index would never be read.
         let interval = options.index_snapshot.filter(|_| !options.pool_options.in_memory);
         let mut store = Self::open_partitions(&segments, layout, form, interval, on_threads)?;
         store.partitions.change_report(|report| report.segments_reclaimed += abandoned);
@@ -109,7 +108,8 @@ impl IndexLog {
         Ok(store)
     }
 
-    /// Opens the partitions of a layout; `snapshots` is how many bytes are written between two of the index.
+    /// Opens the partitions of a layout; `snapshots` is how many bytes are written between two snapshots of the
+    /// index.
     pub(crate) fn open_partitions(
         segments: &Arc<Segments>,
         layout: Layout,
@@ -178,7 +178,7 @@ impl IndexLog {
         self.partitions.get(self.partitioning.partition_of(key))
     }
 
-    /// Writes operations, on any of the partitions, if what is expected did not change.
+    /// Writes operations, on any of the partitions, if the expected keys and ranges did not change.
     fn write_all(
         &self,
         ops: &[Op<'_>],
@@ -189,7 +189,8 @@ impl IndexLog {
         let all = self.partitions.all()?;
         let expected = Expected::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
-        // It was looked at, under the locks that are held until all is written: the room that it keeps can be had.
+        // Validated under the locks that are held until all is written: the space that the snapshots keep can be
+        // released.
         expected.iter().for_each(Expected::end);
         all[0].health.watch(WRITER, || {
             parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = is_bookkeeping);
@@ -227,7 +228,7 @@ impl IndexLog {
         }
     }
 
-    /// The only partition that an operation concerns, if it is so.
+    /// The partition that an operation concerns, if it is the only one.
     fn only_partition(&self, op: &Op<'_>) -> Option<usize> {
         match *op {
             Op::Put { key, .. } | Op::Delete { key, .. } => {
@@ -241,7 +242,7 @@ impl IndexLog {
     }
 }
 
-/// Creates a store whose pool appears in its place when it is whole.
+/// Creates a store. Its pool appears under its name when it is complete.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
     let layout = Layout::new(0, &partitioning, options.change_log);
@@ -314,7 +315,7 @@ impl Engine for IndexLog {
             let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
             first.write(writer, &[op], Durability::Immediate)?;
             writer.next_space += 1;
-            // The first one's last: who finds it there, finds it everywhere.
+            // The first partition is last: a caller that finds the name there finds it in every partition.
             for partition in all.iter().rev() {
                 partition.view.write().space_mut(id).name = name.into();
             }
@@ -439,7 +440,7 @@ impl Engine for IndexLog {
     }
 
     fn sync(&self) -> Result<()> {
-        // Nothing was written to those that are not there yet.
+        // Nothing was written to partitions that are not ready yet.
         self.partitions.ready().try_for_each(|partition| partition.change(|writer| writer.sync()))
     }
 

@@ -1,4 +1,4 @@
-//! What the index holds: where a record lies.
+//! The entry of an index: the place of a record.
 
 use crate::{BLOCK, record};
 
@@ -17,9 +17,9 @@ pub(crate) struct Entry(u64);
 const FIELD: u64 = (1 << 13) - 1;
 
 impl Entry {
-    /// A count that is not exact any more: so many or more. Nothing lowers it, as nothing corrects a count that
-    /// a snapshot of the index has made too high; a tombstone with either is kept until an opening reads all
-    /// records: only that counts afresh.
+    /// A count that is not exact any more: this or higher. It is never lowered, just as a count that a snapshot of
+    /// the index has made too high is never corrected; a tombstone with either is kept until an opening reads all
+    /// records and counts afresh.
     pub(crate) const STALE_MAX: u32 = (1 << 11) - 1;
 
     /// The highest number of blocks, given the width of their numbers.

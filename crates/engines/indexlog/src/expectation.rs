@@ -1,16 +1,16 @@
-//! Whether what a write relies on is still what a snapshot shows.
+//! Validation: whether the keys and ranges that a write depends on are unchanged since a snapshot.
 //!
-//! Records are numbered in the order of writes, and a snapshot knows the number behind its last one. So what
-//! the index leads to now was written since if its number is not below that one. A record at the place that
-//! the snapshot knows is the same: space that a snapshot may read is not reused. One that collection moved has
-//! the number that it had. Where a key is absent, as it was, a tombstone tells whether it was there meanwhile:
-//! of those that have gone since, something is known too (`forgotten`).
+//! Records are numbered in the order of writes, and a snapshot knows the number behind its last record. A record with
+//! that number or a higher one was written since. A record at the place that the snapshot knows is the same record:
+//! space that a snapshot may read is not reused. A record that collection moved keeps its number. Where a key is
+//! absent now and was absent in the snapshot, its tombstone tells whether it existed in between; tombstones that have
+//! been dropped since are covered by `forgotten`.
 //!
-//! What is reported as changed and is not: a large value that was moved out of a sparse block, which gives its
-//! record a new number (`compact`); an absent key that a batch deleted, or that lies in a range that was.
+//! Two kinds of false conflicts are reported: a large value that was moved out of a sparse block, which gives its
+//! record a new number (`compact`); and an absent key that a batch deleted, or that lies in a deleted range.
 //!
-//! Under the writers' locks of all partitions concerned a key costs two lookups, and a range a walk over those
-//! leaves of its tree that were written since. A hash index reads the keys of all its records for that.
+//! Under the writers' locks of all partitions concerned, a key costs two lookups, and a range a walk over those
+//! leaves of its tree that were written since. For a range, a hash index reads the keys of all its records.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::read::View;
 use crate::snapshot::{Part, StoreSnapshot};
 use crate::write::Writer;
 
-/// What is expected of a store, with what the snapshot has of each partition.
+/// Keys and ranges to validate, with the snapshot's part of each partition.
 pub(crate) struct Expected<'a> {
     wanted: &'a Expectation<'a>,
     snapshot: &'a StoreSnapshot,
@@ -31,7 +31,7 @@ pub(crate) struct Expected<'a> {
 }
 
 impl<'a> Expected<'a> {
-    /// Finds out what the snapshots are.
+    /// Finds the snapshot of each expectation, and its parts.
     ///
     /// # Errors
     /// [`Error::ForeignSnapshot`].
@@ -48,7 +48,7 @@ impl<'a> Expected<'a> {
         expected.iter().map(of).collect()
     }
 
-    /// Marks the partitions that have any of it.
+    /// Marks the partitions that hold any of the keys and ranges.
     pub(crate) fn mark(&self, partitioning: &Partitioning, concerned: &mut [bool]) {
         for (_, key) in self.wanted.keys {
             concerned[partitioning.partition_of(key)] = true;
@@ -59,12 +59,12 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Keeps nothing for a snapshot that nothing but this relied on.
+    /// Lets the snapshot keep no space any more, if this write is the last that relies on it.
     pub(crate) fn end(&self) {
         self.snapshot.end_if_last();
     }
 
-    /// Refuses if any of it changed. The parts are those of the partitions that have any.
+    /// Refuses if any key or range changed. `parts` are those of the partitions that hold any of them.
     ///
     /// # Errors
     /// [`Error::Conflict`]; [`Error::NoSuchKeySpace`]; [`Error::Damaged`].
@@ -100,7 +100,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// A partition as it is, its writer and its view locked, and as it was.
+/// A partition's present state, its writer and its view locked, and its state in the snapshot.
 struct State<'a> {
     view: &'a View,
     writer: &'a Writer,
@@ -108,7 +108,7 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// Whether a key was written since, or moved as if it had been.
+    /// Whether a key was written since the snapshot, or its value moved under a new number.
     fn has_changed(&self, space: KeySpaceId, key: &[u8]) -> Result<bool> {
         let blocks = &self.view.blocks;
         let now = self.view.user_space(space)?.index.get(key, blocks)?;
@@ -128,7 +128,7 @@ impl State<'_> {
         }
     }
 
-    /// Whether a range has other keys than it had, or one that was written since.
+    /// Whether a range has other keys than in the snapshot, or a key that was written since.
     fn has_changed_in(&self, space: KeySpaceId, range: &KeyRange) -> Result<bool> {
         let index = &self.view.user_space(space)?.index;
         let is_old = |entry| self.is_old(entry);
@@ -137,7 +137,7 @@ impl State<'_> {
         Ok(!unchanged)
     }
 
-    /// Whether a record was there already.
+    /// Whether a record was written before the snapshot was taken.
     fn is_old(&self, entry: Entry) -> Result<bool> {
         self.view.blocks.with_record(entry, |record| record.seq() < self.then.position)
     }

@@ -1,28 +1,29 @@
-//! Deletions that left no tombstone, for transactions that began before them.
+//! Deletions whose tombstones are gone, for transactions that began before them.
 //!
-//! A tombstone goes when no older version of its key is on the medium, however new it is. A transaction that found the
-//! key absent still asks whether it was there since (`expectation`). So of tombstones that go and are newer than the
-//! oldest snapshot, the hashes of the keys are kept in DRAM; and where those would be too many, only up to which number
-//! there were any. Both may tell of a change that was none, and never miss one.
+//! A tombstone is dropped when no older version of its key is on the medium, however new the tombstone is. A
+//! transaction that found the key absent still has to know whether it existed since (`expectation`). So the hashes of
+//! the keys of dropped tombstones that are newer than the oldest snapshot are kept in DRAM; where those would be too
+//! many, only the highest number of such a tombstone is. Both may report a change that did not happen, and never miss
+//! one.
 
 use std::collections::HashMap;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Keys that are known one by one: 1.5 MiB of DRAM at most.
+/// Keys that are kept one by one: 1.5 MiB of DRAM at most.
 const KEYS_MAX: usize = 64 << 10;
 
-/// Tombstones that went while a snapshot was older than they.
+/// Tombstones that were dropped while an older snapshot was alive.
 #[derive(Default)]
 pub(crate) struct Forgotten {
-    /// The number of the newest of a key, by the key's hash.
+    /// The number of a key's newest dropped tombstone, by the key's hash.
     keys: HashMap<u64, u64>,
-    /// The highest number of those that are not known by their keys.
+    /// The highest number of the dropped tombstones whose keys are not kept.
     others: u64,
 }
 
 impl Forgotten {
-    /// Notes that the tombstone with a number goes; `oldest` is the number behind the last operation that the oldest
+    /// Notes that tombstone number `seq` is dropped; `oldest` is the number behind the last operation that the oldest
     /// snapshot shows, if there is one.
     pub(crate) fn note(&mut self, space: u32, key: &[u8], seq: u64, oldest: Option<u64>) {
         let is_expected = oldest.is_some_and(|oldest| seq >= oldest);
@@ -36,12 +37,12 @@ impl Forgotten {
         }
     }
 
-    /// Notes that the tombstone of a range goes.
+    /// Notes that the tombstone of a range is dropped.
     pub(crate) fn note_range(&mut self, seq: u64) {
         self.others = self.others.max(seq);
     }
 
-    /// Whether one of a key, from number `since` on, may have gone.
+    /// Whether a tombstone of a key, of number `since` or higher, may have been dropped.
     pub(crate) fn has_since(&self, space: u32, key: &[u8], since: u64) -> bool {
         let of_key = self.keys.get(&hash(space, key));
         self.others >= since || of_key.is_some_and(|&seq| seq >= since)

@@ -1,9 +1,9 @@
 //! The records that the blocks of a partition hold, in the order of their keys.
 //!
-//! Opening a store finds millions of them, so little is kept of each: where it lies, its number, and the
-//! 16 bytes of its key that come behind what all keys of the key space have in common. To read a key
-//! again is a cache miss, and on most media a miss of the translation too; so keys are read again only
-//! where these bytes do not tell them apart, and the index is built from starts of keys.
+//! Opening a store finds millions of them, so little is kept of each: its place, its number, and the 16 bytes of its
+//! key behind the prefix that all keys of the key space share. To read a key again is a cache miss, and on most media
+//! a TLB miss too; so keys are read again only where these bytes do not tell them apart, and the index is built from
+//! starts of keys.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,17 +19,17 @@ use crate::read::{Readable, View};
 use crate::record::{self, KEY_AT, Kind};
 use crate::tombstones::{RangeTombstone, Stale};
 
-/// Bytes that keys have in common are looked for up to here: what is left out of one may have to be put
+/// Common prefixes are looked for up to this length, in bytes: a prefix that a head leaves out may have to be put
 /// back.
 const COMMON_MAX: usize = 1024;
 
-/// A run of so many records is sorted by their whole keys.
+/// A run of no more records than this is sorted by their whole keys.
 const FEW: usize = 32;
 
-/// So often what a run's keys have in common is left out anew, before they are compared whole.
+/// How often a run's common prefix is left out anew, before its keys are compared whole.
 const LEVELS_MAX: usize = 64;
 
-/// Records that are sorted before it is asked whether to go on.
+/// Records that are sorted between two checks of whether to go on.
 const SORTED_AT_ONCE: usize = 2 << 20;
 
 /// Records ahead of the one at hand whose keys are brought into the cache.
@@ -54,7 +54,7 @@ pub(crate) fn go_on(stop: &AtomicBool) -> Result<()> {
 pub(crate) struct Found {
     /// Bytes of the key, padded with zeros.
     head: u128,
-    /// Its entry, with what else is to be known where that has its count of stale versions.
+    /// Its entry, with the flags below in place of the count of stale versions.
     place: u64,
     pub(crate) seq: u64,
 }
@@ -65,7 +65,7 @@ const COPY: u64 = 1 << 62;
 const SAME: u64 = 1 << 61;
 /// The head does not tell the key from others.
 const SHARED: u64 = 1 << 60;
-/// How many bytes of the head are of the key; more than it has, if the key goes on behind it.
+/// How many bytes of the head are of the key; more than the head has, if the key is longer.
 const LEN_SHIFT: u32 = 53;
 const LEN: u64 = 31 << LEN_SHIFT;
 
@@ -87,7 +87,7 @@ impl Found {
         self.place & COPY != 0
     }
 
-    /// How many bytes of the head are of the key; none if it goes on behind it.
+    /// How many bytes of the head are of the key; `None` if the key is longer.
     fn whole_len(self) -> Option<usize> {
         Some(((self.place & LEN) >> LEN_SHIFT) as usize).filter(|&len| len <= HEAD_LEN)
     }
@@ -103,8 +103,8 @@ impl Found {
         };
     }
 
-    /// Of records with one key the newest comes first; of one and its copy the copy, so that a block
-    /// whose collection was interrupted has nothing alive.
+    /// Of records with one key the newest comes first; of a record and its copy the copy, so that a block whose
+    /// collection was interrupted has no live record.
     fn age(self) -> (Reverse<u64>, Reverse<bool>) {
         (Reverse(self.seq), Reverse(self.is_copy()))
     }
@@ -145,7 +145,8 @@ pub(crate) struct FoundSpace {
     first: Vec<u8>,
     /// How many bytes of it all keys have in common.
     common: usize,
-    /// Up to which record heads begin behind how many bytes, where that was more.
+    /// Indexes of records, each with the length of the prefix that the heads before it leave out, where that is
+    /// longer.
     cuts: Vec<(usize, usize)>,
 }
 
@@ -175,7 +176,7 @@ impl FoundSpace {
         sort(&mut self.records, keys, LEVELS_MAX, stop)
     }
 
-    /// The sorted records in groups with one key each. If keys are going to be read, they are asked for.
+    /// The sorted records in groups with one key each. If keys are going to be read, they are prefetched.
     pub(crate) fn versions<'a>(
         &'a self,
         keys: &'a Keys<'a>,
@@ -250,7 +251,7 @@ fn sort(records: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool
     runs.try_for_each(|run| sort_run(run, keys, levels, stop))
 }
 
-/// Sorts records by their heads alone, so many at once.
+/// Sorts records by their heads alone, no more than `at_once` in one step.
 fn sort_heads(records: &mut [Found], at_once: usize, stop: &AtomicBool) -> Result<()> {
     go_on(stop)?;
     if records.len() <= at_once {
@@ -305,7 +306,7 @@ fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool
     Ok(())
 }
 
-/// Everything that the blocks hold.
+/// All records of the blocks.
 #[derive(Default)]
 pub(crate) struct FoundAll {
     pub(crate) spaces: BTreeMap<u32, FoundSpace>,
@@ -321,8 +322,8 @@ impl FoundAll {
         (records + self.ranges.len()) as u64
     }
 
-    /// Adds the records of a block from one of them on, if it is a block of records. Returns how many bytes
-    /// they take.
+    /// Adds the records of a block from offset `from` on, if it is a block of records. Returns how many bytes they
+    /// take.
     pub(crate) fn read_block(&mut self, view: &View, block: u32, from: u64) -> Result<u64> {
         let Some(Readable { published, seed: Some(seed) }) = view.block(block) else {
             return Ok(0);
@@ -363,7 +364,7 @@ impl FoundAll {
     }
 }
 
-/// How many bytes two keys have in common at their start.
+/// The length of the common prefix of two keys.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

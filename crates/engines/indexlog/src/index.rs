@@ -1,7 +1,7 @@
 //! The index of a key space: a tree in the order of keys, or a table by their hashes.
 //!
-//! Which of them, each opening of the store chooses. What a table cannot do by itself is made of a walk
-//! over all of its entries: the keys in a range are read from their records.
+//! Each opening of the store chooses which. An operation that a table does not have is made of a walk over all of its
+//! entries: the keys in a range are read from their records.
 
 use halite_contract::{IndexKind, KeyRange, Result};
 use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen, SortedKey};
@@ -17,7 +17,7 @@ const AHEAD: usize = 8;
 pub(crate) enum Form {
     /// Trees that keep so many bytes of each key.
     Ordered(PartialLen),
-    /// Tables, whose hashes are seeded so that nobody can make keys that collide.
+    /// Tables, whose hashes are seeded so that no client can make keys that collide.
     Hash([u64; 2]),
 }
 
@@ -28,7 +28,7 @@ impl Default for Form {
 }
 
 impl Form {
-    /// The form of a kind; `random` gives numbers that nobody knows.
+    /// The form of a kind; `random` gives numbers that cannot be guessed.
     pub(crate) fn new(kind: IndexKind, mut random: impl FnMut() -> Result<u64>) -> Result<Self> {
         kind.check()?;
         Ok(match kind {
@@ -108,7 +108,7 @@ impl Index {
         either!(self, index => index.get_candidate(key, keys))
     }
 
-    /// Brings what the index has of a key into the cache.
+    /// Brings the index's lines of a key into the cache.
     pub(crate) fn prepare(&self, key: &[u8]) {
         either!(self, index => index.prepare(key));
     }
@@ -118,8 +118,8 @@ impl Index {
         either!(self, index => index.prepare_compare(key, keys));
     }
 
-    /// The same for operations on many keys and the records that have these keys by now; waits for the cache
-    /// misses of all together.
+    /// The same for operations on many keys, and for the current records of these keys; waits for the cache misses of
+    /// all together.
     pub(crate) fn prefetch(&self, wanted: &[&[u8]], keys: &ReadableBlocks) {
         let found = |entry| keys.prefetch_record(Entry::from_bits(entry));
         either!(self, index => index.prefetch(wanted, found));
@@ -255,7 +255,7 @@ impl Index {
     }
 
     /// Whether a range has the keys that it had in an earlier state, with the records that they had then, which
-    /// `is_old` tells. Reads no record of what did not move.
+    /// `is_old` tells. Reads no record of an entry that did not change.
     pub(crate) fn is_unchanged(
         &self,
         before: Option<&Self>,
@@ -285,7 +285,7 @@ impl Index {
         let mut now = now;
         loop {
             now.skip_common(&mut then);
-            // Old ones are among those of then; so as many are the same.
+            // A record that `is_old` is among those of `then`, too; so equal counts mean the same records.
             match (now.next().map(Entry::from_bits), then.next().map(Entry::from_bits)) {
                 (None, None) => return Ok(true),
                 (Some(now), Some(then)) if now.place() == then.place() || is_old(now)? => {}

@@ -1,18 +1,18 @@
-//! Snapshots of the index: what bounds the time that an opening takes (Lersch §5.6.4 reads all records).
+//! Snapshots of the index, which bound the time that an opening takes (Lersch §5.6.4 reads all records).
 //!
-//! A snapshot is a partition's index and tombstones at a moment, with the blocks of records that there were
-//! then and how much of each was used (`write`). An opening that finds one reads the trees as they were
-//! stored (`read`), and of the records only those that came later: behind what was used, and in other
-//! blocks (`merge`). So it costs a copy of the index and what was written since the snapshot.
+//! A snapshot is a partition's index and tombstones at a moment, with the blocks of records that there were then and
+//! how much of each was used (`write`). An opening that finds one reads the trees as they were stored (`read`), and
+//! of the records only those that came later: behind the used part of a block, and in other blocks (`merge`). So it
+//! costs a copy of the index, and the reading of the records written since the snapshot.
 //!
 //! **When.** When so many bytes were written since the last one ([`halite_contract::EngineOptions::index_snapshot`]),
-//! but no less than four times as many as that one was long, so that snapshots are at most a fifth of what is
-//! written; when the store is closed, if an eighth of that was; and when somebody asks for one. A store with a hash index has none.
+//! but no less than four times the length of that one, so that snapshots are at most a fifth of all bytes written;
+//! when the store is closed, if an eighth of that was written; and on request. A store with a hash index has none.
 //!
-//! **How.** Where no collection is under way, or it is ended, everything is made durable, a line of each block is
-//! read, and the trees are cloned, which is done in constant time. The rest is done in steps that writes pay for
-//! (`write`), like those of a collection, and by who has nothing else to do; it reads no record. While nobody does
-//! either, a snapshot that was begun waits, and the old tree with it.
+//! **How.** Once no collection is under way, everything is made durable, a line of each block is read, and the trees
+//! are cloned, which is done in constant time. The rest is done in steps that read no record (`write`). Writes pay
+//! for them, as for those of a collection, and idle callers take them. While there are neither writes nor idle
+//! callers, a snapshot that was begun waits, and the old tree with it.
 //!
 //! **Where.** In segments of a device of the partition's own:
 //!
@@ -30,16 +30,17 @@
 //! until the next one is whole. It is whole when its last segment is allocated, which is one word that changes
 //! failure-atomically; each segment is durable before it is allocated.
 //!
-//! **Trust.** A snapshot is a help and never needed: one that is not whole, not of this store, not of this
-//! kind of index, or that does not fit the map is not used, and all records are read. A store that needs
-//! the space takes it, and where a pool has little left none is taken.
+//! **Trust.** A snapshot is never needed: one that is not whole, not of this store, not of this kind of index, or
+//! that does not fit the map is not used, and all records are read. A store that needs the space releases its
+//! snapshots, and where a pool has little space left none is taken.
 //!
-//! **Blocks that went.** The life of a block in the map, and its first record's sum, tell whether it still is
-//! the block that the snapshot knows. What was alive in one that is not was moved by the collector, and is found
-//! among what came later; or it died, and what killed it is found there, or has nothing to keep from coming
-//! back any more. So entries that lead there are left out. What such an entry counted as stale may still
-//! be on the medium: it is added to what is found of the same key, by the bytes that the index keeps of
-//! it. So counts may be too high, never too low: a tombstone may stay until an opening that reads all records.
+//! **Blocks that are gone.** The incarnation of a block in the map, and its first record's checksum, tell whether it
+//! is still the block that the snapshot knows. If it is not, its live records were moved by the collector, and are
+//! found among the later records; or they died, and the record that superseded them is found there, or has no older
+//! version left to suppress. So entries that point into such blocks are left out. The records that such an entry
+//! counted as stale may still be on the medium: its count is added to that of the same key, found by the bytes that
+//! the index keeps of it. So counts may be too high, never too low: a tombstone may stay until an opening that reads
+//! all records.
 
 mod merge;
 mod read;
@@ -72,10 +73,10 @@ const SPARE: u64 = 2;
 /// The highest number of a snapshot: more than are ever taken.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
-/// Bytes of an item before what it says.
+/// Bytes of an item before its content.
 const ITEM_HEAD: usize = 5;
 
-/// What an item is.
+/// The kinds of items.
 mod item {
     pub(super) const HEAD: u8 = 1;
     pub(super) const BLOCKS: u8 = 2;
@@ -84,8 +85,8 @@ mod item {
     pub(super) const RANGE: u8 = 5;
     pub(super) const END: u8 = 6;
 
-    /// Whether an item may follow the `last` one; none is before the first. What leads to blocks comes behind
-    /// all that is said of these.
+    /// Whether an item may follow the `last` one, which is `None` before the first. Items that point into blocks come
+    /// behind all items that describe these.
     pub(super) fn may_follow(last: Option<u8>, kind: u8) -> bool {
         let Some(last) = last else { return kind == HEAD };
         match kind {
@@ -98,7 +99,7 @@ mod item {
     }
 }
 
-/// What a tree is of.
+/// The kinds of trees.
 mod tree {
     pub(super) const INDEX: u8 = 0;
     pub(super) const TOMBSTONES: u8 = 1;
@@ -109,12 +110,12 @@ mod tree {
 pub(crate) struct Snapshots {
     /// Locked one at a time, after a writer.
     areas: Arc<[Mutex<Area>]>,
-    /// Bytes of log between two; none are taken without.
+    /// Bytes of log between two snapshots; none are taken without.
     interval: Option<u64>,
 }
 
 impl Snapshots {
-    /// Those of a store. What is there of others goes; without an interval all goes.
+    /// The snapshots of a store's partitions. Without an interval, those on the medium are released.
     pub(crate) fn open(
         segments: &Arc<Segments>,
         layout: Layout,
@@ -158,7 +159,7 @@ pub(crate) struct Own {
     partition: usize,
     /// When so many bytes are written, the next one is due.
     due_at: u64,
-    /// How many were when counting began, and how many behind the last one then.
+    /// How many were written when counting began, and how many of these were behind the last snapshot.
     begun_at: u64,
     since: u64,
     /// How long the last one was, in bytes.
@@ -167,14 +168,14 @@ pub(crate) struct Own {
     taken: u64,
 }
 
-/// Bytes that are written between two snapshots for each that one takes, at least.
+/// Bytes that are written between two snapshots for each byte of a snapshot, at least.
 const WRITTEN_SHARE: u64 = 4;
 
-/// Of what is written between two snapshots, so much is written between one that could not be taken and the
+/// The part of the bytes between two snapshots that is written between a snapshot that could not be taken and the
 /// next attempt: an eighth.
 const POSTPONED_SHARE: u64 = 8;
 
-/// A close leaves so much of what may be written between two snapshots without one: an eighth.
+/// The part of the bytes between two snapshots below which a close takes none: an eighth.
 const CLOSE_SHARE: u64 = 8;
 
 impl Own {
@@ -204,7 +205,7 @@ impl Own {
         self.due_at = written.saturating_add(self.interval().saturating_sub(since));
     }
 
-    /// Lets the next one wait a little, because this one could not be taken.
+    /// Postpones the next snapshot a little, because one could not be taken.
     pub(crate) fn postpone(&mut self, written: u64) {
         self.due_at = written.saturating_add(self.interval() / POSTPONED_SHARE);
     }
@@ -219,7 +220,7 @@ impl Own {
         written >= self.due_at
     }
 
-    /// Whether a store that is closed is worth one.
+    /// Whether a snapshot is due when the store is closed.
     pub(crate) fn is_due_at_close(&self, written: u64) -> bool {
         let share = self.interval() / CLOSE_SHARE;
         self.all.interval.is_some()
@@ -251,7 +252,7 @@ struct Open {
 /// Bytes of a segment that are written at once.
 const CHUNK: u64 = 64 << 10;
 
-/// How far what is written is.
+/// The progress of a segment, or of a snapshot, that is being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
     More,
@@ -269,7 +270,7 @@ impl Area {
         (place >= ODD) != number.is_multiple_of(2)
     }
 
-    /// What seeds the sum of a segment.
+    /// The seed of a segment's checksum.
     fn seed(&self, place: u32) -> u64 {
         frame::place(frame::seed(self.salt, u64::from(place)), 0)
     }
@@ -279,8 +280,8 @@ impl Area {
         self.segments.available() >= len / SEGMENT + 1 + SPARE
     }
 
-    /// Begins a snapshot of about `len` bytes; its number. `None` if there is no room. One that is being
-    /// written is given up.
+    /// Begins a snapshot of about `len` bytes, and returns its number; `None` if there is no room. A snapshot that is
+    /// being written is given up.
     fn begin(&mut self, len: u64) -> Result<Option<u64>> {
         self.end(self.number, false)?;
         if !self.has_room(len) {
@@ -288,14 +289,14 @@ impl Area {
         }
         self.number += 1;
         let number = self.number;
-        // What could not be given back is still there.
+        // Segments that could not be given back earlier are still there.
         self.device.retain(|place| !Self::is_of(number, place))?;
         self.writing = true;
         Ok(Some(number))
     }
 
-    /// Writes a chunk of a segment of the snapshot that was begun, durably, and adds what it has written to
-    /// `worked`. It is given up if it was, or if the pool is full. One fence, and one when the segment is whole.
+    /// Writes a chunk of a segment of snapshot `number`, durably, and adds its bytes to `worked`. Gives up if the
+    /// snapshot was given up, or if the pool is full. One fence, and one when the segment is whole.
     fn put(
         &mut self,
         number: u64,
@@ -332,14 +333,14 @@ impl Area {
         Ok(Put::Whole)
     }
 
-    /// Ends the snapshot that was begun: either it takes the place of the one before, or it goes. Returns
+    /// Ends snapshot `number`: if it is whole, it takes the place of the one before, else it is released. Returns
     /// whether it was still there.
     fn end(&mut self, number: u64, is_whole: bool) -> Result<bool> {
         let is_there = self.writing && self.number == number;
         if is_there {
             (self.writing, self.open) = (false, None);
             self.device.retain(|place| Self::is_of(number, place) == is_whole)?;
-            // The place of the one before is not that of the next.
+            // The next snapshot must not take the place of the one before.
             self.number -= u64::from(!is_whole);
         }
         Ok(is_there)
@@ -360,10 +361,10 @@ impl Area {
     }
 }
 
-/// That a snapshot is not what it has to be. It is not used then.
+/// A snapshot is not what it has to be. It is not used then.
 struct Unfit;
 
-/// What a snapshot gives, if it is what it has to be.
+/// A part of a snapshot, if it is what it has to be.
 type Fit<T> = std::result::Result<T, Unfit>;
 
 impl From<Error> for Unfit {

@@ -1,4 +1,4 @@
-//! Where a store's partitions are, and how keys are spread over them.
+//! The devices of a store's partitions, and how keys are spread over them.
 //!
 //! A root of the pool says how many partitions there are, whether keys are spread by hash or by range,
 //! and the generation, which says on which devices the partitions are:
@@ -25,7 +25,7 @@ const CHANGES_ROOT: &str = "indexlog:changes";
 
 const BY_RANGE: u64 = 1 << 16;
 
-/// What the root says.
+/// The layout that the root describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) generation: u32,
@@ -75,7 +75,7 @@ impl Layout {
         Ok(segments.set_root(CHANGES_ROOT, retain.saturating_add(1))?)
     }
 
-    /// What the positions of the change log mean something in: they begin anew where partitions change.
+    /// The history in which positions of the change log are valid: they begin anew where partitions change.
     pub(crate) fn history(self, segments: &Segments) -> Option<u128> {
         self.changes?;
         Some(u128::from_le_bytes(segments.uuid()) ^ u128::from(self.generation))

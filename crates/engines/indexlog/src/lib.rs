@@ -15,28 +15,28 @@
 //!   └────────────────────────┘        free / open / sealed, how much is used, how often reused
 //! ```
 //!
-//! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind
-//! the log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it
-//! (`apply`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records of
-//! which the last says that it is the last. Values over 2 KiB go to blocks of their own, and wait for the same
-//! fence (`overflow`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
-//! write may depend on what a snapshot shows being unchanged: that is looked at under the same locks
-//! (`expectation`).
+//! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind the
+//! log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it (`apply`). An
+//! update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records whose last one is marked
+//! as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence (`overflow`). A batch on
+//! several partitions is made atomic by one fence for all of them (`batch`). A transaction's write is validated under
+//! the same locks: the keys and ranges that it read must be unchanged since its snapshot (`expectation`).
 //!
 //! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
 //! lies, its checksum and key are compared, and the value is handed out without a copy.
 //!
-//! **Opening** (`recovery`, `log_end`) reads the map, cuts what an interrupted write left at the log's end, and
-//! builds the index: from a snapshot of it (`index_snapshot`) and the records that were written after
-//! that, or else from every record; all partitions at once (`parallel`). If other partitions are asked for, what is alive is copied into new ones (`repartition`).
+//! **Opening** (`recovery`, `log_end`) reads the map, cuts off the remains of an interrupted write at the log's end,
+//! and builds the index: from a snapshot of it (`index_snapshot`) and the records that were written after that, or
+//! else from every record; all partitions at once (`parallel`). If another partitioning is asked for, live records
+//! are copied into new partitions (`repartition`).
 //!
-//! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then
-//! written through the cache only, and what a crash takes of them is replayed (`change_replay`).
+//! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then written
+//! through the cache only, and recovery replays those that a crash has lost (`change_replay`).
 //!
-//! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block
-//! that is worth it most (`victims`), in steps that writes pay for by what they append; the block is free
-//! once no scan can see it (`limbo`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a
-//! segment (`split`); they move only out of blocks of which little is taken (`compact`).
+//! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block with the best
+//! benefit for its cost (`victims`), in steps that writes pay for by the bytes they append; the block is free once no
+//! scan can read it (`limbo`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a segment
+//! (`split`); they move only out of sparse blocks (`compact`).
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
@@ -99,9 +99,9 @@ pub use engine::IndexLog;
 
 /// The unit of space accounting and collection, in bytes. A segment has [`BLOCKS_PER_SEGMENT`].
 ///
-/// Lersch has records in blocks of 64 KiB; twice that lets a key of 64 KiB stand in one record, and 16 blocks
-/// of a segment be told by 16 bits. Since values over 2 KiB lie apart, a record is rarely longer than 3 KiB, so what the
-/// end of a block wastes is a hundredth either way.
+/// Lersch has records in blocks of 64 KiB; twice that lets a key of 64 KiB fit one record, and 16 bits stand for the
+/// 16 blocks of a segment. Since values over 2 KiB lie apart, a record is rarely longer than 3 KiB, so the unused end
+/// of a block is a hundredth of it either way.
 const BLOCK: u64 = 128 << 10;
 
 /// Blocks in a segment.

@@ -1,12 +1,13 @@
-//! Limbo: space that the index no longer leads to, until nothing else can either.
+//! Limbo: space that the index no longer points to, until no crash, scan or reader can reach it.
 //!
-//! A collected block, or a value that was replaced, may be needed after a crash, as long as what took its place is not
-//! durable; then by scans that began while it was shown; then by readers that hold it. It waits for each in turn:
+//! A collected block, or a value that was replaced, is needed after a crash as long as its copy or replacement is not
+//! durable; then by scans that began while it was visible; then by readers that hold it. It waits for each in turn:
 //!
-//! 1. In the queue, until what took its place is durable. From then on a block's word in the map is free, durably.
-//! 2. Pinned, filed under the youngest scan that may read it (`scans`), until none is left. What no scan can have seen
-//!    passes by: one that lasts holds what it shows, and nothing that came later.
-//! 3. Held, where readers have it at hand.
+//! 1. Queued, until its copy or replacement is durable. Then a block's word in the map is made free, durably.
+//! 2. Pinned, filed under the youngest scan that may read it (`scans`), until no such scan is left. Space that no
+//!    live scan can have seen skips this step: a scan pins only space that it can read, never space that was written
+//!    later.
+//! 3. Held, while readers still use it.
 //!
 //! Then it is free to be used again.
 
@@ -24,12 +25,12 @@ use crate::scans::Shown;
 use crate::split::{UNITS, piece_space};
 use crate::write::Writer;
 
-/// Space that the index no longer leads to, until nothing else can either.
+/// A block, or a piece of a value, in limbo.
 pub(crate) struct Limbo {
     what: What,
-    /// When it could be seen.
+    /// The epochs in which it was visible.
     shown: Shown,
-    /// Durable once this record is: what took its place.
+    /// Its copy or replacement is durable once the record of this number is.
     seq: u64,
 }
 
@@ -72,20 +73,20 @@ impl Limbo {
 #[derive(Default)]
 struct Pinned {
     all: Vec<Limbo>,
-    /// How many of it are blocks of records.
+    /// How many of them are blocks of records.
     blocks: u32,
 }
 
-/// What is in limbo.
+/// The blocks and pieces in limbo.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    /// Space that a crash may lead to, in the order of the numbers that have to be durable.
+    /// Space that recovery may reach, in the order of the record numbers that have to be durable.
     queue: VecDeque<Limbo>,
-    /// Bytes of that.
+    /// Bytes of the queue.
     queued_bytes: u64,
     /// Space that scans may read, by the epoch of the youngest of them.
     pinned: BTreeMap<u64, Pinned>,
-    /// Bytes of that.
+    /// Bytes that are pinned.
     pinned_bytes: u64,
     /// Space that only readers hold.
     held: VecDeque<Limbo>,
@@ -96,12 +97,12 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether a crash leads to none of it.
+    /// Whether recovery can reach no space that is in limbo.
     pub(crate) fn is_durable(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether the map still has a collected block as one of records.
+    /// Whether the map still says of a collected block that it holds records.
     pub(crate) fn has_stored_block(&self) -> bool {
         self.queued_blocks > 0
     }
@@ -111,12 +112,13 @@ impl Waiting {
         self.pinned_bytes
     }
 
-    /// Blocks of records that do, by the epoch of the youngest scan that may read them.
+    /// Blocks of records that wait only for scans and snapshots to end, by the epoch of the youngest scan that may
+    /// read them.
     pub(crate) fn pinned_blocks(&self) -> impl Iterator<Item = (u64, u32)> {
         self.pinned.iter().map(|(epoch, pinned)| (*epoch, pinned.blocks))
     }
 
-    /// Bytes that wait to be durable elsewhere.
+    /// Bytes that wait until their copies or replacements are durable.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
@@ -129,7 +131,8 @@ impl Waiting {
         self.queue.push_back(limbo);
     }
 
-    /// Takes the oldest that no crash leads to, where the records up to `durable` are so.
+    /// Pops the oldest entry of the queue if its copy or replacement is among the records up to `durable`, which are
+    /// durable.
     fn next(&mut self, durable: u64) -> Option<Limbo> {
         let is_next =
             |limbo: &mut Limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced);
@@ -147,7 +150,7 @@ impl Waiting {
         pinned.all.push(limbo);
     }
 
-    /// Takes what is filed under an epoch.
+    /// Takes out the space that is filed under an epoch.
     fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
         let unpinned = self.pinned.remove(&epoch).unwrap_or_default();
         self.pinned_bytes -= unpinned.all.iter().map(Limbo::space).sum::<u64>();
@@ -157,15 +160,15 @@ impl Waiting {
 }
 
 impl Writer {
-    /// Whether a collected block waits for something else than scans: to be durable elsewhere, or for readers. So the
-    /// next one may have to wait, too, whichever it is.
+    /// Whether a collected block waits for more than scans: for its copies to be durable, or for readers. The block
+    /// that is collected next, whichever it is, may then have to wait too.
     pub(crate) fn has_waiting_block(&self) -> bool {
         self.limbo.blocks > self.limbo.pinned_blocks
     }
 
-    /// Frees what is in limbo and cannot be reached any more: not by a scan, not by a reader, and not by a crash that
-    /// brings it back. Of what readers held before, so many are tried, in turns. Returns whether there was
-    /// anything. A block costs at most 2 fences, and a segment that is given back with it another one.
+    /// Frees the space in limbo that no scan, no reader and no recovery can reach any more. Tries at most `held_max`
+    /// of the entries that readers held before, in turns. Returns whether any space was freed. A block costs at most
+    /// 2 fences, and a segment that is given back with it another one.
     pub(crate) fn release_limbo(&mut self, view: &RwLock<View>, held_max: usize) -> Result<bool> {
         let mut released = false;
         for _ in 0..self.limbo.held.len().min(held_max) {
@@ -239,8 +242,9 @@ impl Writer {
         Ok(true)
     }
 
-    /// Makes sure that recovery does not look for the value of record `of`, which is durable, because
-    /// nothing told it so. One fence if nothing does yet: record and successor waited for the same fence.
+    /// Makes the durability of record `of` known to recovery, so that recovery does not check its value, whose space
+    /// is about to be reused. One fence if it is not known yet: the record and its successor waited for the same
+    /// fence.
     fn prove(&mut self, of: u64) -> Result<()> {
         if of > self.proved_seq && !planted!(ValueReusedBeforeProved) {
             self.map.set_durable(self.durable_seq);
@@ -252,7 +256,7 @@ impl Writer {
 
     /// Frees a block durably. At most 2 fences.
     fn free_block(&mut self, block: u32) -> Result<()> {
-        // The copies must be covered before the originals can go.
+        // The map must cover the copies before the originals can go.
         if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
             let covered_by_map_alone = Vec::new();
             self.fence_with_map(covered_by_map_alone)?;

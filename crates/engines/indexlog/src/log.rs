@@ -13,7 +13,7 @@ use crate::read::Readable;
 use crate::record::{self, ALIGN, BATCH_ALIGN};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
-/// The block that is being appended to, and what is about to be.
+/// The block that is being appended to, and the records that are about to be appended.
 #[derive(Default)]
 pub(crate) struct Tail {
     current: Option<Current>,
@@ -137,7 +137,7 @@ impl Tail {
         Some(flushed)
     }
 
-    /// Shows what was streamed.
+    /// Shows the streamed chunk.
     pub(crate) fn publish(&mut self, proof: Fenced) {
         if let Some(current) = self.current.as_mut() {
             current.appender.publish(&proof);

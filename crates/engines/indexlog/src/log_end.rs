@@ -1,13 +1,12 @@
-//! Finding the end of the log, and cutting off what an interrupted write left behind it.
+//! Finding the end of the log, and cutting off the remains of an interrupted write behind it.
 //!
-//! Records of the log are numbered without gaps. Sealed blocks are whole; open ones end where their
-//! records end, or where the first number is missing. A record also says up to which number
-//! everything was durable when it was written: a missing one below that is damage, not an
-//! interrupted write. Of records that nothing proves durable, the large values are read too: one that
-//! is torn was written by an interrupted write.
+//! Records of the log are numbered without gaps. Sealed blocks are whole; open ones end where their records end, or
+//! where the first number is missing. A record also says up to which number everything was durable when it was
+//! written: a missing one below that is damage, not an interrupted write. The large values of records that are not
+//! proved durable are read too: a torn value was written by an interrupted write.
 //!
-//! Of a batch on several partitions, the end of one log may have a part and that of another not: then
-//! [`cut_undecided`] cuts it off everywhere.
+//! After a crash, one log may end with its part of a batch on several partitions while another lacks its part: then
+//! [`cut_undecided`] cuts the batch off everywhere.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ use crate::read::{Readable, View};
 use crate::record::{self, BATCH_ALIGN, Record};
 use crate::write::Writer;
 
-/// A block whose end only its records tell.
+/// A block whose end is known only from its records.
 pub(crate) struct OpenBlock {
     block: u32,
     /// The number of its first record, as far as the map knows it.
@@ -38,7 +37,7 @@ pub(crate) struct OpenBlock {
     seqs: Option<(u64, u64)>,
     /// Each of them.
     records: Vec<Followed>,
-    /// The highest number that something in the block, beyond those records too, proves durable.
+    /// The highest number that any record in the block, beyond those too, proves durable.
     durable: u64,
 }
 
@@ -46,13 +45,13 @@ pub(crate) struct OpenBlock {
 struct Followed {
     /// Where it ends, in bytes.
     end: u64,
-    /// How many of its batch are to follow.
+    /// How many records of its batch are to follow.
     remaining: u32,
     /// The batch on several partitions whose part it ends.
     batch: Option<Batch>,
     /// Whether it has a large value.
     has_overflow: bool,
-    /// The pieces of that, if they were read.
+    /// The pieces of the large value, if they were read.
     value: Vec<Fresh>,
 }
 
@@ -84,7 +83,7 @@ impl OpenBlock {
                 value: Vec::new(),
             });
         }
-        // A later batch that survived may prove that what is missing before it was durable.
+        // A later batch that survived may prove that the missing records before it were durable.
         for at in (at.next_multiple_of(BATCH_ALIGN)..BLOCK).step_by(BATCH_ALIGN as usize) {
             if let Ok(record) = Record::read(&bytes[at as usize..], frame::place(seed, at)) {
                 durable = durable.max(record.durable_before());
@@ -125,7 +124,7 @@ impl OpenBlock {
     }
 }
 
-/// The number nearest to `near` of which the map would keep `number`.
+/// The number nearest to `near` that the map would keep as `number`.
 fn first_near(number: u32, near: u64) -> u64 {
     let firsts = u64::from(FIRSTS);
     let behind = near.wrapping_sub(number.into()) % firsts;
@@ -133,7 +132,7 @@ fn first_near(number: u32, near: u64) -> u64 {
     if is_behind { near - behind } else { near.saturating_add(firsts - behind) }
 }
 
-/// Takes the sealed blocks into use, unread, and returns the open ones, read, as they were opened.
+/// Takes the sealed blocks into use, unread, and returns the open ones, read, in the order in which they were opened.
 pub(crate) fn take_sealed_blocks(
     writer: &mut Writer,
     view: &mut View,
@@ -173,7 +172,7 @@ fn take(view: &mut View, block: u32, fresh: Fresh, used: u64, seed: u64) {
     view.set_block(block, Readable { published, seed: Some(seed) });
 }
 
-/// What the sealed blocks of a log say of its end.
+/// The evidence in the sealed blocks of a log of where it ends.
 #[derive(Default)]
 pub(crate) struct Sealed {
     /// The runs of numbers in blocks of the log: first and last, ascending.
@@ -185,8 +184,8 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// Reads of `blocks` blocks what tells where the log ends: of each that is sealed the first record, and
-    /// all of those that were opened after the oldest of the open ones, and of the last one before.
+    /// Reads, of `blocks` blocks, the records that tell where the log ends: the first record of each sealed block,
+    /// and all records of those that were opened after the oldest of the open ones, and of the last one before.
     pub(crate) fn read_end(
         view: &View,
         blocks: u32,
@@ -204,7 +203,7 @@ impl Sealed {
             }
             let first = Record::read(bytes, frame::place(*seed, 0))
                 .map_err(|why| record::damage(bytes, block, 0, why))?;
-            // A block of the log has only records of the log, and another none.
+            // A block of the log has only records of the log, and any other block has none.
             if !first.is_relocated() {
                 firsts.push((first.seq(), block));
             }
@@ -234,7 +233,7 @@ impl Sealed {
             self.batch = batch.map(|batch| (record.seq(), batch)).or(self.batch);
             if !record.is_relocated() {
                 run = Some((run.map_or(record.seq(), |(first, _)| first), record.seq()));
-                // The fence that let the block be sealed was behind all of its batches.
+                // The fence before the sealing of a block has made all of its batches durable.
                 let last = record.seq() + u64::from(record.header.remaining.get());
                 self.durable = self.durable.max(last);
             }
@@ -243,12 +242,12 @@ impl Sealed {
         Ok(())
     }
 
-    /// The highest number that open blocks and these prove durable.
+    /// The highest number that sealed and open blocks prove durable.
     fn durable(&self, open: &[OpenBlock]) -> u64 {
         open.iter().map(|open| open.durable).fold(self.durable, u64::max)
     }
 
-    /// The highest number that is known of, which is not far from that of any open block's first record.
+    /// The highest known number, which is not far from that of any open block's first record.
     fn near(&self, open: &[OpenBlock], near: u64) -> u64 {
         let last = self.runs.iter().map(|(_, last)| *last);
         let last = last.chain(open.iter().filter_map(|open| Some(open.seqs?.1)));
@@ -263,15 +262,15 @@ pub(crate) fn sealed_batch(view: &View, blocks: u32) -> Result<Option<(u64, Batc
     Ok(sealed.batch)
 }
 
-/// Where the log ends, and what lies behind.
+/// The end of the log, and the records behind it.
 pub(crate) struct Cut {
     /// Open blocks, as they were opened. Of those behind the cut no record is kept.
     pub(crate) blocks: Vec<OpenBlock>,
     pub(crate) records_cut: u64,
     /// The highest number that is proved durable.
     durable: u64,
-    /// The newest batch on several partitions in the sealed blocks that were read. Another may have a newer
-    /// one, if collection has moved its record.
+    /// The newest batch on several partitions in the sealed blocks that were read. Another sealed block may have a
+    /// newer one, if collection has moved its record.
     sealed_batch: Option<(u64, Batch)>,
     /// Whether all sealed blocks were read for it: a newer one may have been moved by the collector.
     knows_batch: bool,
@@ -282,8 +281,8 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Decides how many records of the open blocks to keep; where there is no change log that does, it
-    /// `reads_values`.
+    /// Decides how many records of the open blocks to keep. `reads_values` says whether to check their large values,
+    /// as is needed where there is no change log.
     pub(crate) fn find(
         writer: &Writer,
         sealed: Sealed,
@@ -294,7 +293,7 @@ impl Cut {
         let durable = sealed.durable(&open).max(writer.map.durable()?);
         let Sealed { runs: sealed, batch: sealed_batch, .. } = sealed;
         let mut records_cut = 0;
-        // The number that must come next, if it is known; and whether something is missing.
+        // The number that must come next, if it is known; and whether a record is missing.
         let (mut expected, mut broken) = (None, false);
         let mut missing_at = None;
         for open in &mut open {
@@ -321,7 +320,7 @@ impl Cut {
                 missing_at = missing_at.or(Some((open.block, open.end())));
             }
         }
-        // Of a batch all must be there; the rest of one may be in a block that was sealed already.
+        // A batch must be whole; the rest of it may be in a block that was sealed already.
         let is_sealed = |seq| sealed.binary_search_by_key(&seq, |(first, _)| *first).is_ok();
         for open in open.iter_mut().rev() {
             let first = open.seqs.map_or(0, |(first, _)| first);
@@ -338,7 +337,7 @@ impl Cut {
                 break;
             }
         }
-        // Where nothing is left, what is missing begins with the first open block.
+        // If no record is left, the missing ones begin with the first open block.
         let missing_at = missing_at.or(open.first().map(|open| (open.block, 0)));
         let expected = expected.map(|seq| follow(&sealed, seq, u64::MAX));
         if let (Some(missing), Some((block, at))) = (expected, missing_at)
@@ -406,8 +405,8 @@ impl Cut {
         }
     }
 
-    /// The newest batch on several partitions in what is kept, and whether it is the last of the log's
-    /// open blocks.
+    /// The newest batch on several partitions among the kept records, and whether it is the last of the log's open
+    /// blocks.
     fn batch(&self) -> Option<(Batch, bool)> {
         if let Some((newest, is_last)) =
             self.log.as_ref().and_then(|log| log.newest_note(self.last()))
@@ -430,7 +429,7 @@ impl Cut {
         Some((newest, last == Some(newest)))
     }
 
-    /// Cuts off the last batch. Returns whether nothing proves it durable.
+    /// Cuts off the last batch. Returns whether it is not proved durable.
     fn drop_last_batch(&mut self) -> bool {
         if let Some(log) = &mut self.log {
             let undecided = log.drop_last_batch();
@@ -456,8 +455,8 @@ impl Cut {
         last.is_some_and(|last| self.durable < last)
     }
 
-    /// Makes durable what of the cut goes, and then what stays, so that a crash in between finds
-    /// either the same gap again or none.
+    /// Drops the blocks behind the cut durably, and then makes the kept records durable, so that a crash in between
+    /// finds either the same gap again or none.
     pub(crate) fn drop_and_flush(mut self, writer: &mut Writer) -> Result<Kept> {
         if let Some(log) = &mut self.log {
             let erased = log.erase_behind_end();
@@ -469,14 +468,14 @@ impl Cut {
         let unproved = self.log.as_ref().filter(|log| log.proved() < last).map(|_| last);
         let (kept, mut dropped): (Vec<_>, Vec<_>) =
             self.blocks.into_iter().partition(|open| !open.records.is_empty());
-        // The newest first, so that what is left has no hole before it.
+        // The newest first, so that the blocks that are left have no gap before them.
         dropped.reverse();
         if planted!(CutBlocksFreedOldestFirst) {
             dropped.reverse();
         }
         let late = planted!(CutKeptBeforeDropped).then(|| std::mem::take(&mut dropped));
         drop_blocks(dropped, writer)?;
-        // The process may have died where the power did not: what was read may not be durable yet.
+        // If the process died and the power did not fail, the records that were read may not be durable yet.
         let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
         let mut flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
         let values = kept.iter().flat_map(|open| &open.records).flat_map(|record| &record.value);
@@ -497,9 +496,9 @@ impl Cut {
     }
 }
 
-/// Cuts off batches that lack a part in one of their partitions: the power was cut within the fence that
-/// all parts wait for. `sealed_batch` reads all sealed blocks of a partition for the newest one: of those
-/// that were read it is nearly always known that the partition does not lack anything.
+/// Cuts off batches that lack a part in one of their partitions: the power was cut within the fence that all parts
+/// wait for. `sealed_batch` reads all sealed blocks of a partition for its newest batch. That is rarely needed: the
+/// blocks that were read nearly always show that the partition lacks no part.
 ///
 /// # Errors
 /// [`Error::Damaged`] if such a batch was durable.
@@ -542,14 +541,14 @@ pub(crate) fn cut_undecided(
     }
 }
 
-/// What the cut leaves of open blocks, durable.
+/// The open blocks up to the cut, durable.
 pub(crate) struct Kept {
     blocks: Vec<(OpenBlock, Fenced)>,
-    /// Blocks behind the cut that are freed too late.
+    /// Blocks behind the cut that a planted defect frees too late.
     late: Vec<OpenBlock>,
     /// The change log, durable.
     pub(crate) log: Option<FoundLog>,
-    /// The number of the last record, if nothing proves it durable where there is a change log.
+    /// The number of the last record, if there is a change log and that record is not proved durable.
     unproved: Option<u64>,
 }
 

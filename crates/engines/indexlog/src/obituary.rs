@@ -1,7 +1,7 @@
-//! Which records of a block are alive, and what the dead ones were counted for.
+//! Liveness of the records of a block, and the counts that dead records are in.
 //!
-//! A record is alive if the index leads to it. A dead one is counted once, by what killed it (`tombstones`):
-//! by its key's newest record, or by a range tombstone. When its block is collected it is taken off.
+//! A record is alive if an index entry points to it. A dead record is counted once, by the record that superseded it
+//! (`tombstones`): its key's newest record, or a range tombstone. Collecting its block takes it off that count.
 
 use halite_contract::Result;
 use halite_sim::planted;
@@ -11,8 +11,8 @@ use crate::read::{ReadableBlocks, View};
 use crate::record::{Kind, Record};
 use crate::write::Writer;
 
-/// The entries of those of `records`, each with its offset in `block`, that are puts and current. Reads no
-/// other record.
+/// The entries of those of `records`, each with its offset in `block`, that are current puts; `None` for the others.
+/// Reads no other record.
 pub(crate) fn find_puts(
     view: &View,
     block: u32,
@@ -34,14 +34,15 @@ pub(crate) fn find_puts(
     Ok(found)
 }
 
-/// Whether an entry leads to a block and an offset.
+/// Whether an entry points to a block and an offset.
 pub(crate) fn is_at(entry: Entry, place: (u32, u64)) -> bool {
     (entry.block(), entry.offset()) == place
 }
 
 impl Writer {
-    /// Takes a dead record, whose block goes, off its count. No record is read but those of tombstones: what
-    /// has neither a range tombstone nor one of its own, its key's live record counts, so it has one.
+    /// Takes a dead record of a block that is being collected off its count. Reads no records but those of
+    /// tombstones: a dead record that is counted neither by a range tombstone nor by a tombstone of its key is
+    /// counted by its key's live record.
     pub(crate) fn take_off(&mut self, view: &mut View, record: &Record<'_>) -> Result<()> {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let View { spaces, blocks, .. } = view;
@@ -56,7 +57,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The entry of a tombstone that still counts; else it goes with its block.
+    /// The entry of a tombstone that has to be kept: it still counts dead records, or a collected block is not yet
+    /// free in the map. Any other tombstone is dropped with its block.
     pub(crate) fn find_tombstone(
         &mut self,
         view: &mut View,
@@ -66,7 +68,7 @@ impl Writer {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let blocks = &view.blocks;
         let here = |entry: Entry| (entry.block(), entry.offset()) == place;
-        // In a block whose word is not free yet, a crash would find older versions of the key.
+        // Recovery would still find older versions of the key in a collected block whose word is not free yet.
         let keep = self.limbo.has_stored_block();
         if record.kind == Kind::DeleteRange {
             let Some(tombstone) = self.tombstones.range(space, seq) else { return Ok(None) };
@@ -91,7 +93,7 @@ impl Writer {
         Ok(None)
     }
 
-    /// Takes a dead record off a tombstone's count, if one counts it; whether one does.
+    /// Takes a dead record off the count of the tombstone that counts it. Returns whether there is one.
     fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<bool> {
         let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
             let counted = !killer.stale.is_zero();

@@ -1,9 +1,9 @@
-//! The partitions of a store, each of which is there as soon as it is recovered.
+//! The partitions of a store, each of which is available as soon as it is recovered.
 //!
-//! Where the logs end is decided for all of them before a store opens (`recovery`). Their indexes are built
-//! by threads of their own, as many as there are cores, and who needs a partition waits for it: parked, and
-//! it is the next one that is begun. The first partition comes first, because it has the names of the key
-//! spaces. What a partition cannot be recovered for, everybody is told who asks for it.
+//! Where the logs end is decided for all of them before a store opens (`recovery`). Their indexes are built by
+//! threads of their own, as many as there are cores. A caller that needs a partition waits for it, parked, and that
+//! partition is the next one that is begun. The first partition comes first, because it has the names of the key
+//! spaces. If a partition cannot be recovered, every caller that asks for it gets the error.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub(crate) struct Partitions {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A partition, or what it could not be recovered for.
+/// A partition, or the error of its recovery.
 type Built = std::result::Result<Arc<Partition>, Arc<Error>>;
 
 struct Shared {
@@ -41,10 +41,10 @@ struct Shared {
     partitions: Vec<OnceLock<Built>>,
     names: OnceLock<std::result::Result<Names, Arc<Error>>>,
     numbers: Numbers,
-    /// Whether nobody waits any more.
+    /// Whether recovery is to stop, because the store closes.
     stop: AtomicBool,
     state: Mutex<State>,
-    /// A partition, or the names, are there.
+    /// Notified when a partition, or the names, are there.
     changed: Condvar,
     /// The partition whose recovery is to panic.
     #[cfg(test)]
@@ -59,8 +59,7 @@ struct State {
 }
 
 impl Partitions {
-    /// Begins to build what is left to build, and returns at once; without threads, when all of it is
-    /// built.
+    /// Begins to build the partitions, and returns at once; without threads, when all of them are built.
     pub(crate) fn begin(
         ended: Ended,
         layout: Layout,
@@ -111,7 +110,7 @@ impl Partitions {
     /// A partition. Waits until it is there.
     ///
     /// # Errors
-    /// What it could not be recovered for.
+    /// The error of its recovery.
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Result<&Arc<Partition>> {
         let found = match self.shared.partitions[number].get() {
@@ -122,10 +121,10 @@ impl Partitions {
         found.as_ref().map_err(|error| again(number, error))
     }
 
-    /// Waits up to `time` for a partition; whether it is there.
+    /// Waits up to `time` for a partition; returns whether it is there.
     ///
     /// # Errors
-    /// What it could not be recovered for.
+    /// The error of its recovery.
     pub(crate) fn wait(&self, number: usize, time: Duration) -> Result<bool> {
         let until = Instant::now().checked_add(time);
         match self.shared.wait(number, until) {
@@ -137,7 +136,7 @@ impl Partitions {
     /// All partitions. Waits until they are there.
     ///
     /// # Errors
-    /// What the first that failed could not be recovered for; a batch that is in some partitions only.
+    /// The error of the first partition that could not be recovered; a batch that is in some partitions only.
     pub(crate) fn all(&self) -> Result<&[Arc<Partition>]> {
         if let Some(all) = self.all.get() {
             return Ok(all);
@@ -163,12 +162,12 @@ impl Partitions {
         &self.shared.numbers
     }
 
-    /// What recovery has found so far.
+    /// The recovery report so far.
     pub(crate) fn report(&self) -> Recovery {
         self.shared.lock().report.clone()
     }
 
-    /// Changes what recovery has found.
+    /// Changes the recovery report.
     pub(crate) fn change_report(&self, change: impl FnOnce(&mut Recovery)) {
         change(&mut self.shared.lock().report);
     }
@@ -178,7 +177,7 @@ impl Drop for Partitions {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // Who panicked has said so.
+            // A thread that panicked has said so.
             let _ = thread.join();
         }
     }
@@ -189,8 +188,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a partition, until some time or as long as it takes; it is the next one to be begun, but for
-    /// the first one, whose names the others wait for. None: it is not there yet.
+    /// Waits for a partition, until some time or as long as it takes. It is the next one to be begun, but for the
+    /// first partition, whose names the others wait for. `None` if it is not there in time.
     #[cold]
     fn wait(&self, number: usize, until: Option<Instant>) -> Option<&Built> {
         let mut state = self.lock();
@@ -221,7 +220,7 @@ impl Shared {
         loop {
             let Some(unbuilt) = self.lock().unbuilt.pop_front() else { return };
             let number = unbuilt.number();
-            // Those who wait for it must be told, whatever happens.
+            // The callers that wait for it must be told, even if its recovery panics.
             let build = std::panic::AssertUnwindSafe(|| self.build(unbuilt));
             let built = std::panic::catch_unwind(build).unwrap_or_else(|panic| {
                 let why = format!("its recovery has panicked: {}", panic_message(&*panic));
@@ -252,7 +251,7 @@ impl Shared {
         if number == 0 {
             let names = Names::read(&built.writer, &mut built.view)?;
             let _ = self.names.set(Ok(names));
-            // Under the lock, so that nobody begins to wait in between.
+            // Under the lock, so that no thread begins to wait in between.
             drop(self.lock());
             self.changed.notify_all();
         }
@@ -286,7 +285,7 @@ impl Shared {
     }
 }
 
-/// The error of a partition's recovery, told once more.
+/// The error of a partition's recovery, for another caller.
 fn again(partition: usize, error: &Arc<Error>) -> Error {
     match &**error {
         Error::Damaged { what, why } => Error::Damaged { what: what.clone(), why: why.clone() },

@@ -4,9 +4,9 @@
 //! one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
 //! The map does not know them: a place is part of a value if a live record says so.
 //!
-//! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not:
-//! of those that nothing proves durable, recovery reads the values too ([`read_whole`]). What is in a
-//! piece may therefore change only when its record is proved durable (`limbo`).
+//! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not: recovery
+//! also reads the values of records that are not proved durable ([`read_whole`]). The content of a piece may
+//! therefore change only when its record is proved durable (`limbo`).
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::record::{Draft, PIECES_MAX, Piece, Record};
 use crate::split::{UNIT, UNITS};
 use crate::write::Writer;
 
-/// Pieces that were streamed, each with what its fence is to wait for.
+/// Pieces that were streamed, each with the token that its fence takes.
 pub(crate) type Streamed = Vec<(Appender, Flushed)>;
 
 /// The values of a write that are not inline: written, and not yet durable.
@@ -41,7 +41,7 @@ pub(crate) fn claim_piece(device: &Device, place: u32, len: u64) -> Result<Fresh
     Ok(device.claim(place / units, u64::from(place % units) * UNIT, len)?)
 }
 
-/// The pieces of a record's value, if all of them are what it refers to.
+/// The pieces of a record's value, if all of them have the checksums that it says.
 pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Option<Vec<Fresh>> {
     let read = |piece: &Piece| {
         let fresh = claim_piece(device, piece.place.get(), piece.len.get().into()).ok()?;
@@ -113,7 +113,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives the blocks of values back that nothing refers to.
+    /// Gives back the blocks of values that no record refers to.
     pub(crate) fn discard(&mut self, view: &RwLock<View>, values: Values) {
         let Values { pieces, streamed, pending } = values;
         drop((streamed, pending));

@@ -5,7 +5,7 @@ use std::thread;
 
 use halite_contract::Result;
 
-/// What `f` makes of each item, in their order; on as many threads as there are cores, or on this one.
+/// The result of `f` for each item, in their order; on as many threads as there are cores, or on this one.
 ///
 /// # Errors
 /// The first error in that order; the others have been worked on, too.

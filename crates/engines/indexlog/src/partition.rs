@@ -1,4 +1,4 @@
-//! A partition: an index, a log and a collector of its own, that share nothing with those of others.
+//! A partition: an index, a log and a collector of its own, shared with no other partition.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use crate::read::View;
 use crate::scans::Scans;
 use crate::write::Writer;
 
-/// Bounds of a range that together are longer do not fit a record; see [`Partition::expand`].
+/// Range bounds that are longer than this together do not fit a record; see [`Partition::expand`].
 const BOUNDS_LEN_MAX: usize = 96 << 10;
 
-/// What the message of a panic under the writer's lock begins with.
+/// The beginning of the message of a panic under the writer's lock.
 pub(crate) const WRITER: &str = "a thread that changes the store";
 
 /// Keys of a table that are visited under one lock.
 const VISITED_AT_ONCE: usize = 64;
 
-/// What the store and the scans of a partition share; it closes when the last of them is gone.
+/// The state that the store and the scans of a partition share; it closes when the last of them is gone.
 pub(crate) struct Partition {
     pub(crate) pool: Pool,
     pub(crate) salt: u64,
     pub(crate) view: RwLock<View>,
     pub(crate) scans: Arc<Scans>,
-    /// What readers see of the change log, if there is one.
+    /// The change log as readers see it, if there is one.
     pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
-    /// Who takes a snapshot of the index. Locked before the writer.
+    /// Held while a snapshot of the index is taken. Locked before the writer.
     snapshotting: Mutex<()>,
     /// Its number, if the store has several.
     number: Option<usize>,
-    /// Bytes of DRAM, as they were last counted, and until when that is good enough.
+    /// Bytes of DRAM, as they were last counted, and until when that count is used.
     counted: Mutex<(u64, Option<Instant>)>,
     closing: Arc<Closing>,
-    /// What all partitions of the store know.
+    /// The health of the store, shared by all its partitions.
     pub(crate) health: Arc<Health>,
 }
 
@@ -75,8 +75,8 @@ impl Partition {
         }
     }
 
-    /// Bytes of DRAM that the indexes take. To count them is to visit every node, so that is done on a
-    /// snapshot, without the locks that readers and writers need, and takes a twentieth of the time at most.
+    /// Bytes of DRAM that the indexes take. Counting visits every node, so it is done on a snapshot, without the
+    /// locks that readers and writers need, and takes a twentieth of the time at most.
     pub(crate) fn index_bytes(&self) -> u64 {
         let mut counted = self.counted.lock();
         let began = Instant::now();
@@ -95,7 +95,7 @@ impl Partition {
         &self,
         change: impl FnOnce(&mut MutexGuard<'_, Writer>) -> Result<T>,
     ) -> Result<T> {
-        // Locked outside of the watch: the next writer finds the panic noted.
+        // Locked outside of the watch, so that the next writer finds the panic noted.
         let mut writer = self.writer.lock();
         self.health.watch(WRITER, || change(&mut writer))
     }
@@ -114,20 +114,20 @@ impl Partition {
         )
     }
 
-    /// Takes a step of collection ahead of the writes that would have to. Returns whether there is more.
+    /// Takes a step of collection that later writes would have to take. Returns whether there is more to do.
     pub(crate) fn collect_ahead(&self) -> Result<bool> {
         let ahead = self.change(|writer| writer.collect_ahead(&self.view));
         self.named(ahead)
     }
 
-    /// The same for damage in a report.
+    /// Adds to damage in a report which partition it is in.
     pub(crate) fn name_damage(&self, damage: &mut Damage) {
         if let Some(number) = self.number {
             damage.what += &format!(", partition {number}");
         }
     }
 
-    /// Lets damage say which partition it is in.
+    /// Adds to an error that tells of damage which partition it is in.
     pub(crate) fn named<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| in_partition(self.number, error))
     }
@@ -156,7 +156,7 @@ impl Partition {
         pinned.value_of(key, self.salt)
     }
 
-    /// Brings what operations on these keys will read into the cache.
+    /// Brings the lines that operations on these keys will read into the cache.
     pub(crate) fn prefetch(&self, space: KeySpaceId, keys: &[&[u8]]) {
         let view = self.view.read();
         if let Ok(space) = view.user_space(space) {
@@ -218,8 +218,8 @@ impl Partition {
         Ok(Expanded(expanded))
     }
 
-    /// Visits at least `count` keys from a position of a table on, and returns the next position; `None`
-    /// where the index is none.
+    /// Visits at least `count` keys from a position of a table on, and returns the next position; `None` if the index
+    /// is not a hash table.
     pub(crate) fn visit(
         &self,
         space: KeySpaceId,
@@ -229,7 +229,7 @@ impl Partition {
     ) -> Result<Option<u64>> {
         let mut visited = 0;
         loop {
-            // Not for all of them at once: writers wait meanwhile.
+            // The lock is given back in between, since writers wait for it.
             let view = self.view.read();
             let Index::Hash(table) = &view.user_space(space)?.index else { return Ok(None) };
             let mut entries = Vec::new();
@@ -275,7 +275,7 @@ impl Partition {
         writer.pace_snapshot(&self.view);
     }
 
-    /// The same when nobody uses the partition any more, if it is worth it.
+    /// Takes a snapshot of the index at close, if one is due.
     fn snapshot_at_close(&mut self) -> Result<bool> {
         let writer = self.writer.get_mut();
         let written = writer.written();
@@ -426,7 +426,7 @@ mod tests {
             assert!(is_told(engine.collect_ahead(0).unwrap_err()));
             assert!(is_told(engine.key_space("another").unwrap_err()));
 
-            // What was taken is there, before the store closes and behind it; what was refused may be.
+            // Writes that were taken are there, before the store closes and behind it; those that were refused may be.
             let mut last = BTreeMap::new();
             for (thread, (taken, _)) in refused.iter().enumerate() {
                 (0..*taken).for_each(|number| {

@@ -1,4 +1,4 @@
-//! What readers see, and how a record is read.
+//! The view that readers see, and the reading of a record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(crate) struct View {
     pub(crate) pieces: Pieces,
     /// How indexes are made.
     pub(crate) form: Form,
-    /// The number behind the last operation that shows.
+    /// The number behind the last operation that the view shows.
     pub(crate) position: u64,
-    /// Counts the changes of what indexes lead to (`scans`).
+    /// Counts the changes of where indexes point to (`scans`).
     pub(crate) epoch: u64,
 }
 
@@ -48,11 +48,12 @@ pub(crate) struct Readable {
 impl View {
     /// A view without blocks and key spaces.
     pub(crate) fn new(form: Form) -> Self {
-        // What is there already was born before.
+        // Space that is there already was filled in an earlier epoch.
         Self { form, epoch: 1, ..Self::default() }
     }
 
-    /// Ends a change of what indexes lead to: from now on, scans see what it made, and not what it hid.
+    /// Ends a change of the indexes: scans that begin from now on see the space that it showed, not the space that it
+    /// hid.
     pub(crate) fn end_change(&mut self) {
         self.epoch += 1;
     }
@@ -76,20 +77,20 @@ impl View {
         Ok(space.index.get(key, &self.blocks)?.map(Entry::from_bits))
     }
 
-    /// Brings what the index has of a key into the cache.
+    /// Brings the index's lines of a key into the cache.
     pub(crate) fn prepare(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
             space.index.prepare(key);
         }
     }
 
-    /// The same, and the record that has the key by now.
+    /// The same, and the current record of the key.
     pub(crate) fn prepare_update(&self, space: u32, key: &[u8]) {
         self.prepare(space, key);
         self.prepare_compare(space, key);
     }
 
-    /// Brings the record that has a key by now into the cache, once the index has been prepared.
+    /// Brings the current record of a key into the cache, once the index has been prepared.
     pub(crate) fn prepare_compare(&self, space: u32, key: &[u8]) {
         if let Some(space) = self.spaces.get(&space) {
             space.index.prepare_compare(key, &self.blocks);
@@ -161,10 +162,10 @@ fn missing(entry: Entry) -> Error {
     }
 }
 
-/// Pieces from so many bytes on are read ahead: asking for one takes as long as copying a page or two.
+/// Pieces of at least this many bytes are read ahead: the request takes as long as copying a page or two.
 const READ_AHEAD_FROM: u32 = 16 << 10;
 
-/// Bytes of a record that are asked for ahead.
+/// Bytes of a record that are prefetched.
 const PREFETCHED_MAX: u64 = 256;
 
 /// Blocks of records, by number.
@@ -194,7 +195,7 @@ impl ReadableBlocks {
         Ok(read(&record))
     }
 
-    /// Asks for a record: for its first lines, which the others follow by themselves.
+    /// Prefetches a record's first lines; the processor follows with the others by itself.
     pub(crate) fn prefetch_record(&self, entry: Entry) {
         if let Some(block) = self.get(entry.block()) {
             let end = entry.offset() + entry.footprint().min(PREFETCHED_MAX);
@@ -204,7 +205,7 @@ impl ReadableBlocks {
     }
 }
 
-/// The keys that an index does not keep are those of the records, checked.
+/// The keys that an index does not keep whole are read from the records, checked.
 impl FullKeys for ReadableBlocks {
     type Error = Error;
 
@@ -225,7 +226,7 @@ pub(crate) struct PinnedRecord {
     bytes: Pinned,
     seed: u64,
     entry: Entry,
-    /// The pieces of a value that is not inline; none where there is nothing to pin.
+    /// The pieces of a value that is not inline; `None` for a piece that is not there to be pinned.
     pieces: Vec<Option<Pinned>>,
 }
 

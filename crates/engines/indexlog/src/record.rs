@@ -8,14 +8,12 @@
 //!     4
 //! ```
 //!
-//! All numbers are little-endian. What the frame's length leaves behind the key is the value, or what
-//! leads to it. Records start at multiples of [`ALIGN`], the first record behind the end of a batch at a
-//! multiple of a line, so that an append never rewrites a line that is already durable (van Renen
-//! §3.3.2).
+//! All numbers are little-endian. The bytes that the frame's length leaves behind the key are the value, or refer to
+//! its pieces. Records start at multiples of [`ALIGN`], the first record behind the end of a batch at a multiple of a
+//! line, so that an append never rewrites a line that is already durable (van Renen §3.3.2).
 //!
-//! The frame's sum is seeded with the pool's salt, the block's number, how often the block was reused and
-//! where in it the record starts. So a block need not be zeroed before it is reused, and one fence makes
-//! a record durable.
+//! The frame's checksum is seeded with the pool's salt, the block's number, its incarnation, and the offset at which
+//! the record starts. So a block need not be zeroed before it is reused, and one fence makes a record durable.
 
 use halite_blocks::log::frame::{self, Torn};
 use halite_contract::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -33,14 +31,15 @@ pub(crate) const ALIGN: u64 = 16;
 /// A batch starts at a multiple of this, in bytes: a line.
 pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
 
-/// The longest value that is inline, in bytes. A longer one is stored apart, and moved never (Lersch §5.6).
+/// The longest value that is inline, in bytes. A longer one is stored apart (Lersch §5.6), and rarely moves
+/// (`compact`).
 pub(crate) const INLINE_LEN_MAX: usize = 2 << 10;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.
 pub(crate) const PIECES_MAX: usize =
     (BLOCK as usize - KEY_LEN_MAX - FIXED - size_of::<U32>()) / size_of::<Piece>() - 1;
 
-/// What stands before the key, in bytes.
+/// Bytes before the key.
 const FIXED: usize = frame::HEADER_LEN + size_of::<Header>();
 
 /// The fixed part of a record, behind the head of its frame.
@@ -63,16 +62,16 @@ pub(crate) struct Header {
 /// Where the key of a record begins, in bytes.
 pub(crate) const KEY_AT: u64 = FIXED as u64;
 
-/// Where the kind of a record is.
+/// The offset of a record's kind.
 const KIND_AT: usize = frame::HEADER_LEN + size_of::<U64>();
 
-/// What the shortest record takes, in bytes.
+/// Bytes of the shortest record.
 pub(crate) const LEN_MIN: u64 = (FIXED as u64).next_multiple_of(ALIGN);
 
 /// The highest number of a record: more than can be written, so that sums of numbers do not wrap.
 pub(crate) const SEQ_MAX: u64 = 1 << 62;
 
-/// The lag that says nothing.
+/// The lag of a record that does not say it.
 pub(crate) const LAG_UNKNOWN: u16 = u16::MAX;
 
 /// The value lies in overflow blocks.
@@ -82,7 +81,7 @@ pub(crate) const RELOCATED: u8 = 2;
 /// A range without an end.
 const OPEN_END: u8 = 4;
 
-/// What a record says.
+/// The kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The key has the value.
@@ -111,7 +110,7 @@ impl Piece {
         Self { place: place.into(), len: (bytes.len() as u32).into(), checksum: checksum.into() }
     }
 
-    /// Whether `bytes` are what the record refers to.
+    /// Whether `bytes` have the checksum of this piece.
     pub(crate) fn matches(&self, bytes: &[u8], salt: u64, seq: u64) -> bool {
         self.checksum.get() == Self::sum(self.place.get(), bytes, salt, seq)
     }
@@ -126,7 +125,7 @@ impl Piece {
     }
 }
 
-/// What seeds the checksums of a block's records in one of its lives.
+/// The seed of the checksums of a block's records in one of its incarnations.
 pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
     let lives = planted!(ChecksumWithoutLife, 0, incarnation);
     frame::seed(salt, u64::from(block) << 32 | u64::from(lives))
@@ -147,7 +146,7 @@ pub(crate) fn space(key_len: usize, value_len: usize) -> u64 {
     ((FIXED + key_len + body) as u64).next_multiple_of(ALIGN) + overflow
 }
 
-/// What a new record says besides its key and value.
+/// The content of a new record.
 #[derive(Clone, Copy)]
 pub(crate) struct Draft<'a> {
     pub(crate) kind: Kind,
@@ -158,7 +157,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) key: &'a [u8],
     /// The value, or the end of the range.
     pub(crate) value: Option<&'a [u8]>,
-    /// Where the value lies, if not inline.
+    /// The pieces of the value, if it is not inline.
     pub(crate) pieces: &'a [Piece],
 }
 
@@ -229,7 +228,7 @@ pub(crate) fn relocate(record: &Record<'_>, remaining: u32, out: &mut Vec<u8>, s
     copy(&Record { header, ..*record }, out, seed);
 }
 
-/// Appends a copy of a record to `out`, which says nothing of what is durable.
+/// Appends a copy of a record to `out`, without its lag.
 pub(crate) fn copy(record: &Record<'_>, out: &mut Vec<u8>, seed: u64) {
     let start = out.len();
     let mut header = record.header;
@@ -252,12 +251,12 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at the start of `bytes`, which reach to the end of what may be read.
+    /// Reads the record at the start of `bytes`, which end where reading has to end.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub(crate) fn read(bytes: &'a [u8], seed: u64) -> Result<Self, &'static str> {
-        // First: where there was never a record, this is how most places are told.
+        // Checked first: this tells most places where there was never a record.
         let kind = match bytes.get(KIND_AT) {
             Some(1) => Kind::Put,
             Some(2) => Kind::Delete,
@@ -275,7 +274,7 @@ impl<'a> Record<'a> {
     /// Reads the record whose payload, which has its sum, is `payload`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is not a record.
     pub(crate) fn of_payload(payload: &'a [u8]) -> Result<Self, &'static str> {
         let kind = match payload.get(KIND_AT - frame::HEADER_LEN) {
             Some(1) => Kind::Put,

@@ -1,18 +1,18 @@
-//! Opening a store: from what a crash left to a writer and a view for each partition.
+//! Opening a store: from the state after a crash or a close to a writer and a view for each partition.
 //!
-//! 1. Read the map, and take every block that holds records. Check the records of the open ones, which
-//!    end where they end, and of the sealed ones those that tell where the log ends.
+//! 1. Read the map, and take every block that holds records. Check the records of the open blocks, which end where
+//!    their records end, and of the sealed ones those that tell where the log ends.
 //! 2. Find the log's end (`log_end`), and decide which batches on several partitions are whole.
-//! 3. Make the cut durable: dropped blocks are freed first, then what is left is flushed; when that is
-//!    so in all partitions, it is sealed. A crash here is met again by the same rules.
-//! 4. Read the index from a snapshot, and the records that were written after it (`index_snapshot`). If there is
-//!    none, check every record of every block; sort what was found by key (`found`), and build the index,
-//!    the tombstones and the accounts from it.
-//! 5. Take the blocks of large values, and replay what a change log has beyond the last record
+//! 3. Make the cut durable: dropped blocks are freed first, then the kept ones are flushed; when all partitions have
+//!    flushed theirs, they are sealed. The same rules handle a crash during this step.
+//! 4. Read the index from a snapshot, and the records that were written after it (`index_snapshot`). If there is no
+//!    snapshot, check every record of every block; sort the records by key (`found`), and build the index, the
+//!    tombstones and the accounts from them.
+//! 5. Take the blocks of large values, and replay the entries of a change log beyond the last record
 //!    (`change_replay`).
 //!
-//! All partitions take the first three steps at the same time, on threads of their own; then the store is
-//! open, and each is there when it is through the others (`on_demand`).
+//! All partitions take the first three steps at the same time, on threads of their own; then the store is open, and
+//! each partition is ready when it has taken the other steps (`on_demand`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,8 +42,8 @@ use crate::tombstones::{PARTIAL_LEN, Tombstones};
 use crate::write::{INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
 
-/// What seeds the sums of a partition: its own, so that a segment that was another's before has
-/// nothing that it could take for its own.
+/// The seed of a partition's checksums. Each partition has its own, so that it takes no records of another partition
+/// for its own in a segment that was the other's before.
 pub(crate) fn salt_of(segments: &Segments, device: u16) -> u64 {
     match device {
         0 => segments.salt(),
@@ -64,14 +64,14 @@ pub(crate) fn open_map(
 /// The partitions of a store, whose logs' ends are found and durable.
 pub(crate) struct Ended {
     pub(crate) unbuilt: Vec<Unbuilt>,
-    /// What is known by now.
+    /// The recovery report so far.
     pub(crate) report: Recovery,
 }
 
 /// Finds the ends of all logs of the store in `segments`, and makes them durable.
 ///
 /// # Errors
-/// [`Error::Damaged`]; what the pool reports.
+/// [`Error::Damaged`]; an error of the pool.
 pub(crate) fn find_ends(
     segments: &Arc<Segments>,
     layout: Layout,
@@ -85,7 +85,7 @@ pub(crate) fn find_ends(
     })?;
     let mut report = Recovery::default();
     let (mut recovering, mut cuts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-    // A store that was closed is as it was then.
+    // The maps of a store that was closed are as they were then.
     if let Some(digest) = closed_digest(segments) {
         if !is_as_closed(digest, recovering.iter().map(|partition| partition.digest)) {
             return Err(Error::Damaged {
@@ -119,7 +119,7 @@ pub(crate) fn find_ends(
     Ok(Ended { unbuilt, report })
 }
 
-/// A partition on its way.
+/// A partition during the first three steps.
 struct Recovering {
     writer: Writer,
     view: View,
@@ -183,11 +183,11 @@ impl Unbuilt {
         self.number
     }
 
-    /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records,
-    /// and replays what the change log has beyond these; `retain` is what is to be kept of it. Gives up
-    /// soon if it is to `stop`.
+    /// Reads the blocks, builds the index, the tombstones and the accounts, takes the values of the records, and
+    /// replays the entries of the change log beyond these; `retain` is how much of the change log to keep, in bytes.
+    /// Gives up soon if `stop` is set.
     ///
-    /// If one of the `snapshots` of the index is there and fits, it is read, and of the records only what came
+    /// If one of the `snapshots` of the index is there and fits, it is read, and of the records only those that came
     /// later.
     pub(crate) fn build(
         self,
@@ -235,8 +235,8 @@ fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(
     Ok((records, bytes))
 }
 
-/// The last record that was found has this number. Collection may have dropped the newest one, and its number
-/// must not come back.
+/// Goes on numbering behind record `seq`, the last that was found. Collection may have dropped a newer record, whose
+/// number must not come back.
 pub(crate) fn go_on_behind(writer: &mut Writer, seq: u64) -> Result<()> {
     writer.durable_seq = seq.max(writer.map.durable()?);
     writer.next_seq = writer.durable_seq + 1;
@@ -295,7 +295,7 @@ fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>
 fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
-    // Of one and its copy the copy, as for other records.
+    // Of a record and its copy the copy is kept, as for other records.
     ranges.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
     ranges.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
     ranges.into_iter().for_each(|(space, _, tombstone)| tombstones.insert_range(space, tombstone));
@@ -333,8 +333,8 @@ fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBoo
     finish(indexes, tombstones, true, writer, view, stop)
 }
 
-/// Takes the indexes and tombstones of all records, whose live bytes are counted, and the values of records
-/// that may have blocks of their own.
+/// Takes the indexes and tombstones of all records, whose live bytes are counted, and, if `has_overflow`, the blocks
+/// of large values.
 pub(crate) fn finish(
     indexes: Vec<(u32, Index)>,
     tombstones: Tombstones,
@@ -364,8 +364,8 @@ pub(crate) fn finish(
     if has_overflow { take_values(writer, view, stop) } else { Ok(()) }
 }
 
-/// The newest of a key's records that no range tombstone has deleted, and how many it counts as stale. Those
-/// that one has deleted, it counts. The key is of no interest where there are no ranges.
+/// The newest of a key's records that no range tombstone has deleted, and how many records it counts as stale. A
+/// range tombstone counts the records that it has deleted. The key is not used where there are no ranges.
 pub(crate) fn newest(
     versions: &[Found],
     space: u32,
@@ -398,7 +398,7 @@ fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Resul
     Ok(())
 }
 
-/// Takes the places of a large value. `owner` leads to the record, if it is in the log by now.
+/// Takes the places of a large value. `owner` points to the record, if it is in the log by now.
 pub(crate) fn take_pieces(
     writer: &mut Writer,
     view: &mut View,

@@ -1,9 +1,8 @@
 //! Changing how a store's keys are spread over partitions.
 //!
-//! Everything alive is copied into partitions of the next generation, which are on devices of their own;
-//! when all of it is durable, one word says that these are the store's. What a crash leaves on the
-//! devices of the other generation is released when the store opens next. So the pool needs room for
-//! what is alive twice.
+//! All live pairs are copied into partitions of the next generation, which are on devices of their own; when all of
+//! them are durable, one word makes these partitions the store's. The remains of a crash on the devices of the other
+//! generation are released when the store opens next. So the pool needs room for the live pairs twice.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::{PARTITIONS_MAX, device_numbers};
 /// Bytes of pairs that are copied by one batch.
 const BATCH_LEN: usize = 256 << 10;
 
-/// Releases what is on the devices of the generation that is not the store's.
+/// Releases the segments on the devices of the generation that is not the store's.
 pub(crate) fn release_other_generation(segments: &Arc<Segments>, layout: Layout) -> Result<u64> {
     let mut released = 0;
     for number in device_numbers(layout.generation.wrapping_add(1), 0..PARTITIONS_MAX) {
@@ -29,7 +28,7 @@ pub(crate) fn release_other_generation(segments: &Arc<Segments>, layout: Layout)
     Ok(released)
 }
 
-/// Spreads the keys of `store` anew; returns the store that has them then.
+/// Spreads the keys of `store` anew; returns the store that then has them.
 pub(crate) fn repartition(
     segments: &Arc<Segments>,
     store: IndexLog,
@@ -39,7 +38,7 @@ pub(crate) fn repartition(
     snapshots: Option<u64>,
     on_threads: bool,
 ) -> Result<IndexLog> {
-    // The pool needs room for what is alive twice, and this store will not open again.
+    // The pool needs room for the live pairs twice, and this store will not open again.
     store.release_index_snapshots()?;
     let new_layout = Layout::new(layout.generation.wrapping_add(1), wanted, layout.changes);
     let made = IndexLog::make(segments, new_layout, wanted, on_threads)

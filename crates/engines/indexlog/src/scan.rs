@@ -1,4 +1,4 @@
-//! Scans: a snapshot of the index, and the space that it leads to.
+//! Scans: a snapshot of the index, and the space that it points to.
 //!
 //! While a record is copied, the ones behind it are on their way into the cache (Lersch, Fig. 5.6).
 
@@ -15,13 +15,13 @@ use crate::index::Index;
 use crate::partition::Partition;
 use crate::read::{ReadableBlocks, View};
 
-/// Records behind the one that is copied that are asked for.
+/// Records behind the one being copied that are prefetched.
 const AHEAD: usize = 4;
 
 /// Keys that a scan of a table reads before it lets writers in.
 const SORTED_AT_ONCE: usize = 256;
 
-/// A moment of a partition. What went out of sight later is kept while it lives.
+/// A moment of a partition. Space that is hidden later is kept while it lives.
 pub(crate) struct Moment {
     partition: Arc<Partition>,
     epoch: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Moment {
 impl Moment {
     /// The present of a partition whose view, `view`, is locked.
     pub(crate) fn of(partition: &Arc<Partition>, view: &View, reader: Reader) -> Self {
-        // Under the view's lock: nothing goes out of sight between the snapshot and this.
+        // Under the view's lock: no space is hidden between the snapshot and this.
         partition.scans.begin(view.epoch, view.position, reader);
         let is_noted = AtomicBool::new(true);
         Self { partition: Arc::clone(partition), epoch: view.epoch, is_noted }
@@ -42,12 +42,12 @@ impl Moment {
         &self.partition
     }
 
-    /// Says what it is for.
+    /// Sets its purpose.
     pub(crate) fn name(&self, reader: Reader) {
         self.partition.scans.name(self.epoch, reader);
     }
 
-    /// Keeps nothing for it any more: it is not read again.
+    /// Keeps no space for it any more: it is not read again.
     pub(crate) fn end(&self) {
         if self.is_noted.swap(false, Ordering::Relaxed) {
             self.partition.scans.end(self.epoch);
@@ -77,18 +77,18 @@ pub(crate) struct RangeScan {
     ahead: VecDeque<u64>,
 }
 
-/// What is to come of a scan.
+/// The rest of a scan.
 enum Cursor {
     /// Of a tree.
     Ordered(PartialKeyCursor),
-    /// Of a table, whose keys are still to be looked at.
+    /// Of a table, whose keys are still to be read.
     Unsorted { table: HashIndex, range: KeyRange, direction: Direction },
     /// Of a table.
     Sorted(vec::IntoIter<u64>),
 }
 
 impl RangeScan {
-    /// Begins a scan of what `view`, the partition's, shows while it is locked.
+    /// Begins a scan of the state that `view`, the partition's, shows while it is locked.
     pub(crate) fn begin(
         partition: &Arc<Partition>,
         view: &View,
@@ -111,7 +111,7 @@ impl RangeScan {
         let cursor = match index {
             Index::Ordered(tree) => {
                 let (start, end) = (range.start(), range.end());
-                // An empty range is not a tree's concern.
+                // A tree is not given a range that ends before it begins.
                 let end = if range.is_empty() { Some(start) } else { end };
                 Cursor::Ordered(match direction {
                     Direction::Forward => tree.range(start, end, keys)?,

@@ -1,7 +1,7 @@
 //! The scans and snapshots that are under way, and which space they may still read.
 //!
-//! The view of a partition counts the changes of what it shows: its *epoch*. A scan reads a clone of the index of one
-//! epoch. So of what was shown, it reads what came into sight before its epoch and was hidden in it or later:
+//! The view of a partition counts the changes of its content: the count is its *epoch*. A scan reads a clone of the
+//! index of one epoch. So it may read space that became visible before its epoch and was hidden in it or later:
 //!
 //! ```text
 //! epochs    1    2    3    4    5    6
@@ -9,9 +9,9 @@
 //! scans     no   no   yes  yes  yes  no
 //! ```
 //!
-//! Space is *pinned* while one of these scans lives. It is filed under the youngest of them, and looked at again when
-//! that one ends: the next one that pins it, if there is one, is older. Beginning, ending and asking take a search among
-//! the epochs of the scans that live.
+//! Space is *pinned* while one of these scans lives. It is filed under the youngest of them, and examined again when
+//! that one ends: the next scan that pins it, if there is one, is older. Beginning, ending and asking take a search
+//! among the epochs of the scans that live.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,10 +20,10 @@ use std::time::Instant;
 use halite_contract::{Holder, Reader};
 use halite_sim::locks::Mutex;
 
-/// The epochs in which something was shown: those behind `born`, up to `hidden`.
+/// The epochs in which space was visible: those behind `born`, up to `hidden`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The epoch in which it was made, which does not show it yet.
+    /// The epoch in which the space was filled, which does not show it yet.
     pub(crate) born: u64,
     /// The last epoch that shows it.
     pub(crate) hidden: u64,
@@ -47,7 +47,7 @@ struct Epoch {
     position: u64,
     /// Whether space is filed under it.
     pins: bool,
-    /// What the first of them is, and when it began.
+    /// The kind of the first of them, and when it began.
     reader: Reader,
     since: Instant,
 }
@@ -71,7 +71,7 @@ impl Scans {
         of_epoch.map(|of_epoch| of_epoch.scans += 1).is_some()
     }
 
-    /// Says what a scan of an epoch is for.
+    /// Sets the purpose of the scans of an epoch.
     pub(crate) fn name(&self, epoch: u64, reader: Reader) {
         if let Some(of_epoch) = self.0.lock().epochs.get_mut(&epoch) {
             of_epoch.reader = reader;
@@ -88,8 +88,8 @@ impl Scans {
         }
     }
 
-    /// The epoch of the youngest scan that may read what was shown so, for space to be filed under it; `None` if none
-    /// may, and none ever will.
+    /// The epoch of the youngest scan that may read space that was visible in these epochs, under which the caller
+    /// files the space; `None` if no scan may read it, now or later.
     pub(crate) fn pin(&self, shown: Shown) -> Option<u64> {
         if shown.born >= shown.hidden {
             return None;
@@ -107,7 +107,8 @@ impl Scans {
         std::mem::take(&mut self.0.lock().ended)
     }
 
-    /// The epoch of the youngest scan: what is older than it and still shown, a scan may read for as long as it lives.
+    /// The epoch of the youngest scan. A scan may read space that is older than this and still visible, as long as it
+    /// lives.
     pub(crate) fn youngest(&self) -> Option<u64> {
         self.0.lock().epochs.keys().next_back().copied()
     }
@@ -122,7 +123,7 @@ impl Scans {
         self.0.lock().epochs.values().next().map(|oldest| oldest.position)
     }
 
-    /// The oldest scan, for people.
+    /// The oldest scan, for reports.
     pub(crate) fn oldest(&self) -> Option<Holder> {
         let under_way = self.0.lock();
         let oldest = under_way.epochs.values().next()?;

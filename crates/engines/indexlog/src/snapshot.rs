@@ -1,11 +1,10 @@
 //! Snapshots: one point in time across all partitions.
 //!
-//! The views of all partitions are locked, in order, and the indexes of their key spaces cloned, each in
-//! constant time. Each partition notes the epoch, as for a scan: what goes out of sight later waits in
-//! limbo until the snapshot, and the scans of it, are gone.
+//! The views of all partitions are locked, in order, and the indexes of their key spaces cloned, each in constant
+//! time. Each partition notes the epoch, as for a scan: space that is hidden later waits in limbo until the snapshot,
+//! and the scans of it, are gone.
 //!
-//! Which key spaces there were is what the catalogue says: a key space comes to the views, and leaves them,
-//! after its name.
+//! The catalogue says which key spaces there were: a key space comes to the views, and leaves them, after its name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ pub(crate) struct StoreSnapshot {
     is_ending: AtomicBool,
 }
 
-/// What a partition showed.
+/// The state of a partition.
 pub(crate) struct Part {
     moment: Moment,
     spaces: BTreeMap<u32, Space>,
@@ -49,8 +48,7 @@ impl Part {
 }
 
 impl StoreSnapshot {
-    /// The present of all partitions; `history` is what the positions of their change logs mean something
-    /// in.
+    /// The present of all partitions; `history` is the history in which the positions of their change logs are valid.
     pub(crate) fn take(
         partitions: &[Arc<Partition>],
         partitioning: &Partitioning,
@@ -78,7 +76,7 @@ impl StoreSnapshot {
         })
     }
 
-    /// What each partition showed, if this is a snapshot of these.
+    /// The state of each partition, if this is a snapshot of these.
     pub(crate) fn parts_of(&self, partitions: &[Arc<Partition>]) -> Option<&[Part]> {
         let is_of = |(part, partition): (&Part, &Arc<Partition>)| {
             std::ptr::eq(part.moment.partition(), &**partition)
@@ -88,7 +86,7 @@ impl StoreSnapshot {
         are_of.then_some(&self.parts)
     }
 
-    /// Keeps nothing for it any more, if the write that has looked at it is the last that relies on it.
+    /// Keeps no space for it any more, if the write that has been validated by it is the last that relies on it.
     pub(crate) fn end_if_last(&self) {
         if self.is_ending.load(Ordering::Relaxed) {
             self.parts.iter().for_each(|part| part.moment.end());

@@ -1,8 +1,8 @@
-//! Space for what is written: free blocks, from limbo, from collection, or from the pool.
+//! Space for writes: free blocks, from limbo, from collection, or from the pool.
 //!
-//! A write finds its room before anything of it happens ([`Writer::make_room_for`]). Some blocks stay free
-//! for collection and deletes, so that a full store can be emptied. Of the partitions that share a pool,
-//! each keeps those, and gives back segments beyond.
+//! A write finds its room before it changes anything ([`Writer::make_room_for`]). Some blocks stay free for
+//! collection and deletes, so that a full store can be emptied. Each of the partitions that share a pool keeps such a
+//! reserve, and gives back segments beyond it.
 
 use halite_alloc::SEGMENT;
 use halite_contract::{Error, Op, Result};
@@ -19,12 +19,11 @@ use crate::split::{CLASSES, class_of, piece_space, pieces};
 use crate::write::{INTERNAL, Writer};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
-/// What a batch may take in the log, in bytes. Values with blocks of their own do not count.
+/// The most that a batch may take in the log, in bytes. Values with blocks of their own do not count.
 const BATCH_LEN_MAX: u64 = 256 << 20;
 
-/// Blocks that may wait for a sync before a write brings it about: 8 MiB. They cannot be collected
-/// before it; and the numbers of their first records, with those of the largest batch, have to stay
-/// apart.
+/// Blocks that may wait for a sync before a write brings it about: 8 MiB. They cannot be collected before it; and the
+/// map must be able to tell the numbers of their first records apart, with those of the largest batch.
 pub(crate) const UNSEALED_MAX: usize = 64;
 
 /// Blocks that stay free for collection: one for what it moves, and spare ones, because a crash that
@@ -34,16 +33,17 @@ pub(crate) const RESERVE_COLLECT: u32 = 3;
 /// Blocks that stay free for collection and deletes, so that a full store can be emptied.
 pub(crate) const RESERVE_DELETE: u32 = RESERVE_COLLECT + 3;
 
-/// Blocks that puts leave to these and to bookkeeping, such as when a key expires, which goes on where puts are refused.
+/// Blocks that puts leave to collection, deletes and bookkeeping (such as noting when a key expires), which goes on
+/// where puts are refused.
 pub(crate) const RESERVE_BOOKKEEPING: u32 = RESERVE_DELETE + 3;
 
 /// A split block of which less than so many of 8 parts is taken is emptied before records are collected.
 pub(crate) const SPARSE: u32 = 4;
 
-/// Any split block is, before a store is full.
+/// Any split block is emptied before a store is full.
 const ANY: u32 = 8;
 
-/// What a write needs to find free.
+/// The blocks and slots that a write needs to find free.
 #[derive(Default)]
 struct Demand {
     blocks: u64,
@@ -71,7 +71,7 @@ impl Demand {
     }
 }
 
-/// What room is found for, and so what is done for it.
+/// The kind of operation that room is found for, which decides how much is done for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Put,
@@ -82,24 +82,24 @@ enum Effort {
     Replay,
 }
 
-/// What records take in the log.
+/// The space that records take in the log.
 struct Packed {
-    /// Besides the block that the log is in.
+    /// Blocks besides the one that the log is in.
     blocks: u64,
     bytes: u64,
 }
 
 impl Writer {
-    /// From now on other partitions, or a change log, take segments from the same pool: what this one needs
-    /// to delete and to collect has to be its own.
+    /// From now on other partitions, or a change log, take segments from the same pool: this partition has to own the
+    /// blocks that it needs to delete and to collect.
     pub(crate) fn share_pool(&mut self) -> Result<()> {
         self.shares_pool = true;
         while self.blocks.free_count() < RESERVE_BOOKKEEPING && self.add_segment()? {}
         Ok(())
     }
 
-    /// Gives segments back that nothing is in: allocated before a crash and never used, or emptied.
-    /// Returns how many. One fence each.
+    /// Gives back empty segments: allocated before a crash and never used, or emptied. Returns how many. One fence
+    /// each.
     pub(crate) fn release_empty_segments(&mut self) -> Result<u64> {
         let mut released = 0;
         for segment in self.device.logical_segments() {
@@ -139,7 +139,7 @@ impl Writer {
         let packed = self.packed(ops.iter().map(|op| {
             let len = draft(op, 0, 0, 0).len();
             let Op::Put { space, value, .. } = *op else { return len };
-            // What a partition notes of a batch takes the place of an older note.
+            // A partition's own record of a batch takes the place of an older one.
             only_deletes &= space.0 == INTERNAL;
             if !Draft::needs_overflow(value) {
                 return len;
@@ -168,7 +168,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What records of these lengths take behind the log's tail.
+    /// The space that records of these lengths take behind the log's tail.
     fn packed(&self, lens: impl Iterator<Item = u64>) -> Packed {
         let mut packed = Packed { blocks: 0, bytes: 0 };
         let mut remaining = self.log.remaining();
@@ -183,8 +183,8 @@ impl Writer {
         packed
     }
 
-    /// Makes sure that records which the change log has find room again. They had it before, so where
-    /// nothing else is left, they get what is reserved.
+    /// Makes sure that records which the change log has find room again. They had it before, so where no other room
+    /// is left, they get the reserved blocks.
     pub(crate) fn make_room_again(
         &mut self,
         view: &RwLock<View>,
@@ -201,8 +201,8 @@ impl Writer {
         }
     }
 
-    /// Gives back what was allocated for a write that is refused because there is not enough. One fence for
-    /// each segment.
+    /// Gives back the segments that were allocated for a write that is refused for lack of room. One fence for each
+    /// segment.
     pub(crate) fn give_back_room(&mut self) -> Result<()> {
         let released = match &mut self.changes {
             Some(changes) => changes.release_spare(),
@@ -236,7 +236,8 @@ impl Writer {
         self.poison_by_room(made)
     }
 
-    /// Makes sure that what is demanded is free, besides the reserves, and pays for what is appended.
+    /// Makes sure that the demanded blocks and slots are free, besides the reserves, and collects as much as the
+    /// appended bytes pay for.
     fn find_room(
         &mut self,
         view: &RwLock<View>,
@@ -249,7 +250,7 @@ impl Writer {
             Effort::Bookkeeping => RESERVE_DELETE,
             Effort::Delete | Effort::Replay => RESERVE_COLLECT,
         };
-        // A delete is worth more effort: it is what makes room.
+        // A delete is worth more effort, since it makes room.
         let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
         let missing = |writer: &Self| {
             let needed = demand.blocks + writer.blocks.blocks_for(&demand.slots);
@@ -260,14 +261,14 @@ impl Writer {
         if effort == Effort::Put {
             self.compact_for_later(view)?;
         }
-        // As many as make the room if each gives what is worthwhile. Packed again, large records may leave as
-        // much unused as was dead: a put does not go through the whole store for that.
+        // Enough victims to make the room if each gives as little as is worthwhile. Packed again, large records may
+        // leave as much unused as was dead: a put does not go through the whole store for that.
         let mut victims = (missing(self) + 1) * (BLOCK / WORTHWHILE);
         while missing(self) > 0 {
             if self.release_limbo(view, usize::MAX)? {
                 continue;
             }
-            // While readers hold what was collected, collecting more only takes blocks.
+            // While readers hold collected blocks, collecting more only takes free blocks.
             let spare = if self.has_waiting_block() { RESERVE_COLLECT } else { 0 };
             let can_collect = self.blocks.free_count() > spare;
             if can_collect && self.collection.is_some() {
@@ -294,7 +295,7 @@ impl Writer {
                 self.sync_records()?;
                 continue;
             }
-            // What is replayed has its numbers, and nothing else may be written between.
+            // Replayed records have their numbers, and no other record may be written between them.
             let compacts = effort != Effort::Replay;
             if compacts && victims > 0 && self.compact(view, SPARSE, self.scans.youngest())? {
                 victims -= 1;
@@ -330,13 +331,13 @@ impl Writer {
         let grant = match grown {
             Ok(grant) => grant,
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {
-                // Snapshots of the index are the first thing to go.
+                // Snapshots of the index are released first.
                 let own = self.index_snapshots.as_ref();
                 let released = own.map_or(Ok(false), Own::release_all);
                 self.is_full = !self.poison_by(released)?;
                 return if self.is_full { Ok(false) } else { self.add_segment() };
             }
-            // What is durable of it may not be known.
+            // How much of the new segment is durable may not be known.
             Err(error) => return self.poison_by_room(Err(error)),
         };
         let lives: Result<Vec<_>> = blocks.clone().map(|block| self.map.get(block)).collect();
@@ -362,12 +363,13 @@ impl Writer {
         self.blocks.take(epoch).ok_or_else(|| self.full())
     }
 
-    /// Bytes that scans keep: what only they may read, and what cannot be collected because they read what is beside it.
+    /// Bytes that scans keep: space that only they may read, and dead records that cannot be collected because scans
+    /// read their blocks.
     pub(crate) fn held(&mut self) -> u64 {
         self.limbo.pinned_bytes() + self.blocks.kept(self.scans.youngest())
     }
 
-    /// That there is no room; what scans keep may be why.
+    /// The error that there is no room, with the space that scans keep, which may be the reason.
     pub(crate) fn full(&mut self) -> Error {
         let (held, holder) = (self.held(), self.scans.oldest());
         Error::Full { used: self.blocks.live(), limit: self.pool.len_max(), held, holder }

@@ -1,9 +1,9 @@
 //! Blocks that are split into slots for pieces of values: 64 of 2 KiB, 8 of 16 KiB or 2 of 64 KiB.
 //!
-//! A block is split when a piece finds no slot of its class, and is whole again when its last slot is
-//! free. Which slots are taken is volatile, like all that is known of values: the records say it again.
-//! The fullest block with a free slot is taken from first, so that others empty themselves; those that do
-//! not are emptied (`compact`), for which the record of each piece is known.
+//! A block is split when a piece finds no slot of its class, and is whole again when its last slot is free. Which
+//! slots are taken is volatile, like everything that is known of values: recovery reads it from the records. Slots
+//! are taken from the fullest block that has a free one, so that other blocks empty themselves; blocks that do not
+//! are emptied (`compact`), for which the record of each piece is known.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ pub(crate) const UNIT: u64 = 2 << 10;
 /// Units of a block.
 pub(crate) const UNITS: u32 = (BLOCK / UNIT) as u32;
 
-/// The sizes of slots in bytes. What is longer than all of them takes whole blocks.
+/// The sizes of slots in bytes. A longer piece takes whole blocks.
 const SIZES: [u64; CLASSES] = [UNIT, 16 << 10, 64 << 10];
 
-/// Blocks of a class that are looked at, where some may not be emptied.
+/// Blocks of a class that are examined, where some may not be emptied.
 const LOOKED_AT: usize = 16;
 
 /// How many sizes of slots there are.
@@ -47,8 +47,8 @@ pub(crate) fn piece_space(len: u64) -> u64 {
     class_of(len).map_or(len.next_multiple_of(BLOCK), |class| SIZES[class])
 }
 
-/// How long the first piece of what is left of a value is: as much as fills blocks of one segment, or a
-/// slot. The last eighth of a block or a slot may stay empty, for the sake of fewer pieces.
+/// The length of the first piece of the rest of a value: as much as fills blocks of one segment, or a slot. The last
+/// eighth of a block or a slot may stay empty, for the sake of fewer pieces.
 pub(crate) fn first_piece(rest: u64) -> u64 {
     if rest > BLOCK - BLOCK / 8 {
         let rounded_up = rest.next_multiple_of(BLOCK);
@@ -172,7 +172,7 @@ impl Splits {
         true
     }
 
-    /// Gives out no slots of a block from now on, or of all again.
+    /// Stops giving out slots of a block; given `None`, gives out those of all blocks again.
     pub(crate) fn close(&mut self, block: Option<u32>) {
         self.closed = block;
     }
@@ -193,9 +193,9 @@ impl Splits {
         owners
     }
 
-    /// The block with the least in it that `may` be emptied, as far as is looked, of those of which less than `share` of
-    /// 8 parts is taken and whose pieces find other slots of the class. One in which nothing `is_alive` is about to be
-    /// whole.
+    /// The sparsest block that `may` be emptied, among the first [`LOOKED_AT`] of each class, if less than `share` of
+    /// 8 parts of it is taken and its pieces find other slots of the class. Blocks in which nothing `is_alive` are
+    /// passed over: they are about to be whole.
     pub(crate) fn sparsest(
         &self,
         share: u32,

@@ -1,4 +1,4 @@
-//! In which epochs blocks were taken, so that the age of a scan can be told in space.
+//! The epochs in which blocks were taken, so that the age of a scan can be measured in blocks.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 pub(crate) struct Takings(VecDeque<u64>);
 
 impl Takings {
-    /// Notes that `count` blocks were taken in an epoch, no older than those before. The last `kept` blocks are known.
+    /// Notes that `count` blocks were taken in an epoch, which is no older than the epochs before. Keeps the last
+    /// `kept` blocks.
     pub(crate) fn note(&mut self, epoch: u64, count: u32, kept: usize) {
         self.0.extend(std::iter::repeat_n(epoch, count as usize));
         self.0.drain(..self.0.len().saturating_sub(kept));

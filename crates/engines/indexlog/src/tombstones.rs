@@ -1,11 +1,10 @@
-//! Tombstones: what is known of deleted keys.
+//! Tombstones: the records of deleted keys and ranges, and the dead records that each keeps from coming back.
 //!
-//! A tombstone must stay on the medium as long as an older version of a key that it deleted does;
-//! otherwise the key would be back after the next open. So every dead record is counted exactly
-//! once, by what killed it: a range tombstone that covers its key and is newer (the oldest such), or
-//! else the newest record of its key: a live record (in its index entry) or a tombstone (here).
-//! When a block is freed, each dead record in it is taken off its count. A tombstone that counts
-//! nothing has done its duty: it is dead weight, and goes when its own block is freed.
+//! A tombstone must stay on the medium as long as an older version of a key that it deleted does; otherwise the key
+//! would be back after the next open. So every dead record is counted exactly once: by the oldest range tombstone
+//! that covers its key and is newer than it, or else by the newest record of its key: a live record (in its index
+//! entry) or a tombstone (here). When a block is collected, each dead record in it is taken off its count. A
+//! tombstone that counts no record is dead, and is dropped when its own block is collected.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use halite_index::{PartialKeyTree, PartialLen};
 use crate::entry::Entry;
 use crate::read::ReadableBlocks;
 
-/// Bytes of its key that the entry of a tombstone keeps. They are few, whatever index the keys have.
+/// Bytes of its key that the entry of a tombstone keeps: few, whatever index the keys have.
 pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
 
 /// The tombstones of all key spaces.
@@ -36,7 +35,7 @@ pub(crate) struct RangeTombstone {
     pub(crate) stale: Stale,
 }
 
-/// A number of dead records; not exact any more once it took over a count that was not.
+/// A number of dead records; not exact any more once it took over an inexact count.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stale(u64);
 

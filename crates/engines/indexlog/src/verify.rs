@@ -39,7 +39,7 @@ impl Partition {
         blocks.filter_map(|block| Some(view.block(block)?.published.len())).sum()
     }
 
-    /// Verifies this partition; `advance` is told how many bytes more were looked at.
+    /// Verifies this partition; `advance` is called with the number of bytes after each block.
     fn verify(&self, report: &mut VerifyReport, advance: &mut dyn FnMut(u64) -> ControlFlow<()>) {
         let blocks = self.view.read().record_blocks();
         for block in blocks {
@@ -76,7 +76,7 @@ impl Partition {
         report.bytes += bytes.len() as u64;
     }
 
-    /// Checks the value of a live record; the blocks of a dead one's may have been reused.
+    /// Checks the value of a live record; the blocks of a dead record's value may have been reused.
     fn verify_value(
         &self,
         view: &View,

@@ -1,8 +1,8 @@
 //! Which block of records is collected next.
 //!
-//! Blocks whose bytes changed wait in a queue until somebody asks, so that a write costs nothing more.
-//! Then they are ranked: by how much of them can be reclaimed, in classes that are an eighth wide, and among
-//! those of a class by age. (Lersch §5.6.3 has a heap behind the queue, by bytes alone.)
+//! Blocks whose bytes changed wait in a queue until a victim is asked for, so that a write costs nothing more. Then
+//! they are ranked: by how much of them can be reclaimed, in classes that are an eighth wide, and among those of a
+//! class by age. (Lersch §5.6.3 has a heap behind the queue, by bytes alone.)
 //!
 //! The victim is the block with the best ratio of benefit to cost, as in log-structured file systems
 //! (Rosenblum and Ousterhout, TOCS 1992): the bytes that it gives, times how long they have been given up
@@ -21,11 +21,11 @@ const UNRANKED: u8 = u8::MAX;
 /// The class of blocks in which nothing is alive, above all others: nothing has to move.
 const DEAD: u8 = UNRANKED - 1;
 
-/// Blocks that are looked at from each end of a class, where some may not be taken. Scans keep the older ones, so the
-/// youngest tell.
+/// Blocks that are examined at each end of a class, where some may not be taken. Scans keep the older blocks, so the
+/// youngest tell whether the class has one that may be taken.
 const LOOKED_AT: usize = 4;
 
-/// What is known of a block.
+/// The standing of a block among the victims.
 #[derive(Clone, Copy)]
 struct Standing {
     /// When it was sealed, as a number of a record.
@@ -39,7 +39,7 @@ struct Standing {
 
 const UNKNOWN: Standing = Standing { sealed_at: 0, worth: 0, class: UNRANKED, queued: false };
 
-/// The sealed blocks in the order of what collection gains.
+/// The sealed blocks in the order of the bytes that collection gains.
 #[derive(Default)]
 pub(crate) struct Victims {
     /// By block.
@@ -62,7 +62,7 @@ impl Victims {
         self.changed(block);
     }
 
-    /// Notes that something of a sealed block died.
+    /// Notes that a record of a sealed block died.
     pub(crate) fn changed(&mut self, block: u32) {
         let standing = &mut self.standings[block as usize];
         if !standing.queued {

@@ -1,9 +1,9 @@
 //! The write path.
 //!
-//! [`Writer::write`] checks the operations, makes room (`space`), writes large values (`overflow`), encodes
-//! records behind the log's tail and waits for one fence for both (`append`), and applies the operations to
-//! the view (`apply`). Nothing has happened if anything fails before the records are written; if the fence itself
-//! fails, nobody knows what is durable, so the writer takes no more writes.
+//! [`Writer::write`] checks the operations, makes room (`space`), writes large values (`overflow`), encodes records
+//! behind the log's tail and waits for one fence for both (`append`), and applies the operations to the view
+//! (`apply`). A failure before the records are written leaves no trace; if the fence itself fails, it is unknown
+//! which bytes are durable, so the writer takes no more writes.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::tombstones::Tombstones;
 /// The key space that holds the names of the others: name → id. Only the first partition's has any.
 pub(crate) const CATALOGUE: u32 = 0;
 
-/// The key space of what a partition notes for itself.
+/// The key space of a partition's internal records.
 pub(crate) const INTERNAL: u32 = u32::MAX;
 
-/// The one writer: what only the holder of its lock changes.
+/// The one writer of a partition: the state that only the holder of its lock changes.
 pub(crate) struct Writer {
     pub(crate) pool: Pool,
     pub(crate) device: Device,
@@ -40,7 +40,7 @@ pub(crate) struct Writer {
     pub(crate) map: BlockMap,
     pub(crate) blocks: Blocks,
     pub(crate) log: Tail,
-    /// None while what it has is replayed, too.
+    /// `None` also while the change log is replayed.
     pub(crate) changes: Option<ChangeLog>,
     pub(crate) collector: Tail,
     /// The collection that is under way.
@@ -51,33 +51,33 @@ pub(crate) struct Writer {
     pub(crate) next_seq: u64,
     /// Records up to this one are durable.
     pub(crate) durable_seq: u64,
-    /// What the last record that was written says of that, or the last entry of the change log.
+    /// The number up to which the last record, or the last entry of the change log, says the records to be durable.
     pub(crate) said_seq: u64,
-    /// Something durable proves to recovery that records up to this one are durable.
+    /// A durable record, entry or word proves to recovery that records up to this one are durable.
     pub(crate) proved_seq: u64,
     pub(crate) pending: Vec<Pending>,
     /// Values that were written through the cache and are not yet durable.
     pub(crate) pending_values: Vec<Pending>,
-    /// Blocks that were left before all of them was durable.
+    /// Blocks that the log left before all of their records were durable.
     pub(crate) unsealed: Vec<(u32, u64)>,
     pub(crate) limbo: Waiting,
-    /// What may still read it.
+    /// The scans that may still read the space in limbo.
     pub(crate) scans: Arc<Scans>,
     /// The snapshots of the index, if any are taken.
     pub(crate) index_snapshots: Option<index_snapshot::Own>,
-    /// The one that is being taken.
+    /// The snapshot of the index that is being taken.
     pub(crate) packer: Option<index_snapshot::Packer>,
     /// Whether other partitions, or a change log, take segments from the same pool.
     pub(crate) shares_pool: bool,
     /// Whether the pool had no segment when one was wanted last.
     pub(crate) is_full: bool,
-    /// Whether what is written now is bookkeeping, for which puts leave room.
+    /// Whether the write is bookkeeping, for which puts leave room.
     pub(crate) is_bookkeeping: bool,
     /// The record number that the map keeps.
     pub(crate) near: u64,
     pub(crate) next_space: u32,
     poisoned: Option<String>,
-    /// What all partitions of the store know.
+    /// The health of the store, shared by all its partitions.
     pub(crate) health: Arc<Health>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) user_bytes: u64,
@@ -134,7 +134,7 @@ impl Writer {
     ) -> Result<()> {
         self.check_health()?;
         if ops.is_empty() || is_needless(&view.read(), ops)? {
-            // What makes it needless may not be durable yet.
+            // The writes that make it needless may not be durable yet.
             return if durability == Durability::Immediate { self.sync() } else { Ok(()) };
         }
         let waits = waits(durability);
@@ -162,7 +162,7 @@ impl Writer {
         if self.changes.is_some() {
             self.map.set_durable(self.durable_seq);
         }
-        // Sealing what was just fenced takes a second fence, this one.
+        // Sealing the block that was just fenced takes a second fence, this one.
         let closed = self.sync_pending(Vec::new(), Vec::new());
         self.poison_by(closed)?;
         Ok(self.map.digest())
@@ -174,8 +174,8 @@ impl Writer {
         self.next_seq - 1 - durable
     }
 
-    /// Refuses if nobody knows what of an earlier write is durable: one of this partition, or, where the
-    /// kernel failed to sync the pool that they share, of any; and if a thread panicked that changed one of them.
+    /// Refuses if it is unknown how much of an earlier write is durable: one of this partition, or, where the kernel
+    /// failed to sync the pool that they share, of any; and if a thread panicked that changed one of them.
     pub(crate) fn check_health(&self) -> Result<()> {
         self.health.check()?;
         match &self.poisoned {
@@ -191,8 +191,8 @@ impl Writer {
         result
     }
 
-    /// [`Writer::poison_by`] of what takes room for a write, before anything is written: where the kernel refused that,
-    /// and did not fail to sync, nothing has changed.
+    /// [`Writer::poison_by`] of finding room for a write, before anything is written: if the kernel refused the room,
+    /// and no sync has failed, nothing has changed.
     pub(crate) fn poison_by_room<T>(&mut self, result: Result<T>) -> Result<T> {
         let is_refused = |error: &Error| error.is_of_pool_kernel();
         if result.as_ref().is_err_and(is_refused) && self.pool.check_synced().is_ok() {
@@ -212,7 +212,7 @@ fn waits(durability: Durability) -> bool {
     planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate)
 }
 
-/// Whether the only operation deletes what is not there.
+/// Whether the only operation deletes a key or a range that is not there.
 fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
     Ok(match *ops {
         [Op::Delete { space, key }] => view.live(space.0, key)?.is_none(),

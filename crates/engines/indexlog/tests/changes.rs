@@ -71,7 +71,7 @@ fn changes_come_in_order_and_positions_survive_reopening() {
     let inside = engine.changes(0, 4).unwrap().next();
     assert!(matches!(inside, Some(Err(Error::NoChangePosition { position: 4, .. }))));
 
-    // What is not durable yet does not show; then the same reader goes on.
+    // A write that is not durable yet does not show; then the same reader goes on.
     let mut reader = engine.changes(0, 6).unwrap();
     assert!(reader.next().is_none());
     engine.write(&[Op::Put { space, key: b"c", value: b"3" }], Durability::Deferred).unwrap();
@@ -369,7 +369,7 @@ fn a_full_store_replays_its_records_wherever_the_power_is_cut() {
                 check(&mut power, 0..number);
             }
         }
-        // What deletes need is there, too, when they are replayed.
+        // The reserves for deletes are there, too, when these are replayed.
         for deleted in 0..number {
             let op = Op::Delete { space, key: &deleted.to_be_bytes() };
             engine.write(&[op], Durability::Deferred).unwrap();
@@ -381,7 +381,7 @@ fn a_full_store_replays_its_records_wherever_the_power_is_cut() {
     }
 }
 
-/// What only an entry that is cut off proves durable is proved otherwise before space is used again.
+/// A record that only an entry that is cut off proves durable is proved otherwise before space is used again.
 #[test]
 fn a_value_may_be_overwritten_though_the_proof_of_its_record_was_cut_off() {
     // Records and changes, and not values.
@@ -428,7 +428,7 @@ fn a_batch_that_is_refused_leaves_the_log_as_it_was() {
             after <= before.max(partitions as u64 * (4 << 20)),
             "{after} bytes, {before} before"
         );
-        // What was given back serves others.
+        // The space that was given back serves others.
         for number in 600..900_u32 {
             put(&engine, space, &number.to_be_bytes(), &[1; 30_000]);
         }
@@ -483,7 +483,7 @@ fn readers_of_changes_do_not_keep_a_full_store_from_deleting() {
     });
 }
 
-/// What readers may want of the log stays as long as something else can go.
+/// Segments of the log that readers may want stay as long as something else can go.
 #[test]
 fn snapshots_of_the_index_go_before_changes_do() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

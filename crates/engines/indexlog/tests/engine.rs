@@ -1,4 +1,4 @@
-//! What this engine promises beyond the contract of all.
+//! The promises of this engine beyond the contract of all.
 
 mod power;
 
@@ -51,7 +51,7 @@ fn partitions_by_range_follow_each_other_in_the_order_of_keys() {
     }
 }
 
-/// What collection has moved is in no block of the log; there may only be the record of an older batch.
+/// A record that collection has moved is in no block of the log; there may only be the record of an older batch.
 #[test]
 fn a_batch_on_several_partitions_is_whole_though_its_record_was_moved() {
     let folder = tempfile::tempdir().unwrap();

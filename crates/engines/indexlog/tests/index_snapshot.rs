@@ -175,7 +175,7 @@ impl Test {
             Step::Sync => self.store().sync().unwrap(),
             Step::Snapshot => drop(self.store().snapshot_index().unwrap()),
             Step::Scan => {
-                // What it holds is not waited for.
+                // The space that the scan holds is not waited for.
                 let all = KeyRange::all();
                 let scan = self.store().scan(self.spaces[0], all, Direction::Forward).unwrap();
                 self.store().snapshot_index().unwrap();
@@ -200,7 +200,7 @@ impl Test {
         }
     }
 
-    /// What is left of a killed process.
+    /// The store as a killed process leaves it.
     fn kill(&mut self) {
         self.store().sync().unwrap();
         self.pools += 1;
@@ -418,14 +418,14 @@ const TREE: u8 = 3;
 const LEAF: u8 = 4;
 const END: u8 = 6;
 
-/// A frame of a snapshot, whoever made it.
+/// A frame of a snapshot, written by this store or forged.
 struct Forged {
     number: u64,
     items: Items,
 }
 
 impl Forged {
-    /// What of a payload is whole.
+    /// The whole items of a payload.
     fn of(payload: &[u8]) -> Self {
         let (number, mut rest) = payload.split_first_chunk().unwrap();
         let mut items = Vec::new();

@@ -207,7 +207,7 @@ fn no_update_of_a_filled_store_moves_much() {
     test.check();
 }
 
-/// What blocks have behind their records because the next one did not fit is not had by collecting them.
+/// The bytes that blocks have behind their records because the next one did not fit are not reclaimed by collection.
 #[test]
 fn a_put_that_a_full_store_refuses_moves_little_even_when_it_was_reopened() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -238,7 +238,7 @@ fn closing_often_takes_no_space() {
     test.check();
 }
 
-/// What is collected while nobody writes, a burst of writes need not collect.
+/// Blocks that are collected while the store is idle need not be collected by a burst of writes.
 #[test]
 fn who_is_idle_collects_ahead_in_small_steps() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -273,7 +273,7 @@ fn who_is_idle_collects_ahead_in_small_steps() {
     let after = test.engine.stats();
     assert_eq!(after.collected_bytes_moved, before.collected_bytes_moved);
 
-    // What a scan holds is not got by collecting more.
+    // Space that a scan holds is not reclaimed by collecting more.
     let scan = test.engine.scan(test.space, KeyRange::all(), Direction::Forward).unwrap();
     for _ in 0..keys {
         let key = test.random.below(keys);
@@ -299,7 +299,7 @@ const HELD_MAX: usize = 32;
 /// Values of all lengths share a pool for ever: what one class of lengths gives up, another can have.
 #[test]
 fn values_that_change_their_lengths_do_not_fill_the_pool() {
-    // What is free beside what is alive: the last eighth of slots, the log's garbage, the reserves.
+    // The part that is free beside the live data: the last eighth of slots, the log's garbage, the reserves.
     for (seed, fill) in [(1, 0.6), (2, 0.8)] {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut options = EngineOptions::new(folder.path().join("pool"));

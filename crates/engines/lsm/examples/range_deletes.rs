@@ -1,4 +1,4 @@
-//! What removals of ranges cost those who read:
+//! The cost of removals of ranges for readers:
 //! `cargo run --release -p halite-lsm --example range_deletes -- [folder] [removals]`.
 //!
 //! A key space is filled and removed as FLUSHDB does, so often that each removal is one of a range. Then its gets, its

@@ -1,5 +1,5 @@
-//! What tables cost: building, reading, filters. Rough figures of one thread, in its processor time, so that they say
-//! something on a machine that is busy.
+//! The cost of tables: building, reading, filters. Rough figures of one thread, in its processor time, so that they
+//! mean something on a busy machine.
 //!
 //!     cargo run --release -p halite-lsm --example tables [FOLDER]
 

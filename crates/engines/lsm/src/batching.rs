@@ -1,11 +1,12 @@
 //! Small batches of several threads made one (Yan §3.2.2).
 //!
-//! A thread that commits goes to its bucket. If nobody leads there, it leads: it waits for a while that is an
-//! option, then commits what was left with it, and its own, as one entry of the ring, with one fence. A thread that
-//! finds a leader leaves its batch there and waits. While a leader commits, the next one gathers.
+//! A thread that commits goes to its bucket. If there is no leader, it leads: it waits for as long as an option says,
+//! then commits the batches that were left with it, and its own, as one entry of the ring, with one fence. A thread
+//! that finds a leader leaves its batch there and waits. While a leader commits, the next one gathers.
 //!
-//! What was put together is atomic together. That is more than was asked for, and nobody can tell. If there is no
-//! room for it, each commits its own by itself: a small batch is not refused for the large one beside it.
+//! Batches that were put together are atomic together, which is more than was asked for, and no caller can tell. If
+//! there is no room for all, each thread commits its own by itself: a small batch is not refused for a large one
+//! beside it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::mem;
@@ -34,7 +35,7 @@ pub(crate) struct Batching {
 #[derive(Default)]
 struct Bucket {
     gathering: Mutex<Gathering>,
-    /// That there are as many as a leader commits, or that one committed.
+    /// Notified when there are as many as a leader commits, or when one has committed.
     changed: Condvar,
 }
 
@@ -54,11 +55,11 @@ struct LeftState {
     outcome: Option<Outcome>,
 }
 
-/// What became of batches that were put together.
+/// The outcome of batches that were put together.
 #[derive(Clone)]
 enum Outcome {
     Committed(u64),
-    /// There was no room for all of them, or no file, and nothing happened.
+    /// There was no room for all of them, or no file, and nothing was changed.
     Refused,
     /// The failure as a message: it is told to all.
     Failed(Arc<str>),

@@ -2,14 +2,14 @@
 //!
 //! A walk: [`Store::commit`] enters the ring. In its turn the batch is granted sequences and space in the active
 //! memtables of its trees: its ChainLog entry, of fragments (Yan §3.2.1). Then, beside others, its fragments are
-//! completed and streamed to their zones; one fence; the volatile indexes lead to the records, which nobody sees
-//! yet. When everything before is committed, [`Store::do_commit`] moves the commit points behind it and makes it
-//! visible.
+//! completed and streamed to their zones; one fence; the volatile indexes point to the records, which are not visible
+//! yet. When all earlier batches are committed, [`Store::do_commit`] moves the commit points behind this one and
+//! makes it visible.
 //!
 //! # Costs
 //!
-//! Of a batch in one zone: its lines, one fence. With [`CommitPoints::Ordered`], two lines and two fences more.
-//! With [`Durability::Deferred`] nothing but the stores; the lines and the fence are [`Store::sync`]'s, for all
+//! Of a batch in one zone: its lines, one fence. With [`CommitPoints::Ordered`], two lines and two fences more. With
+//! [`Durability::Deferred`] nothing but the stores; [`Store::sync`] writes the lines back and fences them, for all
 //! batches since the last one at once.
 
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
 /// As many as a batch has fragments: mostly one, without the heap. More inline would be moved with each.
 type Few<T> = SmallVec<[T; 1]>;
 
-/// What a turn leaves to be committed.
+/// The part of a batch that is to be committed behind its turn.
 pub(crate) struct Entry {
     ends: Few<End>,
     /// The last sequence.
@@ -52,14 +52,14 @@ pub(crate) struct Entry {
     durable: bool,
 }
 
-/// What a batch has in one memtable.
+/// The lines of a batch in one memtable.
 pub(crate) struct End {
     zones: Arc<Zones>,
     /// Lines of the memtable.
     lines: Range<u32>,
 }
 
-/// What was committed and is not known to be durable.
+/// Batches that were committed and are not known to be durable.
 #[derive(Default)]
 pub(crate) struct Unsynced {
     ends: Vec<End>,
@@ -71,7 +71,7 @@ pub(crate) fn is_full(error: &Error) -> bool {
     matches!(error, Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))
 }
 
-/// Whether there is no room for a batch: nothing of it happened, and there may be for a smaller one.
+/// Whether there is no room for a batch: it changed nothing, and there may be room for a smaller one.
 pub(crate) fn lacks_room(error: &Error) -> bool {
     use Error::{BatchTooLarge, LogFull, NoRoomBelow};
     is_full(error) || matches!(error, NoRoomBelow { .. } | LogFull { .. } | BatchTooLarge { .. })
@@ -80,7 +80,7 @@ pub(crate) fn lacks_room(error: &Error) -> bool {
 impl Store {
     /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.
     ///
-    /// `prepare` is called in the batch's turn when everything before is visible, if it is given: it may add to
+    /// `prepare`, if it is given, is called in the batch's turn when all earlier batches are visible: it may add to
     /// the batch, or refuse.
     pub(crate) fn commit(
         &self,
@@ -130,7 +130,7 @@ impl Store {
         committed
     }
 
-    /// Commits a batch, and has it wait for room. Notes when it began to.
+    /// Commits a batch, which waits for room if it must. Notes when it began to wait.
     fn commit_waiting(
         &self,
         encoded: &mut Encoded,
@@ -138,7 +138,7 @@ impl Store {
         prepare: Option<Prepare<'_>>,
         began: &mut Option<Duration>,
     ) -> Result<u64> {
-        // Room may have been made before it was first looked at, and none since: it is tried once more.
+        // Room may have been made before the batch first looked, and none since: it is tried once more.
         const TRIES: u32 = 2;
         let (mut tries, mut waited) = (0, Waited::default());
         loop {
@@ -163,8 +163,8 @@ impl Store {
         }
     }
 
-    /// Whether there may be room for a batch if it waits. For want of room in the log puts do not: the
-    /// ballast is for others.
+    /// Whether there may be room for a batch if it waits. Puts do not wait for room in the log: the ballast is for
+    /// others.
     fn may_wait_for(&self, error: &Error, purpose: Purpose) -> bool {
         let is_log = matches!(error, Error::LogFull { .. });
         is_full(error) || is_log && purpose != Purpose::Put
@@ -187,7 +187,7 @@ impl Store {
         }
         if encoded.is_empty() {
             turn.pass();
-            // What was deferred before is durable, too.
+            // Earlier deferred batches become durable, too.
             return if durability == Durability::Immediate {
                 self.sync().map(|()| 0)
             } else {
@@ -234,7 +234,7 @@ impl Store {
         if planted!(CommitIdBeforeData) {
             self.commit_id.store(COMMIT_ID, last);
         }
-        // One for all that is done in the indexes. To take it is a fence, too: behind the stores, it would wait for them.
+        // One pin for all work in the indexes. Taking it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
@@ -256,8 +256,8 @@ impl Store {
         Ok(last)
     }
 
-    /// Whether nothing of a batch happened that an error refused before it was granted anything, and all that is in the
-    /// store is as certain as before: another one may succeed.
+    /// Whether an error refused a batch before it was granted anything, and everything in the store is as certain as
+    /// before: another batch may succeed.
     pub(crate) fn is_refusal(&self, error: &Error) -> bool {
         let are_pools_synced =
             || [self.pool(), self.home.pool()].iter().all(|pool| pool.check_synced().is_ok());
@@ -266,15 +266,15 @@ impl Store {
             || error.is_of_pool_kernel() && are_pools_synced()
     }
 
-    /// Lets nothing be written after an error that leaves open what is durable: a sync that failed is the last.
-    /// What comes later would be refused, and be there when the store is opened again.
+    /// Lets no batch be written after an error that leaves open what is durable: a sync that failed is the last.
+    /// Later batches would be refused, and yet be there when the store is opened again.
     pub(crate) fn poison_by(&self, error: &Error) {
         if !self.is_refusal(error) && !planted!(RollFailureForgiven) {
             self.poison(&error.to_string());
         }
     }
 
-    /// Stores a batch where it was granted space, and lets it be read there.
+    /// Stores a batch in the space that it was granted, and lets it be read there.
     fn put(
         &self,
         encoded: &Encoded,
@@ -296,7 +296,8 @@ impl Store {
             }
             flushed.extend(store(&mut granted.grant, fragment.bytes(), durable));
         }
-        // While lines are on their way to the medium, what the indexes will need is on its way from DRAM.
+        // While lines are on their way to the medium, the lines that the indexes will need are on their way from
+        // DRAM.
         if durable || encoded.records() > 1 {
             parts().for_each(|(memtable, fragment)| memtable.prefetch(fragment.payload()));
         }
@@ -342,7 +343,7 @@ impl Store {
             if used > 0 && is_full {
                 memtable = self.roll(fragment.tree, bid)?;
             }
-            // Zones that do not suffice are left to others.
+            // Zones that do not suffice are left to other batches.
             if !self.has_room_for(&memtable, lens(), encoded.purpose)? {
                 return Err(self.full());
             }
@@ -370,12 +371,12 @@ impl Store {
             }
         } else {
             unsynced.batches += 1;
-            // Where there is a log, that is what a sync is of: memtables may go before.
+            // Where there is a log, a sync concerns the log: memtables may go before.
             if !self.is_logged() {
                 unsynced.ends.extend(entry.ends);
             }
         }
-        // One thread at a time: it need not be added in one step.
+        // Only one thread at a time is here: the sum need not be made in one step.
         let user_bytes = self.user_bytes.load(Ordering::Relaxed) + entry.user_bytes;
         self.user_bytes.store(user_bytes, Ordering::Relaxed);
         self.visible.store(entry.last, Ordering::Release);
@@ -397,7 +398,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes everything durable that was committed and is not, but for what a log has. One fence; one more if a zone was begun.
+    /// Makes every batch durable that was committed and is not, but for those that a log has. One fence; one more if
+    /// a zone was begun.
     fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
         unsynced.batches = 0;
         if unsynced.ends.is_empty() {
@@ -422,7 +424,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that what of it is not.
+    /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that all of its batches.
     pub(crate) fn finish_gidx(&self, memtable: &Memtable) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         let finished = self.make_durable(&mut unsynced).and_then(|()| {
@@ -442,7 +444,7 @@ impl Store {
         self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))
     }
 
-    /// Makes everything durable that is in the log.
+    /// Makes everything durable that was appended to the log.
     pub(crate) fn sync_log(&self, wal: &Wal) -> Result<()> {
         let visible = self.visible();
         wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
@@ -460,8 +462,8 @@ impl Store {
         self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)
     }
 
-    /// Makes the commit points durable, and everything before them: before something changes that recovery
-    /// relies on them for.
+    /// Makes the commit points durable, and everything before them: before a change after which recovery relies on
+    /// them.
     pub(crate) fn persist_commit_points(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock();
         self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
@@ -474,8 +476,8 @@ impl Store {
     }
 }
 
-/// Whether among these lines of a memtable is the first of a zone. Then the commit points become durable, too, so
-/// that damage in the zones before is told from a batch that was not finished.
+/// Whether the first line of a zone is among these lines of a memtable. Then the commit points become durable, too,
+/// so that damage in the zones before is told from a batch that was not finished.
 fn begins_zone(lines: &Range<u32>) -> bool {
     lines.start.next_multiple_of(LINES as u32) < lines.end
 }

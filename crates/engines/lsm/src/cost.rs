@@ -1,5 +1,5 @@
-//! What operations cost, counted in steps along lists and trees whose length grows with what a store has been through:
-//! removals of ranges, snapshots, scans, key spaces. Tests compare the count after few of them with that after many.
+//! The cost of operations, counted in steps along lists and trees whose length grows with a store's history: removals
+//! of ranges, snapshots, scans, key spaces. Tests compare the count after few of them with that after many.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -9,14 +9,14 @@ thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// One more element was looked at. Nothing outside of tests.
+/// Counts one more element that was looked at. Nothing outside of tests.
 #[inline(always)]
 pub(crate) fn step() {
     #[cfg(test)]
     STEPS.set(STEPS.get() + 1);
 }
 
-/// [`step`], with what was found.
+/// [`step`], returning `found`.
 #[inline(always)]
 pub(crate) fn counted<T>(found: T) -> T {
     step();

@@ -1,19 +1,20 @@
 //! Restricted concurrency (Dice and Kogan, "Avoiding scalability collapse by restricting concurrency", 2019).
 //!
-//! Commits are in order, so one that is interrupted keeps all others waiting until it runs again, and when it does, it
-//! wakes them, and is interrupted by these. With many more threads than processors, that is most of what happens.
-//! So no more threads are in the ring than twice the processors; the others wait outside. One that leaves and comes
-//! back goes before them, which costs nothing; every now and then one who waits is let look for a place.
+//! Commits are in order, so a thread that is interrupted keeps all later ones waiting until it runs again; when it
+//! does, it wakes them, and they interrupt it. With many more threads than processors, most of the time is spent on
+//! that. So at most twice as many threads as processors are in the ring; the others wait outside. A thread that
+//! leaves and comes back goes before them, which costs nothing; each time that [`LEAVES`] threads have left, one that
+//! waits is woken.
 
 use halite_contract::WaitStrategy;
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::wait::{Place, Waiting};
 
-/// How often threads leave until one who waits is woken.
+/// How many threads leave until one that waits is woken.
 const LEAVES: u64 = 32;
 
-/// Threads that commit, and those who wait until they may.
+/// The threads that commit, and those that wait until they may.
 pub(crate) struct Crowd {
     active: AtomicU64,
     active_max: u64,
@@ -22,7 +23,7 @@ pub(crate) struct Crowd {
     waiting: Waiting,
 }
 
-/// One that may commit.
+/// A thread that may commit.
 pub(crate) struct Active<'a>(&'a Crowd);
 
 impl Crowd {
@@ -37,7 +38,7 @@ impl Crowd {
         }
     }
 
-    /// Waits until a thread may commit.
+    /// Waits until this thread may commit.
     pub(crate) fn join(&self) -> Active<'_> {
         let more = |active| (active < self.active_max).then_some(active + 1);
         self.waiting.wait(&self.outside, || {
@@ -53,7 +54,7 @@ impl Drop for Active<'_> {
         let is_last = crowd.active.fetch_sub(1, Ordering::Relaxed) == 1;
         let left = crowd.left.load(Ordering::Relaxed) + 1;
         crowd.left.store(left, Ordering::Relaxed);
-        // Nobody else would wake them.
+        // No other thread would wake them.
         if is_last || left.is_multiple_of(LEAVES) {
             crowd.waiting.wake_one(&crowd.outside);
         }

@@ -1,4 +1,4 @@
-//! Removes what lies beside the pool of a store that is given up.
+//! Removes the files beside the pool of a store that is given up.
 
 use halite_alloc::Segments;
 use halite_contract::{EngineOptions, Result};
@@ -12,7 +12,7 @@ use crate::wal;
 /// Removes the levels and the log of the store in the pool that `options` name.
 pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
     let options = &EngineOptions { create: false, ..options.clone() };
-    // Whoever has the store open has this locked.
+    // A process that has the store open holds the pool's lock.
     let home = Segments::open(&options.pool, &options.pool_options)?;
     layout::check(&home, options)?;
     let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));

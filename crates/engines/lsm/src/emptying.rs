@@ -1,8 +1,9 @@
-//! What a full store does when something was removed: dead versions go, so that room comes back.
+//! What a full store does when data was removed: dead versions are dropped, so that room comes back.
 //!
-//! What was removed is dead wherever it lies, in memtables, in what is on its way to the levels, and in these. What hides
-//! it is newer, and in memory. So that is made durable, and then everything is handed on without what it hides
-//! ([`crate::levels`], `emptying`): removals need not come down themselves, and what is left needs less room.
+//! A removed version is dead wherever it lies: in memtables, on its way to the levels, and in these. The removal that
+//! hides it is newer, and in memory. So the removal is made durable, and then everything is handed on without the
+//! hidden versions ([`crate::levels`], `emptying`): removals need not come down themselves, and the other versions
+//! need less room.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::read::{At, from_levels};
 use crate::sst::RangeDelete;
 use crate::store::Store;
 
-/// Whether it is for want of space on the disk that something failed.
+/// Whether an error is for lack of space on the disk.
 pub(crate) fn lacks_space(error: &Error) -> bool {
     let is_no_space =
         |error: &halite_disk::Error| matches!(error, halite_disk::Error::NoSpace { .. });
@@ -25,8 +26,9 @@ pub(crate) fn lacks_space(error: &Error) -> bool {
 }
 
 impl Store {
-    /// Lets go of what was removed, in the levels and on its way to them. Returns whether there was anything. Of the one
-    /// that holds `emptying`: it may take as long as reading everything, and others bring memory to the levels meanwhile.
+    /// Drops removed versions, in the levels and on their way to them. Returns whether there were any. Called by the
+    /// thread that holds `emptying`: it may take as long as reading everything, and others bring memory to the levels
+    /// meanwhile.
     pub(crate) fn empty(&self) -> Result<bool> {
         self.check_healthy()?;
         if !self.is_logged() {
@@ -42,7 +44,7 @@ impl Store {
         } else {
             self.persist_commit_points()?;
         }
-        // Removals may wait for that.
+        // Removals may wait for space in the log.
         let refill = || {
             self.refill_log();
         };
@@ -54,13 +56,13 @@ impl Store {
                 self.levels.purge(tree as u32, hidden, &refill)
             });
             match purged.map_err(from_levels) {
-                // What is handed on may give enough back for the next time.
+                // Memory that is handed on may give back enough for the next time.
                 Err(error) if lacks_space(&error) => failure = Some(error),
                 purged => emptied |= purged?,
             }
         }
-        // What removals are in memory makes tables go that they concern little of as soon as there are more of them: so they
-        // stay as long as something else goes.
+        // Removals that stay in memory, together with later ones, will hide enough of tables of which they hide
+        // little now: so they stay as long as anything else can be dropped.
         if self.is_logged() && !emptied {
             self.roll_all()?;
         }
@@ -74,7 +76,7 @@ impl Store {
                 self.levels.push_removals_down(tree as u32, hidden, &refill)
             });
             match pushed.map_err(from_levels) {
-                // What was handed on has given room back all the same.
+                // Memory that was handed on has given room back all the same.
                 Err(error) if lacks_space(&error) => (failure, is_done) = (Some(error), false),
                 pushed => {
                     let (moved, is_all) = pushed?;
@@ -84,7 +86,7 @@ impl Store {
             }
         }
         let emptied = handed_on? || emptied;
-        // What others had, and what there was no room for, may go now.
+        // Tables that were busy, or for which there was no room, may go now.
         if emptied || !is_done {
             self.refusals.try_removals_again();
         }
@@ -102,10 +104,10 @@ impl Store {
         memtables.chain(globals).filter(|delete| delete.sequence <= until).collect()
     }
 
-    /// Calls `f` with what tells whether a version of a tree is hidden by a removal in memory, of those up to a sequence,
-    /// which are durable: then no snapshot sees it. A get that has found nothing in memory, before the removal was there,
-    /// and finds nothing below either, says what was so while it read. Newer values hide nothing here: such a get would
-    /// miss both.
+    /// Calls `f` with a function that tells whether a version of a tree is hidden by a removal in memory, of those up
+    /// to a sequence, which are durable, and no snapshot sees the version. A get that found nothing in memory before
+    /// the removal was there, and finds nothing below either, returns a state that held while it read. Newer values
+    /// hide nothing here: such a get would miss both.
     pub(crate) fn without_hidden<R>(
         &self,
         tree: usize,

@@ -1,4 +1,4 @@
-//! A batch on its way to the memtables: its records, cut into fragments, complete but for what is granted.
+//! A batch on its way to the memtables: its records, cut into fragments, complete but for sequences and addresses.
 
 use crate::fragment::{HEADER, Header, PAYLOAD_MAX, check_of_keys, padded};
 use crate::record::{self, HEAD, Kind, Lens, PIECE, Record, Seed};
@@ -27,7 +27,7 @@ pub(crate) struct Fragment {
     pieces: Vec<PieceOf>,
 }
 
-/// How much there is of a batch, before more is appended.
+/// The length of a batch before more is appended.
 pub(crate) struct Mark {
     /// Of each fragment its bytes and pieces.
     fragments: Vec<(usize, usize)>,
@@ -54,7 +54,7 @@ impl Encoded {
         Self { purpose: Purpose::Removal, ..Self::default() }
     }
 
-    /// Empties it. What it is for stays.
+    /// Empties it. Its purpose stays.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
         self.records = 0;
@@ -204,7 +204,7 @@ impl Encoded {
         self.purpose = self.purpose.min(other.purpose);
     }
 
-    /// How much there is.
+    /// The length up to now.
     pub(crate) fn mark(&self) -> Mark {
         let fragments = self.fragments().iter();
         Mark {
@@ -215,7 +215,7 @@ impl Encoded {
         }
     }
 
-    /// Cuts off what was appended since, if it was not completed.
+    /// Cuts off the records that were appended since, if it was not completed.
     pub(crate) fn cut(&mut self, mark: &Mark) {
         self.used = mark.fragments.len();
         self.records = mark.records;

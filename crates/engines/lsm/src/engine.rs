@@ -1,4 +1,4 @@
-//! The engine: the contract of `halite-contract`, kept by trees that share a ring.
+//! The engine: the contract of `halite-contract`, implemented by trees that share a ring.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -60,8 +60,8 @@ pub struct Lsm {
     pub(crate) store: Arc<Store>,
     partitioning: Partitioning,
     spaces: OpenSpaces,
-    /// Whoever writes shares it, so that nothing is written to a key space that is dropped; a snapshot, so that
-    /// it has the key spaces of its time. Held alone by who changes the key spaces.
+    /// Held shared by writers, so that no batch is written to a key space that is dropped, and by snapshots, so that
+    /// they have the key spaces of their time. Held exclusively to change the key spaces.
     writing: RwLock<()>,
 }
 
@@ -74,9 +74,8 @@ impl Lsm {
 
     /// Opens the store in the pool that `options` name, or creates it.
     ///
-    /// # Errors
-    /// What keeps the pool from being opened ([`Error::Pool`], [`Error::Alloc`]);
-    /// [`Error::OtherEngine`]; [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
+    /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
+    /// [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         if !sst::is_built_in(options.lsm.compression) {
             let what = "compression with Zstandard".to_owned();
@@ -91,15 +90,15 @@ impl Lsm {
     }
 
     /// Lets the store open without the files of its levels that are missing or cannot be read, which are set aside.
-    /// Nobody may have it open.
+    /// The store must not be open.
     ///
     /// # Errors
-    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    /// An error that keeps the pool from being opened; [`Error::OtherEngine`]; an error of the disk.
     pub fn repair(options: &EngineOptions) -> Result<RepairReport> {
         repair::repair(options, true)
     }
 
-    /// Says what [`Lsm::repair`] would do, and changes nothing.
+    /// Reports what [`Lsm::repair`] would do, and changes nothing.
     ///
     /// # Errors
     /// As [`Lsm::repair`].
@@ -107,17 +106,17 @@ impl Lsm {
         repair::repair(options, false)
     }
 
-    /// Removes the files of the levels of a store that is given up, which nobody has open. The pool stays, and so do
-    /// files that are not known to be this store's.
+    /// Removes the files of the levels of a store that is given up and not open. The pool stays, and so do files that
+    /// are not known to be this store's.
     ///
     /// # Errors
-    /// What keeps the pool from being opened; [`Error::OtherEngine`]; what the disk says.
+    /// An error that keeps the pool from being opened; [`Error::OtherEngine`]; an error of the disk.
     pub fn discard_levels(options: &EngineOptions) -> Result<()> {
         discard::discard_levels(options)
     }
 
-    /// How often a batch had room looked for in vain since the store was opened: what is refused in between costs
-    /// nothing.
+    /// How often a batch had room looked for in vain since the store was opened: a batch that is refused in between
+    /// costs nothing.
     #[must_use]
     pub fn looks_for_room(&self) -> u64 {
         self.store.refusals.looks()
@@ -135,7 +134,7 @@ impl Lsm {
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
-        // Taken, not borrowed: of threads that a scheduler simulates, several share it.
+        // Taken, not borrowed: threads that a scheduler simulates share it.
         let mut large = self.write_large(ops)?;
         let mut encoded = ENCODED.take().unwrap_or_default();
         encoded.clear();
@@ -145,7 +144,7 @@ impl Lsm {
             ENCODED.set(Some(encoded));
         }
         if committed.is_err() && self.store.check_healthy().is_err() {
-            // The next opening knows whether it happened.
+            // The next opening decides whether the batch was committed.
             large.keep();
         }
         committed?;
@@ -182,7 +181,7 @@ impl Lsm {
         written
     }
 
-    /// Commits operations, by memory that others may have used.
+    /// Commits operations, with memory that earlier commits may have used.
     fn commit_encoded(
         &self,
         encoded: &mut Encoded,
@@ -202,14 +201,14 @@ impl Lsm {
                 _ => self.store.commit(encoded, durability, None).map(drop),
             };
         }
-        // It is encoded in its turn; whether it would be refused is known before.
+        // The batch is encoded in its turn; whether it would be refused is known before.
         let bytes = ops.iter().enumerate();
         let bytes = bytes.map(|(number, op)| op_len(op, large.of(number).is_some()) as u64).sum();
         let prepare = |encoded: &mut Encoded| {
             expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
             self.encode(ops, large, encoded)
         };
-        // What spans trees is durable on return; which trees it will be on is not known yet.
+        // A batch that spans trees is durable on return; which trees it will be on is not known yet.
         let may_span = !ops.is_empty() && self.store.trees.len() > 1;
         let durability = if may_span { Durability::Immediate } else { durability };
         self.store.commit_prepared(encoded, bytes, durability, Some(&prepare)).map(drop)
@@ -222,7 +221,7 @@ impl Lsm {
         if several { Durability::Immediate } else { durability }
     }
 
-    /// Encodes operations. Those on ranges remove what is visible, and what the batch put before: in a turn.
+    /// Encodes operations. Removals of ranges depend on the visible keys and on earlier puts of the batch: in a turn.
     fn encode(&self, ops: &[Op<'_>], large: &Large<'_>, encoded: &mut Encoded) -> Result<()> {
         for (number, op) in ops.iter().enumerate() {
             match *op {
@@ -285,7 +284,7 @@ impl Lsm {
         Ok(())
     }
 
-    /// Refuses if anything changed that is expected not to have. In a turn, with everything visible.
+    /// Refuses if a key or range changed since the snapshot of the expectation. In a turn, with everything visible.
     fn check_unchanged(&self, expected: &Expectation<'_>) -> Result<()> {
         let snapshot = expected.snapshot.downcast_ref::<StoreSnapshot>();
         let snapshot = snapshot.filter(|snapshot| Arc::ptr_eq(&snapshot.at.store, &self.store));
@@ -335,8 +334,8 @@ pub(crate) fn scan_all(
     }
 }
 
-/// The number of a key space's keys in a state, and whether these are all: it looks at one after the other, and asks
-/// before each as [`Engine::count_partition`] says.
+/// The number of a key space's keys in a state, and whether these are all: it passes one key after the other, and
+/// asks before each as [`Engine::count_partition`] says.
 pub(crate) fn count(
     at: &Arc<ReadAt>,
     trees: Range<usize>,
@@ -359,7 +358,7 @@ pub(crate) fn count(
 }
 
 impl Drop for Lsm {
-    /// Closes the store: everything is durable, and the next opening is told so.
+    /// Closes the store: everything is durable, and a root says so to the next opening.
     fn drop(&mut self) {
         drop(self.maintenance.take());
         self.store.spare(u64::MAX);
@@ -375,7 +374,7 @@ impl Drop for Lsm {
                 None => Ok(()),
             });
             let synced = noted.and_then(|()| Ok(home.pool().sync_file()?));
-            // What fails here is no failure of the store: it opens as after a crash.
+            // A failure here is no failure of the store: it opens as after a crash.
             let in_pool = self.store.wal.is_none();
             let committed = in_pool.then(|| self.store.commit_id.load(COMMIT_ID));
             let _ = synced.and_then(|()| layout::set_closed(home, committed));
@@ -436,7 +435,7 @@ impl Engine for Lsm {
         Ok(())
     }
 
-    /// Where threads of the store's own do that, nothing.
+    /// Does nothing where the store has threads for that.
     fn collect_ahead(&self, partition: usize) -> Result<bool> {
         self.store.collect_ahead(partition)
     }

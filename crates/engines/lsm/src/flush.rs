@@ -1,4 +1,4 @@
-//! What moves memtables on: into the global index, and from there to the levels; without persistent memory, from
+//! Moving memtables on: into the global index, and from there to the levels; without persistent memory, from
 //! memtables to level 0.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Store {
     pub(crate) fn merge_all(&self) -> Result<bool> {
         let wanted = if self.is_all_wanted() { u64::MAX } else { self.limits.spare };
         let mut merged = self.spare(wanted);
-        // What hides them may have become durable since it was committed.
+        // The versions that hide them may have become durable since they were committed.
         self.let_values_go();
         self.levels.values().bury();
         for tree in 0..self.trees.len() {
@@ -42,7 +42,7 @@ impl Store {
         Ok(merged)
     }
 
-    /// Brings to the levels what is to go there. Returns whether anything was.
+    /// Brings memory to the levels, as far as that is due. Returns whether any was brought.
     pub(crate) fn flush_all(&self) -> Result<bool> {
         let _emptying = self.emptying.lock();
         let empty = || self.refusals.empty(|| self.empty());
@@ -68,8 +68,9 @@ impl Store {
         flushed
     }
 
-    /// Brings to the levels what is to go there; without what was removed, if a sequence is given up to which removals
-    /// are durable, and with no more room than there is for that. Of the one that holds `flushing`.
+    /// Brings memory to the levels, as far as that is due. If a sequence is given up to which removals are durable,
+    /// removed versions are left out, and no more room is needed than there is for that. Called by the thread that
+    /// holds `flushing`.
     pub(crate) fn hand_on(&self, durable: Option<u64>) -> Result<bool> {
         let mut flushed = false;
         if self.is_logged() {
@@ -85,8 +86,8 @@ impl Store {
         Ok(flushed)
     }
 
-    /// The global index that goes to the levels now: one that could not before; or the largest, if all together
-    /// are large enough, or a writer has no room.
+    /// The global index that goes to the levels now: a frozen one that could not before; or the largest, if all
+    /// together are large enough, or a writer has no room.
     fn next_frozen(&self) -> Option<(usize, Arc<GlobalIndex>)> {
         let views: Vec<_> = self.trees.iter().map(|tree| tree.view()).collect();
         let frozen = |(tree, view): (usize, &arc_swap::Guard<Arc<View>>)| {
@@ -106,7 +107,7 @@ impl Store {
         (is_wanted && !is_empty).then(|| (largest, self.freeze(largest)))
     }
 
-    /// Lets an empty global index take the place of a tree's.
+    /// Replaces a tree's global index by an empty one, and returns it frozen.
     fn freeze(&self, tree: usize) -> Arc<GlobalIndex> {
         let _changing = self.merging.lock();
         let mut frozen = None;
@@ -126,7 +127,7 @@ impl Store {
         durable: Option<u64>,
     ) -> Result<()> {
         self.check_healthy()?;
-        // Recovery will look for a gap behind `commit_id`: what goes to the levels now must not be one.
+        // Recovery will look for a gap behind `commit_id`: records that go to the levels now must not leave one.
         if !planted!(LevelsAheadOfCommitId) {
             self.persist_commit_points()?;
         }
@@ -137,7 +138,7 @@ impl Store {
         self.flush_paced(tree, &**frozen, |run| {
             match durable {
                 None => match self.levels.merge_run(tree as u32, run, &change) {
-                    // Not again and again, where nothing has changed since.
+                    // Not again and again, where nothing has changed since the last attempt.
                     Err(error) if is_no_space(&error) && !self.refusals.is_stuck() => {
                         self.levels.merge_run_in_parts(tree as u32, run, &change, None)?;
                     }
@@ -151,7 +152,7 @@ impl Store {
             self.rows.iter().for_each(|rows| rows.flushed(tree, frozen));
             Ok(())
         })?;
-        // What was flushed before is read no more.
+        // The global index that was flushed before is read no more.
         let may_stay = merged.len() < MERGED_MAX && !self.is_all_wanted();
         let flushed = Flushed::new(frozen).filter(|_| may_stay);
         let stays = flushed.is_some();
@@ -168,7 +169,7 @@ impl Store {
         layout::raise(&self.home, layout::FLUSHES, flushes)
     }
 
-    /// Brings a layer to the levels, by which writers are paced.
+    /// Brings a layer to the levels, and paces writers by that.
     fn flush_paced<L: Layer>(
         &self,
         tree: usize,
@@ -182,7 +183,7 @@ impl Store {
         let flushed = flush(&Run { layer, pace: &self.pace, values, tree }).map_err(from_levels);
         if flushed.is_ok() {
             values.settle(tree);
-            // What hides them became durable before.
+            // The versions that hide them became durable before.
             self.let_values_go();
             values.bury();
         }
@@ -196,7 +197,7 @@ impl Store {
         let Some(oldest) = oldest.filter(|oldest| self.is_settled(oldest)) else {
             return Ok(false);
         };
-        // What was refused must not be kept.
+        // The records of a refused batch must not be kept.
         self.check_healthy()?;
         let last = oldest.last.load(Ordering::Acquire);
         let flushes = self.levels.flushes() + 1;
@@ -235,7 +236,7 @@ impl Store {
 
     /// The first file of the log that a memtable needs.
     fn first_log_needed(&self, wal: &Wal) -> u64 {
-        // First: what is empty after that gets nothing from an earlier file.
+        // Read first: a memtable that is empty after that gets nothing from an earlier file.
         let current = wal.number();
         let views = self.trees.iter().map(|tree| tree.view());
         let first = |view: arc_swap::Guard<Arc<View>>| {
@@ -250,7 +251,7 @@ impl Store {
         self.trees.iter().any(|tree| !tree.view().immutables.is_empty())
     }
 
-    /// Whether everything that a memtable was granted for is committed.
+    /// Whether every batch that was granted space in a memtable is committed.
     fn is_settled(&self, memtable: &Memtable) -> bool {
         let frozen_at = memtable.frozen_at();
         frozen_at != u64::MAX && (frozen_at == 0 || self.ring.is_committed(frozen_at - 1))
@@ -269,7 +270,7 @@ impl Store {
         if !self.is_settled(oldest) {
             return Ok(false);
         }
-        // Behind the look at what is settled: batches are then, too, that were refused since something failed.
+        // Checked behind `is_settled`, for which batches that were refused since a failure are committed, too.
         self.check_healthy()?;
         self.finish_gidx(oldest)?;
         let kept = self.snapshots.kept(&self.visible);
@@ -286,13 +287,13 @@ impl Store {
         self.wal.is_some() || self.is_replaying.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody else makes room for a writer.
+    /// Whether threads make room for a writer.
     pub(crate) fn has_threads(&self) -> bool {
         self.signals.are_threads_there() && !self.is_replaying.load(Ordering::Relaxed)
     }
 
-    /// One step of what threads do for a tree, where there are none: merges a memtable, or brings something to
-    /// the levels, or compacts those. Returns whether it did.
+    /// Takes one step of a tree's maintenance, where there are no threads: merges a memtable, or brings memory to the
+    /// levels, or compacts those. Returns whether it did.
     pub(crate) fn collect_ahead(&self, tree: usize) -> Result<bool> {
         if self.on_threads || tree >= self.trees.len() {
             return Ok(false);

@@ -1,8 +1,8 @@
-//! What is in the levels already and still in memory: gets find it there, until its room is wanted.
+//! Data that is in the levels already and still in memory: gets find it there, until its room is wanted.
 //!
 //! A frozen global index stays when it has been merged with the levels. Its memtables' zones go back to the pool one
-//! memtable at a time, the oldest first; what the index still says about those is passed over. Scans have no
-//! use of it, as they read the levels in any case.
+//! memtable at a time, the oldest first; the index's entries for these are passed over. Scans do not use it, as they
+//! read the levels in any case.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::read::join;
 use crate::record::{Kind, Record};
 use crate::zones::Zones;
 
-/// A global index that is in the levels, or what is left of it.
+/// A global index that is in the levels, or the rest of it.
 pub(crate) struct Flushed {
     index: Arc<RadixTree>,
     deletes: Arc<RangeDeletes>,
@@ -53,11 +53,11 @@ impl Flushed {
         Some(Arc::new(Self { index, deletes, memtables, by_slot }))
     }
 
-    /// The newest version of a key up to `at`, if it is there. The levels know if it is not.
+    /// The newest version of a key up to `at`, if it is there; otherwise the levels have it.
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<(&Zones, Address, Record<'_>)> {
         let address = Address::from_bits(self.index.candidate(self, key, at)?);
         let zones = self.zones_of(address)?;
-        // The levels have what is damaged here.
+        // The levels have another copy of a record that is damaged here.
         let record = zones.checked(address).ok()?;
         let is_sought = record.key() == key && record.sequence() <= at;
         let is_last = record.sequence() > self.deletes.covering(key, at);
@@ -91,7 +91,7 @@ impl Flushed {
     }
 }
 
-/// Of a memtable that is gone, a record has no key and no version.
+/// A record of a memtable that is gone has no key and no version.
 impl Records for Flushed {
     fn key(&self, entry: u64) -> &[u8] {
         let address = Address::from_bits(entry);

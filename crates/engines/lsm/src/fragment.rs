@@ -1,4 +1,4 @@
-//! A fragment: what a batch has in one zone.
+//! A fragment: the records of a batch in one zone.
 //!
 //! ```text
 //!  0  check      u64  xxh3 of what follows in the header, seeded
@@ -30,7 +30,7 @@ pub(crate) const HEADER: usize = 32;
 /// there is not.
 pub(crate) const PAYLOAD_MAX: usize = 256 << 10;
 
-/// What the header of a fragment says.
+/// The fields of a fragment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) sequence: u64,

@@ -1,7 +1,7 @@
 //! The global index (Yan §3.3): level zero, sorted, in persistent memory.
 //!
-//! Memtables are merged into it key by key, and only addresses move: the records stay in the zones of the
-//! memtables that they were written to. A version that a newer one hides from everybody is left out on the way.
+//! Memtables are merged into it key by key, and only addresses move: the records stay in the zones of the memtables
+//! that they were written to. A version that a newer one hides from all readers is left out on the way.
 
 use std::cmp;
 use std::ops::Bound;
@@ -103,7 +103,7 @@ impl Records for GlobalIndex {
         self.zones_of(address).map_or(0, |zones| zones.sequence(address))
     }
 
-    /// What was granted later is newer, and so is what is in a newer memtable.
+    /// An address that was granted later is newer, and so is one in a newer memtable.
     fn cmp_versions(&self, one: u64, other: u64) -> cmp::Ordering {
         let id = |entry| self.zones_of(Address::from_bits(entry)).map(|zones| zones.id);
         id(one).cmp(&id(other)).then(one.cmp(&other))

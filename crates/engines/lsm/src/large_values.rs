@@ -1,9 +1,9 @@
 //! Large values on their way into a batch and out of memory.
 //!
-//! Before a batch enters the ring, its large values are written to files ([`Store::write_large`]): a writer that waits
-//! for the disk has no turn. When it is committed, files are looked for that it hides ([`Store::look_for_hidden`]), and
-//! those go whose death is durable, and that no snapshot sees ([`Store::let_values_go`]). [`crate::values`] has what is
-//! known of each file.
+//! Before a batch enters the ring, its large values are written to files ([`Store::write_large`]): a writer that
+//! waits for the disk has no turn. When the batch is committed, files are looked for that it hides
+//! ([`Store::look_for_hidden`]), and those files are removed whose removal is durable, and that no snapshot sees
+//! ([`Store::let_values_go`]). [`crate::values`] has the state of each file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -46,7 +46,7 @@ impl Store {
     /// Writes the large values among operations, durably. Two syncs for each.
     ///
     /// # Errors
-    /// [`Error::ValuesFull`]; what the disk says. A folder that cannot be synced is the end of all writes.
+    /// [`Error::ValuesFull`]; an error of the disk. A folder that cannot be synced is the end of all writes.
     pub(crate) fn write_large(&self, ops: &[Op<'_>]) -> Result<Large<'_>> {
         let mut large = Large::default();
         for (number, op) in ops.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Store {
                 layout::raise(&self.home, layout::ROOT, layout::WITH_VALUES)
                     .inspect_err(|error| self.poison_by(error))?;
                 let written = self.levels.write_value(value, self.visible()).map_err(no_room);
-                // Nothing is handed on any more: without a word, others would go on until the pool is full.
+                // Nothing is handed on any more: without an error, others would go on until the pool is full.
                 let written = written.inspect_err(|error| {
                     if !self.levels.values().is_disk_synced() {
                         self.poison(&error.to_string());
@@ -104,22 +104,23 @@ impl Store {
         }
     }
 
-    /// Looks whether anything hides large values of a key in memory.
+    /// Looks whether a newer version hides large values of a key in memory.
     fn look_for_hidden(&self, tree: usize, key: &[u8]) {
         let values = self.levels.values();
-        // First: what is there now is committed, so the newest version is none before these.
+        // First: these versions are committed by now, so the newest version is not older than they are.
         let mut numbers = values.of_key(tree, key);
         if numbers.is_empty() {
             return;
         }
-        // Damage is told to those who read the key. Its files stay.
+        // Damage is reported to the readers of the key. Its files stay.
         if let Ok(Some((sequence, file))) = self.newest_in_memory(tree, key, At::Latest) {
             numbers.retain(|number| file.is_none_or(|file| file.number != *number));
             values.hide(&numbers, sequence);
         }
     }
 
-    /// Looks whether anything hides large values in memory of keys from `start` up to `end`, with their key spaces.
+    /// Looks whether newer versions hide large values in memory of keys from `start` up to `end`, with their key
+    /// spaces.
     pub(crate) fn look_for_hidden_within(&self, start: &[u8], end: &[u8]) {
         for tree in 0..self.trees.len() {
             let keys = self.levels.values().keys_within(tree, start, end);
@@ -127,7 +128,7 @@ impl Store {
         }
     }
 
-    /// Lets files go whose versions are hidden for good.
+    /// Removes the files whose versions are hidden for good.
     pub(crate) fn let_values_go(&self) {
         let values = self.levels.values();
         if !values.has_hidden() || !values.let_go(&self.snapshots.kept(&self.visible)) {
@@ -140,7 +141,7 @@ impl Store {
         }
     }
 
-    /// Takes in the files that versions in memory refer to, but for those that newer ones hide.
+    /// Adds the files that versions in memory refer to, but for versions that newer ones hide.
     pub(crate) fn find_values(&self) -> Result<()> {
         for (tree, of_tree) in self.trees.iter().enumerate() {
             let view = of_tree.view();
@@ -167,8 +168,8 @@ impl Store {
         Ok(())
     }
 
-    /// Takes in the files that the log refers to, but for those that it hides, and those of trees whose levels have it:
-    /// `flushed`.
+    /// Adds the files that the log refers to, but for those that later records hide, and those of trees whose levels
+    /// have the batch: `flushed`.
     pub(crate) fn find_logged_values(
         &self,
         disk: &Disk,
@@ -205,7 +206,7 @@ impl Shown {
             for (_, record) in fragment::records(records) {
                 match record.kind() {
                     Some(Kind::PutFile) => {
-                        // What is no reference, the replay tells.
+                        // The replay reports a value that is no reference.
                         let Ok(value) = ValueRef::of_bytes(record.value()) else { continue };
                         note(&value);
                         shown.insert(record.key().into(), value);
@@ -230,7 +231,7 @@ fn collect(layer: &impl Layer, found: &mut Vec<(Box<[u8]>, ValueRef)>) -> Result
     while let Some(entry) = cursor.next(layer.index(), layer) {
         let address = Address::from_bits(entry);
         let Some(zones) = layer.zones_of(address) else { continue };
-        // One that is damaged is told when it is read.
+        // A damaged record is reported when it is read.
         let Ok(record) = zones.checked(address) else { continue };
         if record.kind() == Some(Kind::PutFile)
             && let Ok(file) = file_of(zones, address, &record)

@@ -8,7 +8,7 @@ use crate::memtable::Memtable;
 use crate::range_deletes::RangeDeletes;
 use crate::zones::Zones;
 
-/// What memtables and global indexes have in common. The records of the index are the layer's own.
+/// The common interface of memtables and global indexes. The records of the index are the layer's own.
 pub(crate) trait Layer: Records + Send + Sync {
     fn index(&self) -> &RadixTree;
 

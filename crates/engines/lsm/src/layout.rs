@@ -1,4 +1,4 @@
-//! What the pool has where.
+//! The roots and devices of the pool.
 //!
 //! ```text
 //! root engine:lsm       version of the formats: 2, or 3 if it has had large values in files
@@ -34,19 +34,19 @@ pub(crate) const WITH_VALUES: u64 = 3;
 
 const TREES: &str = "lsm:trees";
 
-/// 0 while the store is open, more when it was closed; not there until it has been open.
+/// 0 while the store is open, more when it was closed; absent until the store has been open.
 const CLEAN: &str = "lsm:clean";
 
-/// What is added to the number that was committed last. 1 says nothing of it.
+/// What is added to the number that was committed last; the value 1 stands for no number.
 const CLOSED_WITH: u64 = 2;
 
 const LEVELS: &str = "lsm:levels";
 
-/// So often something went from memory to the levels, at least. Theirs that know of less are an older copy.
+/// How often, at least, data went from memory to the levels. Levels that know of fewer times are an older copy.
 pub(crate) const FLUSHES: &str = "lsm:flushes";
 
-/// The first memtable of which the one before is known to be there until it is in the levels. [`UNKNOWN`] behind a
-/// repair of these, which may know of less memtables than they had.
+/// The first memtable whose predecessor is known to be there until it is in the levels. [`UNKNOWN`] behind a repair
+/// of the levels, which may know of fewer memtables than they had.
 const CHAINED: &str = "lsm:chained";
 
 const UNKNOWN: u64 = u64::MAX;
@@ -60,7 +60,7 @@ pub(crate) const LOG_RESUMED: &str = "lsm:log-resumed";
 /// Where the log ended when the store was closed.
 const LOG_END: &str = "lsm:log-end";
 
-/// Whether files of large values that nothing refers to are set aside, and not removed.
+/// Whether files of large values that no record refers to are set aside, and not removed.
 const VALUES_ASIDE: &str = "lsm:values-aside";
 
 /// Bits of a log file's length.
@@ -84,7 +84,7 @@ pub(crate) fn zones_device(segments: &Arc<Segments>) -> Device {
     segments.device(ZONES)
 }
 
-/// The device of what was read from the levels.
+/// The device of records that were read from the levels.
 pub(crate) fn cache_device(segments: &Arc<Segments>) -> Device {
     segments.device(CACHE)
 }
@@ -198,7 +198,7 @@ pub(crate) fn known_of_log(segments: &Segments) -> Known {
     Known { first, resumed, end }
 }
 
-/// Notes, durably, that nothing is known of the log: it is as a repair has left it.
+/// Notes, durably, that the pool knows nothing of the log: it is as a repair has left it.
 pub(crate) fn forget_log(segments: &Segments) -> Result<()> {
     for root in [LOG_FIRST, LOG_END] {
         if noted(segments, root) > 0 {
@@ -226,7 +226,7 @@ pub(crate) fn chain_from(segments: &Segments, next: u64) -> Result<()> {
     }
 }
 
-/// Notes, durably, whether the next opening sets files of large values aside that nothing refers to.
+/// Notes, durably, whether the next opening sets files of large values aside that no record refers to.
 pub(crate) fn set_values_aside(segments: &Segments, aside: bool) -> Result<()> {
     match are_values_aside(segments) == aside {
         true => Ok(()),
@@ -234,7 +234,7 @@ pub(crate) fn set_values_aside(segments: &Segments, aside: bool) -> Result<()> {
     }
 }
 
-/// Whether this opening sets files of large values aside that nothing refers to.
+/// Whether this opening sets files of large values aside that no record refers to.
 pub(crate) fn are_values_aside(segments: &Segments) -> bool {
     noted(segments, VALUES_ASIDE) == 1
 }

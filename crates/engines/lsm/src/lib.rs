@@ -1,11 +1,11 @@
 //! The LSM engine: log-free commits into memtables that persist, a global index, sorted tables on an SSD.
 //!
 //! After Yan et al., "Revisiting the Design of LSM-tree Based OLTP Storage Engine with Persistent Memory". A write
-//! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`,
-//! `commit`) → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable leads to the
-//! records (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into
-//! the levels on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in
-//! that order, the newest first (`read`, `scan`); what it found in the levels is then in free zones (`rows`,
+//! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`, `commit`)
+//! → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable points to the records
+//! (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into the levels
+//! on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in that
+//! order, the newest first (`read`, `scan`); records that it finds in the levels are cached in free zones (`rows`,
 //! `zone_cache`). Opening is `recovery`.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]

@@ -1,10 +1,10 @@
 //! Room for the log on its disk: which batches get it, and how the log gets shorter.
 //!
-//! Of each file of the log, a part is set aside for removals and bookkeeping. On a full disk these live on that. When a
-//! quarter of it is used up, a thread brings all memtables to the levels, for which the levels' ballast has room: so files
-//! of the log go, which had more bytes than the new tables have. The ballast is whole again first, and what is left then is
-//! set aside for the log: so the tables of removals cost the log's part, and never what it takes to give back what was
-//! removed. Where nothing is left of it, removals wait for that.
+//! Of each file of the log, a part is set aside for removals and bookkeeping, which use it on a full disk. When a
+//! quarter of it is used up, a thread brings all memtables to the levels, for which the levels' ballast has room:
+//! then files of the log are removed, which had more bytes than the new tables have. The ballast is restored first,
+//! and the rest is set aside for the log: so the tables of removals cost the log's part, and never the space that is
+//! needed to give back removed data. Where nothing of the part is left, removals wait for that.
 
 use std::time::Duration;
 
@@ -27,20 +27,20 @@ const HALVES: u32 = 4;
 /// How long a removal waits for room to be made before it looks again.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How often it does without any room having been made meanwhile.
+/// How often a removal waits without any room having been made meanwhile.
 const WAITS_MAX: u32 = 600;
 
 /// How a batch has waited for room in the log.
 #[derive(Default)]
 pub(crate) struct Waited {
     times: u32,
-    /// How often it did since the levels changed, and how often these had changed by then.
+    /// How often it waited since the levels changed, and how often these had changed by then.
     since: u32,
     edits: u64,
 }
 
 impl Store {
-    /// Sets space aside for a batch in the log, in its turn: it will not fail for want of it.
+    /// Sets space in the log aside for a batch, in its turn, so that the batch does not fail for lack of it.
     ///
     /// # Errors
     /// [`Error::LogFull`]: nothing is changed.
@@ -55,7 +55,7 @@ impl Store {
         reserved.map_err(no_room)
     }
 
-    /// Sets space aside up to an end, and beyond that for others behind it.
+    /// Sets space aside up to an end, and beyond that for later batches.
     fn extend_log(&self, wal: &Wal, end: u64) -> halite_disk::Result<()> {
         self.levels.reserve_beside_ballast(|| {
             let mut reserved = Ok(());
@@ -69,20 +69,20 @@ impl Store {
         })
     }
 
-    /// Sets aside again what the log lacks of the space for bookkeeping and removals, or a part. Returns whether nothing is
+    /// Sets aside again the missing space for bookkeeping and removals, or a part of it. Returns whether nothing is
     /// missing then.
     pub(crate) fn refill_log(&self) -> bool {
         let Some(wal) = &self.wal else { return true };
         let missing = wal.missing_spare();
         let refill = |halved: u32| {
             let end = wal.end_behind(wal.spare()) - (missing - (missing >> halved));
-            // The next write tells of any other failure to set it aside.
+            // The next write reports any other failure to set it aside.
             self.levels.reserve_beside_ballast(|| wal.reserve(end)).is_ok()
         };
         missing == 0 || (0..HALVES).find(|halved| refill(*halved)) == Some(0)
     }
 
-    /// Has the log go on in a new file, in a turn.
+    /// Lets the log go on in a new file, in a turn.
     ///
     /// # Errors
     /// As [`Wal::roll`].
@@ -94,13 +94,14 @@ impl Store {
         }
     }
 
-    /// Brings memtables to the levels, so that files of the log go. Returns whether anything was.
+    /// Brings memtables to the levels, so that files of the log are removed. Returns whether any memtable was
+    /// brought.
     fn shorten_log(&self) -> Result<bool> {
         let Some(wal) = &self.wal else { return Ok(false) };
         wal.set_to_be_shorter(false);
         let _flushing = self.flushing.lock();
         match self.roll_all() {
-            // What is full already may suffice.
+            // The memtables that are full already may suffice.
             Err(error) if lacks_space(&error) || is_full(&error) => {}
             rolled => rolled?,
         }
@@ -116,23 +117,23 @@ impl Store {
         Ok(handed_on)
     }
 
-    /// Does that where a part of what is set aside for removals is used up.
+    /// Shortens the log where a part of the space that is set aside for removals is used up.
     pub(crate) fn shorten_log_if_due(&self) -> Result<bool> {
         if !self.wal.as_ref().is_some_and(Wal::is_to_be_shorter) {
             return Ok(false);
         }
         match self.shorten_log() {
-            // What is used next has it tried again.
+            // The next use of that space has it tried again.
             Err(error) if lacks_space(&error) => Ok(false),
             shortened => shortened,
         }
     }
 
-    /// Makes room in the log for a batch that found none: for bookkeeping once, for a removal as long as room may come of
-    /// what was removed before.
+    /// Makes room in the log for a batch that found none: for bookkeeping once, for a removal as long as earlier
+    /// removals may give room back.
     ///
     /// # Errors
-    /// `full`, if there is no hope; what else kept the log from getting shorter.
+    /// `full`, if there is no hope; any other error that kept the log from getting shorter.
     pub(crate) fn wait_for_log(
         &self,
         purpose: Purpose,
@@ -149,7 +150,7 @@ impl Store {
         }
     }
 
-    /// Waits until what was removed before may have given room back. Returns whether that is likely, or will be.
+    /// Waits until earlier removals may have given room back. Returns whether they have, or may later.
     fn wait_for_emptying(&self, waited: &mut Waited) -> bool {
         let edits = self.levels.edits();
         waited.since = if edits == waited.edits { waited.since + 1 } else { 0 };

@@ -1,9 +1,9 @@
-//! A scan that may take as long as its reader likes, and keeps no writer from room.
+//! A scan that may take as long as its reader likes, and keeps no room from writers.
 //!
-//! A [`TreeScan`] keeps the memtables that it reads. Who makes room has all scans let go of theirs
-//! ([`LongScans::let_go`]): one that nobody asks for a pair just then does at once, another before its next key. A scan
-//! that let go begins anew behind the key that it told last. It finds what it would have found: the state that it reads
-//! is registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
+//! A [`TreeScan`] keeps the memtables that it reads. A thread that makes room has all scans let go of theirs
+//! ([`LongScans::let_go`]): a scan that is not being asked for a pair does at once, another before its next key. A
+//! scan that let go begins anew behind the key that it returned last. It finds what it would have found: the state
+//! that it reads is registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,18 +20,18 @@ pub(crate) struct LongScan {
     at: Arc<ReadAt>,
     tree: usize,
     lease: Arc<Lease>,
-    /// By which the store knows of it.
+    /// Its number among the store's scans.
     number: u64,
 }
 
-/// What a scan has until somebody else wants it.
+/// The part of a scan that can be taken from it.
 struct Lease {
     left: Mutex<Left>,
-    /// Whether it is to be let go before the next key.
+    /// Whether the scan is to let go before the next key.
     is_wanted: AtomicBool,
 }
 
-/// What is left to be told: a range, and a scan that is on its way through it.
+/// The rest of a scan: a range, and a scan that is on its way through it.
 struct Left {
     start: Vec<u8>,
     end: Vec<u8>,
@@ -40,7 +40,7 @@ struct Left {
     scan: Option<TreeScan>,
     /// When it began, as [`LongScans::clock`] has it.
     began: u64,
-    /// What ended it before it was asked.
+    /// The error that ended it while it let go.
     failure: Option<Error>,
 }
 
@@ -82,8 +82,8 @@ impl LongScan {
         Self { at: Arc::clone(at), tree, lease, number }
     }
 
-    /// Goes to the next key: its pair, or none, as it was removed. `None` behind the last. After an error there is
-    /// nothing more.
+    /// Goes to the next key: its pair, or an inner `None` if it was removed. `None` behind the last key. After an
+    /// error there are no more.
     pub(crate) fn step(&mut self, with_value: bool) -> Option<Result<Option<(Bytes, Bytes)>>> {
         let scans = &self.at.store.scans;
         let mut left = self.lease.left.lock();
@@ -97,7 +97,7 @@ impl LongScan {
         let Left { start, end, direction, scan, began, .. } = &mut *left;
         let mut told = Ok(None);
         if scan.is_none() && start < end {
-            // Before it looks where everything is: what is given back later, it may keep.
+            // Before the scan finds its sources: it may keep those that are given back later.
             *began = scans.time();
             match TreeScan::new(&self.at, self.tree, start, end, *direction) {
                 Ok(begun) => *scan = Some(begun),
@@ -136,7 +136,7 @@ impl Drop for LongScan {
     }
 }
 
-/// The scans of a store that there are.
+/// The live scans of a store.
 #[derive(Default)]
 pub(crate) struct LongScans {
     leases: Mutex<BTreeMap<u64, Weak<Lease>>>,
@@ -160,21 +160,21 @@ impl LongScans {
         self.clock.load(Ordering::Acquire)
     }
 
-    /// Memtables, or tables, were given back: whoever began before may keep them. To be told when nobody who begins finds
-    /// them any more.
+    /// Notes that memtables, or tables, were given back: scans that began before may keep them. To be called when new
+    /// scans do not find them any more.
     pub(crate) fn tick(&self) {
         self.clock.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Has all scans that began before something was given back let go of what they read, now or before their next key.
-    /// Returns whether one did now.
+    /// Has all scans that began before memtables or tables were last given back let go of theirs, now or before their
+    /// next key. Returns whether one did now.
     pub(crate) fn let_go(&self) -> bool {
         let leases: Vec<_> = self.leases.lock().values().filter_map(Weak::upgrade).collect();
         let (time, mut has_any) = (self.time(), false);
         for lease in leases {
             cost::step();
             lease.is_wanted.store(true, Ordering::Relaxed);
-            // Who holds it is on its way to a key, and sees to it before the next.
+            // The thread that holds the lease is on its way to a key, and checks the flag before the next.
             if let Some(mut left) = lease.left.try_lock() {
                 has_any |= left.let_go(time);
             }

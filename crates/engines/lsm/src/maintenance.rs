@@ -1,7 +1,7 @@
-//! The threads of a store, and what wakes them.
+//! The threads of a store, and the signals that wake them.
 //!
-//! Two of them move memtables on ([`crate::flush`]), so that merging, which takes milliseconds, does not wait for the
-//! levels; with a log, the one that would merge makes that shorter, so that removals do not wait for the levels to be
+//! Two threads move memtables on ([`crate::flush`]), so that merging, which takes milliseconds, does not wait for the
+//! levels. With a log, the merging thread also shortens the log, so that removals do not wait for the levels to be
 //! emptied. A store without threads (the crash lab's) does both where a writer would wake them.
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::store::Store;
 
-/// How long a thread waits before it tries again what failed.
+/// How long a thread waits before it tries a failed task again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// How long a thread waits for batches to be committed in a memtable that is full.
 const SETTLING: Duration = Duration::from_millis(10);
 
-/// What wakes the threads, and those who wait for them.
+/// Wakes the threads, and the writers that wait for them.
 #[derive(Default)]
 pub(crate) struct Signals {
     state: Mutex<State>,
@@ -31,36 +31,36 @@ pub(crate) struct Signals {
 
 #[derive(Default)]
 struct State {
-    /// Counts what there may be to do.
+    /// Counts how often there may have been something to do.
     due: u64,
-    /// Counts what was done, or failed.
+    /// Counts the tasks that were done, or failed.
     done: u64,
     stopping: bool,
     /// Writers that wait for room.
     waiting: u32,
-    /// What failed the last time that it was tried, and why.
+    /// The task that failed the last time that it was tried, and why.
     failure: Option<(Task, Arc<Error>)>,
-    /// Counts how often something was begun.
+    /// Counts the tasks that were begun.
     begun: u64,
-    /// The count of what failed last.
+    /// The number of the task that failed last.
     failed_begun: u64,
 }
 
 impl Signals {
-    /// There may be something to do.
+    /// Wakes the threads, as there may be something to do.
     pub(crate) fn wake(&self) {
         self.state.lock().due += 1;
         self.work.notify_all();
     }
 
-    /// Something is begun: its number.
+    /// Notes that a task is begun, and returns its number.
     fn begin(&self) -> u64 {
         let mut state = self.state.lock();
         state.begun += 1;
         state.begun
     }
 
-    /// What was begun with a number was done or, with `failure`, failed.
+    /// Notes that the task with a number was done or, with `failure`, failed.
     fn note(&self, task: Task, number: u64, failure: Option<Error>) {
         let mut state = self.state.lock();
         if failure.is_some() {
@@ -74,7 +74,7 @@ impl Signals {
         self.done.notify_all();
     }
 
-    /// Whether somebody waits for room: the pool may have less than it seems, where its device is full.
+    /// Whether a writer waits for room: the pool may have less than it seems, where its device is full.
     pub(crate) fn is_room_wanted(&self) -> bool {
         self.state.lock().waiting > 0
     }
@@ -88,18 +88,18 @@ impl Signals {
         self.are_threads_there.load(Ordering::Relaxed)
     }
 
-    /// Says that somebody waits for room, until it is dropped.
+    /// Notes that a writer waits for room, until the result is dropped.
     pub(crate) fn want_room(&self) -> Waiting<'_> {
         self.state.lock().waiting += 1;
         Waiting(self)
     }
 
-    /// What the threads have done and failed.
+    /// The counts of the threads' tasks.
     pub(crate) fn seen(&self) -> Seen {
         self.state.lock().seen()
     }
 
-    /// Wakes the threads, and waits until they have done something or failed since `before`, but no longer than that.
+    /// Wakes the threads, and waits until a task was done or failed since `before`, but no longer than `time`.
     pub(crate) fn wake_and_wait(&self, before: &Seen, time: Duration) -> Seen {
         let mut state = self.state.lock();
         state.due += 1;
@@ -119,7 +119,7 @@ impl State {
     }
 }
 
-/// Somebody waits for room.
+/// A writer waits for room as long as this lives.
 pub(crate) struct Waiting<'a>(&'a Signals);
 
 impl Drop for Waiting<'_> {
@@ -128,20 +128,20 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What the threads have done and failed, at one moment.
+/// The counts of the threads' tasks, at one moment.
 pub(crate) struct Seen {
-    /// How often they did something, or failed.
+    /// How often a task was done, or failed.
     pub(crate) done: u64,
-    /// How often they began something.
+    /// How often a task was begun.
     pub(crate) begun: u64,
-    /// Which of these failed last.
+    /// The number of the task that failed last.
     pub(crate) failed_begun: u64,
-    /// What kept the levels from taking more, the last time it was tried.
+    /// The error that kept the levels from taking more, the last time it was tried.
     pub(crate) failure: Option<Arc<Error>>,
     pub(crate) stopping: bool,
 }
 
-/// What a thread does.
+/// The task of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Merge,
@@ -158,7 +158,7 @@ impl Task {
         }
     }
 
-    /// Does it, where there is something to do. Returns whether there was.
+    /// Does the task, where there is something to do. Returns whether there was.
     fn run(self, store: &Store) -> Result<bool> {
         match self {
             Self::Merge => Ok(store.merge_all()? | store.shorten_log_if_due()?),
@@ -200,7 +200,8 @@ impl Drop for Maintenance {
     }
 }
 
-/// Does a task until the store is closed. After a panic, nothing is written any more, and no writer waits for the task.
+/// Does a task until the store is closed. After a panic, no batch is written any more, and no writer waits for the
+/// task.
 fn run_guarded(store: &Store, task: Task) {
     let what = format!("the thread {}", task.name());
     if store.health.guard(&what, || run(store, task)).is_none() {
@@ -221,7 +222,7 @@ fn run(store: &Store, task: Task) {
             Ok(true) => {
                 store.set_pace();
                 store.signals.note(task, number, None);
-                // Others may have something to do now.
+                // The other thread may have something to do now.
                 store.signals.wake();
             }
             Ok(false) => {}
@@ -240,7 +241,7 @@ fn run(store: &Store, task: Task) {
                 break;
             }
             if store.has_immutables() {
-                // What is still being committed may be settled by then; nobody tells.
+                // Batches that are being committed may be done by then; no signal tells.
                 store.signals.work.wait_for(&mut state, SETTLING);
                 break;
             }

@@ -24,7 +24,7 @@ pub(crate) struct Memtable {
     pub(crate) deletes: RangeDeletes,
     /// The ring's handle from which on nothing is granted here.
     frozen_at: AtomicU64,
-    /// The first file of the log that has something of it, where there is a log.
+    /// The first file of the log that has records of it, where there is a log.
     pub(crate) first_log: u64,
     /// The last sequence that was granted here.
     pub(crate) last: AtomicU64,
@@ -42,13 +42,13 @@ impl Memtable {
         }
     }
 
-    /// Lets the index lead to the records of a fragment, which are readable at `address`, behind its header. The first
+    /// Points the index to the records of a fragment, which are readable at `address`, behind its header. The first
     /// were [prefetched](Self::prefetch).
     pub(crate) fn add(&self, address: u64, payload: &[u8]) {
         let first = address + fragment::HEADER as u64;
         let mut ahead = fragment::records(payload).skip(GROUP);
         for (number, (at, record)) in fragment::records(payload).enumerate() {
-            // What inserts will miss in the cache is asked for a group before.
+            // The lines that inserts will miss in the cache are prefetched a group before.
             if number % GROUP == 0 {
                 self.prefetch_records(ahead.by_ref().take(GROUP));
             }
@@ -56,7 +56,7 @@ impl Memtable {
         }
     }
 
-    /// Asks for what [`add`](Self::add) will read first, of a fragment's records.
+    /// Prefetches the lines that [`add`](Self::add) will read first, of a fragment's records.
     pub(crate) fn prefetch(&self, payload: &[u8]) {
         self.prefetch_records(fragment::records(payload).take(GROUP));
     }
@@ -68,12 +68,12 @@ impl Memtable {
         }
     }
 
-    /// Brings into the cache what lookups and inserts of these keys will read.
+    /// Brings the lines that lookups and inserts of these keys will read into the cache.
     pub(crate) fn prefetch_keys(&self, keys: &[&[u8]]) {
         self.index.prefetch(self, keys);
     }
 
-    /// Lets the index lead to a record.
+    /// Points the index to a record.
     pub(crate) fn add_record(&self, address: Address, record: Record<'_>) {
         match record.kind() {
             Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) => {
@@ -110,7 +110,7 @@ impl Records for Memtable {
         self.zones.sequence(Address::from_bits(entry))
     }
 
-    /// What was granted later is newer.
+    /// An address that was granted later is newer.
     #[inline]
     fn cmp_versions(&self, one: u64, other: u64) -> Ordering {
         one.cmp(&other)

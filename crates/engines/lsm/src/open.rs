@@ -71,7 +71,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     {
         return Err(Error::FixedPartitions { engine: Lsm::NAME, is: layout.trees });
     }
-    // The crash lab's medium notes events in their order, so there may be but one.
+    // The crash lab's medium notes events in their order, so there may be only one thread.
     let on_threads = options.pool_options.medium.is_none();
     let threads =
         if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
@@ -135,7 +135,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         if identity.tree == NO_TREE {
             commit_id = Some(words);
         } else if levels.memtables(identity.tree as u32).is_some_and(|last| identity.id <= last) {
-            // The crash came between the levels' taking it and the pool's getting it back.
+            // The crash came after the levels took it and before the pool got it back.
             drop(words);
             objects.release(index)?;
         } else {
@@ -160,7 +160,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let reclaimed = device.retain(|logical| slots.contains(&(logical / ZONES_MAX)))?;
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.memtables(tree)).max();
     let next_id = found.iter().map(|zones| zones.id).max().max(in_levels).unwrap_or(0) + 1;
-    // With a log, what was committed last is found there.
+    // With a log, the sequence that was committed last is found there.
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.sequence_max(tree)).max();
     let floor = in_levels.filter(|_| !layout.logged).unwrap_or(0);
     let closed_with = layout::closed_with(&home).filter(|_| !layout.logged);
@@ -259,7 +259,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         report.foreign_files.extend(foreign.iter().map(|file| in_folder(file)));
         layout::set_values_aside(&store.home, false)?;
     }
-    // From now on, its object and its memtables are known to be there.
+    // From now on, the store's object and its memtables are known to be there.
     layout::set_open(&store.home)?;
     report.duration = started.elapsed();
     store.recovery = report;
@@ -291,7 +291,7 @@ fn check_chains(
     Ok(())
 }
 
-/// What memory shows of the memtables that were found.
+/// The content of the memtables that were found.
 fn recover_memory(
     segments: &Arc<Segments>,
     layout: Layout,
@@ -331,14 +331,14 @@ fn recover_memory(
 /// The longest key, or bound of a range, behind its key space.
 const BOUND_LEN_MAX: usize = 4 + KEY_LEN_MAX + 1;
 
-/// Puts into memtables what is in the log and not in the levels. Returns how many records that were.
+/// Puts the records of the log that are not in the levels into memtables. Returns how many they were.
 fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     let flushed: Vec<u64> = (0..store.trees.len())
         .map(|tree| store.levels.word(&flushed_word(tree)).unwrap_or(0))
         .collect();
     let mut replayed = 0;
     store.is_replaying.store(true, Ordering::Relaxed);
-    // Of levels that were repaired without a manifest, only the tables tell.
+    // Of levels that were repaired without a manifest, only the tables tell their last sequence.
     let flushed_last = flushed.iter().copied().max().unwrap_or(0);
     if flushed_last > SEQUENCE_MAX {
         return Err(Error::Damaged {
@@ -354,7 +354,7 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     if layout::has_values(&store.home) {
         store.find_logged_values(disk, store_id, &flushed)?;
     }
-    // What was taken once is taken again.
+    // Batches that were taken once are taken again.
     let mut encoded = Encoded::removal();
     let found = Found::read(disk, store_id, layout::known_of_log(&store.home), |batch| {
         encoded.clear();
@@ -368,7 +368,7 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
         store.commit(&mut encoded, Durability::Deferred, None).map(drop)
     })?;
     if found.next > 0 && found.next <= last {
-        // A repair cut the log, and the levels have what was behind that, of a tree or of all.
+        // A repair cut the log, and the levels have records from behind the cut, of one tree or of all.
         layout::raise(&store.home, layout::LOG_RESUMED, last + 1)?;
     }
     let wal = Wal::open(disk, store_id, found).map_err(from_levels)?;
@@ -381,8 +381,8 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     Ok(replayed)
 }
 
-/// Encodes the records of a logged batch again, but for those of trees whose levels have it: `flushed`. In memory
-/// they would be before newer ones there.
+/// Encodes the records of a logged batch again, but for those of trees whose levels have the batch, as `flushed`
+/// says. In memory they would hide newer ones there.
 fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
     let end = batch.sequence + u64::from(batch.records) - 1;
     let damaged = |why: &str| Error::Damaged {
@@ -440,7 +440,8 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
     }
 }
 
-/// Refuses a folder without levels, where a store has some: it is another folder, or has lost what leads to them.
+/// Refuses a folder without levels, where a store has some: it is another folder, or has lost the file that names
+/// them.
 fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
     let list = disk.list().map_err(Arc::new)?;
     if !layout::has_levels(home) || list.iter().any(|(name, _)| name == CURRENT) {
@@ -455,7 +456,7 @@ fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
     })
 }
 
-/// Where the levels are: a folder beside the pool, or, by a link there, one that was named when the store was made.
+/// The disk of the levels: a folder beside the pool, or, by a link there, one that was named when the store was made.
 pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
     if let Some(disk) = &options.lsm.disk {
         return Ok(disk.clone());
@@ -469,7 +470,7 @@ pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
     Ok(Disk::failing_folder(folder, options.create, failures).map_err(Arc::new)?)
 }
 
-/// The folder of the levels, or the link that leads to it.
+/// The folder of the levels, or the link that points to it.
 fn beside(options: &EngineOptions) -> PathBuf {
     options
         .pool
@@ -477,7 +478,7 @@ fn beside(options: &EngineOptions) -> PathBuf {
         .map_or_else(|| PathBuf::from(Lsm::LEVELS), |folder| folder.join(Lsm::LEVELS))
 }
 
-/// Lets a link beside the pool lead to a folder that was named, from now on, if the store's levels are there.
+/// Points a link beside the pool to a folder that was named, from now on, if the store's levels are there.
 fn link(options: &EngineOptions) -> Result<()> {
     let is_folder = options.lsm.disk.is_none() && !options.pool_options.in_memory;
     let Some(named) = options.lsm.levels.as_ref().filter(|_| is_folder && options.create) else {
@@ -492,7 +493,7 @@ fn link(options: &EngineOptions) -> Result<()> {
         match std::fs::read_link(&beside) {
             Ok(there) if there == folder => return Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            // A folder gives way if it has nothing in it: an opening without the name has made it.
+            // An empty folder is replaced: an opening without the name has made it.
             Err(_) if std::fs::remove_dir(&beside).is_err() => return Ok(()),
             _ => {}
         }
@@ -509,7 +510,7 @@ fn link(options: &EngineOptions) -> Result<()> {
     Ok(linked.map_err(|source| halite_pmem::Error::Io { path: beside, action, source })?)
 }
 
-/// What memtables may take of DRAM, where there is a log: 32 of them as they are by default, and a value of any length.
+/// DRAM that memtables may take, where there is a log: 32 of them as they are by default, and a value of any length.
 const VOLATILE_BYTES_MAX: u64 = 2 << 30;
 
 /// A pool in memory for memtables whose records are in the log.
@@ -553,7 +554,7 @@ pub(crate) fn levels_options(options: &EngineOptions, device: Option<u64>) -> Le
 /// with each compaction.
 const LARGE_VALUE_BYTES: u64 = 1 << 20;
 
-/// Bytes that are set aside for compactions of what was removed, at the least, and at the most.
+/// Bytes that are set aside for compactions of removed data, at the least, and at the most.
 const BALLAST_MIN: u64 = 1 << 20;
 const BALLAST_MAX: u64 = 256 << 20;
 
@@ -589,7 +590,7 @@ fn limits(
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
     let memtable = memtable_bytes(options, segments, layout, device);
-    // It takes a zone, however little of that it fills.
+    // A memtable takes a zone, however little of that it fills.
     let memtables = memtable.max(SEGMENT) * trees * 2;
     let reach = within_reach(pool, device);
     let global =

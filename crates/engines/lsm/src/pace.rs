@@ -1,12 +1,12 @@
-//! The pace of writers: room is let out in step with the flush that makes more.
+//! The pace of writers: room is given out in step with the flush that makes more.
 //!
-//! While nothing goes to the levels, writers go as fast as they can. While something does, the room that is left
-//! has to last until that is done; how far the flush has come says how long that is, and both say how many bytes
-//! a second writers may take. Each batch takes its part of that time from a clock that all writers share, and its
-//! writer sleeps until then: so all are slowed alike, and none is stopped.
+//! While nothing goes to the levels, writers go as fast as they can. During a flush, the room that is left has to
+//! last until the flush is done; how far it has come says how long that is, and both say how many bytes a second
+//! writers may take. Each batch takes its part of that time from a clock that all writers share, and its writer
+//! sleeps until then: so all are slowed alike, and none is stopped.
 //!
-//! The speed is found anew when a flush begins or ends, when a memtable is full, and every few milliseconds by writers
-//! while there is one. Where nothing is on its way, all this costs a writer a load.
+//! The speed is found anew when a flush begins or ends, when a memtable is full, and every few milliseconds by
+//! writers while there is one. Where no flush is under way, all this costs a writer a load.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What writers are held to while room is let out.
+/// The speed limit of writers while room is given out.
 pub(crate) struct Pace {
     origin: Instant,
     flush: Mutex<Option<Flush>>,
-    /// Keys of the flush that were passed.
+    /// Keys that the flush has passed.
     passed: AtomicU64,
     /// Nanoseconds that the last flush took a key.
     last_ns_per_key: AtomicU64,
     /// Nanoseconds that writers are to take for [`COST_UNIT`] bytes. 0: they are as fast as they can.
     cost: AtomicU64,
-    /// Held by who finds `cost`.
+    /// Held by the thread that finds `cost`.
     renewing: Mutex<()>,
     /// When `cost` is found anew, in nanoseconds from the origin.
     renewal: AtomicU64,
@@ -32,7 +32,7 @@ pub(crate) struct Pace {
     next: AtomicU64,
 }
 
-/// What is on its way to the levels.
+/// The flush that is on its way to the levels.
 struct Flush {
     asked: Instant,
     /// When the first keys were passed: before, it may have waited for a compaction.
@@ -54,14 +54,14 @@ impl Pace {
         }
     }
 
-    /// A flush of so many keys begins.
+    /// Notes that a flush of so many keys begins.
     pub(crate) fn begin(&self, keys: u64) {
         self.passed.store(0, Relaxed);
         let asked = Instant::now();
         *self.flush.lock() = Some(Flush { asked, began: None, keys: keys.max(1) });
     }
 
-    /// The flush has passed so many more keys.
+    /// Notes that the flush has passed so many more keys.
     pub(crate) fn pass(&self, keys: u64) {
         if self.passed.fetch_add(keys, Relaxed) == 0
             && let Some(flush) = &mut *self.flush.lock()
@@ -70,7 +70,7 @@ impl Pace {
         }
     }
 
-    /// The flush has ended: whether it `succeeded`, and so took as long as the next one will.
+    /// Notes that the flush has ended; if it `succeeded`, the next one is expected to take as long for a key.
     pub(crate) fn end(&self, succeeded: bool) {
         let flush = self.flush.lock().take().filter(|flush| succeeded && flush.keys >= TELLING);
         let Some((flush, began)) = flush.and_then(|flush| Some((flush.keys, flush.began?))) else {
@@ -90,7 +90,7 @@ impl Pace {
         let like_last = Duration::from_nanos(like_last);
         Some(match flush.began {
             Some(began) => self.left(flush.keys, began.elapsed(), like_last),
-            // Nobody knows how long it will wait.
+            // How long it will wait is unknown.
             None => like_last.max(flush.asked.elapsed()),
         })
     }
@@ -112,7 +112,7 @@ impl Pace {
         let cost = if speed.is_finite() { cost.max(1) } else { 0 };
         let before = self.cost.swap(cost, Relaxed);
         if before > 0 && cost != before {
-            // What was taken before costs what is taken now.
+            // Turns that were taken before cost what they would cost now.
             let now = self.now();
             let scaled = |next: u64| {
                 let ahead = next.saturating_sub(now) as f64;
@@ -135,7 +135,7 @@ impl Pace {
         }
     }
 
-    /// Takes the time of a writer who cannot wait.
+    /// Takes a turn for a writer that cannot wait.
     pub(crate) fn charge(&self, bytes: u64) {
         if self.cost.load(Relaxed) != 0 {
             self.take_turn(bytes, self.now());
@@ -150,7 +150,7 @@ impl Pace {
             thread::sleep(Duration::from_nanos((end - now).min(SLEEP_MAX_NS)));
             now = self.now();
             self.renew_if_due(now, &renew);
-            // It was behind the end. If it is not any more, all go faster now.
+            // The next turn began no earlier than this end. If it does now, all writers go faster.
             end = end.min(self.next.load(Relaxed));
         }
     }
@@ -166,33 +166,33 @@ impl Pace {
     /// Takes the next turn for so many bytes. Returns when it is over.
     fn take_turn(&self, bytes: u64, now: u64) -> u64 {
         let turn = bytes.saturating_mul(self.cost.load(Relaxed)) / COST_UNIT;
-        // Who slept for too long does not make all others late.
+        // A writer that slept for too long does not make all others late.
         let end = |next: u64| next.max(now.saturating_sub(LATE_MAX_NS)).saturating_add(turn);
         let next = self.next.fetch_update(Relaxed, Relaxed, |next| Some(end(next)));
         end(next.unwrap_or_else(|next| next))
     }
 }
 
-/// Nanoseconds that a key of the first flush is taken to need.
+/// Nanoseconds that a key of the first flush is assumed to take.
 const NS_PER_KEY: u64 = 5_000;
 
-/// What a flush may say that a key takes.
+/// The bounds of the nanoseconds that a flush may be found to take for a key.
 const NS_PER_KEY_MIN: u64 = 100;
 const NS_PER_KEY_MAX: u64 = 10_000_000;
 
-/// Keys of a flush that says how long a key takes.
+/// Keys that a flush must have for its time to count.
 const TELLING: u64 = 100;
 
-/// The part of a flush from which on its own pace says more than that of the last one.
+/// The part of a flush from which on its own pace is used, and no longer that of the last one.
 const KNOWN_FROM: f64 = 0.05;
 
 /// How long a flush takes, by how long it takes to pass its keys: its last tables are synced at its end.
 const END: f64 = 1.15;
 
-/// Bytes that have a cost.
+/// Bytes that the cost is for.
 const COST_UNIT: u64 = 1 << 10;
 
-/// Bytes a second that writers have in any case, as long as there is room: what keeps it may never go.
+/// Bytes a second that writers have in any case, as long as there is room: the shortage may never end.
 const SPEED_MIN: f64 = 4e6;
 
 const RENEWED_EVERY_NS: u64 = 5_000_000;
@@ -203,7 +203,7 @@ const LATE_MAX_NS: u64 = 2_000_000;
 /// A shorter sleep takes longer than asked for.
 const SLEEP_MIN_NS: u64 = 100_000;
 
-/// A longer one would not see soon that all may go faster.
+/// A longer sleep would notice too late that all may go faster.
 const SLEEP_MAX_NS: u64 = 50_000_000;
 
 #[cfg(test)]

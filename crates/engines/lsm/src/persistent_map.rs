@@ -130,14 +130,14 @@ impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     }
 }
 
-/// Divides what is below a link: keys for which `is_left` says so, which are before all others; and those.
+/// Divides the nodes below a link: into keys for which `is_left` says so, which are before all others; and those.
 fn split<K: Clone, V: Clone>(
     link: Link<K, V>,
     is_left: &impl Fn(&K) -> bool,
 ) -> (Link<K, V>, Link<K, V>) {
     let Some(mut node) = link else { return (None, None) };
     cost::step();
-    // Of a node that other states have, too, this takes a copy.
+    // Of a node that other states share, this takes a copy.
     let changed = Arc::make_mut(&mut node);
     if is_left(&changed.key) {
         let (left, right) = split(changed.right.take(), is_left);
@@ -150,7 +150,7 @@ fn split<K: Clone, V: Clone>(
     }
 }
 
-/// What is below two links, of which the first has the lesser keys.
+/// Joins the nodes below two links, of which the first has the lesser keys.
 fn merge<K: Clone, V: Clone>(left: Link<K, V>, right: Link<K, V>) -> Link<K, V> {
     let (mut one, mut other) = match (left, right) {
         (Some(one), Some(other)) => (one, other),

@@ -1,10 +1,10 @@
 //! Removals of key ranges that are still in memory.
 //!
-//! What they say of the keys is a map: from each bound on, up to the next, the sequence of the newest removal. A removal
-//! is newer than all before, so it takes the place of whatever the map has in its range, and the map never has more than
-//! two bounds a removal. Its earlier states stay, for readers of the past, and share what did not change
-//! ([`crate::persistent_map`]). So the newest removal of a key as of a sequence is found by two searches, however many
-//! removals there are; nested ones take no more room than others; and a scan takes one state along.
+//! Their effect on the keys is a map: from each bound on, up to the next, the sequence of the newest removal. A
+//! removal is newer than all before, so it replaces the content of the map in its range, and the map never has more
+//! than two bounds a removal. Its earlier states stay, for readers of the past, and share what did not change
+//! ([`crate::persistent_map`]). So the newest removal of a key as of a sequence is found by two searches, however
+//! many removals there are; nested ones take no more room than others; and a scan takes one state along.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ pub(crate) struct RangeDeletes {
 struct State {
     /// All of them, in the order of their sequences.
     all: Vec<RangeDelete>,
-    /// What the keys' newest removals are from a sequence on, up to the next one's. The oldest first.
+    /// The coverage from a sequence on, up to the next one's. The oldest first.
     versions: Vec<(u64, Coverage)>,
 }
 
@@ -69,8 +69,8 @@ impl Coverage {
 }
 
 impl State {
-    /// Adds a removal. A state of which `needed` says that nobody sees it goes: the state from the first sequence on,
-    /// when there is one from the second.
+    /// Adds a removal. An earlier state goes if `needed` says that no reader sees it: the state from the first
+    /// sequence on, when there is one from the second.
     fn add(&mut self, delete: RangeDelete, needed: impl Fn(u64, u64) -> bool) {
         let sequence = delete.sequence;
         if self.all.last().is_some_and(|last| last.sequence > sequence) {
@@ -88,7 +88,7 @@ impl State {
         self.all.push(delete);
     }
 
-    /// Adds a removal that is older than another: what is newer is added again.
+    /// Adds a removal that is older than another: newer ones are added again.
     #[cold]
     fn insert(&mut self, delete: RangeDelete) {
         let place = self.all.partition_point(|other| other.sequence <= delete.sequence);
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// What removals up to a sequence cover.
+    /// The coverage of the removals up to a sequence.
     fn at(&self, sequence: u64) -> Option<&Coverage> {
         let is_newest = self.versions.last().is_none_or(|(newest, _)| *newest <= sequence);
         let after = match is_newest {
@@ -116,7 +116,7 @@ impl RangeDeletes {
         self.add_all([delete], |_, _| true);
     }
 
-    /// Adds removals, best in the order of their sequences. `needed` says whether somebody may see the state from one
+    /// Adds removals, best in the order of their sequences. `needed` says whether a reader may see the state from one
     /// sequence on although there is a newer one.
     pub(crate) fn add_all(
         &self,
@@ -140,7 +140,7 @@ impl RangeDeletes {
         self.state.read().at(at).map_or(0, |coverage| coverage.of(key))
     }
 
-    /// What removals up to a sequence cover; `None` if there are none.
+    /// The coverage of the removals up to a sequence; `None` if there are none.
     pub(crate) fn at(&self, sequence: u64) -> Option<Coverage> {
         if self.is_empty() { None } else { self.state.read().at(sequence).cloned() }
     }

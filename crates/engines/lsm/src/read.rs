@@ -1,8 +1,8 @@
 //! A read: the newest version of a key, wherever it is.
 //!
 //! A get takes the tree's view and asks the active memtable, the immutable ones and the global indexes, the newest
-//! first: the first that has a version knows. Then what is in the levels and still in memory, and rows that were read
-//! from there before; only then the levels.
+//! first: the first that has a version decides. Then it asks flushed memtables that are still in memory, and rows
+//! that were read from the levels before; only then the levels.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::zones::Zones;
 /// Which state is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
-    /// What is committed. No earlier than what was when the read began.
+    /// The committed state, no earlier than the one in which the read began.
     Latest,
     /// That of a sequence, which is registered ([`crate::snapshots::Snapshots`]).
     Sequence(u64),
@@ -33,7 +33,7 @@ pub(crate) struct Version {
     pub(crate) value: Stored,
 }
 
-/// What a version has for a value.
+/// The value of a version.
 pub(crate) enum Stored {
     /// None, as it is a removal.
     Nothing,
@@ -42,7 +42,7 @@ pub(crate) enum Stored {
     File(ValueRef),
 }
 
-/// What memory knows of a key: its newest version there, where it lies, or the sequence of a removal of its range.
+/// The newest version of a key in memory, and its place, or the sequence of a removal of its range.
 enum InMemory<'a> {
     Version(&'a Zones, Address, Record<'a>),
     Removed(u64),
@@ -80,7 +80,7 @@ impl Store {
                 Stored::Bytes(bytes) => return Ok(Some(bytes)),
                 Stored::File(value) => {
                     match self.levels.values().get(&value).map_err(from_levels)? {
-                        // What hides it is visible by now.
+                        // The version that hides it is visible by now.
                         None if at == At::Latest && missed.replace(value) != Some(value) => {}
                         None => return Err(gone(&value)),
                         bytes => return Ok(bytes),
@@ -123,8 +123,8 @@ impl Store {
         }
     }
 
-    /// The sequence of the newest version of a key that memory has in a state, if it says that the key is removed. None,
-    /// too, if it cannot be read.
+    /// The sequence of the newest version of a key that memory has in a state, if it is a removal. `None`, too, if it
+    /// cannot be read.
     pub(crate) fn removed_in_memory(&self, view: &View, key: &[u8], at: At) -> Option<u64> {
         match self.in_memory(view, key, (at, self.sequence_of(at))).ok()?? {
             InMemory::Removed(sequence) => Some(sequence),
@@ -134,7 +134,7 @@ impl Store {
         }
     }
 
-    /// Up to which sequence memtables are read. A view that is taken afterwards has all up to there.
+    /// The sequence up to which memtables are read. A view that is taken afterwards has all versions up to there.
     #[inline]
     fn sequence_of(&self, at: At) -> u64 {
         match at {
@@ -143,10 +143,10 @@ impl Store {
         }
     }
 
-    /// The newest version of a key in memtables, global indexes and what was flushed last.
+    /// The newest version of a key in memtables, global indexes and the global index that was flushed last.
     ///
-    /// A global index may be just taking in what was committed since, one record of a batch after the other: a version
-    /// that is newer than what is visible says that the answer is to be sought again.
+    /// A global index may be just taking in later commits, one record of a batch after the other: a version that is
+    /// newer than the visible state says that the key is to be read again.
     #[inline]
     fn in_memory<'v>(
         &self,
@@ -170,7 +170,8 @@ impl Store {
         Ok(flushed.map(|(zones, address, record)| InMemory::Version(zones, address, record)))
     }
 
-    /// The newest version of a key that the levels have: of a row that was read before, or of them.
+    /// The newest version of a key that the levels have: from a row that was read before, or from the levels
+    /// themselves.
     fn in_levels(&self, tree: usize, key: &[u8], at: At) -> Result<Option<Version>> {
         let sequence = behind_memtables(at);
         let rows = self.rows.as_ref().map(|rows| (rows, rows.seek(tree, key)));
@@ -194,7 +195,7 @@ impl Store {
     }
 }
 
-/// What is behind memtables is committed; and a version that only this reader would see may be gone there.
+/// Everything behind memtables is committed; and a version that only this reader would see may be gone there.
 fn behind_memtables(at: At) -> u64 {
     match at {
         At::Latest => SEQUENCE_MAX,
@@ -202,7 +203,7 @@ fn behind_memtables(at: At) -> u64 {
     }
 }
 
-/// What a layer has of a key, or that its range was removed there or above: `removed`.
+/// The version of a key in a layer, or the removal of its range there or above: `removed`.
 #[inline]
 fn found<'l, L: Layer>(
     layer: &'l L,
@@ -210,7 +211,7 @@ fn found<'l, L: Layer>(
     removed: &mut u64,
 ) -> Result<Option<InMemory<'l>>> {
     *removed = (*removed).max(layer.deletes().covering(key, at));
-    // It may be a record that is not sought.
+    // It may be a record of another key.
     if let Some(address) = layer.index().candidate(layer, key, at).map(Address::from_bits) {
         let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
         // The check first: a damaged key is not taken for another one.
@@ -222,7 +223,7 @@ fn found<'l, L: Layer>(
     Ok((*removed > 0).then_some(InMemory::Removed(*removed)))
 }
 
-/// What a record has for a value, which was checked.
+/// The value of a record, which was checked.
 pub(crate) fn stored(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Stored> {
     Ok(match record.kind() {
         Some(Kind::Put) => Stored::Bytes(Bytes::from(record.value())),
@@ -246,7 +247,7 @@ pub(crate) fn file_of_entry(key: &[u8], value: &[u8]) -> Result<ValueRef> {
     })
 }
 
-/// That a file is gone which a version needs.
+/// The error that a file is gone which a version needs.
 pub(crate) fn gone(value: &ValueRef) -> Error {
     from_levels(sst::Error::Missing { file: value_name(value.number) })
 }
@@ -276,7 +277,7 @@ pub(crate) fn join(zones: &Zones, address: Address, record: &Record<'_>) -> Resu
     if value.len() as u64 == len { Ok(value) } else { Err(damaged()) }
 }
 
-/// An address that leads nowhere.
+/// The error of an address that points nowhere.
 pub(crate) fn lost(address: Address) -> Error {
     Error::Damaged {
         what: format!("the record at {address:?}"),
@@ -284,10 +285,10 @@ pub(crate) fn lost(address: Address) -> Error {
     }
 }
 
-/// The pool, where an error of the levels names a file: what goes to them comes from there.
+/// The name of the pool, where an error of the levels names a file: their entries come from there.
 pub(crate) const POOL: &str = "the pool";
 
-/// An error of the levels, as the engine tells it.
+/// An error of the levels, as the engine reports it.
 pub(crate) fn from_levels(error: sst::Error) -> Error {
     use sst::Error as Levels;
     let error = match error {

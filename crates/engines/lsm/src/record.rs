@@ -8,7 +8,7 @@
 //! 20  key, value, zeros up to a multiple of 8
 //! ```
 //!
-//! All little-endian. The seed is that of the memtable ([`Seed`]), so that what a zone held before is no record
+//! All little-endian. The seed is that of the memtable ([`Seed`]), so that the earlier content of a zone is no record
 //! of it.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -19,7 +19,7 @@ pub(crate) const HEAD: usize = 20;
 /// Values up to this length lie in their record, longer ones in pieces of this length, or in a file.
 pub(crate) const PIECE: usize = 64 << 10;
 
-/// What a record does.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     RangeDelete = 3,
     /// Sets the value of a key; the record's value has the length and the addresses of the pieces.
     PutPieces = 4,
-    /// A piece of a value. No index leads to it.
+    /// A piece of a value. No index points to it.
     Piece = 5,
     /// Sets the value of a key; the record's value refers to the file that has it ([`crate::sst::ValueRef`]).
     PutFile = 6,
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// What the checks of one memtable's records begin with.
+/// The seed of the checks of one memtable's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seed(u64);
 
@@ -107,7 +107,7 @@ fn check_of(head: u64, behind: &[u8], seed: Seed) -> u32 {
     (hash >> 32) as u32
 }
 
-/// The lengths in a record's head: what it takes, and where its key ends.
+/// The lengths in a record's head: of the record, and up to the end of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lens {
     pub(crate) key: usize,
@@ -122,7 +122,7 @@ impl Lens {
         Self { key: at(16) as usize, value: at(12) as usize }
     }
 
-    /// Bytes of the whole record, without what pads it.
+    /// Bytes of the whole record, without its padding.
     #[inline]
     pub(crate) fn exact(self) -> usize {
         HEAD + self.key + self.value

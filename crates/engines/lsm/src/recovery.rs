@@ -1,16 +1,16 @@
-//! Opening a store: from what a crash left to memtables that can be read and written (Yan §3.2.1).
+//! Opening a store: from the state after a crash to memtables that can be read and written (Yan §3.2.1).
 //!
 //! Every zone begins with a fragment, so zones are read one by one, on all processors. Up to `commit_id` everything
-//! was durable: headers and keys are checked, values when they are read. What lies behind `commit_id` is decided for
-//! all trees at once: batches that are whole and follow each other without a gap in the sequence were committed, or
-//! might have been. The first that is not ends it.
+//! was durable: headers and keys are checked, values when they are read. Fragments behind `commit_id` are decided on
+//! for all trees at once: batches that are whole and follow each other without a gap in the sequence were committed,
+//! or might have been. The first that is not whole, or does not follow, ends them.
 //!
-//! Keys at the start of each zone tell how all of them are distributed, so each zone's are divided by ranges while they
-//! are in the cache, and of those the indexes are bulk loaded. Of each key they have the newest version: nobody
-//! reads an older state than the one that is recovered.
+//! Keys at the start of each zone tell how all of them are distributed, so each zone's are divided by ranges while
+//! they are in the cache, and the indexes are bulk loaded from these ranges. Of each key they have the newest
+//! version: no reader reads an older state than the one that is recovered.
 //!
-//! What is behind the end is overwritten with zeros, up to the end of its zones. So what a batch had written
-//! before a crash is never taken for a part of one that gets its sequences and its place.
+//! The bytes behind the end are overwritten with zeros, up to the end of their zones. So the remains of a batch from
+//! before a crash are never taken for a part of a batch that gets its sequences and its place.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -33,13 +33,13 @@ use crate::record::{Kind, Record};
 use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
-/// Of so many records, about, the key of one is looked at, to know how all are distributed; of a zone those of
-/// [`SAMPLES_MIN`] at least.
+/// The key of one in so many records, about, is sampled, to know how all are distributed; of a zone at least
+/// [`SAMPLES_MIN`] keys are.
 const RECORDS_PER_SAMPLE: u64 = 2048;
 
 const SAMPLES_MIN: u64 = 8;
 
-/// What memory shows of a store, by tree.
+/// The content of a store's memory, by tree.
 pub(crate) struct Recovered {
     pub(crate) trees: Vec<RecoveredTree>,
     /// The last sequence that is committed.
@@ -55,7 +55,7 @@ pub(crate) struct RecoveredTree {
     pub(crate) global: Option<Arc<GlobalIndex>>,
 }
 
-/// Where an index is built of a memtable's records.
+/// The index that is built of a memtable's records.
 #[derive(Clone)]
 enum Target {
     Memtable(Arc<Memtable>),
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// Adds a record to what the index will lead to.
+    /// Adds a record to the future content of the index.
     fn add(&self, address: u64, record: Record<'_>, loader: &mut Loader<'_>, load: &Load) {
         match record.kind() {
             Some(Kind::Put | Kind::PutPieces | Kind::PutFile | Kind::Delete) => {
@@ -97,11 +97,11 @@ impl Target {
         2 * self.zones().tree + usize::from(matches!(self, Self::Global(..)))
     }
 
-    /// Makes the index, and what says which ranges were removed.
+    /// Makes the index, and its removed ranges.
     fn load(&self, mut load: Load, threads: usize) {
         let deletes = load.deletes.get_mut();
         deletes.sort_unstable_by_key(|delete| delete.sequence);
-        // Of the past, nobody reads anything yet.
+        // No reader reads a past state yet.
         self.deletes().add_all(deletes.drain(..), |_, _| false);
         match self {
             Self::Memtable(memtable) => memtable.index.bulk_load(&**memtable, load.index, threads),
@@ -110,7 +110,7 @@ impl Target {
     }
 }
 
-/// What an index will be made of, and the range removals beside it.
+/// The future content of an index, and the range removals beside it.
 struct Load {
     index: BulkLoad,
     deletes: Mutex<Vec<RangeDelete>>,
@@ -127,7 +127,7 @@ struct Tail {
 /// the number within the batch.
 type Turn = (u64, u16);
 
-/// What a zone holds.
+/// The content of a zone.
 struct Read {
     /// `None` if the zone is open, as nothing in it is in doubt.
     fresh: Option<Fresh>,
@@ -142,18 +142,18 @@ struct Read {
     last: Option<Turn>,
     /// The last sequence.
     newest: Option<u64>,
-    /// Whether it has something up to `commit_id`.
+    /// Whether it has a fragment up to `commit_id`.
     has_committed: bool,
     /// Fragments behind `commit_id`.
     tail: Vec<Tail>,
-    /// Where an open zone has the mark of its end. Whoever wrote it may have been killed before its fence, and
-    /// the batch that it comes before be cut: so nobody else makes it durable.
+    /// Where an open zone has the mark of its end. The process that wrote it may have been killed before its fence,
+    /// and the batch behind it be cut: so no other fence makes it durable.
     mark: Option<u64>,
     records: u64,
 }
 
-/// Builds the indexes of memtables that were found in the pool, all of which are `chained` if those are not that the levels
-/// have.
+/// Builds the indexes of memtables that were found in the pool. `is_chained` says that none of them may be one that
+/// the levels have, as may be behind a repair.
 pub(crate) fn recover(
     pool: &Pool,
     trees: usize,
@@ -229,7 +229,7 @@ fn in_parallel<T: Sync, R: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {
-            // Without it, this thread does the more.
+            // Without it, this thread does more.
             let _ = thread::Builder::new().name("lsm-recovery".into()).spawn_scoped(scope, one);
         }
         one();
@@ -241,7 +241,7 @@ fn in_parallel<T: Sync, R: Send>(
 /// Targets' numbers, each with that of one of its zones.
 type Tasks = [(usize, u32)];
 
-/// What indexes will be made of, empty: two of each tree.
+/// The empty contents of the indexes: two of each tree.
 fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<Load>> {
     let samples = in_parallel(threads, tasks, |&(target, zone)| {
         let target = &targets[target];
@@ -260,7 +260,7 @@ fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Res
     Ok(of_indexes.into_iter().map(load).collect())
 }
 
-/// Some of a zone's keys. They are not sure to be there.
+/// Some of a zone's keys. They may turn out not to be there.
 struct Sample {
     keys: Vec<Box<[u8]>>,
     /// Bytes at the zone's start that have them.
@@ -269,7 +269,7 @@ struct Sample {
     used: u64,
 }
 
-/// Looks at a zone's first records.
+/// Samples a zone's first records.
 fn sample(zones: &Zones, zone: u32) -> Result<Sample> {
     // Of large records, or pieces of them.
     const LOOKED_AT_MAX: u64 = 256;
@@ -304,7 +304,7 @@ fn sample(zones: &Zones, zone: u32) -> Result<Sample> {
     Ok(Sample { keys, seen, used })
 }
 
-/// Reads a zone. One that has nothing that is in doubt is opened at once.
+/// Reads a zone, and opens it at once if nothing in it is in doubt.
 fn read_zone(
     target: &Target,
     number: usize,
@@ -369,7 +369,7 @@ fn read_zone(
         at += header.padded();
     }
     ended |= at == ZONE;
-    // What was committed is there, or the medium lost it.
+    // Committed batches are there, or the medium lost them.
     let (gidx, _) = zones.gidx();
     let line = u64::from(zone) * LINES + at / LINE;
     if !ended && line < u64::from(gidx) {
@@ -400,8 +400,8 @@ fn read_zone(
     Ok(read)
 }
 
-/// Asks for the head and key of a record that will be looked at soon, in the guess that those up to there take as
-/// many bytes as this one, and of them `looked_at`.
+/// Prefetches the head and key of a record that will be read soon, in the guess that the records up to there take as
+/// many bytes as this one, and their heads and keys `looked_at`.
 fn prefetch(zone: &Fresh, at: usize, len: u64, looked_at: usize) {
     const AHEAD: u64 = 16;
     let first = at as u64 + AHEAD * len;
@@ -412,7 +412,7 @@ fn prefetch(zone: &Fresh, at: usize, len: u64, looked_at: usize) {
     }
 }
 
-/// Decides what was committed, and opens the zones that have something in doubt. Returns the last sequence.
+/// Decides which batches were committed, and opens the zones that have something in doubt. Returns the last sequence.
 fn decide(
     targets: &[Target],
     mut read: Vec<Read>,
@@ -440,7 +440,7 @@ fn decide(
         }
         if !read.ended && !is_behind {
             ends.insert(read.target, read.zone);
-            // Nothing is zeroed of a memtable that the medium lost something of.
+            // No zone is zeroed of a memtable of which the medium lost a part.
             let zones = targets[read.target].zones();
             if line_of(read.zone, read.end) < zones.gidx().0 {
                 let address = Address::new(zones.slot, 0, 0);
@@ -488,7 +488,7 @@ fn decide(
     for (target, zone) in ends {
         targets[target].zones().end_at(zone);
     }
-    // Now the commit points may say so.
+    // Now the commit points may cover these batches.
     let mut flushed = Vec::new();
     for target in targets {
         let zones = target.zones();
@@ -511,7 +511,7 @@ fn line_of(zone: u32, at: u64) -> u32 {
     (u64::from(zone) * LINES + at / LINE) as u32
 }
 
-/// Makes the indexes of what was read: each by one of the targets that it leads to.
+/// Makes the indexes of the records that were read: each by one of the targets that it points to.
 fn make_indexes(targets: &[Target], loads: Vec<Load>, threads: usize) {
     for (index, load) in loads.into_iter().enumerate() {
         if let Some(target) = targets.iter().find(|target| target.index() == index) {
@@ -547,13 +547,13 @@ fn check_turns(targets: &[Target], read: &[Read]) -> Result<()> {
     Ok(())
 }
 
-/// The damage that a fragment lies where it was not written.
+/// The damage of a fragment that lies where it was not written.
 fn out_of_turn(zones: &Zones, zone: u32, at: u64) -> Error {
     let address = Address::new(zones.slot, zone, at);
     zones.damaged(address, "a fragment is there that was written elsewhere")
 }
 
-/// Forgets what is in zones behind one that has no end: that was not durable when they were written.
+/// Forgets fragments in zones behind one that has no end: its end was not durable when they were written.
 fn forget_behind_ends(targets: &[Target], read: &mut [Read]) -> Result<()> {
     let mut end: Option<(usize, u32)> = None;
     for read in read {

@@ -1,10 +1,10 @@
-//! Refusals that cost nothing, and what a full store still takes.
+//! Refusals that cost nothing, and the batches that a full store still takes.
 //!
-//! A batch that finds no room has had threads flush, merge and extend the log in vain: milliseconds, each of which its
-//! own thread waits. So the refusal is remembered, for puts and for bookkeeping: batches that are as large are refused
-//! with the same error, without a look at anything. A smaller one is tried, and waits for nothing. Room is looked for
-//! again, by one batch at a time, when something was given back ([`Refusals::look_again`]), and otherwise after so long
-//! that all looks together take a small part of the time. Removals are always tried, as they make the room.
+//! A batch that finds no room has made threads flush, merge and extend the log in vain: its own thread waits for
+//! milliseconds. So the refusal is remembered, for puts and for bookkeeping: batches that are as large are refused
+//! with the same error, without a look at anything. A smaller batch is tried, and does not wait. One batch at a time
+//! looks for room again: when space was given back ([`Refusals::look_again`]), and otherwise after so long that all
+//! looks together take a small part of the time. Removals are always tried, as they make the room.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use halite_contract::{Error, Op, Result};
 use parking_lot::Mutex;
 
-/// What a batch is for: what is left of the reserves to those behind it. Of batches that are committed together, the
-/// first in this order.
+/// The purpose of a batch, which decides how much of the reserves it leaves to others. Batches that are committed
+/// together have the first of their purposes, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// It takes room.
@@ -27,53 +27,53 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// What operations are for, of which those that put something are `puts`.
+    /// The purpose of operations, where `puts` is the purpose of those that put something.
     pub(crate) fn of(ops: &[Op<'_>], puts: Self) -> Self {
         let is_put = |op: &Op<'_>| matches!(op, Op::Put { .. });
         if ops.iter().any(is_put) { puts } else { Self::Removal }
     }
 }
 
-/// What becomes of a batch before it is tried.
+/// How a batch is treated before it is tried.
 #[derive(Debug)]
 pub(crate) enum Entrance {
     /// It is tried, and waits for room.
     Open,
     /// It is tried, and does not wait.
     NoWaiting,
-    /// It looks whether there is room again, since so long after the origin.
+    /// It looks whether there is room again; it began at this time from the origin.
     Looking(Duration),
     Refused(Error),
 }
 
-/// What was refused, and when room is looked for again.
+/// The refusals that are remembered, and when room is looked for again.
 pub(crate) struct Refusals {
     origin: Instant,
     puts: Gate,
     bookkeeping: Gate,
-    /// Of large values, which take their room elsewhere: on the levels' disk, whatever memory and the log have.
+    /// For large values, whose room is elsewhere: on the levels' disk, whatever memory and the log have.
     values: Gate,
-    /// Until when the last large value that was refused has removals make room for it, in nanoseconds from the origin.
+    /// Until when removals make room for the large value that was refused last, in nanoseconds from the origin.
     values_wanted_until: AtomicU64,
-    /// Whether the levels or the log took nothing, the last time that they were to: of the pool, more is left to what
-    /// gives room back.
+    /// Whether the levels or the log took nothing, the last time that they were to: then more of the pool is left to
+    /// batches that give room back.
     is_stuck: AtomicBool,
-    /// Whether something was removed since the levels were last to take what they did not.
+    /// Whether anything was removed since the last emptying began.
     has_removed: AtomicBool,
-    /// Whether what was removed goes just now.
+    /// Whether an emptying is under way.
     is_emptying: AtomicBool,
-    /// When what was removed may go next, in nanoseconds from the origin.
+    /// When the next emptying may begin, in nanoseconds from the origin.
     next_emptying: AtomicU64,
     /// How often room was looked for in vain.
     looks: AtomicU64,
-    /// Whether time says when room is looked for: not where the order of everything is to be known.
+    /// Whether time decides when room is looked for: not where the order of all events is to be known.
     is_timed: bool,
 }
 
 struct Gate {
     /// Bytes of the smallest batch that is refused; `u64::MAX`: none is.
     from: AtomicU64,
-    /// When the next batch looks, in nanoseconds from the origin.
+    /// When the next batch looks for room, in nanoseconds from the origin.
     next: AtomicU64,
     error: Mutex<Option<Error>>,
 }
@@ -93,10 +93,10 @@ impl Gate {
     }
 }
 
-/// Looks in vain take so small a part of the time together.
+/// The time between two looks in vain, as a multiple of the time that the first of them took.
 const PART: u32 = 20;
 
-/// The shortest time between two of them, and the longest.
+/// The shortest time between two looks in vain, and the longest.
 const LOOKS_APART_MIN: Duration = Duration::from_millis(100);
 const LOOKS_APART_MAX: Duration = Duration::from_secs(2);
 
@@ -104,10 +104,10 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// So long a large value that was refused has removals make room for it: it may never be tried again.
+/// How long removals make room for a large value that was refused: it may never be tried again.
 const VALUE_WANTED: Duration = Duration::from_secs(10);
 
-/// What was removed goes so often that this takes such a part of the time.
+/// The time between two emptyings, as a multiple of the time that the first of them took.
 const EMPTYING_PART: u32 = 4;
 
 /// The time from a look in vain that took so long to the next.
@@ -115,7 +115,7 @@ fn apart(took: Duration) -> Duration {
     (took * PART).clamp(LOOKS_APART_MIN, LOOKS_APART_MAX)
 }
 
-/// The same error once more, if it is one of those that say that there is no room.
+/// A copy of an error, if it says that there is no room.
 fn again(error: &Error) -> Option<Error> {
     Some(match error {
         &Error::Full { used, limit, held, holder } => Error::Full { used, limit, held, holder },
@@ -135,7 +135,7 @@ impl Refusals {
             values: Gate::new(),
             values_wanted_until: AtomicU64::new(0),
             is_stuck: AtomicBool::new(false),
-            // What was removed before the store was opened is not known.
+            // Whether anything was removed before the store was opened is not known.
             has_removed: AtomicBool::new(true),
             is_emptying: AtomicBool::new(false),
             next_emptying: AtomicU64::new(0),
@@ -144,12 +144,12 @@ impl Refusals {
         }
     }
 
-    /// How long ago the origin is.
+    /// The time since the origin.
     pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
     }
 
-    /// What batches for a purpose have to pass, unless they are always tried.
+    /// The gate that batches for a purpose have to pass; `None` if they are always tried.
     #[inline]
     fn gate(&self, purpose: Purpose) -> Option<&Gate> {
         match purpose {
@@ -159,7 +159,7 @@ impl Refusals {
         }
     }
 
-    /// What becomes of a batch of so many bytes.
+    /// How a batch of so many bytes is treated.
     #[inline]
     pub(crate) fn enter(&self, purpose: Purpose, bytes: u64) -> Entrance {
         let Some(gate) = self.gate(purpose) else { return Entrance::Open };
@@ -187,7 +187,7 @@ impl Refusals {
         }
     }
 
-    /// Why a large value of so many bytes is refused, unless it is to look for room.
+    /// The error by which a large value of so many bytes is refused, unless it is to look for room.
     pub(crate) fn refusal_of_value(&self, bytes: u64) -> Option<Error> {
         let gate = &self.values;
         let is_closed = gate.from.load(Relaxed) <= bytes && self.is_timed;
@@ -195,20 +195,20 @@ impl Refusals {
         if is_closed && is_early { gate.error.lock().as_ref().and_then(again) } else { None }
     }
 
-    /// A large value of so many bytes found no room, when it looked for it since `began`.
+    /// Notes that a large value of so many bytes found no room, for which it looked since `began`.
     pub(crate) fn note_value(&self, bytes: u64, error: &Error, began: Duration) {
         self.note_at(&self.values, bytes, error, Some(began));
         self.values_wanted_until.store(nanos(self.now() + VALUE_WANTED), Relaxed);
     }
 
-    /// A large value of so many bytes found room.
+    /// Notes that a large value of so many bytes found room.
     pub(crate) fn open_to_value(&self, bytes: u64) {
         if self.values.from.load(Relaxed) <= bytes {
             self.values.open();
         }
     }
 
-    /// A batch found no room; if it looked for it, since when.
+    /// Notes that a batch found no room, and since when it looked for it, if it did.
     pub(crate) fn note(
         &self,
         purpose: Purpose,
@@ -232,14 +232,14 @@ impl Refusals {
         }
     }
 
-    /// A batch that looked for room found it.
+    /// Notes that a batch that looked for room found it.
     pub(crate) fn open(&self, purpose: Purpose) {
         if let Some(gate) = self.gate(purpose) {
             gate.open();
         }
     }
 
-    /// Something was given back: the next batch at each gate looks for room.
+    /// Notes that space was given back: the next batch at each gate looks for room.
     pub(crate) fn look_again(&self) {
         let gates = [&self.puts, &self.bookkeeping, &self.values];
         gates.iter().for_each(|gate| gate.next.store(0, Relaxed));
@@ -256,13 +256,13 @@ impl Refusals {
         self.values.is_closed() && (!self.is_timed || is_wanted())
     }
 
-    /// Whether there is no room for something.
+    /// Whether there is no room for puts or large values, or the levels or the log are stuck.
     fn is_full(&self) -> bool {
         self.are_puts_refused() || self.are_values_refused() || self.is_stuck()
     }
 
-    /// Something was removed; `all_at_once`, by few records that concern many keys. Returns whether the levels are to
-    /// look whether that gives room back.
+    /// Notes a removal; `all_at_once`, by few records that concern many keys. Returns whether the levels are to look
+    /// whether that gives room back.
     pub(crate) fn note_removal(&self, all_at_once: bool) -> bool {
         let is_first = !self.has_removed.load(Relaxed) && !self.has_removed.swap(true, Relaxed);
         if all_at_once {
@@ -275,18 +275,18 @@ impl Refusals {
         is_full && (is_first || all_at_once)
     }
 
-    /// Some of what was removed could not go yet.
+    /// Notes that some removed versions could not be dropped yet.
     pub(crate) fn try_removals_again(&self) {
         self.has_removed.store(true, Relaxed);
     }
 
-    /// Whether something was removed that a full store is to let go of.
+    /// Whether a full store is to drop removed versions.
     pub(crate) fn are_removals_due(&self) -> bool {
         self.is_full() && self.has_removed.load(Relaxed)
     }
 
-    /// Whether memory goes to the levels only with the next emptying: where puts find no room. Where large values alone
-    /// find none, memory goes on to the levels between two of these.
+    /// Whether memory goes to the levels only with the next emptying: where puts find no room. Where large values
+    /// alone find none, memory also goes to the levels between two emptyings.
     pub(crate) fn is_emptying_due(&self) -> bool {
         let is_for_puts = self.are_puts_refused() || self.is_stuck();
         self.are_removals_due() && (is_for_puts || self.is_time_to_empty())
@@ -297,17 +297,17 @@ impl Refusals {
         !self.is_timed || nanos(self.now()) >= self.next_emptying.load(Relaxed)
     }
 
-    /// A removal waits for what was removed before: that goes as soon as it can.
+    /// Lets the next emptying begin as soon as it can, because a removal waits for it.
     pub(crate) fn hurry(&self) {
         self.next_emptying.store(0, Relaxed);
     }
 
-    /// Whether what was removed goes just now, or may go next.
+    /// Whether an emptying is under way, or due.
     pub(crate) fn may_give_back(&self) -> bool {
         self.is_emptying.load(Relaxed) || self.are_removals_due()
     }
 
-    /// Does that, unless it was done lately.
+    /// Runs an emptying, unless the last one was too short a time ago.
     pub(crate) fn empty(&self, empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
         if !self.is_time_to_empty() {
             return Ok(false);
@@ -320,7 +320,7 @@ impl Refusals {
         self.is_emptying.store(false, Relaxed);
         let now = self.origin.elapsed();
         let next = nanos(now + ((now - began) * EMPTYING_PART).max(LOOKS_APART_MIN));
-        // Unless a range was removed meanwhile.
+        // Unless a range was removed meanwhile: then the next emptying may begin at once.
         let _ = self.next_emptying.compare_exchange(u64::MAX, next, Relaxed, Relaxed);
         emptied
     }

@@ -1,6 +1,6 @@
-//! Repairs what lies beside the pool of a store that nobody has open: its levels, of which `levels/repair.rs` says
-//! what a repair can and cannot do, and its log. Of what the pool holds, only what it knows of these is changed: levels
-//! that were repaired are newer than what they may be a copy of, and of a log that was damaged it knows nothing.
+//! Repairs the files beside the pool of a store that is not open: its levels, of which `levels/repair.rs` says what a
+//! repair can and cannot do, and its log. In the pool, only the knowledge of these files is changed: repaired levels
+//! are newer than those that they may be a copy of, and of a log that was damaged the pool knows nothing.
 
 use halite_alloc::Segments;
 use halite_contract::{EngineOptions, RepairReport, Result};
@@ -14,7 +14,7 @@ use crate::wal::Found;
 /// Repairs, or, unless `for_good`, says what that would do.
 pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairReport> {
     let options = &EngineOptions { create: false, ..options.clone() };
-    // Whoever has the store open has this locked.
+    // A process that has the store open holds the pool's lock.
     let home = Segments::open(&options.pool, &options.pool_options)?;
     layout::check(&home, options)?;
     if !layout::has_levels(&home) {
@@ -27,15 +27,16 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     if Layout::read(&home)?.logged {
         log = Some(Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?);
     }
-    // Nothing is touched where the files are not the store's; a batch in its log says that they are.
+    // No file is touched where the files are not the store's; a batch in its log says that they are.
     let is_ours = log.as_ref().is_some_and(|log| log.next > 0);
     let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
     let is_lost = levels.is_damaged() || log.as_ref().is_some_and(Found::is_broken);
     if for_good && is_lost && layout::has_values(&home) {
-        // Before what may refer to them gets another name. Memory may refer to some: the next opening knows which.
+        // Before files that may refer to them get other names. Memory may refer to some: the next opening knows
+        // which.
         layout::set_values_aside(&home, true)?;
     }
-    // The log first: the levels are told to be whole as soon as they are.
+    // The log first: the levels count as whole as soon as they are repaired.
     let (mut lost_of_log, mut log_aside) = (None, Vec::new());
     if let Some(log) = log {
         (lost_of_log, log_aside) = log.repair(&disk, for_good).map_err(from_levels)?;

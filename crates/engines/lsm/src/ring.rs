@@ -8,19 +8,19 @@
 //!   ──┴────────┴────────┴────────┴────────┴────────┴────────
 //! ```
 //!
-//! A walk: [`Ring::enter`] waits until the turn is nobody's, and takes the next handle (`bid`). In its turn, alone, the
-//! thread takes what has to be in order, a sequence and space, and leaves it in the handle's slot ([`Turn::grant`]).
-//! Then it writes, beside all others. [`Granted::finish`] says that it is done: whoever finds the oldest handle
-//! that is not committed (`hid`) finished commits it, and all finished ones behind it, each when the one before
-//! is committed (`pid`). So nobody waits to leave its work to another; who wants to know when it is committed
-//! waits ([`Ring::wait_committed`]).
+//! A walk: [`Ring::enter`] waits until no thread has the turn, and takes the next handle (`bid`). In its turn, alone,
+//! the thread takes what has to be in order, a sequence and space, and leaves it in the handle's slot
+//! ([`Turn::grant`]). Then it writes, beside all others. [`Granted::finish`] says that it is done: a thread that
+//! finds the oldest handle that is not committed (`hid`) finished commits it, and all finished ones behind it, each
+//! when the one before is committed (`pid`). So no thread waits to leave its work to another; a thread that has to
+//! know when its handle is committed waits ([`Ring::wait_committed`]).
 //!
 //! In the paper a thread takes its handle first, and waits until it is that handle's turn. With more threads than
 //! processors, each turn would then wait for a thread that does not run; here it goes to one that does. Unlike the
-//! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and who commits wakes those who wait for it, once.
+//! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and a thread that commits wakes those that wait for
+//! it, once.
 //!
-//! A handle that is dropped is finished
-//! with what is in its slot: a thread that fails stops nobody.
+//! A handle that is dropped is finished with what is in its slot: a thread that fails stops no other.
 
 use std::cell::Cell;
 
@@ -32,7 +32,7 @@ use crate::wait::{Place, Waiting};
 
 /// The ring. `T` is what a turn leaves for the commit.
 pub(crate) struct Ring<T> {
-    /// The next handle, twice; one more while somebody has the turn.
+    /// The next handle, twice; one more while a thread has the turn.
     bid: Line,
     /// Where the turn is waited for.
     turn: Place,
@@ -123,13 +123,14 @@ impl<T> Ring<T> {
         &self.slots[(bid % self.slots.len() as u64) as usize]
     }
 
-    /// Commits from `hid` on what is finished (algorithm 2).
+    /// Commits the finished handles from `hid` on (algorithm 2).
     fn commit_finished(&self, commit: &impl Fn(u64, T)) {
         let mut committed = false;
         loop {
             let bid = self.hid.0.load(Ordering::Acquire);
-            // Who stops at a mark has changed it, and so does who sets it. The changes of one word have an order:
-            // either this sees that it is set, or who sets it sees that `hid` has come to be `bid`, and goes on.
+            // A thread that stops at a mark has changed it, and so has the one that sets it. The changes of one word
+            // have an order: either this thread sees that the mark is set, or the one that sets it sees that `hid`
+            // has come to be `bid`, and goes on.
             let finished = &self.slot(bid).finished;
             let is_it = |mark: u64| mark == bid + 1;
             let is_finished = is_it(finished.load(Ordering::Acquire))
@@ -145,14 +146,14 @@ impl<T> Ring<T> {
                 self.hid.0.compare_exchange(bid, bid + 1, Ordering::AcqRel, Ordering::Relaxed);
             if taken.is_ok() {
                 if committed && self.pid.0.load(Ordering::Relaxed) != bid {
-                    // Who commits what is between may wait for what this one has committed.
+                    // The thread that commits the handles between may wait for a handle that this one has committed.
                     self.waiting.wake_all(&self.committed);
                 }
                 self.commit_one(bid, commit);
                 committed = true;
             }
         }
-        // All at once: to wake somebody takes longer than a commit.
+        // All at once: to wake a thread takes longer than a commit.
         if committed {
             self.waiting.wake_all(&self.committed);
         }
@@ -170,7 +171,7 @@ impl<T> Ring<T> {
     }
 }
 
-/// The one whose turn it is to be granted what is in order.
+/// The thread whose turn it is to be granted sequences and space.
 pub(crate) struct Turn<'a, T, C: Fn(u64, T)> {
     granted: Granted<'a, T, C>,
 }
@@ -186,7 +187,7 @@ impl<'a, T, C: Fn(u64, T)> Turn<'a, T, C> {
         self.granted.ring.wait_first(self.granted.bid);
     }
 
-    /// Leaves what is to be committed, and ends the turn.
+    /// Leaves the entry that is to be committed, and ends the turn.
     pub(crate) fn grant(self, entry: T) -> Granted<'a, T, C> {
         *self.granted.ring.slot(self.granted.bid).entry.lock() = Some(entry);
         self.end()
@@ -204,7 +205,7 @@ impl<'a, T, C: Fn(u64, T)> Turn<'a, T, C> {
     }
 }
 
-/// One that writes what it was granted.
+/// A thread that writes in the space that it was granted.
 pub(crate) struct Granted<'a, T, C: Fn(u64, T)> {
     ring: &'a Ring<T>,
     bid: u64,
@@ -213,7 +214,7 @@ pub(crate) struct Granted<'a, T, C: Fn(u64, T)> {
 }
 
 impl<T, C: Fn(u64, T)> Granted<'_, T, C> {
-    /// Says that it is written (stage 3); it is committed now or by whoever finishes one before it.
+    /// Says that it is written (stage 3); it is committed now or by a thread that finishes a handle before it.
     pub(crate) fn finish(mut self) -> u64 {
         self.end();
         self.bid

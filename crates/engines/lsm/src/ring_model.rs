@@ -1,6 +1,6 @@
-//! The ring in every order of its threads' steps: commits are in the order of grants, each once, nobody waits for
-//! ever (loom fails a model in which all threads wait), and what was written before a handle was finished is there
-//! when it is committed, and what a commit did, when it is known to be committed.
+//! The ring in every order of its threads' steps: commits are in the order of grants, each once, no thread waits for
+//! ever (loom fails a model in which all threads wait), writes before a handle was finished are visible when it is
+//! committed, and the writes of a commit when the handle is known to be committed.
 
 use halite_contract::WaitStrategy;
 use loom::model::Builder;
@@ -11,12 +11,12 @@ use crate::ring::Ring;
 use crate::sync::{AtomicU64, Ordering};
 use crate::weakness::Weakness;
 
-/// A ring, and what its threads write. All accesses are relaxed: what they see of each other they owe to the ring.
+/// A ring, and the words that its threads write. All accesses are relaxed: their order comes from the ring alone.
 struct Model {
     ring: Ring<usize>,
     /// In turns: the next number.
     next: AtomicU64,
-    /// What each wrote beside the others.
+    /// The word that each thread writes beside the others.
     written: [AtomicU64; 3],
     /// By commits: how many there were.
     committed: AtomicU64,
@@ -39,7 +39,7 @@ impl Model {
         assert_eq!(self.written[number].load(Ordering::Relaxed), 1, "it was written before");
     }
 
-    /// One who is granted a number, writes, and waits until that is committed.
+    /// A thread that is granted a number, writes, and waits until that is committed.
     fn write(&self) {
         let turn = self.ring.enter(|_, number| self.commit(number));
         let number = self.next.load(Ordering::Relaxed) as usize;
@@ -51,7 +51,7 @@ impl Model {
         assert!(self.committed.load(Ordering::Relaxed) > number as u64);
     }
 
-    /// One who is granted nothing, and sees in its turn, alone, what was committed.
+    /// A thread that is granted nothing, and sees in its turn, alone, what was committed.
     fn pass(&self) {
         let turn = self.ring.enter(|_, number| self.commit(number));
         turn.wait_alone();

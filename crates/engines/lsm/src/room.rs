@@ -1,7 +1,7 @@
-//! Room in the pool: who has it, and how writers get more of it.
+//! Room in the pool: which data takes it, and how writers get more of it.
 //!
-//! What was read from the levels, and what was flushed and is still in memory, goes when its room is wanted. Writers
-//! are slowed while room has to last ([`crate::pace`]), and only wait where there is none.
+//! Records that were read from the levels, and flushed memtables that are still in memory, are dropped when their
+//! room is wanted. Writers are slowed while room has to last ([`crate::pace`]), and only wait where there is none.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ impl Store {
             return Ok(());
         }
         self.take_from_rows(ZONE);
-        // What is left to removals is not for puts that come next.
+        // The reserve for removals is not for later puts.
         if !self.segments.keep_free(1 + self.limits.removals / ZONE)? {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl Store {
         }
     }
 
-    /// Whether fragments of these lengths find room in a memtable, so that what others behind them need is left.
+    /// Whether fragments of these lengths find room in a memtable, and leave the reserve that other purposes need.
     pub(crate) fn has_room_for(
         &self,
         memtable: &Memtable,
@@ -52,7 +52,7 @@ impl Store {
         if reserve == 0 {
             return Ok(true);
         }
-        // What is left of its zone is the tree's own, and each tree has its part of what is free.
+        // The rest of its zone is the tree's own, and each tree has its part of the free zones.
         let own = match missing {
             0 => memtable.zones.left().saturating_sub(lens.sum()),
             _ => 0,
@@ -61,7 +61,7 @@ impl Store {
         if own * trees + free - missing * ZONE < reserve {
             return Ok(false);
         }
-        // The device may have less than the pool may grow by. Where nothing is taken, nothing is missing since.
+        // The device may have less than the pool may grow by. A batch that takes no zone does not change that.
         let on_device = match purpose {
             Purpose::Put => self.limits.removals,
             Purpose::Bookkeeping => self.limits.removals / 2,
@@ -71,7 +71,7 @@ impl Store {
         Ok(missing == 0 || self.segments.keep_free(zones)? || self.take_from_rows(zones * ZONE))
     }
 
-    /// Bytes of the pool that a batch leaves to those for what is behind its purpose.
+    /// Bytes of the pool that a batch leaves to batches for purposes behind its own.
     fn reserve_behind(&self, purpose: Purpose) -> u64 {
         // Where the levels take nothing, the records of removals may have to wait until most keys are removed.
         let for_others = match self.refusals.is_stuck() && !self.is_logged() {
@@ -85,26 +85,26 @@ impl Store {
         }
     }
 
-    /// Whether all that was flushed is to go: others wait for room. A writer who makes it says how much.
+    /// Whether all flushed memtables are to be dropped: writers wait for room. A writer that makes it says how much.
     pub(crate) fn is_all_wanted(&self) -> bool {
         self.has_threads() && self.signals.is_room_wanted()
     }
 
-    /// Bytes of the pool that nobody has, or only what was read from the levels ([`Store::take_from_rows`]).
+    /// Bytes of the pool that are free, or hold only records read from the levels ([`Store::take_from_rows`]).
     pub(crate) fn free(&self) -> u64 {
         let rows = self.rows.as_ref().map_or(0, Rows::pool_bytes);
         self.segments.available() * ZONE + rows
     }
 
-    /// Bytes of DRAM that memtables take whose records are in the log, and what is on its way there.
+    /// Bytes of DRAM of memtables whose records are in the log, and of the records on their way there.
     pub(crate) fn volatile_bytes(&self) -> u64 {
         let is_beside = !Arc::ptr_eq(&self.segments, &self.home);
         let memtables = if is_beside { self.pool().len() } else { 0 };
         memtables + self.wal.as_ref().map_or(0, Wal::buffer_bytes)
     }
 
-    /// Lets what was read from the levels go until so many bytes are free without growth. Returns whether they are, and
-    /// something went.
+    /// Drops records read from the levels until so many bytes are free without growth. Returns whether they are, and
+    /// any record was dropped.
     fn take_from_rows(&self, wanted: u64) -> bool {
         let has_enough = || self.segments.free() * ZONE >= wanted;
         let give_back = || self.rows.as_ref().is_some_and(Rows::give_back);
@@ -115,14 +115,14 @@ impl Store {
         taken && has_enough()
     }
 
-    /// Bytes that writers may have: those that are free or will be when nobody reads there any more, and those of
-    /// what is in the levels, too.
+    /// Bytes that writers may have: those that are free, those that will be when no reader uses them any more, and
+    /// those of flushed memtables.
     fn room(&self) -> u64 {
         let flushed = |tree: &Tree| tree.view().flushed.as_ref().map_or(0, |all| all.pool_bytes());
         self.free() + self.held() + self.trees.iter().map(flushed).sum::<u64>()
     }
 
-    /// Bytes of memtables that were given back, and that somebody still reads.
+    /// Bytes of memtables that were given back, and that readers still use.
     fn held(&self) -> u64 {
         let mut held = 0;
         self.spared.lock().retain(|zones| match cost::counted(zones).upgrade() {
@@ -135,14 +135,14 @@ impl Store {
         held
     }
 
-    /// Notes memtables that were given back, and go when nobody reads there any more.
+    /// Notes memtables that were given back, and are freed when no reader uses them any more.
     pub(crate) fn note_spared<'z>(&self, memtables: impl IntoIterator<Item = &'z Arc<Zones>>) {
         self.spared.lock().extend(memtables.into_iter().map(Arc::downgrade));
         self.scans.tick();
     }
 
-    /// Gives back memtables that are in the levels, the oldest first, until so many bytes are free or will be
-    /// when nobody reads there any more; scans let go of them. Returns whether anything was given back, or let go of.
+    /// Gives back flushed memtables, the oldest first, until so many bytes are free or will be when no reader uses
+    /// them any more; scans let go of them. Returns whether any was given back, or let go of.
     pub(crate) fn spare(&self, wanted: u64) -> bool {
         let mut free = self.free() + self.held();
         let mut spared = false;
@@ -165,21 +165,21 @@ impl Store {
         (is_held && self.scans.let_go()) || spared
     }
 
-    /// Removes tables that nobody needs but scans, which let go of them: the disk may be full.
+    /// Removes tables that only scans need, which let go of them: the disk may be full.
     pub(crate) fn give_up_tables(&self) {
         self.scans.tick();
         self.scans.let_go();
         self.levels.bury();
     }
 
-    /// That there is no room, and nothing in the pool can go.
+    /// The error that there is no room, and nothing in the pool can be dropped.
     pub(crate) fn full(&self) -> Error {
         let limit = self.pool().len_max();
         let (used, held) = (limit.saturating_sub(self.free()), self.held());
         Error::Full { used, limit, held, holder: None }
     }
 
-    /// Has a writer wait, where room has to last or the levels are behind.
+    /// Makes a writer wait, where room has to last or the levels are behind.
     pub(crate) fn slow_down(&self, bytes: u64) {
         self.pace.wait(bytes, || self.set_pace());
     }
@@ -194,13 +194,13 @@ impl Store {
     /// Bytes a second that writers may take.
     fn speed(&self) -> f64 {
         if self.health.failure().is_some() {
-            // To be refused, nobody has to wait.
+            // A writer that is refused does not have to wait.
             return f64::INFINITY;
         }
         let room = self.room().saturating_sub(self.limits.reserve) as f64;
         let mut speed = match self.pace.time_left() {
             Some(left) => room / left.as_secs_f64().max(1e-3),
-            // It failed, and is tried again.
+            // The flush failed, and is tried again.
             None if self.trees.iter().any(|tree| tree.view().frozen.is_some()) => {
                 room / FAILING.as_secs_f64()
             }
@@ -217,13 +217,12 @@ impl Store {
         speed
     }
 
-    /// Waits until there is room, where a batch found none.
+    /// Waits until there is room for a batch that found none.
     ///
-    /// # Errors
-    /// [`Error::Full`] if nothing can be done about it; what kept the levels from taking more.
+    /// # Errors [`Error::Full`] if no room can be made; the error that kept the levels from taking more.
     ///
-    /// What is in active memtables goes on its way only where there is nothing else, or `all` is to: what is left of their
-    /// zones is lost to removals that come later.
+    /// Active memtables are handed on only where nothing else can be, or if `all` is set: the rest of their zones is
+    /// lost to later removals.
     pub(crate) fn wait_for_room(&self, needed: u64, full: Error, all: bool) -> Result<()> {
         let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
         if self.take_from_rows(enough) {
@@ -245,7 +244,7 @@ impl Store {
         }
     }
 
-    /// Whether something else than active memtables can go to the levels.
+    /// Whether any data but active memtables can go to the levels.
     pub(crate) fn has_more_to_hand_on(&self) -> bool {
         self.trees.iter().any(|tree| {
             let view = tree.view();
@@ -260,12 +259,12 @@ impl Store {
         let begun = before_wait.begun;
         loop {
             let seen = self.signals.wake_and_wait(&before_wait, WAIT);
-            // Nobody makes room any more.
+            // After a failure, no thread makes room any more.
             self.check_healthy()?;
             if self.free() > before.max(needed) {
                 return Ok(());
             }
-            // What began before may have had less to hand on.
+            // A task that began before may have had less to hand on.
             if let Some(reason) = &seen.failure
                 && seen.failed_begun > begun
             {
@@ -273,7 +272,7 @@ impl Store {
             }
             let has_flushed = |tree: &Tree| tree.view().flushed.is_some();
             let is_busy = self.has_more_to_hand_on() || self.trees.iter().any(has_flushed);
-            // Who reads what was given back lets go of it soon.
+            // Readers soon let go of memtables that were given back.
             let is_busy = is_busy || self.held() > 0;
             idle = if seen.done != before_wait.done || is_busy { 0 } else { idle + 1 };
             if idle > 1 || seen.stopping {
@@ -290,7 +289,7 @@ impl Store {
     fn make_room_now(&self, before: u64, needed: u64) -> Result<bool> {
         let enough = needed.next_multiple_of(ZONE) + self.trees.len() as u64 * ZONE;
         for number in 0..TRIES_OF_WRITERS {
-            // What others read may stay for longer than this tries.
+            // Memtables that are read may stay for longer than this tries.
             self.spare(if number == 0 { before + enough } else { u64::MAX });
             self.merge_all()?;
             self.flush_all()?;
@@ -304,16 +303,16 @@ impl Store {
     }
 }
 
-/// Bytes a second of writers where there begins to be too little room for memtables, or the levels are behind.
+/// Bytes a second of writers at the point where room for memtables begins to be too little, or the levels are behind.
 const FULL_SPEED: f64 = 1e9;
 
-/// The part of a pool that puts leave while the levels take nothing.
+/// The part of a pool that puts leave while the levels take nothing: a quarter.
 const STUCK_PART: u64 = 4;
 
-/// How long room is to last, and ever less of it, while the levels take nothing.
+/// How long the room that is left at each moment is to last, while the levels take nothing.
 const FAILING: Duration = Duration::from_secs(2);
 
-/// How often a writer tries to make room itself before there is none.
+/// How often a writer tries to make room itself before it gives up.
 const TRIES_OF_WRITERS: u32 = 100;
 
 /// How long a writer waits before it looks again.

@@ -1,10 +1,10 @@
 //! Rows that gets read from the levels, in the pool's free zones ([`crate::zone_cache`]).
 //!
 //! A row is the newest version of a key that the levels have, and a put. It is found when memory has no version; so
-//! it must go before a newer one leaves memory. What a flush brought to the levels is removed here when it is
-//! there, and before the frozen index leaves the view ([`Rows::flushed`]). A row of a read that began before that, and
-//! may have missed it, is not taken any more. What is read here has no checksum of its own, like what is in DRAM: these
-//! bytes were checked when they were read from the disk.
+//! it must be removed before a newer version leaves memory. The rows of flushed keys are removed when the levels have
+//! their newer versions, and before the frozen index leaves the view ([`Rows::flushed`]). A row of a read that began
+//! before that, and may have missed the flush, is not taken any more. Rows have no checksum of their own, like data
+//! in DRAM: their bytes were checked when they were read from the disk.
 //!
 //! ```text
 //! row:  tree u32 | epoch of the tree u64 | sequence u64 | key len u32 | key | value
@@ -35,7 +35,7 @@ pub(crate) struct Rows {
 /// A row that is sought.
 pub(crate) struct Sought<'a> {
     key: &'a [u8],
-    /// What a row begins with: its tree, and how often that forgot all of them.
+    /// The start of its row: its tree, and how often that forgot all of its rows.
     place: [u8; 12],
     hash: u64,
     ticket: Ticket,
@@ -48,7 +48,7 @@ impl Rows {
         Self { cache: Arc::new(cache), epochs }
     }
 
-    /// Where they lie.
+    /// The cache that they lie in.
     pub(crate) fn cache(&self) -> &Arc<ZoneCache> {
         &self.cache
     }
@@ -75,7 +75,7 @@ impl Rows {
         Some(found?.item)
     }
 
-    /// Takes the row that the levels had, as their newest.
+    /// Takes the row of a version that was the levels' newest.
     pub(crate) fn insert(&self, sought: &Sought<'_>, sequence: u64, value: &[u8]) {
         let mut head = [0; HEAD];
         head[..12].copy_from_slice(&sought.place);
@@ -84,7 +84,7 @@ impl Rows {
         self.cache.insert(sought.hash, sought.ticket, &[&head, sought.key, value]);
     }
 
-    /// Removes the rows of a tree that are not the newest any more, as the levels have this, too; all rows of it, if
+    /// Removes the rows of a tree whose keys were flushed, as the levels have newer versions; all rows of it, if
     /// ranges were removed.
     pub(crate) fn flushed(&self, tree: usize, flushed: &GlobalIndex) {
         self.cache.begin_removals();
@@ -114,7 +114,7 @@ impl Rows {
         self.cache.pool_bytes()
     }
 
-    /// What a row of a key begins with, and its hash.
+    /// The start of a key's row, and its hash.
     #[inline]
     fn place(&self, tree: usize, key: &[u8]) -> ([u8; 12], u64) {
         let epoch = self.epochs[tree].load(Ordering::Acquire);

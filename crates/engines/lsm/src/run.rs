@@ -16,9 +16,9 @@ use crate::values::Values;
 /// All of a layer that is not written to any more.
 pub(crate) struct Run<'a, L> {
     pub(crate) layer: &'a L,
-    /// Is told of each key that was passed.
+    /// Counts each key that was passed.
     pub(crate) pace: &'a Pace,
-    /// Of these, those stay whose versions were passed.
+    /// The files of large values, of which those stay whose versions were passed.
     pub(crate) values: &'a Values,
     pub(crate) tree: u32,
 }
@@ -66,7 +66,7 @@ impl<L: Layer> SortedRun for Run<'_, L> {
                 return Some(Span { first: delete.start, last: delete.end, is_open: true });
             };
             span.first = span.first.min(delete.start);
-            // A delete's end is not in it: at the same key, what is, reaches further.
+            // A delete's end is not in it: an entry at the same key reaches further.
             if delete.end > span.last {
                 (span.last, span.is_open) = (delete.end, true);
             }
@@ -83,7 +83,7 @@ impl<L: Layer> SortedRun for Run<'_, L> {
     }
 }
 
-/// Keys that a pace is told of together.
+/// Keys that are reported to a pace together.
 const TOLD_AT_ONCE: u64 = 64;
 
 /// The versions of a layer in a range.
@@ -92,7 +92,7 @@ struct Versions<'a, L> {
     pace: &'a Pace,
     values: &'a Values,
     tree: u32,
-    /// Keys that were passed and that `pace` was not told of.
+    /// Keys that were passed and not reported to `pace` yet.
     passed: u64,
     cursor: RadixCursor,
     current: Option<Current<'a>>,

@@ -1,4 +1,4 @@
-//! A scan: the keys of a range in one state, merged from wherever they are.
+//! A scan: the keys of a range in one state, merged from memory and the levels.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct ReadAt {
 }
 
 impl ReadAt {
-    /// What is visible now.
+    /// The state that is visible now.
     pub(crate) fn now(store: &Arc<Store>) -> Arc<Self> {
         let sequence = store.snapshots.register(&store.visible);
         Arc::new(Self { store: Arc::clone(store), sequence })
@@ -52,7 +52,7 @@ pub(crate) fn bounds(space: KeySpaceId, range: &KeyRange) -> (Vec<u8>, Vec<u8>) 
     (start, end)
 }
 
-/// What is behind all keys of a key space.
+/// The bound behind all keys of a key space.
 pub(crate) fn end_of_space(space: KeySpaceId) -> [u8; 4] {
     (space.0 + 1).to_be_bytes()
 }
@@ -68,10 +68,11 @@ pub(crate) struct TreeScan {
     levels: LevelsScan,
     /// The sources that are at a key, in the order of their keys; where they are equal, the first source first.
     order: SmallVec<[usize; 8]>,
-    /// What range removals in memory cover, of each layer that has any.
+    /// The ranges that range removals in memory cover, of each layer that has any.
     coverages: SmallVec<[Coverage; 2]>,
     direction: Direction,
-    /// Whether the first key was told of, and is to be passed: only who asks for another pair pays for the way to it.
+    /// Whether the first key was returned, and is to be passed: only a request for another pair pays for the way to
+    /// it.
     is_told: bool,
     failed: bool,
 }
@@ -271,7 +272,7 @@ impl TreeScan {
             layers.push(LayerScan::new(Of::Global(Arc::clone(global)), cursor));
         }
         layers.retain(|layer| layer.current.is_some());
-        // The view first: what left it since is in the levels.
+        // The view first: memtables that left it since are in the levels.
         let levels = LevelsScan::new(&at.store, tree, start, end, direction, at.sequence)?;
         let (at, order) = (Arc::clone(at), SmallVec::new());
         let mut scan =
@@ -280,11 +281,10 @@ impl TreeScan {
         Ok(scan)
     }
 
-    /// The key that it told last, or passed, as it was removed, with its key space; `None` behind the last.
+    /// The key that it returned last, or passed because it was removed, with its key space; `None` behind the last.
     ///
-    /// # Errors
-    /// [`halite_contract::Error::Damaged`] of a record that it is to come to: its key may be another one than where the index
-    /// has it, and who begins anew would not come to it.
+    /// # Errors [`halite_contract::Error::Damaged`] of a record that it is to come to: its key may differ from the
+    /// one that the index has, and a scan that begins anew would not come to it.
     pub(crate) fn told(&mut self) -> Result<Option<Vec<u8>>> {
         let Some(&first) = self.order.first() else { return Ok(None) };
         for layer in &mut self.layers {

@@ -1,4 +1,4 @@
-//! Which states of the past somebody may still read.
+//! The states of the past that readers may still read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use halite_sim::locks::Mutex;
 
 use crate::cost;
 
-/// The sequences at which somebody reads, with how many do.
+/// The sequences at which readers read, and how many do.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     at: Mutex<BTreeMap<u64, u64>>,
@@ -17,8 +17,8 @@ impl Snapshots {
     /// Registers a reader of the state that is visible now, and returns its sequence.
     pub(crate) fn register(&self, visible: &AtomicU64) -> u64 {
         let mut at = self.at.lock();
-        // Under the lock: what [`Snapshots::kept`] returns includes it, or was asked for before and keeps what
-        // was visible then, or later.
+        // Under the lock: the result of [`Snapshots::kept`] includes it, or was made before and keeps the state that
+        // was visible then, or a later one.
         let sequence = visible.load(Ordering::Acquire);
         *at.entry(sequence).or_default() += 1;
         sequence
@@ -47,13 +47,12 @@ impl Snapshots {
     }
 }
 
-/// Sequences at which somebody reads, ascending; the last is what was visible when this was made. Newer states
-/// are read too.
+/// Sequences at which readers read, ascending; the last was visible when this was made. Newer states are read too.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept(Vec<u64>);
 
 impl Kept {
-    /// Whether a version is seen by somebody although there is a newer one.
+    /// Whether a reader sees a version although there is a newer one.
     pub(crate) fn is_needed(&self, older: u64, newer: u64) -> bool {
         let visible = self.0.last().copied().unwrap_or(0);
         // A state between the two that is still to come reads the older one.

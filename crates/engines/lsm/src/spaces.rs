@@ -31,7 +31,7 @@ pub(crate) struct Spaces {
 /// The key spaces of a store that is open.
 pub(crate) struct OpenSpaces {
     all: ArcSwap<Spaces>,
-    /// Which of the first are there, as bits: for who asks for no more, before each get.
+    /// Which of the first key spaces are there, as bits: for readers that ask for no more, before each get.
     first: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl OpenSpaces {
         self.all.load_full()
     }
 
-    /// For who changes them, alone.
+    /// For the thread that changes them, alone.
     pub(crate) fn store(&self, spaces: Spaces) {
         self.first.store(spaces.first(), Ordering::Release);
         self.all.store(Arc::new(spaces));
@@ -67,7 +67,7 @@ impl Spaces {
         first.fold(0, |first, (space, _)| first | 1 << space)
     }
 
-    /// What the catalogue says.
+    /// Reads the key spaces from the catalogue.
     pub(crate) fn read(store: &Arc<Store>) -> Result<Self> {
         let damaged = |why: &str| Error::Damaged {
             what: "the catalogue of key spaces".into(),

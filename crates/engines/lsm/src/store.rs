@@ -1,4 +1,4 @@
-//! An open store: the trees, the ring that writes to them, and what they share.
+//! An open store: the trees, the ring that writes to them, and the state that they share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,7 +28,7 @@ use halite_contract::Health;
 /// Batches that may be on their way at once.
 pub(crate) const RING_CAPACITY: usize = 256;
 
-/// What a store keeps to.
+/// The limits of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Bytes of zones at which a memtable is full.
@@ -40,9 +40,9 @@ pub(crate) struct Limits {
     pub(crate) large_value_bytes: u64,
     /// Bytes of room in the pool below which no zones are added ahead, and memtables are merged too slowly.
     pub(crate) slow_below: u64,
-    /// Bytes of the pool that are kept free while some hold what is in the levels, too.
+    /// Bytes of the pool that are kept free while there are flushed memtables to give back.
     pub(crate) spare: u64,
-    /// Bytes of the pool that writers leave to what makes room.
+    /// Bytes of the pool that writers leave to the work that makes room.
     pub(crate) reserve: u64,
     /// Bytes of the pool that puts leave to bookkeeping and removals.
     pub(crate) removals: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Store {
     pub(crate) device: Device,
     pub(crate) trees: Vec<Tree>,
     pub(crate) ring: Ring<Entry>,
-    /// Who may be in the ring, where a commit waits for nothing slower than memory.
+    /// The threads that may be in the ring, where a commit waits for nothing slower than memory.
     pub(crate) crowd: Option<Crowd>,
     pub(crate) batching: Option<Batching>,
     pub(crate) unsynced: Mutex<Unsynced>,
@@ -75,27 +75,27 @@ pub(crate) struct Store {
     /// `commit_id`, in the pool.
     pub(crate) commit_id: Words,
     pub(crate) limits: Limits,
-    /// Whether it is written to; the levels share it.
+    /// Whether the store may be written to; the levels share it.
     pub(crate) health: Arc<Health>,
     pub(crate) user_bytes: AtomicU64,
     pub(crate) levels: Levels,
-    /// What was read from the levels, where there is persistent memory for it.
+    /// The records that were read from the levels, where there is persistent memory for them.
     pub(crate) rows: Option<Rows>,
     /// The log, where memtables are volatile.
     pub(crate) wal: Option<Wal>,
-    /// Whether what is committed is in the log already.
+    /// Whether the batches that are committed are in the log already.
     pub(crate) is_replaying: AtomicBool,
-    /// Whether threads of the store's own do what is not urgent.
+    /// Whether the store has threads for work that is not urgent.
     pub(crate) on_threads: bool,
     pub(crate) signals: Signals,
-    /// Held by who merges memtables, or freezes what they are merged into.
+    /// Held while memtables are merged, or the global index that they are merged into is frozen.
     pub(crate) merging: Mutex<()>,
-    /// Held by the one that lets go of what was removed. Where there are no threads, any writer may be.
+    /// Held by the thread that drops removed versions. Where the store has no threads, any writer may be.
     pub(crate) emptying: Mutex<()>,
     /// Held by the one that brings memory to the levels.
     pub(crate) flushing: Mutex<()>,
     pub(crate) pace: Pace,
-    /// What was refused for want of room.
+    /// The batches that were refused for lack of room.
     pub(crate) refusals: Refusals,
     /// Memtables that were given back, and may still be read.
     pub(crate) spared: Mutex<Vec<Weak<Zones>>>,
@@ -109,7 +109,7 @@ impl Store {
         self.segments.pool()
     }
 
-    /// Lets nothing be written from now on.
+    /// Lets no batch be written from now on.
     pub(crate) fn poison(&self, why: &str) {
         self.health.poison(why.to_owned());
     }
@@ -154,7 +154,7 @@ impl Store {
         Ok(next)
     }
 
-    /// Freezes every active memtable that has something.
+    /// Freezes every active memtable that is not empty.
     pub(crate) fn roll_all(&self) -> Result<()> {
         self.check_healthy()?;
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));

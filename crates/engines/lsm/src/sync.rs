@@ -1,4 +1,4 @@
-//! What threads of the ring share: of the standard library, or of loom, which tries every order.
+//! The primitives that threads of the ring share: of the standard library, or of loom, which tries every order.
 
 #[cfg(loom)]
 pub(crate) use loom::hint::spin_loop;
@@ -17,7 +17,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, f
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
 
-/// What is right; in a model that shows that it misses that, something weaker.
+/// The right order; in a model that shows that it needs that order, a weaker one.
 #[cfg(not(all(test, loom)))]
 macro_rules! unless_weakened {
     ($weakness:ident, $weaker:expr, $right:expr) => {
@@ -43,7 +43,8 @@ impl Lot {
         Self { lock: Mutex::new(()), woken: Condvar::new() }
     }
 
-    /// Sleeps until woken, if `must_sleep` says so; whoever wakes comes before that or after the sleep began.
+    /// Sleeps until woken, if `must_sleep` says so; a thread that wakes it does so before that or after the sleep
+    /// began.
     pub(crate) fn sleep_if(&self, must_sleep: impl FnOnce() -> bool) {
         #[cfg(not(loom))]
         {
@@ -61,13 +62,13 @@ impl Lot {
         }
     }
 
-    /// Wakes one who sleeps.
+    /// Wakes one thread that sleeps.
     pub(crate) fn wake_one(&self) {
         drop(self.lock.lock());
         self.woken.notify_one();
     }
 
-    /// Wakes all who sleep.
+    /// Wakes all threads that sleep.
     pub(crate) fn wake_all(&self) {
         drop(self.lock.lock());
         self.woken.notify_all();

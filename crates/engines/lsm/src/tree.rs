@@ -9,7 +9,7 @@ use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
 
-/// Where a tree's records are in memory. A reader takes the view once and finds everything that was there then,
+/// The places of a tree's records in memory. A reader takes the view once and finds every record that was there then,
 /// however memtables move on.
 #[derive(Clone)]
 pub(crate) struct View {
@@ -39,7 +39,7 @@ impl View {
 /// A tree.
 pub(crate) struct Tree {
     view: ArcSwap<View>,
-    /// Held by who changes the view.
+    /// Held while the view is changed.
     changing: Mutex<()>,
 }
 
@@ -48,7 +48,7 @@ impl Tree {
         Self { view: ArcSwap::from_pointee(view), changing: Mutex::new(()) }
     }
 
-    /// Where everything is now. Readers write nothing that others read.
+    /// The present view. Readers write nothing that others read.
     #[inline]
     pub(crate) fn view(&self) -> Guard<Arc<View>> {
         locks::point();
@@ -57,7 +57,7 @@ impl Tree {
         view
     }
 
-    /// Changes where everything is, for who comes from now on.
+    /// Changes the view, for readers that take it from now on.
     pub(crate) fn change(&self, change: impl FnOnce(&mut View)) {
         let _changing = self.changing.lock();
         let mut view = View::clone(&self.view.load());

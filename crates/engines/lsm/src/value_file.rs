@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A reference ([`ValueRef`]) has the xxh3 of all checks, seeded in the same way. So a file that is cut, damaged,
-//! foreign, misnamed, or another one than was referred to, is told by name.
+//! foreign, misnamed, or not the one that was referred to, is reported by name.
 //!
 //! A file is written under a name that says that it is not whole, synced, renamed, and the folder is synced: then a
 //! record may refer to it. Two syncs a value; its bytes go through the writer's buffer of 128 KiB, and no other memory.
@@ -60,7 +60,7 @@ pub(crate) type Reserve<'a> = &'a dyn Fn(&mut Writer, u64) -> halite_disk::Resul
 /// Writes a value, durably, name included.
 ///
 /// # Errors
-/// What the disk says: then there is no file, or one that is not whole, which the next opening removes.
+/// An error of the disk: then there is no file, or one that is not whole, which the next opening removes.
 pub(crate) fn write(
     disk: &Disk,
     store_id: u128,
@@ -90,13 +90,13 @@ pub(crate) fn write(
         Ok(ValueRef { number, len: value.len() as u64, check })
     });
     Ok(named.inspect_err(|_| {
-        // What stays, the next opening removes.
+        // The next opening removes files that stay.
         let _ = disk.remove(&unfinished);
         let _ = disk.remove(&name);
     })?)
 }
 
-/// A file whose header and checks are right; chunks are not looked at yet.
+/// A file whose header and checks are right; its chunks are not checked yet.
 struct Opened {
     file: File,
     name: String,
@@ -111,7 +111,7 @@ impl Opened {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.clone() },
             error => error.into(),
         })?;
-        // Before memory is taken for what a reference says.
+        // Before memory is taken for the length that a reference has.
         if file.len() != file_len(wanted.len) {
             let wanted = file_len(wanted.len);
             let why = format!("it has {} bytes, and should have {wanted}", file.len());
@@ -164,7 +164,7 @@ pub(crate) fn read(disk: &Disk, store_id: u128, wanted: &ValueRef) -> Result<Vec
     Ok(value)
 }
 
-/// Reads a value, and forgets it.
+/// Reads a value to check it, and drops it.
 ///
 /// # Errors
 /// As [`read`].
@@ -198,7 +198,7 @@ fn check_header(name: &str, head: &[u8; HEADER], store_id: u128, wanted: &ValueR
     })
 }
 
-/// What a header says whose checksum is right.
+/// The fields of a header whose checksum is right.
 struct Header {
     format: u32,
     store_id: u128,

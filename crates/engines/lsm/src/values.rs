@@ -1,6 +1,6 @@
-//! Which files of large values there are, and when each goes.
+//! Which files of large values there are, and when each is removed.
 //!
-//! A file is referred to by one version of one key. Who still needs it follows from where that version is:
+//! A file is referred to by one version of one key. It is needed as long as the place of that version says:
 //!
 //! ```text
 //! written    the batch that refers to it is on its way
@@ -9,13 +9,14 @@
 //! in levels  a table has it; the manifest has the list of each table's files
 //! ```
 //!
-//! In memory, a version is *hidden* when a newer one of its key, or a removal of its range, is committed. Its file
-//! goes when that is durable and no snapshot sees the older one: nothing waits for a flush or a compaction. Records may
-//! still refer to it; no reader comes to them, and a flush leaves them out ([`Values::take_up`]). In the levels, a file
-//! goes when no table has it any more, and the edit that says so is durable. Readers pin the file that they read.
+//! In memory, a version is *hidden* when a newer version of its key, or a removal of its range, is committed. Its
+//! file is removed when that is durable and no snapshot sees the hidden version: it waits for no flush or compaction.
+//! Records may still refer to it; no reader comes to them, and a flush leaves them out ([`Values::take_up`]). In the
+//! levels, a file is removed when no table refers to it any more, and the edit that says so is durable. Readers pin
+//! the file that they read.
 //!
 //! A crash forgets all this. An opening finds out which versions in memory and in the log are not hidden, and which
-//! files tables have; other files of the store go.
+//! files tables refer to; other files of the store are removed.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +59,7 @@ struct State {
     /// Of versions in memory, by tree and key.
     by_key: BTreeMap<Key, Vec<u64>>,
     hidden: Vec<Hidden>,
-    /// By tree: what a flush has taken up.
+    /// By tree: the files that a flush has taken up.
     on_its_way: BTreeMap<u32, BTreeSet<u64>>,
     bytes: u64,
 }
@@ -66,13 +67,13 @@ struct State {
 /// A tree, and a key with its key space before it.
 type Key = (u32, Box<[u8]>);
 
-/// A file that somebody needs.
+/// A file that a version needs.
 struct Known {
     file: Arc<ValueFile>,
     /// The key, as long as the version is in memory.
     key: Option<Key>,
     is_in_levels: bool,
-    /// No larger than the version's sequence, and larger than what was visible before it.
+    /// No larger than the version's sequence, and larger than the sequence that was visible before it.
     since: u64,
     is_hidden: bool,
 }
@@ -80,7 +81,7 @@ struct Known {
 /// A version that a newer one hides.
 struct Hidden {
     number: u64,
-    /// The sequence of what hides it.
+    /// The sequence of the version or removal that hides it.
     by: u64,
 }
 
@@ -100,7 +101,7 @@ impl Drop for ValueFile {
     }
 }
 
-/// A value that was written, and that no version refers to yet: its file goes with this, unless it is kept.
+/// A value that was written, and that no version refers to yet: its file is removed with this, unless it is kept.
 pub(crate) struct Written<'a> {
     values: &'a Values,
     pub(crate) value: ValueRef,
@@ -138,7 +139,7 @@ impl Values {
         }
     }
 
-    /// Writes a value, durably. What is visible then is below the version that will refer to it.
+    /// Writes a value, durably. The sequence `visible` is below that of the version that will refer to it.
     pub(crate) fn write(
         &self,
         number: u64,
@@ -156,12 +157,12 @@ impl Values {
         self.disk.check_synced().is_ok()
     }
 
-    /// Takes in a file that a table has.
+    /// Adds a file that a table refers to.
     pub(crate) fn add_of_levels(&self, value: &ValueRef) {
         self.add(value, 0, true);
     }
 
-    /// Takes in a file that a version in memory refers to, which is durable.
+    /// Adds a file that a version in memory refers to, which is durable.
     pub(crate) fn add_of_memory(&self, value: &ValueRef, tree: usize, key: &[u8]) {
         self.add(value, 0, false);
         self.committed(value.number, tree, key);
@@ -182,7 +183,7 @@ impl Values {
     pub(crate) fn committed(&self, number: u64, tree: usize, key: &[u8]) {
         let key: Key = (tree as u32, key.into());
         let mut state = self.state.lock();
-        // A flush may have been faster: then its version is in memory no more.
+        // A flush may have been faster: then its version is no longer in memory.
         let taken_up = state.on_its_way.values().any(|numbers| numbers.contains(&number));
         let Some(known) = state.files.get_mut(&number) else { return };
         if taken_up || known.is_in_levels || known.key.is_some() {
@@ -227,7 +228,7 @@ impl Values {
         state.by_key.range(key(start)..key(end)).map(|((_, key), _)| key.clone()).collect()
     }
 
-    /// Notes that what has the sequence `by`, which is visible, hides versions in memory.
+    /// Notes that the version or removal with the sequence `by`, which is visible, hides versions in memory.
     pub(crate) fn hide(&self, numbers: &[u64], by: u64) {
         let mut state = self.state.lock();
         for &number in numbers {
@@ -244,13 +245,13 @@ impl Values {
         self.durable.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// Whether a file may go when something is durable, or a snapshot ends.
+    /// Whether a file may be removed once a sequence is durable, or a snapshot ends.
     #[inline]
     pub(crate) fn has_hidden(&self) -> bool {
         self.hidden.load(Ordering::Acquire) > 0
     }
 
-    /// Lets files go whose versions are hidden for good. Returns whether some did.
+    /// Removes the files whose versions are hidden for good. Returns whether there were any.
     pub(crate) fn let_go(&self, kept: &Kept) -> bool {
         let durable = self.durable.load(Ordering::Acquire);
         let mut gone = Vec::new();
@@ -274,7 +275,7 @@ impl Values {
         !files.is_empty()
     }
 
-    /// Lets files go that nothing refers to any more.
+    /// Removes files that no version refers to any more.
     pub(crate) fn release(&self, numbers: &[u64]) {
         let mut state = self.state.lock();
         let files: Vec<_> =
@@ -283,7 +284,7 @@ impl Values {
         drop(files);
     }
 
-    /// Forgets a file, which goes with the last reader.
+    /// Forgets a file, which is removed with its last reader.
     fn take(&self, state: &mut State, number: u64) -> Option<Arc<ValueFile>> {
         self.leave_memory(state, number);
         let known = state.files.remove(&number)?;
@@ -306,8 +307,8 @@ impl Values {
         }
     }
 
-    /// Whether a version that a flush has come to is to go to the levels: not if its file is gone, as it is hidden for
-    /// good. From then on its file stays until the flush is [settled](Self::settle).
+    /// Whether a version that a flush has come to is to go to the levels: not if its file was removed, as it is
+    /// hidden for good. From then on its file stays until the flush is [settled](Self::settle).
     pub(crate) fn take_up(&self, tree: u32, number: u64) -> bool {
         let mut state = self.state.lock();
         let is_there = state.files.contains_key(&number);
@@ -331,8 +332,8 @@ impl Values {
         }
     }
 
-    /// Notes that all that a flush of a tree has come to is in the levels, durably. What it took up and no table has goes:
-    /// no reader sees it.
+    /// Notes that everything that a flush of a tree has come to is in the levels, durably. Files that it took up and
+    /// no table refers to are removed: no reader sees them.
     pub(crate) fn settle(&self, tree: u32) {
         let mut state = self.state.lock();
         let mut gone = Vec::new();
@@ -345,7 +346,7 @@ impl Values {
         drop(gone);
     }
 
-    /// Reads a value; `None` if its file is gone, as the version that referred to it is hidden for good.
+    /// Reads a value; `None` if its file was removed, as the version that referred to it is hidden for good.
     ///
     /// # Errors
     /// See [`value_file::read`].
@@ -356,7 +357,7 @@ impl Values {
         value_file::read(&self.disk, self.store_id, wanted).map(|value| Some(Bytes::from(value)))
     }
 
-    /// Removes the files that nobody needs and nobody reads.
+    /// Removes the files that no version needs and no reader uses.
     pub(crate) fn bury(&self) {
         let dead = std::mem::take(&mut *self.graveyard.lock());
         for number in dead {

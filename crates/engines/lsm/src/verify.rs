@@ -11,7 +11,7 @@ use crate::record::Kind;
 use crate::store::Store;
 use crate::zones::Zones;
 
-/// Reads every record that an index leads to.
+/// Reads every record that an index points to.
 pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyReport> {
     let views: Vec<_> = store.trees.iter().map(|tree| tree.view()).collect();
     let mut all = 0;
@@ -36,7 +36,7 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
         }
     }
     let Walk { mut report, progress, .. } = walk;
-    // What is read now does not keep memory from going.
+    // The reads that follow do not keep memory from going.
     drop(views);
     let above = (report.records, report.bytes);
     let mut is_complete = true;
@@ -48,7 +48,7 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
     });
     report.damage.extend(found.into_iter().map(|error| {
         let error = from_levels(error);
-        // What the kernel does not let be read is not whole either.
+        // A file that the kernel cannot read is not whole either.
         error.damage().unwrap_or_else(|| Damage { what: "levels".into(), why: error.to_string() })
     }));
     report.complete = is_complete;

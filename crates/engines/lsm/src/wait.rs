@@ -24,10 +24,10 @@ pub(crate) struct Waiting {
     looking_max: u32,
 }
 
-/// What threads wait at, those who wait for the same.
+/// A place at which threads wait for the same condition.
 pub(crate) struct Place {
     parked: AtomicU32,
-    /// Whether one was woken and does not look yet: then nobody else has to be.
+    /// Whether a thread was woken and does not look yet: then no other has to be.
     waking: AtomicBool,
     lot: Lot,
 }
@@ -42,7 +42,7 @@ impl Place {
         self.lot.sleep_if(|| {
             self.parked.fetch_add(1, Ordering::Relaxed);
             self.waking.store(false, Ordering::Relaxed);
-            // Whoever makes it true sees that somebody is parked, or this sees that it is true.
+            // The thread that makes it true sees that one is parked, or this one sees that it is true.
             fence(Ordering::SeqCst);
             done = is_done();
             !done
@@ -58,8 +58,8 @@ impl Waiting {
         Self { strategy, waiting: AtomicU32::new(0), looking_max: processors as u32 }
     }
 
-    /// Waits until `is_done`, which somebody makes true before they wake those at this place. It is not asked again
-    /// once it was.
+    /// Waits until `is_done`, which another thread makes true before it wakes those at this place. It is not asked
+    /// again once it was.
     #[inline]
     pub(crate) fn wait(&self, at: &Place, is_done: impl Fn() -> bool) {
         if !is_done() {
@@ -110,7 +110,7 @@ impl Waiting {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Lets all look again who wait at a place.
+    /// Lets all threads that wait at a place look again.
     #[inline]
     pub(crate) fn wake_all(&self, at: &Place) {
         if self.has_parked(at) {
@@ -118,7 +118,7 @@ impl Waiting {
         }
     }
 
-    /// Lets one look again who waits at a place: what it waits for is for one.
+    /// Lets one thread that waits at a place look again: only one can have what they wait for.
     #[inline]
     pub(crate) fn wake_one(&self, at: &Place) {
         if self.has_parked(at) && !at.waking.swap(true, Ordering::Relaxed) {

@@ -10,10 +10,11 @@
 //! 24  for each fragment: tree u32, len u32, records as in a zone, numbered from zero
 //! ```
 //!
-//! Batches are appended in their turns, to memory. Whoever wants one durable writes and syncs all that there is by
-//! then; others who come meanwhile wait, and find theirs synced, or sync the next lot: group commit.
+//! Batches are appended in their turns, to memory. A thread that needs one durable writes and syncs everything that
+//! there is by then; others that come meanwhile wait, and find theirs synced, or sync the next lot: group commit.
 //!
-//! A new file is begun with each memtable, when everything before is synced. Files go when no memtable needs them.
+//! A new file is begun with each memtable, when everything before is synced. Files are removed when no memtable needs
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,11 +57,11 @@ pub(crate) struct Wal {
     bytes: AtomicU64,
     /// Bytes of the file that are set aside for bookkeeping and removals.
     spare: u64,
-    /// Whether these have spent so much beside it that it is to be made shorter.
+    /// Whether so much of the spare space was used that the log is to be made shorter.
     is_to_be_shorter: AtomicBool,
 }
 
-/// What is not written yet.
+/// The batches that are not written yet.
 #[derive(Default)]
 struct Pending {
     bytes: Vec<u8>,
@@ -71,7 +72,7 @@ struct Pending {
     len: u64,
     /// Up to where the file can grow, as space is set aside for it.
     reserved: u64,
-    /// From which length on it is looked at again whether that is little.
+    /// The length of the file from which on it is checked again whether the spare space is low.
     low_from: u64,
 }
 
@@ -82,7 +83,7 @@ struct File {
     ended: Vec<(u64, u64)>,
 }
 
-/// What a store knows of its log, at the least.
+/// The knowledge that a store has of its log, at the least.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known {
     /// The first file that is needed; 0: nothing is known.
@@ -96,11 +97,11 @@ pub(crate) struct Known {
 /// A log that was read, and not cut yet.
 pub(crate) struct Found {
     numbers: Vec<u64>,
-    /// How much is whole of those that were read.
+    /// How much is whole of each file that was read.
     lens: Vec<u64>,
     /// The sequence behind the last batch; 0, if there is none.
     pub(crate) next: u64,
-    /// What is wrong with what is behind it, where that cannot be the torn end of a crash.
+    /// The error behind that, where it cannot be the torn end of a crash.
     broken: Option<Error>,
 }
 
@@ -127,7 +128,7 @@ impl<'a> Logged<'a> {
 }
 
 impl Found {
-    /// Reads what was logged, in order, up to what is torn or damaged. Changes nothing.
+    /// Reads the logged batches, in order, up to one that is torn or damaged. Changes nothing.
     pub(crate) fn read(
         disk: &Disk,
         store_id: u128,
@@ -198,8 +199,9 @@ impl Found {
         }
     }
 
-    /// Sets aside what cannot be read, and all that is behind it, or, unless `for_good`, says what that would be.
-    /// Returns what is lost, and the names that files get. Nothing, if it is whole but for the torn end of a crash.
+    /// Sets aside the part that cannot be read, and everything behind it, or, unless `for_good`, finds what that
+    /// would be. Returns the error of the lost part, and the names that files get. Nothing, if it is whole but for
+    /// the torn end of a crash.
     pub(crate) fn repair(
         self,
         disk: &Disk,
@@ -209,7 +211,7 @@ impl Found {
         let (at, whole) = self.whole();
         let Some(error) = self.broken else { return Ok((None, names)) };
         let list = disk.list()?.into_iter().collect();
-        // The last first: what is left of a repair that was interrupted is broken at the same place.
+        // The last first: the files that an interrupted repair leaves are broken at the same place.
         for (place, &number) in self.numbers.iter().enumerate().skip(at).rev() {
             let name = name_of(number);
             let aside = aside(&list, &name);
@@ -247,10 +249,10 @@ fn seed_of(store_id: u128) -> u64 {
 }
 
 impl Wal {
-    /// Goes on behind what was found. What is torn at the end is cut.
+    /// Goes on behind the batches that were found. A torn end is cut.
     ///
     /// # Errors
-    /// What is broken, or what the disk says.
+    /// The error of a broken log, or of the disk.
     pub(crate) fn open(disk: &Disk, store_id: u128, found: Found) -> Result<Self> {
         let Found { numbers, lens, broken, .. } = found;
         if let Some(error) = broken {
@@ -287,7 +289,7 @@ impl Wal {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of DRAM that hold what is not written yet.
+    /// Bytes of DRAM that hold batches which are not written yet.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.pending.lock().bytes.capacity() as u64
     }
@@ -297,8 +299,8 @@ impl Wal {
         self.pending.lock().number
     }
 
-    /// Up to where the file has to have space set aside before a batch is granted its place, so that it will not fail for
-    /// want of it: puts leave some to bookkeeping, and both to removals.
+    /// The end up to which the file has to have space set aside before a batch is granted its place, so that the
+    /// batch does not fail for lack of it: puts leave some to bookkeeping, and both to removals.
     pub(crate) fn end_with(&self, encoded: &Encoded) -> u64 {
         let records = |fragment: &Fragment| HEADER_OF_FRAGMENT + fragment.unnumbered().len();
         let len = HEADER + encoded.fragments().iter().map(records).sum::<usize>();
@@ -310,12 +312,12 @@ impl Wal {
         self.end_behind(len as u64 + left)
     }
 
-    /// Where so many bytes end behind all that there is.
+    /// The end of so many bytes behind all that were appended.
     pub(crate) fn end_behind(&self, bytes: u64) -> u64 {
         self.pending.lock().len + bytes
     }
 
-    /// Whether less space is set aside.
+    /// Whether the space that is set aside ends before `end`.
     pub(crate) fn lacks(&self, end: u64) -> bool {
         end > self.pending.lock().reserved
     }
@@ -346,7 +348,7 @@ impl Wal {
     ///
     /// # Errors
     /// [`halite_disk::Error::NoSpace`]: nothing is changed, though the file may have got a part, which it gives back with
-    /// the rest. What else the disk says.
+    /// the rest. Any other error of the disk.
     pub(crate) fn reserve(&self, end: u64) -> halite_disk::Result<()> {
         let mut file = self.file.lock();
         file.writer.reserve(end)?;
@@ -390,7 +392,7 @@ impl Wal {
         pending.appended
     }
 
-    /// Makes everything durable up to what [`Wal::append`] returned. One sync, for all who wait.
+    /// Makes everything durable up to an end that [`Wal::append`] returned. One sync, for all threads that wait.
     pub(crate) fn sync_to(&self, end: u64) -> Result<()> {
         if self.synced.load(Ordering::Acquire) >= end {
             return Ok(());
@@ -420,12 +422,12 @@ impl Wal {
         Ok(())
     }
 
-    /// Goes on in a new file, in a turn, when everything before is durable ([`Wal::sync`]). What was set aside and not used is
-    /// set aside for that.
+    /// Goes on in a new file, in a turn, when everything before is durable ([`Wal::sync`]). Space that was set aside
+    /// and not used is set aside for the new file.
     ///
     /// # Errors
-    /// [`halite_contract::Error::LogFull`], [`halite_contract::Error::LogFile`]: nothing is changed. What the disk says
-    /// else.
+    /// [`halite_contract::Error::LogFull`], [`halite_contract::Error::LogFile`]: nothing is changed. Any
+    /// other error of the disk.
     pub(crate) fn roll(&self) -> halite_contract::Result<()> {
         let mut file = self.file.lock();
         let (ended, number) = ((file.number, file.writer.len()), file.number + 1);
@@ -452,7 +454,7 @@ impl Wal {
     /// Removes the files before one that is needed. Returns how many are left.
     pub(crate) fn release(&self, first: u64) -> Result<usize> {
         let mut file = self.file.lock();
-        // The oldest first: what is left of a removal that was interrupted has no gap.
+        // The oldest first: the files that an interrupted removal leaves have no gap.
         while let Some(&(number, len)) = file.ended.first().filter(|(number, _)| *number < first) {
             self.disk.remove(&name_of(number))?;
             self.disk.sync()?;
@@ -485,7 +487,7 @@ fn no_file(error: halite_disk::Error) -> halite_contract::Error {
         error @ (Failed { .. } | PowerCut { .. } | halite_disk::Error::NoSpace { .. }) => {
             no_room(error)
         }
-        // What could not be made is not there.
+        // A file that could not be made is not there.
         error => halite_contract::Error::LogFile { reason: Arc::new(error) },
     }
 }

@@ -1,22 +1,22 @@
-//! Weakenings of the ring's orders, by which its models show that they miss each.
+//! Weakenings of the ring's memory orders, by which its models show that they need each of these orders.
 
 use std::cell::Cell;
 
-/// What a model shows that it misses.
+/// The weakening of one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weakness {
-    /// Who commits a handle need not see what was written before it was finished.
+    /// A thread that commits a handle need not see the writes before it was finished.
     FinishedRelaxed,
-    /// Who stops at a handle that is not finished leaves no trace for who finishes it.
+    /// A thread that stops at a handle that is not finished leaves no trace for the thread that finishes it.
     StopsUnseen,
     /// A turn need not see the one before.
     GrantedRelaxed,
-    /// Who finds a handle committed need not see the commit.
+    /// A thread that finds a handle committed need not see the commit.
     CommittedRelaxed,
 }
 
 thread_local! {
-    /// Threads of a model are all on one.
+    /// All threads of a model run on one thread.
     static CHOSEN: Cell<Option<Weakness>> = const { Cell::new(None) };
 }
 

@@ -1,16 +1,17 @@
 //! A cache of byte strings in zones that the pool has free: volatile (Yan §3.4.3), and given back as room is wanted.
 //!
-//! An item is appended to the newest zone, and found by a set-associative table of words in DRAM: each leads to a
+//! An item is appended to the newest zone, and found by a set-associative table of words in DRAM: each points to a
 //! line of a zone, and has some bits of the item's hash. A get reads a set, one line of DRAM, and the item. Where the
-//! pool has no more zones to spare, the oldest goes, and of its items those that were read since are appended again, up
-//! to half a zone of them (FIFO with reinsertion, the CLOCK of logs).
+//! pool has no more zones to spare, the oldest zone goes, and those of its items that were read since are appended
+//! again, up to half a zone of them (FIFO with reinsertion, the CLOCK of logs).
 //!
 //! As long as there is room, whole blocks are taken, so that the cache is soon full: [`ZoneCache::warm_up`]. Then
-//! rows take their place ([`ZoneCache::insert`]), which hold what was sought and nothing else. Who would wait for
-//! another that appends does not insert.
+//! rows take their place ([`ZoneCache::insert`]), which hold only the pairs that were sought. A thread that would
+//! wait for another that appends does not insert.
 //!
-//! What is here must be true for as long as it is found, or be removed. Who removes what changed begins with
-//! [`ZoneCache::begin_removals`]: what was read before, and is not here yet, is not taken any more ([`Ticket`]).
+//! A cached item must be true for as long as it is found, or be removed. A thread that removes changed items begins
+//! with [`ZoneCache::begin_removals`]: an item that was read before, and is not cached yet, is not taken any more
+//! ([`Ticket`]).
 
 mod table;
 mod zone;
@@ -41,7 +42,7 @@ const ITEM_MAX: usize = 64 << 10;
 /// Bytes of an old zone that may be appended again.
 const REINSERTED_MAX: u64 = ZONE / 2;
 
-/// What an item is: who seeks one finds no other.
+/// The kind of an item: a search for one kind finds no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Kind {
@@ -49,11 +50,11 @@ pub(crate) enum Kind {
     Row = 2,
 }
 
-/// When something was read that is to be cached.
+/// The time at which an item that is to be cached was read.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket(u64);
 
-/// What was found.
+/// An item that was found.
 pub(crate) struct Found<T> {
     pub(crate) item: T,
     /// Whether it was found before.
@@ -63,15 +64,15 @@ pub(crate) struct Found<T> {
 /// A cache in a pool's free zones.
 pub(crate) struct ZoneCache {
     memory: ScratchPool,
-    /// Free zones that are left to others.
+    /// Free zones that are left to other uses.
     others: u64,
     table: ArcSwap<Table>,
-    /// Held by who appends.
+    /// Held by the thread that appends.
     numbers: Mutex<Numbers>,
     /// How many zones there are.
     count: AtomicU64,
     removals: AtomicU64,
-    /// Whether there was no room once: from then on, something goes for what comes.
+    /// Whether there was no room once: from then on, an old item goes for a new one.
     is_warm: AtomicBool,
 }
 
@@ -107,13 +108,13 @@ impl ZoneCache {
         })
     }
 
-    /// To be had before what is to be cached is read.
+    /// To be had before the item that is to be cached is read.
     #[inline]
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket(self.removals.load(Ordering::Acquire))
     }
 
-    /// What `read` makes of an item of this kind and hash; it returns `None` of another one's.
+    /// The result of `read` for an item of this kind and hash; `read` returns `None` for another one's.
     #[inline]
     pub(crate) fn get<T>(
         &self,
@@ -147,8 +148,8 @@ impl ZoneCache {
         None
     }
 
-    /// Caches a row, `parts` one after the other, once the zones were filled by [`ZoneCache::warm_up`], if nothing was
-    /// removed since the ticket. What has the same hash is not found any more.
+    /// Caches a row, `parts` one after the other, once the zones were filled by [`ZoneCache::warm_up`], if no
+    /// removals began since the ticket. Another item with the same hash is not found any more.
     pub(crate) fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
         if !is_short(parts) || !self.is_warm() {
             return;
@@ -161,7 +162,7 @@ impl ZoneCache {
         }
     }
 
-    /// Caches a block, which is never removed, as long as nothing has to go for it: what is next to what is sought,
+    /// Caches a block, which is never removed, as long as no item has to go for it: the neighbours of sought rows,
     /// before there is anything better.
     pub(crate) fn warm_up(&self, hash: u64, parts: &[&[u8]]) {
         if !is_short(parts) || self.is_warm() {
@@ -182,19 +183,19 @@ impl ZoneCache {
         self.is_warm.load(Ordering::Relaxed)
     }
 
-    /// From now on, what was read before is not taken. What was taken before can be removed.
+    /// From now on, items that were read before are not taken. Those that were taken before can be removed.
     pub(crate) fn begin_removals(&self) {
         let _appending = self.numbers.lock();
         self.removals.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Removes what has this hash, and perhaps others.
+    /// Removes the items with this hash, and perhaps others.
     pub(crate) fn remove(&self, hash: u64) {
         self.table.load().remove(hash);
     }
 
-    /// Gives the oldest zone back to the pool, which has it when nobody reads there any more, and takes no more than
-    /// are left, until [`ZoneCache::grow`]. Returns whether there was one. Words that lead there stay, and lead to
+    /// Gives the oldest zone back to the pool, which has it when no reader uses it any more, and takes no more zones
+    /// than are left, until [`ZoneCache::grow`]. Returns whether there was one. Words that point there stay, and find
     /// nothing.
     pub(crate) fn give_back(&self) -> bool {
         let mut numbers = self.numbers.lock();
@@ -205,7 +206,7 @@ impl ZoneCache {
         oldest.is_some()
     }
 
-    /// Takes what the pool can spare again.
+    /// Takes the zones that the pool can spare again.
     pub(crate) fn grow(&self) {
         let mut numbers = self.numbers.lock();
         numbers.most = usize::MAX;
@@ -334,7 +335,7 @@ mod tests {
         (segments, cache)
     }
 
-    /// What an item of a hash holds: some lines that follow from it.
+    /// The content of an item of a hash: some lines that follow from it.
     fn bytes(hash: u64) -> Vec<u8> {
         hash.to_le_bytes().repeat(40 + hash as usize % 50)
     }

@@ -1,7 +1,7 @@
 //! The zones of one memtable: fragments, appended, and read where they lie.
 //!
-//! They outlive the memtable: when that is merged, its zones belong to the global index, whose addresses lead to
-//! them, and when what they hold is on the SSD, they go back to the pool.
+//! They outlive the memtable: when that is merged, its zones belong to the global index, whose addresses point to
+//! them, and when their records are on the SSD, they go back to the pool.
 //!
 //! The memtable's object in the pool (64 bytes) is:
 //!
@@ -52,9 +52,9 @@ pub(crate) struct Zones {
     zones: Box<[OnceLock<SharedAppender>]>,
     /// The zone that is appended to.
     current: AtomicU32,
-    /// Whether the pool gets everything back when nobody reads here any more.
+    /// Whether the pool gets everything back when no reader uses it any more.
     released: AtomicBool,
-    /// Held by who adds a zone.
+    /// Held by the thread that adds a zone.
     adding: Mutex<()>,
 }
 
@@ -93,7 +93,7 @@ impl Identity {
         bytes
     }
 
-    /// What an object's first bytes say, if they are those of a memtable.
+    /// The identity in an object's first bytes, if they are those of a memtable.
     pub(crate) fn decode(bytes: &[u8], salt: u64) -> Option<Self> {
         let id = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
         let tree = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?) as usize;
@@ -194,8 +194,8 @@ impl Zones {
         zone.read(start..start + len as u64)
     }
 
-    /// Makes sure that fragments of these lengths will be granted space, in this order: [`Zones::grant`]. In the
-    /// turn of who writes them. Where a new zone is needed, two fences, and perhaps the pool's growth.
+    /// Makes sure that fragments of these lengths will be granted space, in this order: [`Zones::grant`]. In the turn
+    /// of the thread that writes them. Where a new zone is needed, two fences, and perhaps the pool's growth.
     ///
     /// Returns whether there is room; there is not if the memtable would have too many zones.
     pub(crate) fn reserve(&self, lens: impl Iterator<Item = u64>) -> Result<bool> {
@@ -255,7 +255,7 @@ impl Zones {
         Granted { address: place(current + 1, &grant), grant, end }
     }
 
-    /// Adds a zone if there is none of that number yet. What it held before is no fragment at its start.
+    /// Adds a zone if there is none of that number yet. The bytes that it held before are no fragment at its start.
     fn add_zone(&self, number: u32) -> Result<()> {
         let _adding = self.adding.lock();
         if self.zones[number as usize].get().is_some() {
@@ -271,7 +271,7 @@ impl Zones {
         Ok(())
     }
 
-    /// Adds the zone that will be needed next, so that who needs it does not wait.
+    /// Adds the zone that will be needed next, so that the thread that needs it does not wait.
     pub(crate) fn prepare_next(&self) -> Result<()> {
         let current = self.current.load(Ordering::Relaxed);
         let next = current + u32::from(self.zones[current as usize].get().is_some());
@@ -299,7 +299,7 @@ impl Zones {
         Record::read(zone.read_sized(address.offset(), HEAD as u64, padded)?)
     }
 
-    /// Asks for the record at an address: the lines that short ones take.
+    /// Prefetches the record at an address: the lines that short ones take.
     #[inline]
     pub(crate) fn prefetch(&self, address: Address) {
         if let Some(zone) = self.zones.get(address.zone()).and_then(OnceLock::get) {
@@ -326,7 +326,7 @@ impl Zones {
     /// The key of the record at an address.
     #[inline]
     pub(crate) fn key(&self, address: Address) -> &[u8] {
-        // Whoever gets the record compares its check; here is nobody to tell.
+        // The reader that gets the record compares its check; here there is no error to return.
         self.record(address).map_or(&[], |record| record.key())
     }
 
@@ -339,7 +339,7 @@ impl Zones {
         head.map_or(0, |head| u64::from_le_bytes(head.try_into().expect("8 bytes")) >> 8)
     }
 
-    /// Starts the write-back of what was revealed between two lines of the memtable.
+    /// Starts the write-back of the bytes that were revealed between two lines of the memtable.
     pub(crate) fn flush(&self, lines: Range<u32>, flushed: &mut Vec<Flushed>) {
         let mut line = u64::from(lines.start);
         let end = u64::from(lines.end);
@@ -347,7 +347,7 @@ impl Zones {
             let (zone, from) = (line / LINES, line % LINES);
             let to = (end - zone * LINES).min(LINES);
             if let Some(zone) = self.zones[zone as usize].get() {
-                // What is left over at the end of a zone was never granted.
+                // The bytes that are left over at the end of a zone were never granted.
                 let to = (to * LINE).min(zone.published().len());
                 if from * LINE < to {
                     flushed.push(zone.published().flush(from * LINE..to));
@@ -383,7 +383,7 @@ impl Zones {
         self.words().flush(GIDX..GIDX + 8)
     }
 
-    /// Gives everything back to the pool when nobody reads here any more.
+    /// Gives everything back to the pool when no reader uses it any more.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Relaxed);
     }
@@ -396,9 +396,9 @@ impl Drop for Zones {
         }
         for (number, zone) in self.zones.iter_mut().enumerate() {
             let Some(zone) = zone.take() else { continue };
-            // Whoever gets it next claims it.
+            // The memtable that gets it next claims it.
             drop(zone);
-            // What cannot be given back is when the pool is opened next.
+            // Zones that cannot be given back now are when the pool is opened next.
             let _ = self.device.release(logical(self.slot, number as u32));
         }
         drop(self.words.take());

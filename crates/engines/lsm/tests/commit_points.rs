@@ -1,4 +1,4 @@
-//! What the commit points say after a crash: damage to what was committed is told, and not cut as if it had not been
+//! The commit points after a crash: damage to a committed batch is reported, and not cut as if the batch had not been
 //! finished.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn value(number: u8) -> Vec<u8> {
     vec![number; VALUE]
 }
 
-/// What a power cut leaves of a medium at the least: what it had before, and what was fenced.
+/// The least that a power cut leaves of a medium: its earlier content, and the fenced bytes.
 fn fenced(medium: &Medium, before: &[u8]) -> Vec<u8> {
     let mut trace = Trace::default();
     medium.machine().take_trace(&mut trace);
@@ -63,7 +63,7 @@ fn fenced(medium: &Medium, before: &[u8]) -> Vec<u8> {
     fenced
 }
 
-/// Writes so many values of which nobody syncs the commit points, and cuts the power.
+/// Writes so many values, syncs no commit points for them, and cuts the power.
 fn crashed(values: u8, durability: impl Fn(u8) -> Durability) -> (Medium, Vec<u8>) {
     let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
     let engine = open(&medium, SEVERAL_ZONES).unwrap();
@@ -133,7 +133,7 @@ fn damage_in_an_older_zone_is_told_after_a_crash() {
             let error = outcome.expect_err(&format!("value {number} is damaged"));
             assert!(error.damage().is_some(), "{error}");
         }
-        // Of the newest nobody can know.
+        // Of the newest batch it cannot be known.
         let mut torn = left.clone();
         torn[place(&left, whole)] ^= 1;
         assert_eq!(found(&medium, &torn).unwrap() / 10, 9);
@@ -192,7 +192,7 @@ fn damage_in_the_newest_batch_is_told_if_commit_points_are_ordered() {
     damaged[header_of(&left, 5)] ^= 1;
     let error = found(&medium, &damaged).expect_err("by gidx, it is not torn");
     assert!(error.damage().is_some(), "{error}");
-    // What `commit_id` covers was whole: values are looked at when they are read.
+    // All that `commit_id` covers was whole: values are checked when they are read.
     let mut damaged = left.clone();
     damaged[place(&left, 5)] ^= 1;
     medium.restore(medium.file(), [(0, &damaged[..])]);

@@ -53,7 +53,7 @@ fn a_batch_is_not_refused_for_one_that_it_was_put_together_with() {
     let engine = Arc::new(open(1, batching));
     let space = engine.key_space("space").unwrap();
     let (sender, outcomes) = mpsc::channel();
-    // Those that find nobody wait for ever.
+    // A leader to which no other thread comes waits for ever.
     let commit = |key: u8, bytes: usize| {
         let (engine, sender) = (Arc::clone(&engine), sender.clone());
         thread::spawn(move || {

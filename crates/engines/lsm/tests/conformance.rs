@@ -32,12 +32,12 @@ impl Factory for Lsms {
         Ok(Arc::new(Lsm::open(&options)?))
     }
 
-    /// What the pool has no room for goes to the levels.
+    /// Data that the pool has no room for goes to the levels.
     fn is_bounded(&self) -> bool {
         false
     }
 
-    /// Who writes a key does not ask whether it was there.
+    /// A writer of a key does not ask whether it was there.
     fn counts(&self) -> bool {
         false
     }

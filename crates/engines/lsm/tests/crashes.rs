@@ -47,7 +47,7 @@ impl Step {
     }
 }
 
-/// What a run of this seed writes: keys and values, or none for those that it deletes.
+/// The writes of a run with this seed: keys and values, or no value for keys that it deletes.
 fn writes(seed: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut random = Random::new(seed);
     let writes = (0..1 + random.below(25)).map(|_| {
@@ -221,7 +221,7 @@ fn levels_come_back_from_every_power_cut() {
             tally.distinct.len(),
             tally.nested
         );
-        // Whoever looks at nothing finds nothing.
+        // A lab that looks at no crash points would find nothing.
         assert!(tally.crash_points > 30 * histories, "{}", tally.crash_points);
     }
 }

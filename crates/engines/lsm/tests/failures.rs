@@ -1,4 +1,4 @@
-//! Disks that fail, processes that are killed, files that are damaged, missing, or somebody else's.
+//! Disks that fail, processes that are killed, files that are damaged, missing, or another store's.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn change(number: u64) -> Change {
     Change { memtables: Some(number), words: vec![("runs".to_owned(), number)] }
 }
 
-/// What comes in with run `number`, and is compacted after it.
+/// Adds run `number`, and compacts after it.
 fn apply(levels: &Levels, number: u64) -> Result<()> {
     match number % 2 {
         0 => levels.merge_run(0, &run(number), &change(number))?,
@@ -204,7 +204,7 @@ fn a_manifest_or_current_damaged_in_any_place_is_named() {
                 assert!(error.as_ref().is_some_and(|e| e.file() == Some(name)), "{at}: {error:?}");
             }
         }
-        // What follows the end is an edit that was not finished.
+        // Bytes behind the end are an edit that was not finished.
         let longer = with_file(&files, name, |bytes| bytes.extend([7; 40]));
         assert_eq!(open_and_read(&longer, &right).is_some(), name == "CURRENT");
         let error = open_and_read(&without(&files, name), &right);
@@ -415,7 +415,7 @@ fn what_belongs_to_other_stores_is_named_and_stays() {
     assert!(is_foreign(found.into_iter().next(), &table));
     failed_reads(&levels, &right, &table);
     drop(levels);
-    // Theirs beside ours, and what nobody knows.
+    // Files of another store beside ours, and files that no store knows.
     let mut beside = files.clone();
     let (other, junk): (Arc<str>, Arc<str>) = ("123456.sst".into(), "000999.sst".into());
     beside.push((90, Arc::clone(&other), theirs(".sst")));

@@ -1,5 +1,5 @@
-//! What is in the levels and in memory, as it was flushed or read: every answer is that of the model, while memtables
-//! are merged, flushed and given back under it, and after it was opened again.
+//! Data that is in the levels and in memory, as it was flushed or read: every answer is that of the model, while
+//! memtables are merged, flushed and given back under it, and after the store was opened again.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -60,7 +60,7 @@ fn options() -> EngineOptions {
         disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         global_index_bytes: Some(3 * ZONE),
-        // What is read goes on at once to the pool's free zones.
+        // Blocks that are read go on at once to the pool's free zones.
         cache_bytes: 0,
         ..LsmOptions::default()
     };
@@ -188,7 +188,7 @@ fn no_thread_reads_what_was_overwritten_before_it_asked() {
     let space = store.key_space("all").unwrap();
     const THREADS: u64 = 4;
     const KEYS: u64 = 8000;
-    // What each key was acknowledged to have.
+    // The value of each key that was acknowledged last.
     let counts: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let write = |number: u64| {
         let count = counts[number as usize].load(Relaxed) + 1;

@@ -1,4 +1,4 @@
-//! Large values are written once, to files of their own, and these go when nobody needs them.
+//! Large values are written once, to files of their own, and these are removed when no version needs them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn value(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + seed * 7 + at / 251) as u8).collect()
 }
 
-/// A folder whose names cannot be made durable takes no table either: nobody writes to memory until that is full.
+/// A folder whose names cannot be made durable takes no table either: writes end at once, not when memory is full.
 #[test]
 fn a_folder_that_cannot_be_synced_ends_all_writes() {
     const EIO: i32 = 5;

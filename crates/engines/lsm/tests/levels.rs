@@ -237,7 +237,7 @@ fn readers_go_on_while_runs_come_and_tables_are_compacted() {
     assert!(found.iter().map(|(_, (sequence, _))| *sequence).eq(59 * 90 + 1..=60 * 90));
 }
 
-/// Level 0 fills up where nobody compacts, and the pressure says how far.
+/// Level 0 fills up where no thread compacts, and the pressure says how far.
 #[test]
 fn pressure_rises_with_runs_and_falls_when_they_are_merged() {
     let (disk, taken) = (Disk::in_memory(), Taken::default());

@@ -1,4 +1,4 @@
-//! What the log gives back, and what is told where it, or the levels, are not what they were.
+//! The batches that the log gives back, and the errors where it, or the levels, are not as they were.
 
 use std::fs;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn closed(folder: &Path, values: u32) {
 }
 
 fn values_of(engine: &Lsm) -> u32 {
-    // What made the key space is in the log, too.
+    // The creation of the key space is in the log, too.
     let Some(&(_, space)) = engine.key_spaces().unwrap().first() else { return 0 };
     let count = engine.len(space).unwrap() as u32;
     let is_there = |number: u32| {

@@ -1,4 +1,4 @@
-//! Readers that take their time keep nobody from writing, and read what they would have read.
+//! Readers that take their time keep no writer from writing, and read what they would have read.
 
 use std::collections::BTreeMap;
 

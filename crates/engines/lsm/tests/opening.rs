@@ -1,5 +1,5 @@
-//! What is opened is what was written: many records in several zones and memtables, whose keys have more in common than
-//! recovery keeps of them, among values that take pieces.
+//! A store that is opened has the records that were written: many, in several zones and memtables, whose keys have
+//! more in common than recovery keeps of them, among values that take pieces.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn keys_with_much_in_common_are_there_after_opening() {
         let ops: Vec<_> = pairs.iter().map(|(key, value)| put((&key[..], &value[..]))).collect();
         engine.write(&ops, Durability::Immediate).unwrap();
         model.extend(pairs);
-        // What is full is merged, now and then.
+        // Full memtables are merged, now and then.
         if first.is_multiple_of(10 * BATCH) {
             engine.collect_ahead(0).unwrap();
         }

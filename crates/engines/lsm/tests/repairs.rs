@@ -149,7 +149,7 @@ fn do_damage(disk: &Disk, damage: Damage) -> halite_disk::Result<()> {
     let (empty, torn) = (|_| 0, |len| len - 1);
     match damage {
         Damage::FirstLog => cut("LOG-", false, &empty),
-        // What was put last.
+        // The batch that was put last.
         Damage::LastBatch => cut("LOG-", true, &torn),
         Damage::Current => cut("CURRENT", true, &empty),
         Damage::Manifest => {

@@ -159,7 +159,7 @@ fn sample() -> (Entries, RangeDeletes, Vec<u8>) {
     (entries, deletes, bytes)
 }
 
-/// What is wrong with these bytes in place of the sample's; nothing, if they answer as it does.
+/// The error of these bytes in place of the sample's; `None` if they answer as it does.
 fn judge(bytes: &[u8], sample: &(Entries, RangeDeletes, Vec<u8>), id: TableId) -> Option<Error> {
     let disk = Disk::in_memory();
     let mut writer = disk.create(NAME).unwrap();
@@ -173,7 +173,7 @@ fn judge(bytes: &[u8], sample: &(Entries, RangeDeletes, Vec<u8>), id: TableId) -
     assert_eq!(*table.range_deletes(), sample.1);
     let check = table.check();
     let found = contents(&table, &keys);
-    // What a single get still answers has to be right.
+    // The answers that single gets still give have to be right.
     for key in &keys {
         if let Ok(found) = table.get(key, 1 << 40) {
             let newest = sample.0.iter().find(|e| e.0 == *key);
@@ -252,7 +252,7 @@ fn large_values_have_blocks_of_their_own() {
 /// Versions, up to what kept the next one from being read.
 type Told = (Vec<(Vec<u8>, u64)>, Option<String>);
 
-/// What a walk tells, which reads ahead.
+/// The entries that a walk which reads ahead returns.
 fn walked(table: &Table, reads: Reads, is_forward: bool) -> Told {
     let mut told = Vec::new();
     let mut cursor = table.cursor(reads);
@@ -264,7 +264,7 @@ fn walked(table: &Table, reads: Reads, is_forward: bool) -> Told {
     (told, moved.err().map(|error| error.to_string()))
 }
 
-/// What is told where each of these versions is sought by itself: one block is read.
+/// The result where each of these versions is sought by itself: one block is read.
 fn sought<'a>(
     table: &Table,
     entries: impl Iterator<Item = &'a (Vec<u8>, u64, u8, Vec<u8>)>,
@@ -286,7 +286,7 @@ fn long_entries(entries: u64) -> Entries {
 }
 
 proptest! {
-    /// What is read ahead brings no error with it, and hides none.
+    /// Bytes that are read ahead bring no error with them, and hide none.
     #[test]
     fn walks_that_read_ahead_meet_damage_where_reads_of_single_blocks_do(
         flips in vec((any::<prop::sample::Index>(), 0_u8..8), 0..4),

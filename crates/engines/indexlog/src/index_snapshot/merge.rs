@@ -1,12 +1,12 @@
-//! Opening a partition from a snapshot of its index: what came later is merged with it.
+//! Opening a partition from a snapshot of its index, into which later records are merged.
 //!
-//! Records that came later are put in the order of keys, as in an opening that reads all of them, and each key's
-//! newest takes the place of what the snapshot has of it. What that was counts as one stale version more, if
-//! it is on the medium, and so do those that it counted. A tombstone of a range that came later takes
-//! what it covers out of the snapshot's trees first.
+//! Later records are put in the order of keys, as in an opening that reads all of them, and each key's newest takes
+//! the place of the entry that the snapshot has of it. The record of that entry counts as one stale version more, if
+//! it is on the medium, and so do the records that it counted. A later range tombstone first takes the entries that
+//! it covers out of the snapshot's trees.
 //!
-//! A record with a number of the snapshot's time that lies where the snapshot does not reach is a copy of
-//! what the snapshot has of its key.
+//! A record with a number of the snapshot's time that lies where the snapshot does not reach is a copy of the record
+//! that the snapshot has of its key.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -24,8 +24,8 @@ use crate::recovery::{finish, go_on_behind, newest};
 use crate::tombstones::{RangeTombstone, Tombstones};
 use crate::write::Writer;
 
-/// Opens a partition from its snapshot, if there is one that can be used. Returns how many records were
-/// read. A snapshot that cannot be used goes.
+/// Opens a partition from its snapshot, if there is one that can be used. Returns how many records were read. A
+/// snapshot that cannot be used is released.
 pub(crate) fn recover(
     own: &mut Own,
     writer: &mut Writer,
@@ -34,7 +34,7 @@ pub(crate) fn recover(
 ) -> Result<Option<u64>> {
     let merged = match view.form {
         Form::Ordered(partial) => {
-            // Not locked any more when it is merged: a partition that is full takes its space.
+            // The lock is given back before the merge: a partition that is full takes the snapshot's space.
             let loaded = Loaded::read(&mut own.area(), partial, writer, view, stop);
             loaded.and_then(|loaded| merge(partial, loaded, writer, view, stop))
         }
@@ -42,7 +42,7 @@ pub(crate) fn recover(
     };
     let Ok(merged) = merged else {
         go_on(stop)?;
-        // The other way tells what is wrong, if anything is.
+        // The reading of all records reports any damage.
         own.area().release()?;
         return Ok(None);
     };
@@ -55,7 +55,8 @@ pub(crate) fn recover(
     let indexes = indexes.into_iter().map(|(space, tree)| (space, Index::Ordered(tree))).collect();
     if let Err(error) = finish(indexes, tombstones, has_overflow, writer, view, stop) {
         go_on(stop)?;
-        // Whether it leads to values wrongly or the store is damaged, the next opening finds out.
+        // Either the snapshot points to wrong values or the store is damaged; the next opening, without it, finds
+        // out.
         own.area().release()?;
         return Err(error);
     }
@@ -117,7 +118,7 @@ fn merge(
         merging.add_records(number, &space, &keys, stop)?;
     }
     let Merging { indexes, tombstones, mut live, has_overflow, .. } = merging;
-    // What these count is known by now.
+    // The counts of these are known by now.
     for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
         born(&mut live, tombstone.entry)?;
     }
@@ -150,7 +151,7 @@ impl Merging<'_> {
         if later.iter().any(|(_, is_copy, tombstone)| tombstone.seq <= seq && !is_copy) {
             return Err(Unfit);
         }
-        // Of one and its copy the copy.
+        // Of a tombstone and its copy, the copy is kept.
         later.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
         later.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
         for (space, _, tombstone) in later {
@@ -182,7 +183,7 @@ impl Merging<'_> {
         Ok(())
     }
 
-    /// Takes what a tombstone of a range covers out of the trees.
+    /// Takes the entries that a range tombstone covers out of the trees.
     fn delete_range(&mut self, space: u32, range: &mut RangeTombstone) -> Fit<()> {
         let (start, end) = (&range.start, range.end.as_deref());
         if let Some(index) = self.indexes.get_mut(&space) {
@@ -200,7 +201,7 @@ impl Merging<'_> {
         }
         for ghosts in self.ghosts.get(&space).into_iter().flatten() {
             for ghost in ghosts.range(start, end) {
-                // One more than it counted: its own record is not there.
+                // One more than the ghost counted: its own record is not there.
                 range.stale.take_over(Entry::from_bits(ghost));
             }
         }
@@ -227,7 +228,7 @@ impl Merging<'_> {
         Ok(())
     }
 
-    /// Adds the newest record of a key, behind which so many stale ones were found.
+    /// Adds the newest record of a key, behind which `stale` older ones were found.
     fn add(&mut self, number: u32, key: &[u8], newest: Found, stale: u32) -> Fit<()> {
         let Some(index) = self.indexes.get_mut(&number) else { return Err(Unfit) };
         let ghosts = self.ghosts.get(&number).into_iter().flatten();

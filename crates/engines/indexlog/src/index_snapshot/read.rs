@@ -17,7 +17,7 @@ use crate::record::SEQ_MAX;
 use crate::tombstones::{PARTIAL_LEN, RangeTombstone, Stale};
 use crate::write::Writer;
 
-/// What a snapshot says of the store, as far as it is still so.
+/// The content of a snapshot, as far as it still holds.
 pub(super) struct Loaded {
     /// The number of the last record.
     pub(super) seq: u64,
@@ -27,7 +27,7 @@ pub(super) struct Loaded {
     pub(super) points: BTreeMap<u32, PartialKeyTree>,
     /// The tombstones of ranges, by key space and number, and whether their records are there.
     pub(super) ranges: BTreeMap<(u32, u64), (RangeTombstone, bool)>,
-    /// Entries whose records are not there, with what they counted, by key space.
+    /// Entries whose records are not there, with their counts, by key space.
     pub(super) ghosts: BTreeMap<u32, Vec<Ghosts>>,
     /// Bytes of live records and tombstones of keys, by block.
     pub(super) live: Vec<u64>,
@@ -38,19 +38,19 @@ pub(super) struct Loaded {
     blocks: Vec<Known>,
 }
 
-/// What a snapshot knows of a block.
+/// A block, as a snapshot knows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Nothing,
-    /// It was there, and is not any more.
+    /// It was a block of records, and is not the same any more.
     Gone,
     /// So many bytes of it were used.
     Used(u64),
 }
 
 impl Loaded {
-    /// Reads the newest snapshot that is whole, if there is one that fits the blocks of a partition. Gives up
-    /// soon if it is to `stop`.
+    /// Reads the newest snapshot that is whole, if there is one that fits the blocks of a partition. Gives up soon if
+    /// `stop` is set.
     pub(super) fn read(
         area: &mut Area,
         partial: PartialLen,
@@ -126,7 +126,8 @@ impl Loaded {
 }
 
 impl Area {
-    /// Whether the last segment of a snapshot seems to end it: one that a crash ended is not worth reading.
+    /// Whether the last segment of a snapshot seems to end it: a snapshot that a crash interrupted is not worth
+    /// reading.
     fn has_end(&self, number: u64) -> bool {
         let places = self.device.logical_segments().into_iter();
         let last = places.filter(|&place| Self::is_of(number, place)).max();
@@ -153,9 +154,9 @@ fn number_of(frame: &[u8]) -> Option<u64> {
 struct Loading {
     loaded: Loaded,
     partial: PartialLen,
-    /// What the last item is.
+    /// The kind of the last item.
     last: Option<u8>,
-    /// The tree that leaves are read of: key space and what it is of.
+    /// The tree whose leaves are read: its key space and its kind.
     reader: Option<(u32, u8, TreeReader)>,
 }
 
@@ -220,7 +221,7 @@ impl Loading {
                 self.loaded.live.resize(at + 1, 0);
             }
             self.loaded.blocks[at] = match now {
-                // Of the records that the snapshot leads to, some are not there.
+                // Some of the records that the snapshot points to are not there.
                 Some(now) if now < used => return Err(Unfit),
                 Some(_) => Known::Used(used),
                 None => Known::Gone,
@@ -299,7 +300,7 @@ impl Loading {
     }
 }
 
-/// Whether an entry leads to a record that is still there; `None` if it never led to one.
+/// Whether an entry points to a record that is still there; `None` if it never pointed to one.
 fn fit(blocks: &[Known], entry: Entry) -> Option<bool> {
     match *blocks.get(entry.block() as usize)? {
         Known::Used(used) => {

@@ -1,8 +1,8 @@
 //! Taking a snapshot of the index, in steps.
 //!
-//! What was captured is packed into a frame, item by item, until the frame is as long as a segment; then that
-//! is written, a chunk at a time, and so on. Who writes takes the steps that the bytes pay for, so no write
-//! waits for a whole snapshot, and each costs about as much more as it is long.
+//! The captured index is packed into a frame, item by item, until the frame is as long as a segment; then the frame
+//! is written, a chunk at a time, and so on. A write takes the steps that its bytes pay for, so no write waits for a
+//! whole snapshot, and its additional cost is proportional to its length.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ use crate::record;
 use crate::tombstones::RangeTombstone;
 use crate::write::Writer;
 
-/// A record is taken to have so many bytes in a snapshot.
+/// Bytes that a record is assumed to take in a snapshot.
 const ENTRY_LEN: u64 = 18;
 
 /// Blocks in an item, and the bytes of each.
@@ -31,21 +31,21 @@ const BLOCK_LEN: usize = 24;
 /// Bytes that a step packs, at least.
 const STEP: usize = 4 << 10;
 
-/// Bytes that are packed or written for each that is written to the log: a snapshot is packed and written once,
-/// and about a quarter of what is written between two at most, so it takes about a quarter of that time.
+/// Bytes that are packed or written for each byte that is written to the log: a snapshot is packed and written once,
+/// and is at most about a quarter of the bytes written between two, so it takes about a quarter of that time.
 const PACE: u64 = 2;
 
-/// Blocks whose first line is asked for ahead.
+/// Blocks ahead whose first line is prefetched.
 const AHEAD: usize = 16;
 
-/// The index of a partition at a moment, and what it led to.
+/// The index of a partition at a moment, and the blocks that it pointed into.
 struct Captured {
     partial: PartialLen,
     /// The number of the last record.
     seq: u64,
     /// By item.
     blocks: Vec<Vec<u8>>,
-    /// Key space, of what, and the tree's leaves.
+    /// Key space, kind, and the tree's leaves.
     trees: Vec<(u32, u8, LeafImages)>,
     ranges: Vec<Vec<u8>>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Packer {
     len: u64,
 }
 
-/// What is to be packed.
+/// A part that is still to be packed.
 enum Part {
     Item(u8, Vec<u8>),
     Leaves(LeafImages),
@@ -79,13 +79,13 @@ impl Writer {
         self.user_bytes + self.moved_bytes + self.next_seq.wrapping_mul(record::LEN_MIN)
     }
 
-    /// Takes the steps of a snapshot of the index that what was written pays for; begins one that is due. What
-    /// is wrong with the pool, the next write tells.
+    /// Takes the steps of a snapshot of the index that the written bytes pay for; begins one that is due. An error of
+    /// the pool is left to the next write to report.
     pub(crate) fn pace_snapshot(&mut self, view: &RwLock<View>) {
         let written = self.written();
         if self.packer.is_none() {
             let is_due = self.index_snapshots.as_ref().is_some_and(|own| own.is_due(written));
-            // It does not take long until a block has been looked through.
+            // A collection that is under way is soon through its block.
             if is_due && self.collection.is_none() {
                 drop(self.begin_snapshot(view));
             }
@@ -157,7 +157,7 @@ impl Writer {
         ended.and(stepped).map(drop)
     }
 
-    /// Takes a step of snapshot `number`. Returns whether there is one when it has ended; else `None`.
+    /// Takes a step of snapshot `number`, and returns `None`; once it has ended, returns whether it is there.
     pub(crate) fn step_of_snapshot(&mut self, number: u64) -> Result<Option<bool>> {
         if self.packer.as_ref().is_some_and(|packer| packer.number == number) {
             self.step_snapshot()?;
@@ -177,13 +177,13 @@ impl Writer {
         if !planted!(SnapshotBeforeSync) {
             self.sync_records()?;
         }
-        // Between the looking through of a block and its end, dead records are in it that nothing counts.
+        // While a block is being collected, it has dead records that are in no count.
         self.finish_collection(view)?;
         self.release_limbo(view, usize::MAX)?;
         if self.limbo.has_stored_block() {
             return Ok(None);
         }
-        // The map covers what the collector has copied: that was durable before the originals were freed.
+        // The map covers the collector's copies: these were durable before the originals were freed.
         let view = view.read();
         let mut blocks: Vec<Vec<u8>> = Vec::new();
         // Blocks that only scans hold are free in the map.
@@ -216,7 +216,8 @@ impl Writer {
         }
         let ranges = self.tombstones.ranges_by_space();
         let ranges = ranges.map(|(space, tombstone)| encode_range(space, tombstone)).collect();
-        // A snapshot of what is not there is passed over; so the map tells, from its next fence on, that it was durable.
+        // A snapshot whose records are missing is passed over; so the map tells, from its next fence on, that they
+        // were durable.
         self.map.set_durable(self.durable_seq);
         Ok(Some(Captured { partial, seq: self.next_seq - 1, blocks, trees, ranges }))
     }
@@ -260,7 +261,7 @@ impl Packer {
             written,
             worked: 0,
             parts: captured.into_parts(),
-            // With room for the item that is too much.
+            // With room for the item that does not fit.
             frame: Vec::with_capacity(SEGMENT as usize + 2 * BLOCKS * BLOCK_LEN),
             carried: Vec::new(),
             putting: false,
@@ -287,7 +288,7 @@ impl Packer {
         Ok(if is_last { Put::Whole } else { Put::More })
     }
 
-    /// Packs items until that is a step, the frame is full, or there are none.
+    /// Packs items until they make a step, the frame is full, or there are none.
     fn pack(&mut self) {
         if self.frame.is_empty() {
             self.frame.resize(frame::HEADER_LEN, 0);
@@ -336,7 +337,7 @@ mod tests {
     use crate::IndexLog;
     use crate::scan::RangeScan;
 
-    /// What a collection frees that a snapshot ends, a scan may read that began while it was under way.
+    /// A block that a collection frees which a snapshot ends may be read by a scan that began meanwhile.
     #[test]
     fn a_scan_that_begins_during_a_snapshot_reads_all_of_its_records() {
         let folder = tempfile::tempdir().unwrap();

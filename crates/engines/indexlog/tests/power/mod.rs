@@ -55,7 +55,7 @@ impl Power {
         }
     }
 
-    /// What a power cut leaves now.
+    /// The medium as a power cut leaves it now.
     pub(crate) fn cut(&mut self) -> Medium {
         self.follow();
         let left = Medium::new(Domain::Memory, self.medium.capacity()).unwrap();

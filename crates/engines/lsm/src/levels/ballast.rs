@@ -1,9 +1,9 @@
-//! Space of the disk that is set aside for what gives space back: with it, a full disk can be emptied.
+//! Space of the disk that is set aside for work that gives space back: with it, a full disk can be emptied.
 //!
-//! A file `BALLAST` without content has it, as long as nothing needs it. Compactions of what was removed borrow it, as
-//! they write new tables before old ones go, and it is taken back when those are gone. The log and files of large values get
-//! space only where it is there, all of it: so what is lent comes back. A process that is killed leaves it to the next
-//! one. It grows with the levels: small ones have small tables.
+//! A file `BALLAST` without content has the space, as long as no work needs it. Compactions of removed data borrow
+//! it, as they write new tables before the old ones are removed, and it is taken back when those are gone. The log
+//! and files of large values get space only while all of the ballast is there: so lent space comes back. A process
+//! that is killed leaves it to the next one. It grows with the levels: small ones have small tables.
 
 use halite_disk::{Disk, Error as DiskError, Writer};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ const PART: u64 = 4;
 /// Space is asked for in steps of so many bytes.
 const STEP: u64 = 1 << 20;
 
-/// Where the disk does not have all that is wanted, no more than such a part of that is left.
+/// Where the disk does not have all that is wanted, no more than this part of it is left.
 const LEFT_PART: u64 = 16;
 
 pub(super) struct Ballast {
@@ -69,12 +69,12 @@ impl Ballast {
         state.take();
     }
 
-    /// Takes what is missing, as others have given space back.
+    /// Takes the missing space, as others have given some back.
     pub(super) fn take(&self) {
         self.state.lock().take();
     }
 
-    /// Gives the space to others for a while.
+    /// Lends the space to a compaction for a while.
     pub(super) fn lend(&self) -> Lent<'_> {
         let mut state = self.state.lock();
         state.lent += 1;
@@ -104,7 +104,7 @@ impl Ballast {
 }
 
 impl State {
-    /// Whether no part of it is with others. Where the disk has no room for its name, there is none.
+    /// Whether all of it is there. Where the disk has no room for its name, there is none.
     fn is_whole(&self) -> bool {
         self.writer.is_none() || self.lent == 0 && self.taken >= self.wanted
     }
@@ -116,7 +116,7 @@ impl State {
         self.taken = 0;
     }
 
-    /// Takes what is missing, or almost as much of that as the disk has.
+    /// Takes the missing part, or almost as much of it as the disk has.
     fn take(&mut self) {
         let (mut next, mut refused) = (self.wanted, self.wanted);
         while self.lent == 0 && self.taken < next {

@@ -1,4 +1,4 @@
-//! Reads everything, and tells what is damaged.
+//! Reads everything, and reports which files are damaged.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::names;
 use super::version::Files;
 use crate::sst::{BlockCache, Error, Result, Table, TableId};
 
-/// How far a check is.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Entries that were read.
@@ -22,10 +22,10 @@ pub struct Checked {
 }
 
 impl Levels {
-    /// Reads all tables from their files, and the manifest, and tells what is wrong with them: an error for
-    /// each file. What does not need those files can be read all the same.
+    /// Reads all tables from their files, and the manifest, and reports an error for each file that is damaged. Reads
+    /// that do not need those files succeed all the same.
     ///
-    /// `progress` is told after each table; if it breaks, the rest is not looked at.
+    /// `progress` is called after each table; if it breaks, the rest is not read.
     pub fn check(&self, progress: &mut dyn FnMut(Checked) -> ControlFlow<()>) -> Vec<Error> {
         let files = &self.inner.files;
         let mut found = Vec::new();
@@ -64,7 +64,7 @@ impl Levels {
     }
 }
 
-/// Reads all of a table from its file; if it is known what the manifest says of it, it has to agree.
+/// Reads all of a table from its file, which has to agree with the manifest's description, if that is known.
 pub(super) fn read(
     files: &Files,
     number: u64,
@@ -72,7 +72,7 @@ pub(super) fn read(
 ) -> Result<(u32, TableMeta)> {
     let name = names::table(number);
     let id = TableId { store_id: files.store_id, number };
-    // Opened anew, and past the cache: what was read before may have been damaged since.
+    // Opened anew, and past the cache: bytes that were read before may have been damaged since.
     let table = Table::open(&files.disk, &name, id, &Arc::new(BlockCache::new(0, 1)))?;
     table.check()?;
     let tree = table.properties().tree;

@@ -1,4 +1,4 @@
-//! Makes changes durable, then visible; and lets files go.
+//! Makes changes durable, then visible; and releases files.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn edit_of(tree: u32, change: &Change) -> Edit {
     Edit { memtables, words: change.words.clone(), ..Edit::default() }
 }
 
-/// The files of large values that tables have.
+/// The files of large values that tables refer to.
 pub(super) fn values_of<'a>(
     tables: impl Iterator<Item = &'a TableMeta>,
 ) -> impl Iterator<Item = u64> {
@@ -46,7 +46,7 @@ impl Inner {
             return Err(Error::damaged("a table", "the order of what is merged", why));
         }
         if !outputs.tables.is_empty() && !planted!(TableNamesNotSynced) {
-            // The names of the tables, before something says that they are there.
+            // The names of the tables, before the manifest says that they are there.
             self.files.disk.sync()?;
         }
         edit.next_number = Some(self.numbers.load(Ordering::Relaxed));
@@ -61,13 +61,14 @@ impl Inner {
             counter.fetch_add(bytes, Ordering::Relaxed);
         }
         if let Some((new, removed)) = changed {
-            // Readers see what the edit made of the tree.
+            // Readers see the edited version of the tree.
             self.trees.write().insert(tree, new);
             removed.iter().for_each(|table| table.remove());
             let values = values_of(removed.iter().map(|table| &table.meta));
             let mut gone: Vec<u64> = values.filter(|number| !kept.contains(number)).collect();
             if !gone.is_empty() {
-                // A merge that comes part by part has written what its last edit removes with edits before it.
+                // A merge that comes part by part has referred in earlier edits to files of the tables that its last
+                // edit removes.
                 let tables = locked.state.tables.values();
                 let listed: HashSet<u64> = values_of(tables.map(|(_, meta)| meta)).collect();
                 gone.retain(|number| !listed.contains(number));
@@ -104,7 +105,7 @@ impl Inner {
         }
         if let Err(Unappended { error, may_count }) = locked.manifest.append(edit) {
             if may_count {
-                // Until a new manifest says that they are not, they may be tables.
+                // Until a new manifest says that they are none, they may be tables.
                 locked.uncertain.extend(outputs.keep().iter().map(|table| table.number));
             }
             return Err(error);
@@ -113,7 +114,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What an edit makes of a tree, and the tables that go, if it concerns any.
+    /// The version of a tree behind an edit, and the tables that it removes, if it concerns any.
     fn changed_by(
         &self,
         tree: u32,
@@ -141,7 +142,7 @@ impl Inner {
         Some((Arc::new(old.changed(&from, &added)), gone))
     }
 
-    /// Removes the files of tables that nobody reads any more.
+    /// Removes the files of tables that no reader uses any more.
     pub(super) fn bury(&self) {
         let dead = std::mem::take(&mut *self.files.graveyard.lock());
         for number in dead {

@@ -1,8 +1,8 @@
-//! Makes tables of others, and of what comes from outside.
+//! Makes tables of others, and of runs that come from outside.
 //!
-//! The keys are divided into ranges, each of which is a job: it merges what the inputs have there, leaves out what nobody
-//! can see (`retention`), and writes tables. Several threads do the jobs. What a compaction has written is
-//! removed again if it does not become part of the levels.
+//! The keys are divided into ranges, each of which is a job: it merges the inputs' entries there, leaves out those
+//! that no reader can see (`retention`), and writes tables. Several threads do the jobs. The tables that a compaction
+//! has written are removed again if they do not become part of the levels.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use halite_contract::Health;
 /// Jobs for each thread, so that one that takes longer keeps no other waiting for long.
 const JOBS_PER_THREAD: usize = 2;
 
-/// A compaction that is done now.
+/// A compaction that is under way.
 pub(crate) struct Task<'a> {
     pub(crate) files: &'a Arc<Files>,
     pub(crate) options: &'a LevelsOptions,
@@ -36,7 +36,7 @@ pub(crate) struct Task<'a> {
     pub(crate) stop: &'a AtomicBool,
     pub(crate) health: &'a Health,
     pub(crate) compaction: &'a Compaction,
-    /// What is newer than all inputs.
+    /// A run that is newer than all inputs.
     pub(crate) external: Option<&'a dyn SortedRun>,
     pub(crate) terms: Terms<'a>,
 }
@@ -86,7 +86,7 @@ impl Task<'_> {
                 let done = job.run(from.as_deref(), to.as_deref(), &mut written);
                 outputs.lock().tables.extend(written);
                 if let Err(error) = done {
-                    // Before others stop for it, which is not the reason.
+                    // Before other jobs stop because of it, with an error that is not the reason.
                     failed.lock().get_or_insert(error);
                     has_failed.store(true, Ordering::Relaxed);
                     return;
@@ -204,7 +204,7 @@ impl Job<'_> {
                         && table.builder().last_key() != entry.key
                 });
                 if is_full && let Some(mut table) = builder.take() {
-                    // Behind its last key, what the next table has begins.
+                    // Behind its last key, the range of the next table begins.
                     let bound = [table.builder().last_key(), &[0]].concat();
                     table.add(&deletes.cut(lower.as_deref(), Some(&bound)));
                     written.push(table.finish()?);
@@ -280,7 +280,7 @@ impl<'a> Unfinished<'a> {
         deletes.as_slice().iter().for_each(|delete: &RangeDelete| builder.add_range_delete(delete));
     }
 
-    /// Makes the table durable, and gives it its name: who finds that knows that it is whole.
+    /// Makes the table durable, and gives it its name: a table that has its name is whole.
     fn finish(mut self) -> Result<TableMeta> {
         let name = names::table(self.number);
         let builder = self.builder.take().expect("not finished");

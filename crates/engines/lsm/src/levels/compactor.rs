@@ -1,4 +1,4 @@
-//! What decides that something is compacted, and the thread that does it.
+//! The choice of the next compaction, and the thread that does it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use super::inner::{Inner, Locked};
 use super::pick::{Compaction, Shape, pick};
 
-/// How long the thread waits before it tries again what failed.
+/// How long the thread waits before it tries a failed compaction again.
 const RETRY: Duration = Duration::from_secs(5);
 
 impl Inner {
@@ -52,13 +52,13 @@ impl Inner {
         self.ballast.follow(levels_bytes);
     }
 
-    /// What the thread that compacts does.
+    /// The work of the thread that compacts.
     pub(super) fn compact_guarded(&self) {
         let ended = self.guard("the thread that compacts the levels", || {
             self.compact_until_stopped();
             Ok(())
         });
-        // What it panicked with is told by the store.
+        // The store reports its panic.
         drop(ended);
     }
 
@@ -71,7 +71,7 @@ impl Inner {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // It would take what is lent to what gives room back.
+                // A compaction would take the space that is lent to one that gives room back.
                 let is_lent = self.ballast.is_lent();
                 let may_compact = locked.failure.is_none() && !is_lent;
                 let next = if may_compact { self.pick_locked(&mut locked) } else { None };

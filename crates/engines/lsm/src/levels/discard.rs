@@ -8,11 +8,11 @@ use super::names::{CURRENT, Name, parse};
 use super::open::is_ours;
 use crate::sst::Result;
 
-/// Removes a store's files. Those of a log, which `remove_log` removes, and those that are not whole do not say whose
-/// they are: they go if `CURRENT` says that the folder is this store's.
+/// Removes a store's files. Files of a log, which `remove_log` removes, and files that are not whole do not say which
+/// store they are of: they are removed if `CURRENT` says that the folder is this store's.
 ///
 /// # Errors
-/// What the disk says. What is left then, the next call removes.
+/// An error of the disk. The next call removes the files that are left then.
 pub(crate) fn discard(
     disk: &Disk,
     store_id: u128,
@@ -23,7 +23,7 @@ pub(crate) fn discard(
         let is_to_go = match parse(&name) {
             Some(Name::Unfinished) => is_its_folder,
             None if name == BALLAST => is_its_folder,
-            // Last: until then it says whose the rest is.
+            // Last: until then it says which store the other files are of.
             Some(Name::Current) | None => false,
             Some(_) => is_ours(disk, store_id, &name)?,
         };

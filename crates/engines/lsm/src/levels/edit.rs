@@ -1,4 +1,4 @@
-//! Changes of what the levels are.
+//! Changes of the levels.
 //!
 //! An edit is a list of records, of which each begins with a byte that says what it is:
 //!
@@ -27,7 +27,7 @@ pub(crate) const NUMBER_MAX: u64 = u64::MAX / 4;
 /// No table comes near to so many bytes or entries, and the sums of many tables' have room above.
 const SIZE_MAX: u64 = 1 << 48;
 
-/// What is known of a table without opening it.
+/// The properties of a table that are known without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
     /// Its number, which its file is named after.
@@ -78,7 +78,7 @@ pub(crate) struct Place {
     pub(crate) run: u64,
 }
 
-/// A change of what the levels are.
+/// A change of the levels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub(crate) removed: Vec<(u32, usize, u64)>,
@@ -182,7 +182,7 @@ impl Edit {
     }
 }
 
-/// What all edits up to now come to.
+/// The sum of all edits up to now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     /// By number.
@@ -215,7 +215,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether there is nothing that would be missed.
+    /// Whether it has nothing that would be missed.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.memtables.is_empty() && self.words.is_empty()
     }

@@ -1,9 +1,10 @@
-//! How a full disk is emptied: what was removed goes, with no more room than was set aside for that.
+//! Emptying a full disk: removed data goes, with no more room than was set aside for that.
 //!
-//! Merging writes new tables before the old ones go, so a full disk has no room for it, however much of what is merged was
-//! removed. Here tables go whole, without being read, where a removed range covers them; and others are merged table
-//! by table, each with the [`super::ballast`] if there is no other room, as long as none becomes larger than what goes with it. An entry
-//! that something newer in memory hides is left out ([`Hidden`]): so what was removed does not have to come down first.
+//! Merging writes new tables before the old ones are removed, so a full disk has no room for it, however much of the
+//! merged data was removed. Here a table is removed whole, unread, where a removed range covers it; others are merged
+//! table by table, each with the [`super::ballast`] if there is no other room, as long as no table becomes larger
+//! than those that it replaces. An entry that a newer one in memory hides is left out ([`Hidden`]): so removals do
+//! not have to come down first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,25 +19,26 @@ use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
 use crate::sst::{Entry, Error, PUT_FILE, RangeDelete, RangeDeletes, Reads, Result, ValueRef};
 
-/// Whether memory has something newer for a key, durably, so that nobody sees the version with this sequence any more.
+/// Whether memory durably has a newer version of a key, so that no reader sees the version with this sequence any
+/// more.
 pub(crate) type Hidden<'a> = &'a (dyn Fn(&[u8], u64) -> bool + Sync);
 
 /// How a compaction is done.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Terms<'a> {
     pub(crate) hidden: Option<Hidden<'a>>,
-    /// How many bytes more than the tables that go the new ones may have, where that is limited.
+    /// How many bytes more than the tables that they replace the new ones may have, where that is limited.
     pub(crate) growth_max: Option<u64>,
 }
 
 /// Keys from the first on, below the second.
 type Range = (Option<Box<[u8]>>, Option<Box<[u8]>>);
 
-/// As which part of a table's bytes has to go for it to be written anew.
+/// The part of a table's bytes that has to go for it to be written anew: an eighth.
 const PURGED_PART: u64 = 8;
 
-/// A table that is written anew without references to files that go may grow by so much of it: a sixteenth, and by no more
-/// than the files have. Blocks that are cut elsewhere are compressed otherwise.
+/// A table that is written anew without references to removed files may grow by this part of it: a sixteenth, and by
+/// no more than the files have. Blocks that are cut elsewhere are compressed otherwise.
 const GROWN_PART: u64 = 16;
 
 /// Whether the disk has no room.
@@ -44,10 +46,10 @@ pub(crate) fn is_no_space(error: &Error) -> bool {
     matches!(error, Error::Disk(error) if matches!(**error, halite_disk::Error::NoSpace { .. }))
 }
 
-/// What was moved further down.
+/// The outcome of moving tables further down.
 enum Pushed {
     One,
-    /// Something is to, and others work on it, or on where it is to go.
+    /// A table is to be moved, and another compaction works on it, or on its destination.
     Blocked,
     None,
 }
@@ -71,11 +73,12 @@ impl Levels {
         }
     }
 
-    /// [`Levels::merge_run`], table by table of the base: so it needs no room but for what there is more in the end. With
-    /// the ballast, too, where that is no more, and something may be hidden.
+    /// [`Levels::merge_run`], table by table of the base: so it needs no room but for the final growth. A part also
+    /// has the ballast, if it does not grow, and something may be hidden.
     ///
     /// # Errors
-    /// As there. Parts of the run may be in the levels then, and nothing says so: they are merged once more.
+    /// As there. Parts of the run may be in the levels then, and the manifest does not say so: they are merged once
+    /// more.
     pub(crate) fn merge_run_in_parts(
         &self,
         tree: u32,
@@ -128,7 +131,7 @@ impl Levels {
                 }
             }
             left = not_done;
-            // What others gave back may suffice for those that are left.
+            // Space that other compactions gave back may suffice for the parts that are left.
             if let Some(error) = failure.filter(|_| left.len() == before) {
                 return Err(error);
             }
@@ -139,11 +142,11 @@ impl Levels {
         Ok(())
     }
 
-    /// Removes the tables of a tree that removed ranges cover, with all that is in them, and that no snapshot needs. The
-    /// removals are durable, and in memory. Returns whether there were any.
+    /// Removes the tables of a tree that removed ranges cover, with everything in them, if no snapshot needs them.
+    /// The removals are durable, and in memory. Returns whether there were any tables.
     ///
     /// # Errors
-    /// What the disk says. Then nothing has changed.
+    /// An error of the disk. Then nothing has changed.
     pub(crate) fn drop_covered(&self, tree: u32, deletes: Vec<RangeDelete>) -> Result<bool> {
         if deletes.is_empty() {
             return Ok(false);
@@ -180,12 +183,12 @@ impl Levels {
         done.map(|()| true)
     }
 
-    /// Sets aside what of the ballast is missing, as others have given space back.
+    /// Sets aside the missing part of the ballast, as others have given space back.
     pub(crate) fn take_ballast(&self) {
         self.inner.ballast.take();
     }
 
-    /// Does something with the ballast's space, which is taken back behind it as far as it is there.
+    /// Calls `run` with the ballast's space free, and takes it back behind it as far as it is there.
     pub(crate) fn with_ballast<R>(&self, run: impl FnOnce() -> R) -> R {
         let _lent = self.inner.ballast.lend();
         run()
@@ -202,11 +205,12 @@ impl Levels {
         self.inner.ballast.reserve_beside(reserve)
     }
 
-    /// Writes tables of a tree anew, of which as much as an eighth is hidden, with its files, without that: one after the other, with the
-    /// ballast, as none becomes larger than what goes with it. Behind each, `between` is called. Returns whether there were any.
+    /// Writes tables of a tree anew, of which an eighth or more is hidden, counting their files, without the hidden
+    /// entries: one after the other, with the ballast, as none becomes larger than the table and the files that go.
+    /// Behind each, `between` is called. Returns whether there were any.
     ///
     /// # Errors
-    /// What the disk says, or a table that cannot be read.
+    /// An error of the disk, or of a table that cannot be read.
     pub(crate) fn purge(&self, tree: u32, hidden: Hidden<'_>, between: &dyn Fn()) -> Result<bool> {
         let inner = &*self.inner;
         let (mut purged, mut failure) = (false, None);
@@ -222,7 +226,7 @@ impl Levels {
             let taken = {
                 let mut locked = inner.locked.lock();
                 let version = inner.version(tree).unwrap_or_default();
-                // Another compaction may have it, or had it.
+                // Another compaction may be at work on the table, or have replaced it.
                 let place = version.place_of(number).filter(|_| !locked.busy.contains(&number));
                 if place.is_some() {
                     locked.busy.insert(number);
@@ -246,9 +250,9 @@ impl Levels {
         }
     }
 
-    /// Brings the runs of level 0 to the base, and tables with tombstones further down, until there are none above the last
-    /// level that has something for them. Behind each part, `between` is called. Returns whether anything was moved, and
-    /// whether these are all: others may be compacting.
+    /// Brings the runs of level 0 to the base, and tables with tombstones further down, until there are none above
+    /// the last level that has data for them. Behind each part, `between` is called. Returns whether anything was
+    /// moved, and whether no more is to be: another compaction may be at work.
     ///
     /// # Errors
     /// As [`Levels::add_run`].
@@ -259,7 +263,7 @@ impl Levels {
         between: &dyn Fn(),
     ) -> Result<(bool, bool)> {
         let mut moved = false;
-        // Tables that were made meanwhile are looked at the next time.
+        // Tables that are made meanwhile are examined the next time.
         let below = self.inner.numbers.load(Ordering::Relaxed);
         loop {
             match self.push_one_down(tree, below, hidden, between)? {
@@ -328,7 +332,8 @@ impl Levels {
 }
 
 impl Inner {
-    /// Writes a table anew without what is hidden, if that, with its files, has as many bytes as an eighth of it. It is busy.
+    /// Writes a table anew without its hidden entries, if these, with their files, have as many bytes as an eighth of
+    /// it. It is busy.
     fn purge_one(&self, place: Place, table: Arc<TableFile>, hidden: Hidden<'_>) -> Result<bool> {
         let (mut hidden_bytes, mut of_files, mut bytes) = (0_u64, 0_u64, 0_u64);
         let tables = RunTables::Some(vec![Arc::clone(&table)]);
@@ -374,7 +379,7 @@ impl Inner {
         let edit = Edit { removed, added, ..Edit::default() };
         self.commit(tree, edit, &mut outputs, compaction.bytes(), 0)?;
         drop(compaction);
-        // Before the space is taken back.
+        // Before the ballast takes the space back.
         self.bury();
         Ok(true)
     }
@@ -414,12 +419,12 @@ impl Inner {
         let edit = Edit { removed, ..Edit::default() };
         self.commit(tree, edit, &mut Outputs::none(&self.files), 0, 0)?;
         drop(run);
-        // Before the space is taken back.
+        // Before the ballast takes the space back.
         self.bury();
         Ok(())
     }
 
-    /// Lets others have tables, and the base of a tree.
+    /// Frees tables, and the base of a tree, for other compactions.
     fn free(&self, numbers: &[u64], into_base: Option<u32>) {
         let mut locked = self.locked.lock();
         numbers.iter().for_each(|number| {

@@ -1,4 +1,4 @@
-//! What the levels have in memory, and their begin and end.
+//! The state of the levels in memory, and their begin and end.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::version::{Files, TableFile, TreeVersion};
 use crate::sst::{Error, Result};
 use halite_contract::Health;
 
-/// Tells the sequence numbers of all snapshots, ascending. One that is taken after it was called must not be
+/// Returns the sequence numbers of all snapshots, ascending. A snapshot that is taken after the call must not be
 /// below any sequence number that the levels have.
 pub type Snapshots = Arc<dyn Fn() -> Vec<u64> + Send + Sync>;
 
 /// The word that counts the runs that came from memory.
 pub(crate) const FLUSHES: &str = "flushes";
 
-/// What becomes durable together with new tables.
+/// Changes that become durable together with new tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// What the tree's memtables up to this one had is in the levels.
+    /// The records of the tree's memtables up to this one are in the levels.
     pub memtables: Option<u64>,
     /// Numbers that the engine wants to keep, by name.
     pub words: Vec<(String, u64)>,
@@ -51,7 +51,7 @@ pub(super) struct Inner {
     pub(super) stop: AtomicBool,
     pub(super) trees: RwLock<BTreeMap<u32, Arc<TreeVersion>>>,
     pub(super) locked: Mutex<Locked>,
-    /// That tables are no longer busy, or that there is something to do.
+    /// Notified when tables are no longer busy, or when there is something to do.
     pub(super) changed: Condvar,
     /// The bits of an `f64`.
     pub(super) pressure: AtomicU64,
@@ -71,7 +71,7 @@ pub(super) struct Counters {
     pub(super) tables_asked: AtomicU64,
 }
 
-/// What changes one at a time.
+/// The state that one thread at a time changes.
 pub(super) struct Locked {
     pub(super) manifest: Manifest,
     pub(super) state: State,
@@ -79,16 +79,16 @@ pub(super) struct Locked {
     pub(super) busy: HashSet<u64>,
     /// Trees whose base is being merged into.
     pub(super) into_base: HashSet<u32>,
-    /// Trees that somebody waits to merge into the base of.
+    /// Trees into the base of which a thread waits to merge.
     pub(super) base_wanted: HashSet<u32>,
     /// Tables of edits of which it is not known whether the manifest has them.
     pub(super) uncertain: Vec<u64>,
-    /// Why the thread that compacts does not.
+    /// The error for which the thread that compacts has stopped.
     pub(super) failure: Option<Error>,
 }
 
 impl Levels {
-    /// What `open` has read.
+    /// The levels that `open` has read.
     pub(super) fn new(
         files: Arc<Files>,
         options: LevelsOptions,
@@ -152,17 +152,17 @@ impl Levels {
         self.inner.changed.notify_all();
     }
 
-    /// What the thread that compacts stopped for; [`Levels::retry`] has it go on.
+    /// The error for which the thread that compacts has stopped; [`Levels::retry`] has it go on.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         self.inner.locked.lock().failure.clone()
     }
 
-    /// Stops compacting and notes that the manifest is whole, so that later damage to it can be told. They can be
-    /// read from then on.
+    /// Stops compacting and notes that the manifest is whole, so that later damage to it is noticed. The levels can
+    /// be read from then on.
     ///
     /// # Errors
-    /// What the disk says.
+    /// An error of the disk.
     pub fn close(&self) -> Result<()> {
         self.stop();
         let closed = self.inner.locked.lock().manifest.close();
@@ -170,7 +170,7 @@ impl Levels {
         closed
     }
 
-    /// Whether they are written to: the store's.
+    /// The health of the store, which says whether the levels may be written to.
     pub(crate) fn health(&self) -> &Arc<Health> {
         &self.inner.health
     }
@@ -213,7 +213,7 @@ impl Inner {
         self.trees.read().get(&tree).cloned()
     }
 
-    /// Refuses what would change the levels behind a failure that ended that.
+    /// Refuses a change of the levels after a failure that ended all changes.
     pub(super) fn check_healthy(&self) -> Result<()> {
         match self.health.failure() {
             Some(why) => Err(Error::Stopped { why: why.to_owned() }),

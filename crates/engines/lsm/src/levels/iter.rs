@@ -7,9 +7,8 @@ use super::source::{Direction, RunCursor, RunTables, Source};
 use super::version::{Run, TreeVersion};
 use crate::sst::{Entry, Reads, Result};
 
-/// All versions of the keys of a range, as they were when the scan began: a snapshot's number says which of
-/// them count. Tombstones come like other versions; what range deletes say is for the reader to ask
-/// [`LevelsIter::covering`].
+/// All versions of the keys of a range, as they were when the scan began: a snapshot's number says which of them
+/// count. Tombstones come like other versions; for range deletes, the reader asks [`LevelsIter::covering`].
 ///
 /// Files that it reads stay until it is dropped.
 pub struct LevelsIter {
@@ -86,7 +85,7 @@ impl LevelsIter {
     /// The next version that is not above the sequence number of the scan.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`], or what the disk says. Then the scan is over.
+    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`], or an error of the disk. Then the scan is over.
     pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
         if std::mem::replace(&mut self.has_begun, true) {
             self.merge.advance()?;

@@ -1,4 +1,4 @@
-//! What the levels are, durably: a log of edits, in a file of which `CURRENT` has the number.
+//! The state of the levels, durably: a log of edits, in a file of which `CURRENT` has the number.
 //!
 //! ```text
 //! MANIFEST-n                                   CURRENT
@@ -39,7 +39,7 @@ const CURRENT_LEN: usize = 56;
 /// The longest manifest that is read, in bytes. One that is begun anew has less than 1 KiB a table.
 const LEN_MAX: u64 = 1 << 30;
 
-/// What `CURRENT` says.
+/// The content of `CURRENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Current {
     pub(crate) number: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Manifest {
     disk: Disk,
     store_id: u128,
     number: u64,
-    /// None after an append that failed: what is durable of it is not known.
+    /// `None` after an append that failed: how much of it is durable is not known.
     writer: Option<Writer>,
     /// Its length when it was begun; 0, if that was not now.
     begun_len: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Manifest {
 /// An edit could not be made durable.
 pub(crate) struct Unappended {
     pub(crate) error: Error,
-    /// Whether it may be so all the same. Not if the disk had no room: then its frame is not whole.
+    /// Whether it may be durable all the same. Not if the disk had no room: then its frame is not whole.
     pub(crate) may_count: bool,
 }
 
@@ -121,15 +121,15 @@ fn contents(disk: &Disk, name: &str, len_max: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What `CURRENT` says.
+/// The content of `CURRENT`.
 pub(crate) fn current(disk: &Disk, store_id: u128) -> Result<Current> {
     let bytes = contents(disk, CURRENT, CURRENT_LEN as u64)?;
     let [number, durable] = unlabelled(&bytes, CURRENT_MAGIC, store_id, CURRENT)?;
     Ok(Current { number, durable })
 }
 
-/// What a manifest's frames come to, how many they are, and where the last ends. With `lenient`, up to the
-/// first that is damaged.
+/// The sum of a manifest's frames, how many they are, and where the last ends. With `lenient`, up to the first that
+/// is damaged.
 pub(crate) fn replay(
     disk: &Disk,
     store_id: u128,
@@ -174,13 +174,13 @@ pub(crate) fn is_ours(disk: &Disk, store_id: u128, number: u64) -> bool {
 }
 
 impl Manifest {
-    /// Opens the manifest that `CURRENT` names, and cuts what is torn.
+    /// Opens the manifest that `CURRENT` names, and cuts a torn end.
     pub(crate) fn open(disk: &Disk, store_id: u128) -> Result<(Self, State)> {
         let current = current(disk, store_id)?;
         let (state, _, end) = replay(disk, store_id, current, false)?;
         let mut writer = disk.append(&names::manifest(current.number), end)?;
-        // What a process that was killed had written and named, and this one has found, counts from now on: what
-        // is no longer needed is removed.
+        // Edits that a killed process had written and named, and that this one has found, count from now on: files
+        // that are no longer needed are removed.
         writer.sync()?;
         disk.sync()?;
         let (disk, number) = (disk.clone(), current.number);
@@ -225,8 +225,8 @@ impl Manifest {
         self.number
     }
 
-    /// Whether a new one has to be begun for the next edit, since this one failed, or since it is longer
-    /// than `len_max` and most of it is of the past.
+    /// Whether a new one has to be begun for the next edit, since this one failed, or since it is longer than
+    /// `len_max` and most of it is out of date.
     pub(crate) fn is_to_be_followed(&self, len_max: u64) -> bool {
         let is_long = |len: u64| len > len_max && len > 2 * self.begun_len;
         self.writer.as_ref().is_none_or(|writer| is_long(writer.len()))
@@ -267,7 +267,7 @@ fn set_current(disk: &Disk, store_id: u128, current: Current) -> Result<()> {
         let mut writer = disk.create(&unfinished)?;
         writer.write(&labelled(CURRENT_MAGIC, store_id, &[number, durable]))?;
         writer.sync()?;
-        // The names of what `CURRENT` leads to have to be durable before it is.
+        // The names of the files that `CURRENT` points to have to be durable before it is.
         disk.sync()?;
         disk.rename(&unfinished, CURRENT)
     };

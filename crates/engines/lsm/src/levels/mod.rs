@@ -13,16 +13,16 @@
 //! (`merge`, `iter`). Nothing that is read changes: files that no version needs are removed when the last reader
 //! of them is gone.
 //!
-//! **Writing**: what comes from above is a [`SortedRun`] (`source`): a memtable becomes a run of level 0
+//! **Writing**: input from above is a [`SortedRun`] (`source`): a memtable becomes a run of level 0
 //! ([`Levels::add_run`]), a frozen global index is merged into the base ([`Levels::merge_run`]). Both are compactions
-//! (`compaction`), like those that move data down when a level has become too large (`pick`): new tables
-//! are written and synced, then one edit (`edit`) is appended to the manifest (`manifest`, `frames`), which makes the
-//! change atomic and durable, then the new version takes the place of the old one. Versions that nobody can see
-//! are left out on the way (`retention`).
+//! (`compaction`), like those that move data down when a level has become too large (`pick`): new tables are written
+//! and synced, then one edit (`edit`) is appended to the manifest (`manifest`, `frames`), which makes the change
+//! atomic and durable, then the new version takes the place of the old one. Versions that no reader can see are left
+//! out on the way (`retention`).
 //!
 //! **After a crash** the manifest says which tables there are; others, and files that are not whole, are removed. A
-//! table that is missing or damaged is an error only for who needs it (`open`, `check`), and where the
-//! manifest is lost, `repair` makes a new one of the tables.
+//! table that is missing or damaged is an error only for reads that need it (`open`, `check`), and where the manifest
+//! is lost, `repair` makes a new one of the tables.
 
 mod ballast;
 mod check;

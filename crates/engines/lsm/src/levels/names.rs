@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Which manifest is the store's.
+/// The file that says which manifest is the store's.
 pub(crate) const CURRENT: &str = "CURRENT";
 
 /// What a file is called until it is whole.
 pub(crate) const UNFINISHED: &str = ".tmp";
 
-/// What the name of a file that is set aside ends in.
+/// The ending of the name of a file that is set aside.
 const ASIDE: &str = ".damaged";
 
 pub(crate) fn table(number: u64) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn manifest(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
 
-/// What a file is by its name.
+/// The kind of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
     Table(u64),
@@ -35,7 +35,7 @@ pub(crate) enum Name {
     Unfinished,
 }
 
-/// What a file is; none, if it is none of the levels'.
+/// The kind of a file; `None` if it is none of the levels'.
 pub(crate) fn parse(name: &str) -> Option<Name> {
     if let Some(name) = name.strip_suffix(UNFINISHED) {
         return parse(name).map(|_| Name::Unfinished);
@@ -43,7 +43,7 @@ pub(crate) fn parse(name: &str) -> Option<Name> {
     if name == CURRENT {
         return Some(Name::Current);
     }
-    // As it would be written, so that `+1.sst` is nobody's.
+    // As it would be written, so that `+1.sst` is no table.
     let number = |digits: &str| digits.parse().ok();
     let found = match name.strip_prefix("MANIFEST-") {
         Some(digits) => Name::Manifest(number(digits)?),

@@ -1,4 +1,4 @@
-//! Opens the levels, and tidies up what a crash has left.
+//! Opens the levels, and removes the remains of a crash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sst::{BlockCache, Error, Result, ValueRef, read_footer};
 use crate::value_file;
 use crate::values::Values;
 
-/// What an opening found that is not as it should be, and did not fail for.
+/// Flaws that an opening found, and did not fail for.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Tables that are missing or do not have their length: [`Error::Missing`], [`Error::Damaged`]. Reads that need
@@ -35,7 +35,7 @@ impl Levels {
     /// # Errors
     /// [`Error::NoManifest`], [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`] or
     /// [`Error::Format`] for `CURRENT` and the manifest, the second of them too if there are fewer
-    /// [`LevelsOptions::flushes`]; what the disk says.
+    /// [`LevelsOptions::flushes`]; an error of the disk.
     pub fn open(
         disk: &Disk,
         store_id: u128,
@@ -66,12 +66,12 @@ impl Levels {
 }
 
 impl Levels {
-    /// Removes the store's files of large values that neither tables nor memory need, when all are known that memory
-    /// does; or, with `sets_aside`, durably gives them the names of what a repair sets aside: what it lost may refer to
-    /// them. Returns those that are another store's, and stay.
+    /// Removes the store's files of large values that neither tables nor memory refer to, when all those of memory
+    /// are known; or, with `sets_aside`, durably gives them the names of files that a repair sets aside: what it lost
+    /// may refer to them. Returns those that are another store's, and stay.
     ///
     /// # Errors
-    /// What the disk says.
+    /// An error of the disk.
     pub(crate) fn keep_values(&self, sets_aside: bool) -> Result<Vec<String>> {
         let Files { disk, store_id, values, .. } = &*self.inner.files;
         let mut foreign = Vec::new();
@@ -90,7 +90,7 @@ impl Levels {
                 }
             });
             match kept {
-                // A compaction has let it go meanwhile.
+                // A compaction has released it meanwhile.
                 Err(Error::Disk(error)) if matches!(*error, halite_disk::Error::Missing { .. }) => {
                 }
                 kept => kept?,
@@ -103,7 +103,7 @@ impl Levels {
     }
 }
 
-/// The error of levels that took fewer runs from memory than the store's.
+/// The error of levels that took fewer runs from memory than the store's own.
 pub(crate) fn older_copy(state: &State, wanted: u64) -> Option<Error> {
     let flushes = state.words.get(FLUSHES).copied().unwrap_or(0);
     let why = format!(
@@ -176,7 +176,7 @@ pub(crate) fn is_ours(disk: &Disk, store_id: u128, name: &str) -> Result<bool> {
     })
 }
 
-/// Removes what is the store's and not needed, and tells what is needed and not there.
+/// Removes files of the store that are not needed, and reports those that are needed and not there.
 fn tidy_up(
     disk: &Disk,
     store_id: u128,

@@ -26,11 +26,11 @@ pub struct LevelsOptions {
     pub threads: usize,
     /// Length of a manifest from which on a new one is begun, in bytes.
     pub manifest_bytes_max: u64,
-    /// Bytes of the disk that are set aside for compactions of what was removed: at the least, and at the most.
+    /// Bytes of the disk that are set aside for compactions of removed data, at the least.
     pub ballast_bytes_min: u64,
     /// The same at the most; 0: none are.
     pub ballast_bytes_max: u64,
-    /// Runs that the levels took, at the least, as far as somebody else knows: levels with fewer are an older copy.
+    /// Runs that the levels took, at the least, as far as the caller knows: levels with fewer are an older copy.
     pub flushes: u64,
     /// Whether a thread of its own compacts what has to be; otherwise [`super::Levels::compact`] does.
     pub background: bool,

@@ -1,4 +1,4 @@
-//! A part of a run, and runs of tables as one: what is merged bit by bit where the disk has no room for all at once.
+//! A part of a run, and runs of tables as one: for merging part by part where the disk has no room for all at once.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
 use crate::sst::{Entry, RangeDelete, RangeDeletes, Reads, Result, Span};
 
-/// A run that is merged part by part, with what its parts share: each finds its range deletes by a search.
+/// A run that is merged part by part, with the data that its parts share: each finds its range deletes by a search.
 pub(super) struct Whole<'a> {
     run: &'a dyn SortedRun,
     span: Option<Span>,
@@ -21,13 +21,13 @@ impl<'a> Whole<'a> {
         Self { run, span: run.span(), deletes }
     }
 
-    /// What it has from a key on, below another.
+    /// The part of the run from a key on, below another.
     pub(super) fn part(&self, from: Option<Box<[u8]>>, to: Option<Box<[u8]>>) -> Part<'_> {
         Part { whole: self, from, to }
     }
 }
 
-/// What a run has from a key on, below another.
+/// The part of a run from a key on, below another.
 pub(super) struct Part<'a> {
     whole: &'a Whole<'a>,
     from: Option<Box<[u8]>>,

@@ -1,4 +1,4 @@
-//! What is to be compacted next.
+//! The choice of the next compaction.
 //!
 //! The last level has almost everything; each level above it may have a part of that, until one may have no
 //! more than [`LevelsOptions::base_bytes`]: the *base*, which is merged into from above, and above which
@@ -20,7 +20,7 @@ use crate::sst::Span;
 pub(crate) struct Shape {
     /// The level that is merged into from above.
     pub(crate) base: usize,
-    /// What each level may have, in bytes; the last one has no limit.
+    /// The bytes that each level may have; the last one has no limit.
     targets: [f64; LEVELS],
 }
 
@@ -36,7 +36,7 @@ impl Shape {
             base -= 1;
             targets[base] = target;
         }
-        // What is merged in from above is newer than all that is there.
+        // Entries that are merged in from above are newer than all that are there.
         let first_used = (1..LEVELS).find(|level| level_bytes[*level] > 0);
         Self { base: first_used.map_or(base, |level| level.min(base)), targets }
     }
@@ -64,8 +64,8 @@ impl Compaction {
             .flat_map(|(level, tables)| tables.iter().map(move |table| (*level, table)))
     }
 
-    /// Whether nothing has to be written anew: the tables of one run go where nothing is in their way, and
-    /// have no tombstones that could be left out.
+    /// Whether no table has to be written anew: the tables of one run go where no table is in their way, and have no
+    /// tombstones that could be left out.
     pub(crate) fn is_move(&self) -> bool {
         let has_none = |table: &Arc<TableFile>| table.meta.deletes + table.meta.range_deletes == 0;
         match &self.inputs[..] {
@@ -83,8 +83,8 @@ fn is_free(tables: &[Arc<TableFile>], busy: &HashSet<u64>) -> bool {
     tables.iter().all(|table| !busy.contains(&table.meta.number))
 }
 
-/// Everything that has to be merged with what comes from above with keys of `span`: all of level 0, and
-/// what overlaps in the base. None, if some of that is busy.
+/// All tables that have to be merged with entries from above with keys of `span`: all of level 0, and those that
+/// overlap in the base. `None` if one of them is busy.
 pub(crate) fn into_base(
     tree: u32,
     version: &Arc<TreeVersion>,
@@ -108,9 +108,9 @@ pub(crate) fn into_base(
     is_free.then(|| Compaction { tree, version: Arc::clone(version), inputs, to_level })
 }
 
-/// The compaction of a tree that is most urgent, and how urgent; none, if none is.
+/// The compaction of a tree that is most urgent, and how urgent; `None` if none is.
 ///
-/// `base_is_busy` says that somebody merges into the base, or wants to.
+/// `base_is_busy` says that a thread merges into the base, or waits to.
 pub(crate) fn pick(
     tree: u32,
     version: &Arc<TreeVersion>,
@@ -144,7 +144,7 @@ pub(crate) fn pick(
     })
 }
 
-/// One table of a level with what overlaps in the next.
+/// One table of a level with the tables that it overlaps in the next.
 fn down(
     tree: u32,
     version: &Arc<TreeVersion>,

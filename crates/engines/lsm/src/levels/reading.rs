@@ -1,4 +1,4 @@
-//! What is asked of the levels.
+//! Reads of the levels.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use crate::values::{Values, Written};
 use crate::zone_cache::ZoneCache;
 
 impl Levels {
-    /// The newest version of a key in a tree that is not above a sequence number. One that a range delete covers
-    /// is told as that: of kind [`RANGE_DELETE`], without a value.
+    /// The newest version of a key in a tree that is not above a sequence number. A version that a range delete
+    /// covers is returned as that: of kind [`RANGE_DELETE`], without a value.
     ///
     /// # Errors
     /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] or others of a table that may have it; what the
@@ -67,7 +67,7 @@ impl Levels {
         LevelsIter::new(&version, (from, to), direction, at)
     }
 
-    /// Lets blocks be sought in another cache, too, and go there when they have to leave this one.
+    /// Lets blocks be sought in another cache, too, and moved there when this one evicts them.
     pub(crate) fn set_second_cache(&self, second: &Arc<ZoneCache>) {
         self.inner.files.cache.set_second(second);
     }
@@ -77,7 +77,7 @@ impl Levels {
         &self.inner.files.values
     }
 
-    /// Writes a large value, durably, which no version refers to yet. What is visible then is below that which will.
+    /// Writes a large value, durably, which no version refers to yet. `visible` is below the version that will.
     pub(crate) fn write_value(&self, value: &[u8], visible: u64) -> Result<Written<'_>> {
         let number = self.inner.numbers.fetch_add(1, Ordering::Relaxed);
         let reserve =
@@ -85,12 +85,12 @@ impl Levels {
         self.values().write(number, value, visible, &reserve)
     }
 
-    /// Has no file get a number that is not above this one.
+    /// Makes all later numbers of files larger than this one.
     pub(crate) fn pass_number(&self, number: u64) {
         self.inner.numbers.fetch_max(number + 1, Ordering::Relaxed);
     }
 
-    /// Removes the files of tables that nobody reads any more.
+    /// Removes the files of tables that no reader uses any more.
     pub(crate) fn bury(&self) {
         self.inner.bury();
     }
@@ -118,7 +118,7 @@ impl Levels {
         self.inner.locked.lock().state.words.get(name).copied()
     }
 
-    /// The runs that came from memory, as far as changes say so.
+    /// The runs that came from memory, as far as changes count them.
     #[must_use]
     pub(crate) fn flushes(&self) -> u64 {
         self.word(FLUSHES).unwrap_or(0)
@@ -138,7 +138,7 @@ impl Levels {
         tables.map(|table| table.meta.sequence_max).max()
     }
 
-    /// What the levels are like.
+    /// Statistics of the levels.
     #[must_use]
     pub fn stats(&self) -> LevelsStats {
         let inner = &*self.inner;

@@ -1,4 +1,4 @@
-//! Makes a manifest of what there is.
+//! Makes a manifest of the tables that there are.
 //!
 //! Where the manifest is whole, the tables that it names and that can be read stay where they are, and the others
 //! are left out. Where it is not, all tables of the store that can be read are merged, tree by tree, into
@@ -8,14 +8,14 @@
 //! which of them the memory refers.
 //!
 //! What a repair cannot know:
-//! - what was in tables that are lost. Older versions of their keys, if there are any, and keys that they said
-//!   are deleted, are seen again.
-//! - which tables a compaction had replaced, if a crash kept it from removing them and the manifest is lost. What
-//!   they say is older than what replaced them, but of keys whose tombstones were left out: these are
-//!   seen again.
+//! - the content of tables that are lost. Older versions of their keys, if there are any, and keys that they deleted,
+//!   are seen again.
+//! - which tables a compaction had replaced, if a crash kept it from removing them and the manifest is lost. Their
+//!   entries are older than those that replaced them, but of keys whose tombstones were left out: these are seen
+//!   again.
 //! - the memtables and words of edits that are lost. [`Repaired::is_rebuilt`] says that there may be such: then
-//!   memtables may be in the levels that the manifest does not know of, and what is in them may be older than what
-//!   the levels have.
+//!   memtables may be in the levels that the manifest does not know of, and their records may be older than those
+//!   that the levels have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,11 +54,11 @@ pub struct Repaired {
     pub is_rebuilt: bool,
 }
 
-/// What there is of a store.
+/// The state of a store's levels, as it was found.
 pub(crate) struct Findings {
     files: Arc<Files>,
     list: BTreeMap<String, u64>,
-    /// What can be read of the manifest.
+    /// The part of the manifest that can be read.
     state: State,
     /// Whether that is all of it.
     is_whole: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Findings {
     set_aside: Vec<(String, String)>,
 }
 
-/// Says what [`repair`] would do, and changes nothing. Nobody else may have the levels open.
+/// Says what [`repair`] would do, and changes nothing. The levels must not be open.
 ///
 /// # Errors
 /// As [`repair`].
@@ -76,7 +76,7 @@ pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<R
     Ok(Findings::of(disk, store_id, options, false)?.into_repaired())
 }
 
-/// Makes the levels of a store whole again, without what cannot be read. Nobody else may have them open. Where
+/// Makes the levels of a store whole again, without the files that cannot be read. They must not be open. Where
 /// nothing is wrong, nothing is changed.
 ///
 /// A repair that fails, or that is cut short, is to be done again. Until then nothing is lost: damaged tables have
@@ -84,14 +84,14 @@ pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<R
 /// read of it is needed until then; if that fails, the next opening may remove it.
 ///
 /// # Errors
-/// What the disk says, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
+/// An error of the disk, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
 /// [`Error::Format`] if a file is of another version, [`Error::Nothing`] if nothing is the store's.
 pub fn repair(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<Repaired> {
     Findings::of(disk, store_id, options, false)?.repair(options)
 }
 
 impl Findings {
-    /// Looks at the levels. Where nothing is the store's, it is another's folder, unless it is known to be ours.
+    /// Examines the levels. Where no file is the store's, the folder is another's, unless it is known to be ours.
     pub(crate) fn of(
         disk: &Disk,
         store_id: u128,
@@ -202,7 +202,7 @@ impl Findings {
     }
 }
 
-/// An error of a file. What the device cannot read of it is damaged, and no reason to leave the others.
+/// An error of a file. A part that the device cannot read is damaged, and no reason to leave the other files.
 fn of_file(file: &str, error: Error) -> Error {
     match error {
         Error::Disk(error) if error.is_unreadable() => {
@@ -219,7 +219,7 @@ fn numbers(list: &BTreeMap<String, u64>) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What can be read of the manifest, and whether that is all of it.
+/// The part of the manifest that can be read, and whether that is all of it.
 fn known(
     disk: &Disk,
     store_id: u128,

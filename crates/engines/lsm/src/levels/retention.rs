@@ -1,7 +1,7 @@
-//! Which versions of a key somebody may still see.
+//! Which versions of a key a reader may still see.
 //!
-//! Snapshots divide all sequence numbers into *stripes*: two versions of a key in one stripe are seen by the
-//! same snapshots, so all of those see the newer one, and nobody the older.
+//! Snapshots divide all sequence numbers into *stripes*: two versions of a key in one stripe are seen by the same
+//! snapshots, so all of those see the newer one, and none the older.
 
 use crate::sst::{DELETE, Entry, RangeDelete, RangeDeletes, SEQUENCE_MAX};
 
@@ -44,7 +44,7 @@ impl<'a, F: Fn(&[u8]) -> bool> Retention<'a, F> {
         if covering.is_some_and(|delete| delete > entry.sequence) {
             return false;
         }
-        // In the first stripe nobody sees anything older, and so nobody needs to know that it is deleted.
+        // In the first stripe no snapshot sees anything older, and so no reader needs to know that it is deleted.
         !(entry.kind == DELETE && stripe == 0 && !(self.is_below)(entry.key))
     }
 }

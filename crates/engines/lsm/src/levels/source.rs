@@ -12,8 +12,7 @@ pub trait Source {
 
     /// Goes to the next one.
     ///
-    /// # Errors
-    /// What kept it from being read. No source goes on behind an error.
+    /// # Errors The error that kept it from being read. No source goes on behind an error.
     fn advance(&mut self) -> Result<()>;
 }
 
@@ -27,19 +26,18 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// What is to become part of the levels: a memtable, or a frozen global index. Several threads read its
-/// ranges at once.
+/// A run that is to become part of the levels: a memtable, or a frozen global index. Several threads read its ranges
+/// at once.
 pub trait SortedRun: Sync {
     /// The entries with keys from `from` on that are below `to`, in their order; at the first of them.
     ///
-    /// # Errors
-    /// What kept them from being read.
+    /// # Errors The error that kept them from being read.
     fn range<'a>(&'a self, from: Option<&[u8]>, to: Option<&[u8]>) -> Result<Box<dyn Source + 'a>>;
 
-    /// The range deletes, in any order. Their keys may be outside of what the entries have.
+    /// The range deletes, in any order. Their keys may be outside of the entries' span.
     fn range_deletes(&self) -> Vec<RangeDelete>;
 
-    /// The keys that entries and range deletes concern; none, if there are none of either.
+    /// The keys that entries and range deletes concern; `None` if there are neither.
     fn span(&self) -> Option<Span>;
 
     /// Keys in ascending order that cut it into at most `parts` parts of about the same size.
@@ -49,7 +47,7 @@ pub trait SortedRun: Sync {
     fn bytes(&self) -> u64;
 }
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key to the largest, of a key the newest version first.
@@ -68,7 +66,7 @@ pub(crate) struct RunCursor {
     cursor: Option<TableCursor>,
 }
 
-/// Where a cursor has its tables from.
+/// The tables of a cursor.
 pub(crate) enum RunTables {
     Run(Arc<Run>),
     Some(Vec<Arc<TableFile>>),

@@ -1,4 +1,4 @@
-//! What levels are like.
+//! Statistics of the levels.
 
 use super::edit::LEVELS;
 
@@ -15,7 +15,7 @@ pub struct LevelStats {
     pub entries: u64,
 }
 
-/// What levels are like, and what was done since they were opened.
+/// The state of the levels, and their work since they were opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelsStats {
     /// Level by level, of all trees.
@@ -36,7 +36,7 @@ pub struct LevelsStats {
     pub tables_asked: u64,
     /// Blocks that were not in the cache.
     pub block_reads: u64,
-    /// What the cache has, in bytes.
+    /// Bytes in the cache.
     pub cache_bytes: u64,
     /// Bytes of files of large values, those that memory refers to included.
     pub value_bytes: u64,

@@ -1,5 +1,5 @@
-//! What a tree is at one moment: its tables, level by level. Versions do not change; whoever reads holds one,
-//! and the files that it needs stay.
+//! A tree at one moment: its tables, level by level. Versions do not change; a reader holds one, and the files that
+//! it needs stay.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use super::names;
 use crate::sst::{BlockCache, Result, Span, Table, TableId};
 use crate::values::Values;
 
-/// What all tables of a store share.
+/// The state that all tables of a store share.
 pub(crate) struct Files {
     pub(crate) disk: Disk,
     pub(crate) store_id: u128,
@@ -23,12 +23,12 @@ pub(crate) struct Files {
     pub(crate) graveyard: Mutex<Vec<u64>>,
 }
 
-/// A table of a version: open, once somebody has read it.
+/// A table of a version: open, once a reader has read it.
 pub(crate) struct TableFile {
     pub(crate) meta: TableMeta,
     files: Arc<Files>,
     table: OnceLock<Table>,
-    /// Whether the manifest has it no more.
+    /// Whether the manifest does not have it any more.
     is_removed: AtomicBool,
     /// Whether a compaction could not read it.
     is_unreadable: AtomicBool,
@@ -65,7 +65,7 @@ impl TableFile {
         self.is_unreadable.load(Ordering::Relaxed)
     }
 
-    /// The file goes when the last version that has it does.
+    /// The file is removed when the last version that has it is dropped.
     pub(crate) fn remove(&self) {
         self.is_removed.store(true, Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ pub(crate) struct TreeVersion {
 }
 
 impl TreeVersion {
-    /// The version after some tables went and others came.
+    /// The version in which some tables are removed and others added.
     pub(crate) fn changed(
         &self,
         removed: &[(usize, u64)],

@@ -1,4 +1,4 @@
-//! How data comes into the levels and moves down in them.
+//! Bringing data into the levels, and moving it down in them.
 
 use std::sync::atomic::Ordering;
 
@@ -13,11 +13,11 @@ use super::source::SortedRun;
 use crate::sst::{Error, Result};
 
 impl Levels {
-    /// Writes a run as tables of level 0, above all that the tree has. Runs of a tree are added one after the
-    /// other, and what is in one is newer than what was there.
+    /// Writes a run as tables of level 0, above all that the tree has. Runs of a tree are added one after the other,
+    /// and the entries of a run are newer than all that were there.
     ///
     /// # Errors
-    /// What the disk says, or the run. Then nothing has changed, and it can be done again; if the manifest could
+    /// An error of the disk, or of the run. Then nothing has changed, and it can be done again; if the manifest could
     /// not be appended to, a crash may show it as done.
     pub fn add_run(&self, tree: u32, run: &dyn SortedRun, change: &Change) -> Result<()> {
         self.add_run_with(tree, run, change, Terms::default())
@@ -30,7 +30,7 @@ impl Levels {
         change: &Change,
         terms: Terms<'_>,
     ) -> Result<()> {
-        // Their room may be needed.
+        // Space of files that can be removed may be needed.
         self.inner.bury();
         let version = self.inner.version(tree).unwrap_or_default();
         let compaction = Compaction { tree, version, inputs: Vec::new(), to_level: 0 };
@@ -43,8 +43,8 @@ impl Levels {
     /// Merges a run into the base. It is newer than everything that the tree has. Waits for compactions
     /// of the same tables.
     ///
-    /// If a table that it would be merged with cannot be read, the run becomes one of level 0, and waits
-    /// there until that is repaired.
+    /// If a table that it would be merged with cannot be read, the run becomes one of level 0, and waits there until
+    /// that table is repaired.
     ///
     /// # Errors
     /// As [`Levels::add_run`]; [`Error::Closing`].
@@ -69,7 +69,7 @@ impl Levels {
                     locked.base_wanted.remove(&tree);
                     return Err(Error::Closing);
                 }
-                // Who would have released the tables may be gone.
+                // The thread that would have released the tables may be gone.
                 inner.check_healthy()?;
                 let version = inner.version(tree).unwrap_or_default();
                 let unreadable = locked.unreadable(&version);
@@ -121,8 +121,8 @@ impl Levels {
         self.inner.commit(tree, edit, &mut Outputs::none(&self.inner.files), 0, 0)
     }
 
-    /// Compacts what is most urgent, in this thread and [`super::LevelsOptions::threads`] in all. False, if
-    /// nothing has to be.
+    /// Does the most urgent compaction, in this thread and [`super::LevelsOptions::threads`] in all. Returns false if
+    /// none is to be done.
     ///
     /// # Errors
     /// As [`Levels::add_run`]; [`Error::Closing`].
@@ -146,7 +146,7 @@ impl Inner {
         done
     }
 
-    /// Lets others have the tables, but for the one that could not be read.
+    /// Frees the tables for other compactions, but for one that could not be read.
     pub(super) fn release(
         &self,
         compaction: &Compaction,

@@ -1,7 +1,7 @@
 //! Reads blocks: `block_builder` has their format.
 //!
-//! A block's checksum was right, and yet its lengths may be a stranger's: all of them are checked, and what
-//! does not fit is told by a reason, to which the reader of the table adds the place.
+//! A block's checksum was right, and yet its lengths may be forged: all of them are checked, and an error is reported
+//! by a reason, to which the reader of the table adds the place.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl Block {
     /// A block of these bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason why they are no block.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
         Self::new(bytes.into())
     }
@@ -114,8 +114,8 @@ pub struct BlockCursor {
     kind: u8,
     value: Range<usize>,
     is_at_entry: bool,
-    /// The entries before this one from its restart on, if they were read on the way to it: whoever went back
-    /// goes further back.
+    /// The entries before this one from its restart on, if they were read on the way to it: a cursor that went back
+    /// mostly goes further back.
     before: Vec<Raw>,
     /// Their keys, one behind the other: that is where the `key` of each is.
     before_keys: Vec<u8>,
@@ -199,7 +199,7 @@ impl BlockCursor {
     /// Goes to the first entry.
     ///
     /// # Errors
-    /// What is wrong with the block; so for the other moves.
+    /// The reason why the block is damaged; so for the other moves.
     pub fn first(&mut self) -> Result<(), &'static str> {
         self.is_at_entry = false;
         if self.block.restarts > 0 { self.read_restart(0) } else { Ok(()) }
@@ -235,7 +235,7 @@ impl BlockCursor {
 
     /// Adds the entry that it is at to those before the one that it goes to.
     fn remember(&mut self) {
-        // So many only a stranger has between two restarts.
+        // Only a forged block has so many between two restarts.
         if self.before_keys.len() > BEFORE_MAX {
             self.before.clear();
             self.before_keys.clear();

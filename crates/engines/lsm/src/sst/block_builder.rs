@@ -1,4 +1,4 @@
-//! Builds blocks of entries, in which a key is what differs from the one before.
+//! Builds blocks of entries, in which a key is stored as its difference from the one before.
 //!
 //! ```text
 //! entry, for each:

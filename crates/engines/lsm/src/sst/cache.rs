@@ -63,7 +63,7 @@ type Place = (u64, u64);
 /// Hashes of blocks differ from those of rows.
 const SECOND_SEED: u64 = u64::MAX;
 
-/// What an entry of the cache takes beside the block, in bytes.
+/// Bytes of an entry of the cache beside the block.
 const OVERHEAD: usize = 64;
 
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl Weighter<Place, Plain> for Bytes {
 /// Blocks that had to go for another.
 type Evicted = SmallVec<[(Place, Plain); 2]>;
 
-/// Has the cache tell what it evicts, to be seen to without its locks.
+/// Makes the cache return the blocks that it evicts, so that they are handled without its locks.
 #[derive(Clone, Default)]
 struct Tell;
 
@@ -103,7 +103,7 @@ fn to_second(second: &ZoneCache, place: Place, block: &Plain) {
     second.warm_up(hash, &[&place, block]);
 }
 
-/// What an item of the second cache begins with, and its hash.
+/// The start of a block's item in the second cache, and its hash.
 fn item_of((number, offset): Place) -> ([u8; 16], u64) {
     let mut item = [0; 16];
     item[..8].copy_from_slice(&number.to_le_bytes());
@@ -114,7 +114,8 @@ fn item_of((number, offset): Place) -> ([u8; 16], u64) {
 /// A cache of blocks for the tables of one store.
 pub struct BlockCache {
     blocks: Cache<Place, Plain, Bytes, DefaultHashBuilder, Tell>,
-    /// Where blocks are sought before they are read, and go from here while there is room.
+    /// The cache in which blocks are sought before they are read, and to which they move from here while there is
+    /// room.
     second: OnceLock<Arc<ZoneCache>>,
     reads: AtomicU64,
 }
@@ -137,7 +138,7 @@ impl BlockCache {
         Self { blocks, second: OnceLock::new(), reads: AtomicU64::new(0) }
     }
 
-    /// Lets blocks be sought in another cache before they are read, and go there when they have to leave.
+    /// Lets blocks be sought in another cache before they are read, and moved there when they are evicted.
     pub(crate) fn set_second(&self, second: &Arc<ZoneCache>) {
         let _ = self.second.set(Arc::clone(second));
     }
@@ -150,13 +151,14 @@ impl BlockCache {
         read: impl FnOnce() -> Result<Plain>,
     ) -> Result<Plain> {
         let key = (number, offset);
-        // Whoever finds that another reads it waits for that one, who may be simulated on the same thread.
+        // A thread that finds that another reads the block waits for that one, which may be simulated on the same
+        // thread.
         if let Some(block) = self.blocks.get(&key) {
             return Ok(block);
         }
         if let Some(found) = self.second.get().and_then(|second| in_second(second, key)) {
             if found.was_read {
-                // It is asked for again and again: from now on without a copy.
+                // The block is asked for again and again: from now on without a copy.
                 self.insert(None, key, &found.item);
             }
             return Ok(found.item);
@@ -175,7 +177,7 @@ impl BlockCache {
         Ok(block)
     }
 
-    /// Takes a block in, by the guard of who read it alone, and lets others go.
+    /// Takes a block in, by the guard of the thread that alone has read it, and moves evicted ones on.
     fn insert(&self, guard: Option<Guard<'_>>, key: Place, block: &Plain) {
         let mut evicted = Evicted::default();
         match guard {
@@ -194,7 +196,7 @@ impl BlockCache {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// What it holds, in bytes.
+    /// Bytes that it holds.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.blocks.weight()

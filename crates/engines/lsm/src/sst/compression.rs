@@ -1,4 +1,4 @@
-//! How blocks are made smaller.
+//! The compression of blocks.
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
@@ -12,7 +12,7 @@ pub(crate) fn is_built_in(compression: Compression) -> bool {
     compression != Compression::Zstd || cfg!(feature = "zstd")
 }
 
-/// All that this build has.
+/// All codecs that this build has.
 #[cfg(test)]
 pub(crate) fn built_in() -> impl Iterator<Item = Compression> {
     let all = [Compression::None, Compression::Lz4, Compression::Zstd];
@@ -70,7 +70,7 @@ mod zstandard {
     }
 }
 
-/// How a block says that it is compressed.
+/// The code of a codec in a block's trailer.
 pub(crate) fn code(compression: Compression) -> u8 {
     match compression {
         Compression::None => 0,
@@ -92,7 +92,7 @@ pub(crate) fn of_code(code: u8) -> Parsed<Compression> {
 /// that for what it has read.
 pub(crate) const RATIO_MAX: usize = 255;
 
-/// What is kept from one block to the next.
+/// The state that is kept from one block to the next.
 pub(crate) struct BlockCompressor {
     zstd: Zstandard,
     small: CompressTable,

@@ -28,7 +28,7 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// When it was written: at most [`SEQUENCE_MAX`], and no two entries of a key have the same.
     pub sequence: u64,
-    /// What it is: [`PUT`], [`PUT_FILE`], [`DELETE`], or a kind that only the engine knows.
+    /// Its kind: [`PUT`], [`PUT_FILE`], [`DELETE`], or one that only the engine knows.
     pub kind: u8,
     /// The value.
     pub value: &'a [u8],
@@ -95,7 +95,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// What a get finds.
+/// The result of a get.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The version's sequence number.

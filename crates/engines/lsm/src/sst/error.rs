@@ -1,4 +1,4 @@
-//! What can go wrong with tables and levels.
+//! The errors of tables and levels.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error of tables or levels: the file, what is wrong with it, the way out.
 ///
-/// It can be cloned: the failure of one compaction is told to all who wait for it.
+/// It can be cloned: the failure of one compaction is reported to all threads that wait for it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -71,7 +71,7 @@ pub enum Error {
         file: String,
     },
 
-    /// The folder has tables, and nothing that says what they are.
+    /// The folder has tables, and no manifest that says what they are.
     #[error(
         "there are tables, but no CURRENT that says which manifest is theirs; repair the store"
     )]
@@ -89,7 +89,7 @@ pub enum Error {
     )]
     Closing,
 
-    /// Nothing is written to the levels any more.
+    /// The levels take no writes any more.
     #[error("the levels take nothing after an earlier failure ({why}); open the store again")]
     Stopped {
         /// The earlier failure.
@@ -108,7 +108,7 @@ impl From<halite_disk::Error> for Error {
 }
 
 impl Error {
-    /// The file that cannot be read for what it is, if the error says that of one.
+    /// The file that cannot be read as what it is, if the error is of one.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         match self {
@@ -126,8 +126,8 @@ impl Error {
         }
     }
 
-    /// An error of reading a file. What the device cannot read of it, and what is cut off, is damaged: other files may
-    /// be read.
+    /// An error of reading a file. A part that the device cannot read, or that is cut off, is damaged: other files
+    /// may be read.
     pub(crate) fn of_reading(file: &str, what: &str, error: halite_disk::Error) -> Self {
         match error {
             error if error.is_unreadable() => Self::damaged(file, what, error.to_string()),

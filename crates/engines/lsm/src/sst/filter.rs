@@ -101,7 +101,7 @@ impl Filter {
     /// A filter of these bytes.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The reason why they are no filter.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
         Self::new(bytes.into())
     }

@@ -1,4 +1,4 @@
-//! The last 56 bytes of a table: whose it is, and where its properties are.
+//! The last 56 bytes of a table: the store that it belongs to, and where its properties are.
 //!
 //! ```text
 //!  0  magic       "HALITSST"
@@ -22,7 +22,7 @@ pub(crate) const FOOTER: usize = 56;
 const MAGIC: [u8; 8] = *b"HALITSST";
 const FORMAT: u32 = 1;
 
-/// What a footer says.
+/// The fields of a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) store_id: u128,

@@ -1,9 +1,9 @@
 //! Where a table's blocks are, in two steps.
 //!
 //! A *partition* is a block (`block_builder`) with an entry for each of some hundred data blocks; the *root* is one
-//! with an entry for each partition, and small enough to stay in memory. The key and sequence of an entry
-//! are a separator: not before the last entry of what it stands for, and before the first of what follows; where
-//! keys differ, it is as short as can be. A small table has one partition.
+//! with an entry for each partition, and small enough to stay in memory. The key and sequence of an entry are a
+//! separator: not before the last entry of its block or partition, and before the first of the next; where keys
+//! differ, it is as short as can be. A small table has one partition.
 //!
 //! The value of a partition's entry is a handle: offset and length, varints. The value of a root's entry is
 //! two of them: the partition, and the filter of its keys. Both without the 16 bytes that follow each
@@ -40,7 +40,7 @@ impl Handle {
     }
 }
 
-/// What the root says of a partition.
+/// The root's entry of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub(crate) index: Handle,

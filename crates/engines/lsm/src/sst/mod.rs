@@ -1,4 +1,4 @@
-//! Sorted tables in files: what the levels on the SSD are made of.
+//! Sorted tables in files, of which the levels on the SSD are made.
 //!
 //! An *entry* is one version of a key (`entry`). A table has entries in the order of their keys, and of
 //! a key the newest first:
@@ -9,19 +9,19 @@
 //! └────────────┴────────────┴─── ─┴─────────────────┴────────┴─── ─┴───────────────┴──────┴────────────┴────────┘
 //! ```
 //!
-//! **Writing** (`table_builder`): entries fill a block (`block_builder`); a full one is compressed
-//! (`compression`), sealed with a checksum (`sealed`) and streamed to the file. The index (`index`) has a
-//! separator and a handle for each block; every few hundred of them are a partition, which has a filter
-//! of its keys (`filter`); the root has all partitions. Properties (`properties`) say what the table
-//! holds, and the footer (`footer`) whose it is and where the properties are.
+//! **Writing** (`table_builder`): entries fill a block (`block_builder`); a full one is compressed (`compression`),
+//! sealed with a checksum (`sealed`) and streamed to the file. The index (`index`) has a separator and a handle for
+//! each block; every few hundred of them are a partition, which has a filter of its keys (`filter`); the root has all
+//! partitions. Properties (`properties`) describe the content of the table, and the footer (`footer`) says which
+//! store and table it is and where the properties are.
 //!
 //! **Reading** (`table`): footer, properties, root and range deletes are read when a table opens. A get
 //! asks the root for the partition, its filter whether the key may be there, the partition for the
 //! block, and the block (`block`) for the entry: all through one cache (`cache`), which has blocks
 //! checked and decompressed. Cursors (`table_cursor`) go both ways, and read ahead (`read_ahead`).
 //!
-//! Every byte that is read is a stranger's: lengths and offsets are checked before they are followed,
-//! and what is wrong has a name (`error`).
+//! Every byte that is read is untrusted: lengths and offsets are checked before they are followed, and each error has
+//! a name (`error`).
 
 mod block;
 mod block_builder;
@@ -63,5 +63,5 @@ pub(crate) use sealed::file_seed;
 pub(crate) use table::read_footer;
 pub(crate) use varint::{Reader, put_bytes, put_varint};
 
-/// The outcome of looking at bytes of which the caller knows where they are from: what is wrong.
+/// The outcome of parsing bytes whose origin the caller knows: the error is only what is wrong with them.
 pub(crate) type Parsed<T> = std::result::Result<T, &'static str>;

@@ -1,4 +1,4 @@
-//! What a table says of itself: a block like others, but for what is in it.
+//! The properties of a table: a block like others, but for its content.
 //!
 //! ```text
 //! tree, entries, deletes, range deletes, key bytes, value bytes, data blocks    varints
@@ -13,12 +13,12 @@ use super::index::Handle;
 use super::value_ref::ValueRef;
 use super::varint::{Reader, put_bytes, put_varint};
 
-/// The keys that a table may have something to say about.
+/// The keys that a table's entries and range deletes concern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first.
     pub first: Box<[u8]>,
-    /// The last, or what is behind it.
+    /// The last, or the bound behind it.
     pub last: Box<[u8]>,
     /// Whether `last` itself does not belong to it: it is the end of a range delete.
     pub is_open: bool,
@@ -74,7 +74,7 @@ impl Span {
     }
 }
 
-/// What a table says of itself.
+/// The properties of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// The tree that it was written for.
@@ -95,7 +95,7 @@ pub struct Properties {
     pub sequence_min: u64,
     /// The largest sequence number in it.
     pub sequence_max: u64,
-    /// The keys that it has something to say about.
+    /// The keys that its entries and range deletes concern.
     pub span: Span,
     /// The files of large values that its entries refer to.
     pub values: Vec<ValueRef>,
@@ -109,7 +109,7 @@ pub(crate) fn put_values(to: &mut Vec<u8>, values: &[ValueRef]) {
     }
 }
 
-/// Reads what [`put_values`] has written.
+/// Reads the references that [`put_values`] has written.
 pub(crate) fn read_values(reader: &mut Reader<'_>) -> Parsed<Vec<ValueRef>> {
     let mut values = Vec::new();
     for _ in 0..reader.varint()? {

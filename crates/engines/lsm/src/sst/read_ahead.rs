@@ -1,4 +1,4 @@
-//! Reading several blocks of a file at once, for those who go from one to the next.
+//! Reading several blocks of a file at once, for readers that go from one to the next.
 //!
 //! The kernel is told to read no more of a table than it is asked for (`Table::open`): what it would read ahead is a guess
 //! about all readers of a file at once, and was several times what scans of some dozen pairs want, up to megabytes. A long
@@ -10,7 +10,7 @@ use super::index::Handle;
 use super::sealed::TRAILER;
 use super::table::Table;
 
-/// Where a block lies that is to be read: where it was sought, or next to the one before.
+/// The place of a block that is to be read: where it was sought, or next to the one before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Sought,
@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Backward,
 }
 
-/// What a walk reads at once at its second block, in bytes. Then that doubles, up to a limit.
+/// Bytes that a walk reads at once at its second block. Then that doubles, up to a limit.
 const LEAST: usize = 16 << 10;
 const MOST: usize = 256 << 10;
 
@@ -43,7 +43,7 @@ impl ReadAhead {
         Self { first: MOST, ..Self::growing() }
     }
 
-    /// The block of entries that a handle leads to, checked; blocks that may be read ahead end at `end`.
+    /// The block of entries that a handle points to, checked; blocks that may be read ahead end at `end`.
     pub(crate) fn block(
         &mut self,
         table: &Table,
@@ -62,7 +62,7 @@ impl ReadAhead {
         reader.read("block", handle)
     }
 
-    /// Reads `len` bytes from `at` on, and what is next to them; not, if there is a reason to read them alone.
+    /// Reads `len` bytes from `at` on, and bytes next to them; not, if there is a reason to read them alone.
     fn read(&mut self, table: &Table, at: u64, len: usize, step: Step, end: u64) -> bool {
         self.len = match step {
             Step::Sought => self.first,
@@ -87,7 +87,7 @@ impl ReadAhead {
             table.file().expect_read(from, until - from);
         }
         if read.is_err() {
-            // What is wrong may be behind what was asked for.
+            // The damage may be behind the bytes that were asked for.
             self.bytes.clear();
         }
         read.is_ok()

@@ -1,4 +1,4 @@
-//! Blocks as they lie in a file: what is stored, and 16 bytes that vouch for it.
+//! Blocks as they lie in a file: the stored bytes, and 16 bytes that check them.
 //!
 //! ```text
 //! stored bytes
@@ -21,7 +21,7 @@ use super::compression::{self, BlockCompressor, Compression, RATIO_MAX, decompre
 /// Bytes behind each block.
 pub(crate) const TRAILER: usize = 16;
 
-/// What a disk is read by.
+/// Bytes that a disk reads at once.
 const PAGE: usize = 4096;
 
 /// Less than this may be left over of a page.
@@ -30,7 +30,7 @@ const LEFT_OVER: usize = PAGE / 8;
 /// The longest block, in bytes: a value of 512 MiB, its key, and room to spare.
 pub(crate) const BLOCK_LEN_MAX: usize = (512 << 20) + (1 << 20);
 
-/// What checksums of a file begin with: the store's and the file's own.
+/// The seed of a file's checksums: of the store's number and the file's own.
 pub(crate) fn file_seed(store_id: u128, number: u64) -> u64 {
     let mut bytes = [0; 24];
     bytes[..16].copy_from_slice(&store_id.to_le_bytes());
@@ -100,7 +100,7 @@ pub(crate) fn unseal_copy(bytes: &[u8], file_seed: u64, offset: u64) -> Result<P
     })
 }
 
-/// What is stored, and the trailer's first half, if the checksum is right.
+/// The stored bytes, and the trailer's first half, if the checksum is right.
 fn check(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<(&[u8], u64)> {
     let (stored, trailer) = bytes.split_at(bytes.len() - TRAILER);
     let head = u64::from_le_bytes(trailer[..8].try_into().expect("8 bytes"));
@@ -113,9 +113,9 @@ fn check(bytes: &[u8], file_seed: u64, offset: u64) -> Parsed<(&[u8], u64)> {
 /// Why a block is not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unopened {
-    /// It is damaged: what is wrong.
+    /// It is damaged, and why.
     Damaged(&'static str),
-    /// It is compressed with what this build is without.
+    /// It is compressed with a codec that this build does not have.
     NotBuiltIn,
 }
 
@@ -125,7 +125,7 @@ impl From<&'static str> for Unopened {
     }
 }
 
-/// What is stored for a block.
+/// The stored form of a block.
 enum Opened {
     /// The first so many bytes are it.
     Plain(usize),

@@ -41,7 +41,7 @@ struct Inner {
     range_deletes: RangeDeletes,
 }
 
-/// What a check of a whole table counted.
+/// The counts of a check of a whole table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// Entries.
@@ -105,7 +105,7 @@ impl Table {
         self.0.file.len()
     }
 
-    /// What it says of itself.
+    /// Its properties.
     #[must_use]
     pub fn properties(&self) -> &Properties {
         &self.0.properties
@@ -117,11 +117,10 @@ impl Table {
         &self.0.range_deletes
     }
 
-    /// The newest version of a key that is not above a sequence number. What range deletes say of it is not
-    /// looked at.
+    /// The newest version of a key that is not above a sequence number. Range deletes are not looked at.
     ///
     /// # Errors
-    /// [`Error::Damaged`], or what the disk says.
+    /// [`Error::Damaged`], or an error of the disk.
     pub fn get(&self, key: &[u8], at: u64) -> Result<Option<Found>> {
         self.get_hashed(key, hash_key(key), at)
     }
@@ -205,7 +204,7 @@ impl Table {
     /// counts.
     ///
     /// # Errors
-    /// The first [`Error::Damaged`], or what the disk says.
+    /// The first [`Error::Damaged`], or an error of the disk.
     pub fn check(&self) -> Result<Check> {
         let Inner { properties, root, .. } = &*self.0;
         let mut walk = Walk {

@@ -19,8 +19,8 @@ use super::value_ref::ValueRef;
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// How long a data block may be, with what vouches for it, before it is compressed, in bytes. An entry that
-    /// is longer has a block of its own.
+    /// How long a data block may be, with its trailer, before it is compressed, in bytes. An entry that is longer has
+    /// a block of its own.
     pub block_bytes: usize,
     /// How long a partition of the index gets, in bytes.
     pub partition_bytes: usize,
@@ -101,8 +101,8 @@ impl TableBuilder {
     /// Adds an entry behind those that were added.
     ///
     /// # Errors
-    /// What the disk says: then the table is lost. [`Error::Damaged`], if the entry is not behind them: it came from a
-    /// table that is not in order, though its checks are right.
+    /// An error of the disk: then the table is lost. [`Error::Damaged`], if the entry is not behind them: it came from
+    /// a table that is not in order, though its checks are right.
     ///
     /// # Panics
     /// If its sequence number is above [`SEQUENCE_MAX`].
@@ -180,7 +180,7 @@ impl TableBuilder {
         properties.sequence_max = properties.sequence_max.max(*sequence);
     }
 
-    /// Whether it has nothing.
+    /// Whether it has neither entries nor range deletes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_span
@@ -198,10 +198,10 @@ impl TableBuilder {
         self.writer.len() + self.block.len() as u64
     }
 
-    /// Writes what is left, and makes the file durable; its name is the caller's.
+    /// Writes the remaining blocks, and makes the file durable; its name is the caller's.
     ///
     /// # Errors
-    /// What the disk says: then the table is lost.
+    /// An error of the disk: then the table is lost.
     ///
     /// # Panics
     /// If it is empty.
@@ -276,7 +276,7 @@ impl TableBuilder {
     }
 }
 
-/// What is written next.
+/// The part that is written next.
 enum Part<'a> {
     Data,
     Partition,

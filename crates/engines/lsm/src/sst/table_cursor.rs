@@ -12,8 +12,8 @@ use super::{Parsed, Result};
 pub enum Reads {
     /// Through the cache; from the file the more blocks at once, the further it goes.
     Cached,
-    /// From the file, many blocks at once, and past the cache: what a compaction reads once is not what others
-    /// will want.
+    /// From the file, many blocks at once, and past the cache: the blocks that a compaction reads once are not those
+    /// that others will want.
     Ahead,
 }
 
@@ -25,7 +25,7 @@ pub struct TableCursor {
     data: BlockCursor,
     reads: Reads,
     ahead: ReadAhead,
-    /// Where what may be read ahead ends.
+    /// The end of the bytes that may be read ahead.
     ahead_end: u64,
 }
 
@@ -59,7 +59,7 @@ impl TableCursor {
     /// Goes to the first entry.
     ///
     /// # Errors
-    /// [`super::Error::Damaged`], or what the disk says: it is then at no entry. So for the other moves.
+    /// [`super::Error::Damaged`], or an error of the disk: it is then at no entry. So for the other moves.
     pub fn first(&mut self) -> Result<()> {
         self.move_root(BlockCursor::first)?;
         self.enter_partition()?;
@@ -219,7 +219,7 @@ impl TableCursor {
         moved.map_err(|why| self.stop("block", why))
     }
 
-    /// Leaves the entry, for what `why` says.
+    /// Leaves the entry, for the reason `why`.
     fn stop(&mut self, what: &str, why: &str) -> super::Error {
         self.data.leave();
         self.table.damaged(what, why)

@@ -1,4 +1,4 @@
-//! What an entry or a record has in place of a large value: which file has that.
+//! The reference that an entry or a record has in place of a large value: to the file that has the value.
 //!
 //! ```text
 //!  0  number   u64   of the file
@@ -8,14 +8,14 @@
 
 use super::Parsed;
 
-/// Where a large value is.
+/// The place of a large value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueRef {
     /// The number of its file, which no other file of the store has.
     pub number: u64,
     /// Bytes of the value.
     pub len: u64,
-    /// What the checks of its chunks have to come to.
+    /// The check of the checks of its chunks.
     pub check: u64,
 }
 

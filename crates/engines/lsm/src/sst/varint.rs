@@ -17,7 +17,7 @@ pub(crate) fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
-/// Reads from the front of bytes that nobody vouches for.
+/// Reads from the front of bytes that are not checked yet.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

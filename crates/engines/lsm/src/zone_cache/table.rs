@@ -1,4 +1,4 @@
-//! The table that leads to items: set-associative, without locks.
+//! The table that points to items: set-associative, without locks.
 //!
 //! ```text
 //! word:  number of the zone 32, never used twice | line in it 15 | read since 1 | of the hash 16       0: none
@@ -15,7 +15,7 @@ use crate::address::ZONE;
 /// Words of a set: a line.
 const WAYS: usize = 8;
 
-/// Where items of the same lower bits of their hashes are.
+/// The words of items whose hashes have the same lower bits.
 type Set = [AtomicU64; WAYS];
 
 /// Bytes of zones for which a table has a word, at least half of one.
@@ -24,7 +24,7 @@ const BYTES_PER_WORD: u64 = 512;
 /// Sets that a table has at most: 512 MiB.
 const SETS_MAX: u64 = 1 << 23;
 
-/// What leads to items. A pool that grew gets a larger one, and the cache begins again.
+/// The words that point to items. A pool that grew gets a larger table, and the cache begins again.
 pub(super) struct Table {
     sets: Box<[Set]>,
     /// Zones by number.
@@ -71,14 +71,14 @@ impl Table {
         way.store(word.0, Ordering::Release);
     }
 
-    /// The whole hash of the item that a word leads to.
+    /// The whole hash of the item that a word points to.
     pub(super) fn hash_of(&self, word: Word) -> Option<u64> {
         let zone = self.slot(word.number()).load();
         let zone = zone.as_ref().filter(|zone| zone.number == word.number())?;
         Some(zone.item(word.line())?.hash)
     }
 
-    /// Takes out what has this hash, and perhaps others.
+    /// Removes the words with this hash, and perhaps others.
     pub(super) fn remove(&self, hash: u64) {
         for way in self.set(hash) {
             let is_of = |word: u64| Word(word).is_of(hash).then_some(0);
@@ -100,7 +100,7 @@ impl Table {
     }
 }
 
-/// Where an item is: a word of the table.
+/// The place of an item: a word of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 

@@ -16,7 +16,7 @@ pub(crate) const STORE: u128 = 0xfeed_0000_1111_2222;
 /// A version: key, sequence, kind, value.
 pub(crate) type Version = (Vec<u8>, u64, u8, Vec<u8>);
 
-/// What a reader sees of a key: a sequence number and a value.
+/// The version of a key that a reader sees: a sequence number and a value.
 pub(crate) type Seen = (u64, Vec<u8>);
 
 /// Versions in their order.
@@ -122,7 +122,7 @@ impl Model {
     }
 }
 
-/// What a reader makes of what a get finds.
+/// The version that a reader sees in the result of a get.
 pub(crate) fn visible(found: Option<Found>) -> Option<Seen> {
     let found = found?;
     match found.kind {
@@ -131,7 +131,7 @@ pub(crate) fn visible(found: Option<Found>) -> Option<Seen> {
     }
 }
 
-/// What a reader makes of a scan: keys and values, ascending.
+/// The pairs that a reader sees in a scan: keys and values, ascending.
 pub(crate) fn scan(
     levels: &Levels,
     tree: u32,
