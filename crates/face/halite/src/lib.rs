@@ -34,8 +34,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request walks from here into the engine's contract (`halite-contract`), through the engine
-//! (`halite-indexlog`), and reaches the medium at one place: the pool of `halite-pmem`.
+//! A request goes from here through the engine's contract (`halite-contract`) and the engine (`halite-indexlog`), and
+//! reaches the medium at one place: the pool of `halite-pmem`.
 #![forbid(unsafe_code)]
 
 mod backup;
