@@ -1,7 +1,7 @@
 //! The replies of a connection in the order of its requests.
 //!
-//! Requests that travel to other threads are answered later than those that are executed here.
-//! While one is on its way, whatever follows it waits in this queue.
+//! Requests that travel to other threads are answered later than those that are executed here. While one is on its way,
+//! the replies to the requests behind it wait in this queue.
 
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ enum Place {
 /// A reply that has come.
 #[derive(Debug)]
 pub(crate) enum Answer<'a> {
-    /// It is in somebody's buffer.
+    /// It lies in a buffer of the caller.
     Shared(&'a [u8]),
     /// It has a buffer of its own.
     Own(Vec<u8>),
@@ -100,8 +100,8 @@ impl Answers {
         self.places.push_back(place);
     }
 
-    /// Takes the reply of thread `from` to the request with this ticket, and moves to `output` what is
-    /// complete.
+    /// Takes the reply of thread `from` to the request with this ticket, and moves the complete replies at the front to
+    /// `output`.
     pub(crate) fn fill(
         &mut self,
         ticket: u64,
@@ -155,7 +155,7 @@ impl Answers {
         !self.owed.is_empty()
     }
 
-    /// Drops the replies that have not reached the output: nobody wants them.
+    /// Drops the replies that have not reached the output, of a connection that is closed.
     pub(crate) fn abandon(&mut self) {
         for place in std::mem::take(&mut self.places) {
             match place {
@@ -193,7 +193,7 @@ impl Answers {
         Place::Held { start, len: reply.len(), from }
     }
 
-    /// Drops what no place refers to.
+    /// Drops the bytes that no place refers to.
     fn compact(&mut self) {
         let mut kept = Vec::with_capacity(self.live);
         for place in &mut self.places {

@@ -1,11 +1,11 @@
 //! Partitions that are recovered while the server answers.
 //!
-//! Threads of their own wait for one partition after the other, read the deadlines of its keys, and bring
-//! its [`Part`] to the thread that it belongs to, which serves it from then on. Until then the part is
-//! nowhere: a request that needs it waits in its connection, asks for it to be the next one, and is looked
-//! at again when another partition is ready. What needs no key is not concerned.
+//! Loader threads wait for one partition after the other, read the deadlines of its keys, and bring its [`Part`] to the
+//! thread that owns it, which serves it from then on. Until then no thread has the part: a request that needs it waits
+//! in its connection, moves it to the front of the queue, and is tried again when another partition is ready. Commands
+//! without keys are not affected.
 //!
-//! What could not be recovered, or read, has a part as well: one that is broken, so that its requests are
+//! A partition that could not be recovered, or read, has a part as well, which is marked as broken: its requests are
 //! refused with the reason, and those of other partitions go on.
 
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ pub(crate) struct Loading {
     ready: AtomicU64,
     /// Those that requests are refused for.
     broken: AtomicU64,
-    /// Those that nobody has begun to wait for, the next one first.
+    /// Those that no loader thread has begun to wait for, the next one first.
     queue: Mutex<VecDeque<usize>>,
     /// By thread: parts that it has yet to take.
     arrived: Vec<Mutex<Vec<Part>>>,
@@ -66,7 +66,7 @@ impl Loading {
         PartitionSet::from_bits(self.broken.load(Ordering::Acquire))
     }
 
-    /// What INFO calls the state of a partition.
+    /// INFO's name for the state of a partition.
     pub(crate) fn state(&self, number: usize) -> &'static str {
         let number = PartitionSet::only(number);
         match () {
@@ -81,7 +81,7 @@ impl Loading {
         self.ready() == self.all
     }
 
-    /// Somebody waits for partitions: the first of them that nobody has begun to wait for is the next one.
+    /// A request waits for partitions: the first of them that no loader thread has begun to wait for is the next one.
     pub(crate) fn want(&self, partitions: PartitionSet) -> Option<usize> {
         let mut queue = lock(&self.queue);
         let place =
@@ -102,7 +102,7 @@ impl Loading {
     }
 }
 
-/// What waits for partitions.
+/// The loader of partitions.
 pub(crate) struct Loader {
     pub(crate) db: halite::Database,
     /// The databases to open.
@@ -117,7 +117,7 @@ impl Loader {
     /// Brings all parts to their threads, or ends when the server does.
     ///
     /// # Errors
-    /// What the databases could not be opened for.
+    /// The error of opening the databases.
     pub(crate) fn run(&self) -> halite::Result<()> {
         let Some(opened) = self.open()? else { return Ok(()) };
         // As many as recover partitions.

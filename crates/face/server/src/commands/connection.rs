@@ -1,4 +1,4 @@
-//! Who a client is, and how it talks.
+//! The identity of a client, and its protocol.
 
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
@@ -86,7 +86,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Compares in a time that depends on the length of what was `given` only.
+/// Compares in a time that depends only on the length of `given`.
 fn is_same(given: &[u8], right: &[u8]) -> bool {
     let mut difference = given.len() ^ right.len();
     for (index, byte) in given.iter().enumerate() {

@@ -14,7 +14,7 @@ pub(super) fn split(
     text: &mut Vec<u8>,
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<(), ProtocolError> {
-    // A NUL ends the line: what follows cannot be typed.
+    // A NUL ends the line: the bytes behind it cannot be typed.
     let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
     let mut rest = line;
     loop {
@@ -28,7 +28,7 @@ pub(super) fn split(
     }
 }
 
-/// Reads one word and returns what follows it.
+/// Reads one word and returns the rest of the line.
 fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     while let Some((&byte, tail)) = rest.split_first() {
         match byte {
