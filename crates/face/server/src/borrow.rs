@@ -51,7 +51,7 @@ struct Wish {
     thread: usize,
     errand: u64,
     parts: PartitionSet,
-    /// A report is wanted instead of the parts.
+    /// The details of the report, if a report is requested instead of the parts.
     report: Option<Details>,
 }
 

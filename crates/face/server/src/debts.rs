@@ -28,7 +28,7 @@ pub(crate) struct Debts {
 /// The unacknowledged replies of a client, and its requests that wait.
 #[derive(Default)]
 pub(crate) struct Debt {
-    /// Bytes of replies that have not been said to have room.
+    /// Bytes of replies for which the client's thread has not reported room.
     bytes: usize,
     /// The requests that wait, in their order.
     pub(crate) waiting: Packet,

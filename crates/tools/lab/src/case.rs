@@ -1,12 +1,12 @@
-//! A case: what reproduces one crash.
+//! A case: the numbers from which one crash is reproduced.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Rules;
 
-/// One crash of a history, with the crashes of the recoveries after it. Its text is what
-/// `halite lab crash --replay` takes: `memory:1f2e3d:120.3/8.1`.
+/// One crash of a history, with the crashes of the recoveries after it. Its text is the argument of `halite lab crash
+/// --replay`: `memory:1f2e3d:120.3/8.1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The rules of persistency.

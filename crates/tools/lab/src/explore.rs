@@ -1,11 +1,11 @@
-//! Exploration: every crash point of a history, the images that a power cut may leave there, and the
-//! same again in the recovery from each.
+//! Exploration: every crash point of a history, the images that a power cut may leave there, and the same again in the
+//! recovery from each.
 //!
-//! What may be left only grows from one event to the next, except where something becomes durable. So
-//! it suffices to look just before each such event (and at the end): every image that a crash at any
-//! point may leave is among the images there, and is looked at once, however many points lead to it.
-//! An image says itself since when it may be left: since the youngest store in it. So an image must
-//! come back in a state that is right both for the earliest and for the latest of its crash points.
+//! The set of possible images only grows from one event to the next, except where an event makes bytes durable. So it
+//! suffices to examine it just before each such event (and at the end): every image that a crash at any point may leave
+//! is among the images there, and is examined once, however many points lead to it. An image is possible since the
+//! youngest store in it. So a store must recover from it to a state that is right both for the earliest and for the
+//! latest of its crash points.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
@@ -46,7 +46,7 @@ pub struct Effort {
     pub deadline: Option<Instant>,
     /// Stops it at once when it becomes true.
     pub interrupt: Arc<AtomicBool>,
-    /// What is shown to those who see to it that no store is stuck.
+    /// The record of progress for the supervisor, which detects a store that is stuck.
     pub watch: Watch,
 }
 
@@ -79,14 +79,14 @@ impl Effort {
     }
 }
 
-/// What was looked at.
+/// Counts of the histories, images and recoveries that were examined.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Histories.
     pub histories: u64,
     /// Schedules of concurrent histories.
     pub schedules: u64,
-    /// Points at which the power was cut: events after which something else may be left.
+    /// Points at which the power was cut: events that change the set of possible images.
     pub crash_points: u64,
     /// Points of which every image was looked at.
     pub complete_points: u64,
@@ -100,7 +100,7 @@ pub struct Tally {
     pub nested: u64,
     /// Stores that said rightly that the platform had failed.
     pub detected: u64,
-    /// Faults of the medium, and what stores answered.
+    /// Faults of the medium, and the stores' responses.
     pub media: MediaTally,
 }
 
@@ -122,9 +122,9 @@ impl AddAssign for Tally {
 /// A crash from which a store did not come back as it must.
 #[derive(Debug, Clone)]
 pub struct Violation {
-    /// What reproduces it, and tells how it comes about: [`Explorer::replay`].
+    /// The case from which [`Explorer::replay`] reproduces it with its story.
     pub case: Case,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
 }
 
@@ -137,8 +137,8 @@ pub struct Explorer<'a, S: Subject> {
     rules: Rules,
     effort: Effort,
     disk: Disk,
-    /// Recoveries by the image's identity: the world that came up, or none if the store said that the
-    /// platform had failed.
+    /// Recoveries by the image's identity: the world that came up, or `None` if the store reported that the platform
+    /// had failed.
     known: HashMap<u64, Option<Arc<World>>>,
     /// Only this case, with its story.
     replay: Option<Case>,
@@ -150,11 +150,11 @@ pub struct Explorer<'a, S: Subject> {
     crashes: Vec<Crash>,
     traces: Vec<Trace>,
     story: Vec<String>,
-    /// What was looked at so far.
+    /// Counts of the histories, images and recoveries examined so far.
     pub tally: Tally,
-    /// What the store did needlessly or carelessly, so far.
+    /// The needless and careless requests of the store so far.
     pub lints: Lints,
-    /// Who asked for something to become durable, so far.
+    /// The places that requested durability so far.
     pub requests: BTreeSet<(Site, Request)>,
 }
 
@@ -186,7 +186,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// Disregards what one place in the code requests, from now on.
+    /// Disregards the requests of one place in the code from now on.
     pub fn disregard(&mut self, request: Option<(Site, Request)>) {
         self.disregarded = request;
         self.disk.medium.machine().disregard(request);
@@ -201,8 +201,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         crate::quiet::quietly(|| self.explore_history(seed))
     }
 
-    /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
-    /// anything is.
+    /// Examines one case alone, and returns its story, and the violation if there is one.
     pub fn replay(&mut self, case: &Case) -> (Vec<String>, Option<String>) {
         let history = story::of_history(&self.actions(case.seed));
         self.replay_by(case, history, |explorer| explorer.explore(case.seed))
@@ -246,8 +245,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.replay.as_ref()?.schedule
     }
 
-    /// Explores the crashes of a concurrent history from the event `from` on. It began on the disk as
-    /// it is now; what happened to files is in `model`.
+    /// Explores the crashes of a concurrent history from the event `from` on. It began on the disk as it is now; the
+    /// events of files are in `model`.
     pub(crate) fn explore_trace(
         &mut self,
         history: (u64, u32),
@@ -346,7 +345,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Violation { case: self.case(), what }
     }
 
-    /// What is looked at now.
+    /// The case that is being examined.
     fn case(&self) -> Case {
         let (seed, schedule) = self.history;
         Case { rules: self.rules, seed, schedule, crashes: self.crashes.clone() }
@@ -356,14 +355,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
         &self.effort
     }
 
-    /// Shows what schedule of a history is about to be carried out.
+    /// Shows the watch which schedule of a history is about to be carried out.
     pub(crate) fn begin_schedule(&mut self, seed: u64, schedule: u32) {
         self.history = (seed, Some(schedule));
         self.effort.watch.begin(&self.case(), &self.story);
     }
 
-    /// Walks through a trace, and from the event `from` on looks at what may be left before each event
-    /// that makes it less.
+    /// Walks through a trace, and from the event `from` on examines the possible images before each event that shrinks
+    /// their set.
     fn crash_everywhere(
         &mut self,
         oracle: &dyn Oracle,
@@ -490,7 +489,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 }
 
-/// What a store does after it came back: it goes on, is closed and opened now and then, and goes on.
+/// The steps of a store after its recovery: it goes on, is closed and opened now and then, and goes on.
 fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step>> {
     let mut actions: Vec<_> = subject.afterlife(random).into_iter().map(Action::Step).collect();
     if random.percent(25) {

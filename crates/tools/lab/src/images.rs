@@ -22,7 +22,7 @@ pub(crate) struct Images<'a> {
     groups: Vec<Vec<usize>>,
 }
 
-/// One image: what is left of each dirty cell, and which of the ways of each other thing.
+/// One image: the version of each dirty cell, and which of the possible states of each file and folder.
 pub(crate) struct Image {
     pub(crate) choices: Vec<Choice>,
     pub(crate) ways: Vec<usize>,
@@ -68,7 +68,7 @@ impl<'a> Images<'a> {
         }
         let mut random = Random::of(&[self.seed, count_max]);
         let numbers = (0..count_max).map(|count| match self.numbered {
-            // What was counted by stores is followed by what is torn.
+            // The versions at whole stores are followed by the torn ones.
             numbered if !self.by_word && numbered <= count_max / 2 => count,
             numbered if numbered > 0 && (self.by_word || count % 2 == 0) => random.below(numbered),
             numbered => numbered + count,
@@ -114,7 +114,7 @@ impl<'a> Images<'a> {
             0..35 => dirty.iter().map(all).collect(),
             35..65 => vec![NOTHING; dirty.len()],
             65..85 => {
-                // What had been stored at some moment.
+                // The stores up to some moment.
                 let events =
                     dirty.iter().flat_map(|(_, parts)| parts.iter().map(|part| part.event));
                 let events: Vec<_> = events.collect();

@@ -1,9 +1,8 @@
 //! Faults of the medium under a store that is not running.
 //!
-//! A history runs, and ends with a clean close or with a kill after which everything stored is there.
-//! Then one [`Fault`] strikes what is on the medium, now and then two, and the store opens. It may
-//! name the damage, when it opens or when what is damaged is read; what it returns must be right. What
-//! is right:
+//! A history runs, and ends with a clean close or with a kill after which every store is there. Then one [`Fault`]
+//! strikes the bytes on the medium, now and then two, and the store opens. It may name the damage, when it opens or
+//! when damaged data is read; all that it returns must be right. Right is:
 //!
 //! - After a close: the world that was closed, and no other.
 //! - After a kill: a world between the one last acknowledged and the newest.
@@ -17,15 +16,13 @@
 //!   to be used again once the write was durable. Nothing of the kind is granted where [`Subject::ends_unproven`] says
 //!   no.
 //!
-//! Pairs of faults strike closed stores only: after a kill they could take what was proven with all that
-//! proves it. Of the others, some are not drawn, since what they leave is what a crash leaves that came
-//! before something happened: such that strike both copies of the superblock, one of them with an older
-//! state; and two that each zero something or bring an older state back, as the word of a segment
-//! and all that its owner notes of it.
+//! Pairs of faults strike closed stores only: after a kill they could take proven writes with all that proves them.
+//! Some pairs are not drawn, since their result is also the result of an earlier crash: pairs that strike both copies
+//! of the superblock, one of them with an older state; and pairs of which each zeroes bytes or brings an older state
+//! back, as for the word of a segment and all of its owner's notes on it.
 //!
-//! A store that names what it cannot read must still answer rightly for everything else, one name at a
-//! time, and its verification must find damage. One that opens, reads right and verifies clean must do
-//! so again after it was closed.
+//! A store that names damage must still answer rightly for everything else, one name at a time, and its verification
+//! must find the damage. A store that opens, reads right and verifies clean must do so again after it was closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -52,7 +49,7 @@ use crate::{Effort, Random, Rules};
 pub enum Ending {
     /// The store is closed.
     Closed,
-    /// The process is killed; what it had stored is there.
+    /// The process is killed; every store that it made is there.
     Killed,
 }
 
@@ -68,15 +65,15 @@ pub struct Unseen {
 }
 
 impl Unseen {
-    /// What engines do not see: a lost write to the block map of a store that was killed. The map is
-    /// changed in place, and until the store is closed nothing tells its newest state from an older.
+    /// The fault that engines do not detect: a lost write to the block map of a store that was killed. The map is
+    /// changed in place, and until the store is closed its newest state cannot be told from an older one.
     pub const BY_ENGINES: &[Self] = &[Self {
         kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
         file: "indexlog/src/block_map.rs",
         endings: &[Ending::Killed],
     }];
 
-    /// What the manager of segments does not see by itself, and its users do.
+    /// The faults that the manager of segments does not detect by itself, but its users do.
     pub const BY_SPACE: &[Self] = &[
         // A free segment's word is zero, and only its owner knows that a segment was allocated.
         Self {
@@ -89,7 +86,7 @@ impl Unseen {
             file: "alloc/src/segments.rs",
             endings: &[Ending::Closed, Ending::Killed],
         },
-        // What is in a segment is its owner's to check; the lab's stamps have no checksum.
+        // The owner of a segment checks its content; the lab's stamps have no checksum.
         Self {
             kinds: &FaultKind::ALL,
             file: "lab/src/space.rs",
@@ -97,7 +94,7 @@ impl Unseen {
         },
     ];
 
-    /// What object pools and zones do not see by themselves, and their users do.
+    /// The faults that object pools and zones do not detect by themselves, but their users do.
     pub const BY_OBJECTS: &[Self] = &[
         Self::BY_SPACE[0],
         // Words are changed in place, and an older one has its check too.
@@ -111,7 +108,7 @@ impl Unseen {
             file: "alloc/src/zone.rs",
             endings: &[Ending::Closed, Ending::Killed],
         },
-        // What is in an object or a zone is its owner's to check.
+        // The owner of an object or a zone checks its content.
         Self {
             kinds: &FaultKind::ALL,
             file: "lab/src/objects.rs",
@@ -120,8 +117,8 @@ impl Unseen {
     ];
 }
 
-/// What reproduces one strike: the seed of the history and the number of the fault. Its text is what
-/// `halite lab media --replay` takes: `media:1f2e3d:7`.
+/// The numbers that reproduce one strike: the seed of the history and the number of the fault. Its text is the argument
+/// of `halite lab media --replay`: `media:1f2e3d:7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaCase {
     /// The seed of the history.
@@ -152,9 +149,9 @@ impl FromStr for MediaCase {
 /// A fault after which a store answered as it must not.
 #[derive(Debug, Clone)]
 pub struct MediaViolation {
-    /// What reproduces it: [`Media::replay`].
+    /// The case from which [`Media::replay`] reproduces it.
     pub case: MediaCase,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
 }
 
@@ -207,7 +204,7 @@ impl AddAssign for Answers {
     }
 }
 
-/// What was looked at.
+/// Counts of the histories, images and recoveries that were examined.
 #[derive(Debug, Clone, Default)]
 pub struct MediaTally {
     /// Histories.
@@ -252,8 +249,7 @@ impl Answer {
     }
 }
 
-/// Strikes on a history, unless it is told otherwise. The first of each ending is none: the image itself
-/// must be right.
+/// Strikes on a history by default. The first of each ending has no fault: the image itself must be right.
 const STRIKES: u64 = 64;
 
 /// Of a hundred strikes on closed stores, how many are of two faults.
@@ -270,7 +266,7 @@ pub struct Media<'a, S: Subject> {
     unseen: &'a [Unseen],
     effort: Effort,
     story: Vec<String>,
-    /// What was looked at so far.
+    /// Counts of the histories, images and recoveries examined so far.
     pub tally: MediaTally,
 }
 
@@ -320,8 +316,7 @@ impl<'a, S: Subject> Media<'a, S> {
         quiet::quietly(|| self.strike_history(seed, 0..self.strikes)).err()
     }
 
-    /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
-    /// anything is.
+    /// Examines one case alone, and returns its story, and the violation if there is one.
     pub fn replay(&mut self, case: &MediaCase) -> (Vec<String>, Option<String>) {
         let tally = self.tally.clone();
         self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
@@ -372,7 +367,7 @@ impl<'a, S: Subject> Media<'a, S> {
         Ok(())
     }
 
-    /// Strikes what a history left.
+    /// Strikes the image that a history left.
     fn strike_image(
         &mut self,
         seed: u64,
@@ -442,7 +437,7 @@ impl<'a, S: Subject> Media<'a, S> {
         faults
     }
 
-    /// Lets the store open on what is on the disk.
+    /// Lets the store open on the disk as it is.
     fn look(&mut self, allowed: Allowed<'_>, random: &mut Random) -> Result<Answer, String> {
         self.disk.show();
         let medium = &self.disk.medium;
@@ -469,7 +464,7 @@ impl Ending {
     }
 }
 
-/// Whether two faults together may leave what an early crash leaves.
+/// Whether two faults together may have the result of an early crash.
 fn undo_together(a: &Fault, b: &Fault) -> bool {
     if a.kind.erases() && b.kind.erases() {
         return true;
@@ -480,11 +475,11 @@ fn undo_together(a: &Fault, b: &Fault) -> bool {
     each && both && (a.kind.is_stale() || b.kind.is_stale())
 }
 
-/// What a history leaves on the medium, and which worlds it may hold.
+/// The image that a history leaves on the medium, and the worlds that it may hold.
 struct Image<'a> {
     ending: Ending,
     trace: &'a Trace,
-    /// Only what the trace has before this event is there.
+    /// Only the events of the trace before this one are in the image.
     end: u32,
     worlds: &'a Worlds,
     /// Worlds that are certain, the oldest first.
@@ -520,7 +515,7 @@ impl<'a> Image<'a> {
         Self { ending, trace, end, worlds, certain, came_up, ends_unproven }
     }
 
-    /// Puts it on a disk that nothing is on.
+    /// Puts it on an empty disk.
     fn put(&self, disk: &mut Disk) {
         for event in &self.trace.events[..self.end as usize] {
             match event.what {
@@ -588,7 +583,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// What a store may hold after a fault.
+/// The worlds that a store may hold after a fault.
 struct Allowed<'a> {
     worlds: &'a [Arc<World>],
     /// Names that unproven writes replaced, which may be gone.
@@ -657,7 +652,7 @@ fn judge<S: Subject>(
         let verified = subject.verify(&mut open);
         verified.map_err(|refusal| format!("it verified clean, and now: {refusal}"))?;
     }
-    // Nothing is gained by closing it.
+    // Closing it would test no more.
     medium.machine().cut_power();
     let is_newest = allowed.worlds.last().is_some_and(|newest| **newest == world);
     Ok(if is_newest { Answer::Right } else { Answer::Shortened })

@@ -20,7 +20,7 @@ pub enum Budget {
     Histories(u64),
 }
 
-/// What a campaign may spend, and what its histories are made from.
+/// The budget of a campaign, and the seed of its histories.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// All other seeds follow from it.
@@ -77,7 +77,7 @@ impl Clock {
         Self { start, deadline, interrupt: Arc::clone(&plan.interrupt) }
     }
 
-    /// The first of so many equal parts of the time, if that is what ends the campaign.
+    /// The first of this many equal parts of the time, if the time ends the campaign.
     pub(crate) fn part(&self, parts: u32) -> Self {
         let deadline = self.deadline.map(|deadline| self.start + (deadline - self.start) / parts);
         Self { start: self.start, deadline, interrupt: Arc::clone(&self.interrupt) }
@@ -95,7 +95,7 @@ impl Clock {
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// The effort, unless the time ends before; what is done is shown to `watch`.
+    /// The effort, unless the time ends before; `watch` records its progress.
     pub(crate) fn bound(&self, effort: Effort, watch: &Watch) -> Effort {
         Effort {
             deadline: self.deadline,
@@ -105,7 +105,7 @@ impl Clock {
         }
     }
 
-    /// The part of the time that has passed, if that is what ends the campaign.
+    /// The part of the time that has passed, if the time ends the campaign.
     pub(crate) fn share(&self) -> Option<f64> {
         let deadline = self.deadline?;
         let all = (deadline - self.start).as_secs_f64();

@@ -1,8 +1,8 @@
 //! Requests as a person types them: words on a line, quoted where they hold spaces.
 //!
-//! In double quotes, `\n \r \t \b \a` and `\xHH` stand for their bytes and a backslash before any
-//! other byte for that byte; in single quotes only `\'` means something. A closing quote ends its
-//! word, so a space or the line's end must follow.
+//! In double quotes, `\n \r \t \b \a` and `\xHH` stand for their bytes and a backslash before any other byte for that
+//! byte; in single quotes only `\'` is special. A closing quote ends its word, so a space or the line's end must
+//! follow.
 
 use std::ops::Range;
 

@@ -54,7 +54,7 @@ pub enum Way {
 /// The open leaves.
 pub struct OpenLeaves {
     pool: Pool,
-    /// None while they are formatted.
+    /// `None` while they are formatted.
     leaves: Option<Leaves>,
 }
 
@@ -170,7 +170,7 @@ fn world(leaves: &Leaves) -> Result<World> {
     Ok(world)
 }
 
-/// Looks everything up in all ways, and compares it with what the leaves list.
+/// Looks all entries up in all ways, and compares the results with the leaves' own list.
 fn verify(leaves: &Leaves) -> Result<Option<String>> {
     leaves.verify()?;
     let keys = (0..LEAVES).flat_map(|leaf| (0..KEYS).map(move |key| (leaf, key)));

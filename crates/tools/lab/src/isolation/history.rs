@@ -1,4 +1,4 @@
-//! What transactions did and saw.
+//! Histories: the operations and outcomes of transactions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// The name of a list.
 pub type ListKey = u64;
 
-/// What is appended to a list: once in a history.
+/// An element of a list, which is appended once in a history.
 pub type Element = u64;
 
 /// An operation of a transaction.
@@ -28,14 +28,14 @@ pub enum Outcome {
     Committed,
     /// It was told that it is not, or gave up.
     Aborted,
-    /// Nobody told, as when its process is killed: it happened whole or not at all.
+    /// The outcome was not observed, as when its process is killed: it happened whole or not at all.
     Unknown,
 }
 
 /// A transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// What it did, in order.
+    /// Its operations, in order.
     pub ops: Vec<Op>,
     /// How it ended.
     pub outcome: Outcome,
@@ -119,7 +119,7 @@ impl fmt::Display for Transaction {
     }
 }
 
-/// What is no line of a history.
+/// The error of a malformed line of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotATransaction;
 
@@ -166,7 +166,7 @@ pub struct Recorder {
 #[derive(Debug, Clone)]
 pub struct Running {
     begun: u64,
-    /// What it did so far.
+    /// Its operations so far.
     pub ops: Vec<Op>,
 }
 
@@ -187,7 +187,7 @@ impl Recorder {
         Running { begun: self.now(), ops: Vec::new() }
     }
 
-    /// Notes that a transaction has ended; to be called after it has. Returns what was recorded.
+    /// Records that a transaction has ended; to be called after it has. Returns the recorded transaction.
     pub fn end(&self, running: Running, outcome: Outcome) -> Transaction {
         let Running { begun, ops } = running;
         let transaction = Transaction { ops, outcome, begun, ended: self.now() };
@@ -196,7 +196,7 @@ impl Recorder {
         transaction
     }
 
-    /// What was recorded so far.
+    /// The history recorded so far.
     #[must_use]
     pub fn history(&self) -> History {
         let transactions = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ impl Recorder {
 }
 
 impl Running {
-    /// What a line says of it while nobody knows how it ends.
+    /// Its line in a history while its outcome is unknown.
     #[must_use]
     pub fn unknown(&self) -> Transaction {
         let Self { begun, ops } = self.clone();
