@@ -6,7 +6,7 @@
 //! each metric and a column for each subject. Figures are medians; the last column has the widest
 //! spread of the repeats in its line, (max - min) / median.
 //!
-//! Rows of what is asked for (`rstore.asked`, `lsm.asked`) are a line each: whether it holds, and both sides.
+//! Rows of requirements (`rstore.asked`, `lsm.asked`) are a line each: whether it holds, and both sides.
 
 use std::fmt::Write;
 

@@ -204,7 +204,7 @@ impl AddAssign for Answers {
     }
 }
 
-/// Counts of the histories, images and recoveries that were examined.
+/// Counts of the histories, of the strikes, and of the stores' answers.
 #[derive(Debug, Clone, Default)]
 pub struct MediaTally {
     /// Histories.

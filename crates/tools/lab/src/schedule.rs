@@ -1,9 +1,9 @@
 //! Concurrent histories under a deterministic scheduler.
 //!
-//! Several threads call one engine. `shuttle` simulates them on one, and switches where a lock is taken
-//! or a modelled medium is reached: at random, or with few preemptions at places drawn at random
-//! (PCT). What each call returned and the trace of the medium are one history, whose crashes are
-//! explored like those of any other; what may be there after each, `linearize` tells.
+//! Several threads call one engine. `shuttle` simulates them on one, and switches where a lock is taken or a modelled
+//! medium is reached: at random, or with few preemptions at places drawn at random (PCT). The results of the calls and
+//! the trace of the medium are one history, whose crashes are explored like those of any other; `linearize` computes
+//! the states that each crash may leave.
 
 use std::sync::{Arc, Mutex};
 

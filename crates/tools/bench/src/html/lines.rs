@@ -148,7 +148,7 @@ fn markers(series: &Series<'_>, x: &Scale, y: &Scale) -> String {
     parts
 }
 
-/// What the source reports: in a subject's colour, or in none if it reports one value for several.
+/// The source's values: in a subject's colour, or without one if the source reports one value for several subjects.
 fn sources(panel: &Panel<'_>, x: &Scale, y: &Scale) -> String {
     let all =
         || panel.series.iter().flat_map(|one| one.points.iter().map(move |point| (one, point)));

@@ -19,7 +19,7 @@ pub enum Length {
     Time(Duration),
 }
 
-/// What is run and how large it is. What one seed generates is the same for every store and run.
+/// The workloads and their sizes. One seed generates the same operations for every store and run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvOptions {
     /// The workloads, in order.

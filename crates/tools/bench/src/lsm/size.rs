@@ -17,7 +17,7 @@ const PEERS: [&str; 1] = ["rocksdb"];
 
 const FILLS: [u64; 5] = [1, 2, 4, 6, 10];
 
-/// What part of the run's persistent memory is used.
+/// The run's persistent memory is divided by this.
 const PART: u64 = 4;
 
 fn fills(run: &Run<'_>) -> &'static [u64] {

@@ -86,7 +86,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
 fn parts(windows: &[f64]) -> Vec<f64> {
     let len = windows.len().div_ceil(PARTS).max(1);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    // What is left over at the end is too short to be a part.
+    // The remainder at the end is too short to be a part.
     windows.chunks_exact(len).map(mean).collect()
 }
 

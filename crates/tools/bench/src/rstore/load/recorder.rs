@@ -1,4 +1,4 @@
-//! What one thread measures.
+//! The figures of one thread.
 
 use hdrhistogram::Histogram;
 
@@ -38,7 +38,7 @@ pub(super) struct Recorder {
     pub(super) delays: Histogram<u64>,
     /// Requests that no reply came to in time.
     pub(super) unanswered: u64,
-    /// Replies that were errors or not what was asked for.
+    /// Replies that were errors or did not fit the request.
     pub(super) wrong: u64,
     /// The first of them.
     pub(super) first_wrong: String,
@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// A reply that is an error, or not what was asked for.
+    /// A reply that is an error, or does not fit the request.
     pub(super) fn wrong(&mut self, why: impl FnOnce() -> String) {
         if self.wrong == 0 {
             self.first_wrong = why();
