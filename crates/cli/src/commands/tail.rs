@@ -128,7 +128,7 @@ impl Names {
     }
 }
 
-/// What an operation is called, the key space, and the rest.
+/// The name of an operation, its key space, and the rest.
 fn parts<'a>(op: &'a ChangeOp, names: &Names) -> (&'static str, String, Vec<&'a [u8]>) {
     match op {
         ChangeOp::CreateKeySpace { name, .. } => ("create", name.clone(), vec![]),
