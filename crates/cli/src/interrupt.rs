@@ -40,8 +40,8 @@ impl Interrupt {
         Self::catch_for(PATIENCE, || ())
     }
 
-    /// As [`Interrupt::catch`], for a command that `stop` tells of the first signal, and that is ended when it has not by
-    /// then.
+    /// As [`Interrupt::catch`], for a command to which `stop` reports the first signal, and which is ended if it has
+    /// not ended within `patience`.
     pub(crate) fn catch_for(
         patience: Duration,
         stop: impl FnOnce() + Send + 'static,

@@ -122,7 +122,7 @@ impl Names {
         }
     }
 
-    /// Of one that was dropped before the first change, only the number is known.
+    /// The name of a key space; its number if it was dropped before the first change.
     fn name(&self, space: KeySpaceId) -> String {
         self.0.get(&space).cloned().unwrap_or_else(|| format!("#{}", space.0))
     }

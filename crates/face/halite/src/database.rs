@@ -197,8 +197,8 @@ impl Database {
         self.engine.change_positions(partition)
     }
 
-    /// The changes of a partition, in order, from a position on: 0, or one that reading returned. The
-    /// iterator ends at the durable end, and goes on when it is asked again and there is more.
+    /// The changes of a partition, in order, from a position on: 0, or one that a change had. The iterator ends at the
+    /// durable end, and goes on when it is called again after more changes.
     ///
     /// # Errors
     /// [`crate::Error::NoChangeLog`]; [`crate::Error::ChangesReleased`], also while reading;

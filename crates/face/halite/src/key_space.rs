@@ -64,7 +64,7 @@ impl KeySpace {
         self.put_with(key, value, Durability::Immediate)
     }
 
-    /// Sets the value of `key` with the durability asked for.
+    /// Sets the value of `key` with the given durability.
     ///
     /// # Errors
     /// See [`halite_contract::Engine::write`].
@@ -86,7 +86,7 @@ impl KeySpace {
         self.delete_with(key, Durability::Immediate)
     }
 
-    /// Removes `key` with the durability asked for.
+    /// Removes `key` with the given durability.
     ///
     /// # Errors
     /// See [`halite_contract::Engine::write`].

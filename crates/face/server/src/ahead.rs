@@ -43,7 +43,7 @@ impl Ahead {
             match parser.parse(&input[at..], limits) {
                 Ok(Step::Request { len }) => at += len,
                 Ok(Step::More) => break,
-                // It is told of behind those before it.
+                // The error is reported after the replies to the requests before it.
                 Err(_) if at > 0 => {
                     parser.reset();
                     break;

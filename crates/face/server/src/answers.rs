@@ -22,8 +22,7 @@ pub(crate) struct Answers {
     apart: usize,
     /// Bytes of requests that are on their way.
     asked: usize,
-    /// By thread whose large replies have reached the output: bytes for which it has not been told that
-    /// there is room.
+    /// By thread whose large replies have reached the output: bytes of room that have not been reported to it.
     owed: Vec<(usize, usize)>,
 }
 
@@ -144,12 +143,12 @@ impl Answers {
         }
     }
 
-    /// The threads that have to be told of room for at least `bytes_min` bytes: the output has it.
+    /// The threads with at least `bytes_min` bytes of unreported room, and how much: those replies are in the output.
     pub(crate) fn take_owed(&mut self, bytes_min: usize) -> impl Iterator<Item = (usize, usize)> {
         self.owed.extract_if(.., move |(_, bytes)| *bytes >= bytes_min)
     }
 
-    /// Whether some thread may have to be told of room.
+    /// Whether there is room that has not been reported to its thread.
     #[inline]
     pub(crate) fn owes(&self) -> bool {
         !self.owed.is_empty()

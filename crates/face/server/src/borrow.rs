@@ -347,7 +347,7 @@ mod tests {
         mailbox: Mailbox,
         lender: Lender,
         service: Service,
-        /// The errands under way, whose each is, and what it needs.
+        /// The cross-shard operations under way, with the connection and the parts of each.
         errands: Vec<(u64, usize, PartitionSet)>,
     }
 
@@ -373,7 +373,7 @@ mod tests {
             }
         }
 
-        /// Executes the errands that are complete, and ends the turn.
+        /// Executes the complete operations, and ends the turn.
         fn turn(&mut self) {
             self.receive();
             let Self { mailbox, lender, service, errands } = self;

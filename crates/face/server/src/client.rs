@@ -91,7 +91,7 @@ pub(crate) struct Buffers {
 }
 
 impl Client {
-    /// The id of the one that stands for the clients of other threads.
+    /// The id of the client that represents those of other threads.
     pub(crate) const GUEST: u64 = 0;
 
     pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {

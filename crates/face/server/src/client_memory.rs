@@ -146,7 +146,7 @@ mod tests {
         assert!(memory.can_keep(100, Some(2200)) && !memory.can_keep(101, Some(2200)));
         assert!(memory.can_keep(usize::MAX - 1000, None));
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
-        // Of two that are as large, one goes.
+        // Of two equally large ones, only one is disconnected.
         assert_eq!(memory.larger_elsewhere(1, 100), None);
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
         assert!(!memory.can_travel(Some(200)) && memory.can_travel(Some(204)));

@@ -5,8 +5,8 @@
 //! one byte more, because any byte that an earlier `*` could leave, the last one can take. So a match costs at most
 //! pattern length times text length.
 
-/// Whether `pattern` matches all of `text`, if `go_on`, which is asked at each byte, always says so: a long pattern takes
-/// its time for each byte of the text.
+/// Whether `pattern` matches all of `text`. `go_on` is called at each byte, and ends the match if it returns false: a
+/// long pattern takes its time for each byte of the text.
 pub(crate) fn matches(pattern: &[u8], text: &[u8], go_on: impl Fn() -> bool) -> bool {
     matches_by(pattern, text, |byte| byte, go_on)
 }

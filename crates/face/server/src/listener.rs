@@ -109,6 +109,6 @@ impl Spare {
 
 /// Tells a client that there are too many, and closes its connection.
 pub(crate) fn refuse(mut socket: TcpStream) {
-    // A client that is gone already need not be told.
+    // The client may be gone already, so a write error is ignored.
     let _ = socket.write(b"-ERR max number of clients reached\r\n");
 }

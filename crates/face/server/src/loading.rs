@@ -91,7 +91,7 @@ impl Loading {
         Some(wanted)
     }
 
-    /// The parts that have come for a thread. It serves them from now on, and says so.
+    /// The parts that have come for a thread, which serves them from now on and reports that.
     pub(crate) fn take(&self, thread: usize) -> Vec<Part> {
         std::mem::take(&mut lock(&self.arrived[thread]))
     }
@@ -136,7 +136,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Opens the databases as soon as the partitions are there that tell of them.
+    /// Opens the databases as soon as the partitions with their names and their order are recovered.
     fn open(&self) -> halite::Result<Option<&Opened>> {
         let mut needed = PartitionSet::only(0);
         needed.insert(self.db.partition_of(Opened::ORDER_KEY));

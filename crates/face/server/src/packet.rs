@@ -183,7 +183,7 @@ impl Packet {
         }
         let len = self.reply.len();
         item.state = if len >= LARGE {
-            // It counts by its length, so its memory must not be much more.
+            // A reply is accounted by its length, so its buffer must not be much larger.
             let fills = 2 * len >= self.reply.capacity();
             let reply = if fills { std::mem::take(&mut self.reply) } else { self.reply.clone() };
             State::RepliedApart(reply)

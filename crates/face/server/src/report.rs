@@ -16,9 +16,9 @@ pub(crate) struct Report {
     pub(crate) counters: Counters,
     /// The statistics of the commands that it has executed or refused, if they are requested.
     pub(crate) commands: BTreeMap<&'static str, Calls>,
-    /// How often it answered with an error, by its code, if that is asked for.
+    /// How often it replied with an error, by its code, if that is requested.
     pub(crate) errors: BTreeMap<Box<[u8]>, u64>,
-    /// Its clients, if they are asked for.
+    /// Its clients, if they are requested.
     pub(crate) clients: Vec<Line>,
     /// The most that a client has sent and is not executed, in bytes.
     pub(crate) input_len_max: usize,

@@ -80,7 +80,8 @@ pub(crate) fn route(
     let me = peers.mailbox.me();
     let is_simple = !needs.reports && needs.parts.len() == 1;
     match (peers.lender.home(needs.parts), found) {
-        // It is lent, and comes back. Of several, one or the other might be away at each look.
+        // The part is lent, and comes back. With several parts, some might be away at each retry, so those are
+        // borrowed.
         (Some(home), _) if home == me && is_simple => Dispatched::Stalled,
         (Some(home), Ok(command)) if home != me && is_simple && !command.is(flags::NOT_QUEUED) => {
             if !peers.has_room(home) {
@@ -192,7 +193,7 @@ fn add_needs(
         needs.parts = needs.parts.or(service.shared.loading.ready());
     }
     if command.is(flags::SCANS) && in_transaction {
-        // It may go on in the next partition.
+        // The scan may go on in the next partition.
         needs.parts = PartitionSet::first(service.store.partitions());
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;

@@ -271,9 +271,9 @@ impl Service {
         result
     }
 
-    /// This thread and the others together, as they are now or told.
+    /// The report of this thread and of the others together, from now or from when they sent theirs.
     pub(crate) fn report(&self, details: Details) -> Report {
-        // A part may have come since the others were asked, and been lent.
+        // A part may have come, or been lent, since the others were queried.
         let mut report = Report::of(self, self.own.and(self.store.here()), details);
         self.reports.iter().for_each(|other| report.add(other));
         report

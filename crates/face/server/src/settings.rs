@@ -1,4 +1,4 @@
-//! The configuration that clients can ask for, and change in part, while the server runs.
+//! The configuration that clients can read, and change in part, while the server runs.
 
 use std::time::Duration;
 

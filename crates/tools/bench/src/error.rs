@@ -112,7 +112,7 @@ pub enum Error {
     PeerApart {
         /// The peer.
         peer: String,
-        /// The subcommand that it was asked for with.
+        /// The subcommand.
         workload: &'static str,
         /// The names of all peers of that subcommand.
         known: String,

@@ -20,7 +20,7 @@ pub struct RunOptions {
     pub repeats: u32,
     /// The seed of everything random.
     pub seed: u64,
-    /// The medium that pools are to be as slow as, if not the one that they lie on.
+    /// The medium that pools emulate, if not the one that they lie on.
     pub profile: Option<Profile>,
 }
 

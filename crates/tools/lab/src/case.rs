@@ -13,7 +13,7 @@ pub struct Case {
     pub rules: Rules,
     /// The seed of the history.
     pub seed: u64,
-    /// Of a concurrent history, which of its schedules.
+    /// The schedule, if the history is concurrent.
     pub schedule: Option<u32>,
     /// The crashes, the first one first.
     pub crashes: Vec<Crash>,

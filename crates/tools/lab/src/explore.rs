@@ -40,7 +40,7 @@ pub struct Effort {
     pub history_images_max: u64,
     /// The same for a crash point of a recovery, and for one of the recovery after that.
     pub nested_images_max: [u64; 2],
-    /// Of a hundred recoveries, how many are crashed in turn; and of those of the next depth.
+    /// Percentage of recoveries that are crashed in turn; and of those of the next depth.
     pub nested_percent: [u64; 2],
     /// When to stop, finished or not.
     pub deadline: Option<Instant>,
@@ -96,7 +96,7 @@ pub struct Tally {
     pub distinct: HashSet<u64>,
     /// Recoveries of images.
     pub recoveries: u64,
-    /// Of these, such that were or followed an interrupted recovery.
+    /// Recoveries that were interrupted, or followed an interrupted one.
     pub nested: u64,
     /// Stores that said rightly that the platform had failed.
     pub detected: u64,
@@ -322,7 +322,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.tally.detected += u64::from(run.detected);
         let result = match run.failure {
             Some(what) => Err(self.violation(what)),
-            // It may have ended before its time.
+            // The run may have ended early.
             None if self.effort.is_spent() => Ok(()),
             None => {
                 if !self.crashes.is_empty() {
@@ -511,6 +511,6 @@ struct Point<'a> {
     oracle: &'a dyn Oracle,
     trace: &'a Trace,
     pending: &'a Pending<'a>,
-    /// Of a history, how many images to look at here.
+    /// How many images of a history to examine here.
     images_max: u64,
 }

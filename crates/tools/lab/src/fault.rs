@@ -141,7 +141,7 @@ impl Fault {
             }
             FaultKind::Misdirected => {
                 let line = *disk.line(past.any_line(random));
-                // One that is zero, or that the line held once, would be another kind of fault.
+                // A line that is zero, or a content that the line once had, would be another kind of fault.
                 let is_other = line == [0; LINE_LEN] || past.once_held(near, &line);
                 if is_other { Vec::new() } else { vec![(near, line)] }
             }

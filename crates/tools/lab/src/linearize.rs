@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(states(calls, 10).iter().map(Vec::len).collect::<Vec<_>>(), [1]);
         // A read cannot return a value that was never written.
         assert!(states(vec![get(0, 1, "a", Some("1"))], 10).is_empty());
-        // It was read after the write had ended, and not seen.
+        // The read came after the write had ended, and did not return its value.
         assert!(states(vec![put(0, 1, "a", "1"), get(3, 5, "a", None)], 10).is_empty());
     }
 }

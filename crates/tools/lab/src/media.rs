@@ -6,15 +6,13 @@
 //!
 //! - After a close: the world that was closed, and no other.
 //! - After a kill: a world between the one last acknowledged and the newest.
-//! - After a kill, if the fault strikes what was stored behind the last *proof*: any world since the
-//!   proven one. A log learns that a record was durable from those that were begun later; so nothing
-//!   tells whether the last write was interrupted or damaged. A world is proven once it was
-//!   acknowledged and then either a step began that stored something of which no line is struck, or
-//!   the store came up in it. One fault that strikes proven writes together with unproven ones behind
-//!   them may take all of them: a block of the log that has lost its beginning does not say with
-//!   which record it began. And what an unproven write replaced may be gone with it: its space was free
-//!   to be used again once the write was durable. Nothing of the kind is granted where [`Subject::ends_unproven`] says
-//!   no.
+//! - After a kill, if the fault strikes stores behind the last *proof*: any world since the proven one. A log learns
+//!   that a record was durable from later records; so it cannot tell an interrupted last write from a damaged one. A
+//!   world is proven once it was acknowledged and then either a step began that stored bytes of which no line is
+//!   struck, or the store came up in it. One fault that strikes proven writes together with unproven ones behind them
+//!   may take all of them: a block of the log that has lost its beginning does not say with which record it began.
+//!   The value that an unproven write replaced may be lost with it: its space was free for reuse once the write was
+//!   durable. None of this is permitted where [`Subject::ends_unproven`] is false.
 //!
 //! Pairs of faults strike closed stores only: after a kill they could take proven writes with all that proves them.
 //! Some pairs are not drawn, since their result is also the result of an earlier crash: pairs that strike both copies
@@ -56,7 +54,7 @@ pub enum Ending {
 /// Faults that a store is known not to see, and that therefore are not drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Unseen {
-    /// Of which kinds.
+    /// The kinds of faults.
     pub kinds: &'static [FaultKind],
     /// In lines that this source file stored to last; the end of its path.
     pub file: &'static str,
@@ -160,7 +158,7 @@ pub struct MediaViolation {
 pub struct Answers {
     /// The store did not open and named the damage.
     pub refused: u64,
-    /// It opened, and named the damage when it was read.
+    /// The store opened, and named the damage when it was read.
     pub named: u64,
     /// All data was right, and verification named damage all the same.
     pub found: u64,
@@ -252,10 +250,10 @@ impl Answer {
 /// Strikes on a history by default. The first of each ending has no fault: the image itself must be right.
 const STRIKES: u64 = 64;
 
-/// Of a hundred strikes on closed stores, how many are of two faults.
+/// Percentage of strikes on closed stores that are of two faults.
 const PAIRS_PERCENT: u64 = 15;
 
-/// Of a hundred stores that verify clean, how many are closed and opened again.
+/// Percentage of stores that verify clean and are closed and opened again.
 const REOPENED_PERCENT: u64 = 25;
 
 /// A lab of faults for one kind of store.
@@ -350,7 +348,7 @@ impl<'a, S: Subject> Media<'a, S> {
             let start = self.disk.now();
             let struck = match &run.failure {
                 Some(what) => Err((first, format!("before any fault, {what}"))),
-                // It may have ended before its time.
+                // The run may have ended early.
                 None if self.effort.is_spent() => Ok(()),
                 None => {
                     let image = Image::new(self.subject, ending, actions, &run, &trace);

@@ -131,7 +131,7 @@ impl Subject for Objects {
             12..18 => Action::KillWithin(None, random.below(12) as u32),
             18..32 => {
                 let step = step(random);
-                // Of an allocation that needs a segment there are more events than of others.
+                // An allocation that needs a segment has more events than other steps.
                 let events = if matches!(step, ObjectsStep::Allocate { .. }) { 15 } else { 7 };
                 Action::KillWithin(Some(step), random.below(events) as u32)
             }

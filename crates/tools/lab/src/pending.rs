@@ -19,7 +19,7 @@ use crate::names::PendingNames;
 /// A sector, in bytes.
 const SECTOR: u64 = 512;
 
-/// Of the lengths that one write may leave, between that before it and that after it, so many are tried.
+/// How many of the lengths between that before a write and that after it are tried.
 const LENS_MAX: u64 = 16;
 
 /// The changes that are not certainly durable.

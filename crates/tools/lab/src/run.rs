@@ -384,7 +384,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(open)
     }
 
-    /// The newest of the worlds that are possible now that is like the one that was found.
+    /// The newest of the currently possible worlds that equals the one found.
     fn possible(&self, found: &World) -> Result<Arc<World>, End> {
         let possible = &self.worlds.all[self.oldest..];
         let Some(world) = possible.iter().rev().find(|world| ***world == *found) else {

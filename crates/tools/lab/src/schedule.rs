@@ -206,7 +206,7 @@ fn update(
     let op = Op::Put { space, key: written, value };
     match engine.write_if(&[op], Durability::Immediate, &[expected]) {
         Ok(()) => Ok(Effect::Update(found, vec![(named(SPACE, written), Some(Digest::of(value)))])),
-        // It has read one state all the same.
+        // A refused update has read one state all the same.
         Err(Error::Conflict { .. }) => Ok(Effect::Update(found, Vec::new())),
         Err(error) => Err(error),
     }

@@ -358,7 +358,7 @@ impl Kind {
         }
     }
 
-    /// The keys of the numbers from one that is given to the next have one run of values.
+    /// The distance between the numbers of keys whose values follow one another.
     fn stride(self) -> u8 {
         match self {
             Self::Few | Self::Mixed | Self::Large | Self::Zones | Self::Levels => 1,

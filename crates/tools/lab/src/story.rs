@@ -13,7 +13,7 @@ use crate::images::Image;
 use crate::pending::{Pending, Uncertain};
 use crate::subject::Action;
 
-/// Cells that are told one by one; of more, only how many there are.
+/// The most cells that are listed one by one; of more, only the number is given.
 const TOLD_MAX: usize = 24;
 
 /// The steps of the store.

@@ -31,7 +31,7 @@ const CHANGES_SHARE: u64 = 4;
 /// The part of the time that is for stores with snapshots of the index.
 const SNAPSHOTS_SHARE: u64 = 3;
 
-/// How many bytes they write between two snapshots, besides those that are asked for.
+/// Bytes that the stores write between two snapshots, besides the snapshots that are requested.
 const SNAPSHOT_EVERY: u64 = 256 << 10;
 
 /// The part of the time that is for the manager of segments, and for the pools of objects in them.

@@ -31,7 +31,7 @@ struct Signs {
 pub(crate) struct At {
     /// The text that replays the case, without the name of the job.
     pub(crate) case: String,
-    /// Of a replay, how it comes about.
+    /// The story of the case, in a replay.
     pub(crate) story: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ use halite_contract::{
 use super::chunks::{ChunkReader, ChunkWriter, Kind};
 use super::{BackupError, BackupInfo};
 
-/// Partitions that a header may tell of.
+/// The most partitions of a header.
 const PARTITIONS_MAX: u32 = 1 << 16;
 
 const CREATE: u8 = 1;

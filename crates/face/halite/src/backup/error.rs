@@ -49,7 +49,7 @@ pub enum BackupError {
         /// The defect.
         why: &'static str,
     },
-    /// The snapshot is of another database than the one asked for a backup.
+    /// The snapshot is of another database than the one that is backed up.
     #[error("the snapshot is of another database; take one of this")]
     OtherDatabase,
     /// The previous backup is of a database without a change log, so no incremental one can follow it.

@@ -148,8 +148,8 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// Changes to a key space that is not known are those of one that was dropped later: the first
-    /// partition's changes, which say so, come first.
+    /// A change to an unknown key space is of one that was dropped later: the changes of the first partition, which
+    /// come first, have already dropped it.
     fn apply(&mut self, op: ChangeOp) -> crate::Result<()> {
         match op {
             ChangeOp::CreateKeySpace { space, name } => {

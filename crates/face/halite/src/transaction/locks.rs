@@ -117,7 +117,7 @@ impl Lock {
         self.holders.iter().find(|(holder, _)| holder.id == of).map(|(_, mode)| *mode)
     }
 
-    /// The others that hold it in the way of a request.
+    /// The other holders that conflict with a request.
     fn in_the_way(&self, of: TransactionId, mode: Mode) -> impl Iterator<Item = &Owner> {
         let holders = self.holders.iter();
         holders

@@ -286,7 +286,7 @@ impl Transaction {
     /// then stay in the read set, and locks stay held.
     ///
     /// # Errors
-    /// [`Error::NoSuchSavepoint`] if it is another transaction's, or came after one that was gone back to.
+    /// [`Error::NoSuchSavepoint`] if it is another transaction's, or came after one that was rolled back to.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let is_own = savepoint.transaction == self.locks.get_mut().of().0;
         match is_own && self.writes.rollback_to(savepoint.number) {
@@ -449,8 +449,9 @@ impl Transaction {
         let keys: Vec<_> = self.writes.keys().chain(reads.keys(false)).collect();
         let ranges = self.writes.ranges().chain(reads.ranges());
         let ranges: Vec<_> = ranges.map(|(space, range)| (space, range.clone())).collect();
-        // Both are as it is now. That one of them is does not say so of the other: a key may have come to a range
-        // before the newer one was taken, and gone since, which does not show in the range.
+        // The reads are validated against both snapshots. Neither check implies the other: a key may have come into a
+        // range before the newer snapshot was taken, and have been removed since, which the older one's check does not
+        // show.
         let expected = [&*older, &*newer].map(|snapshot| Expectation {
             snapshot,
             keys: &keys,

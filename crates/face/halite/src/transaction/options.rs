@@ -100,9 +100,9 @@ impl TransactionOptions {
         self
     }
 
-    /// How long it may be open; without this, a minute. Space that it can read is not reused meanwhile. Calls
-    /// after that fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld), also one that waits for
-    /// a lock, and others may take the locks that it holds.
+    /// How long it may be open; without this, a minute. Space that it can read is not reused meanwhile. Later calls,
+    /// and one that waits for a lock then, fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld), and
+    /// other transactions may take its locks.
     #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.age_max = age;

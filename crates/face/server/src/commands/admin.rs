@@ -121,7 +121,7 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// The longest time that DEBUG SLEEP can be told.
+/// The longest time of DEBUG SLEEP.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 /// How often the end of the server is looked for.
 const NAP: Duration = Duration::from_millis(10);

@@ -67,7 +67,7 @@ pub(super) fn setinfo(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// There is no maintenance that a client could be told of.
+/// Accepted without effect: this server has no maintenance events.
 pub(super) fn maint_notifications(call: &mut Call<'_>) -> Outcome {
     if !is(call.arg(2), "ON") && !is(call.arg(2), "OFF") {
         return Err(SYNTAX.into());

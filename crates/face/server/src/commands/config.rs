@@ -1,4 +1,4 @@
-//! CONFIG: the settings that clients ask for, and those that they can change.
+//! CONFIG: the settings that clients can read, and those that they can change.
 
 use std::time::Duration;
 

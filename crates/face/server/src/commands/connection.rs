@@ -47,7 +47,7 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     let Client { id, addr, laddr, fd, authenticated, stranger_since, .. } = *call.client;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
     client.authenticated = call.service.settings.requirepass.is_none();
-    // A stranger gains no time by it.
+    // A client that has not authenticated gains no time by RESET.
     client.stranger_since = if authenticated { call.service.now } else { stranger_since };
     client.active_at = call.service.now;
     client.buffers = call.client.buffers;

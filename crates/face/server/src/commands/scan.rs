@@ -81,7 +81,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         if at as u64 == partitions {
             break 0;
         }
-        // The next partition is another request, unless it is at hand; so is one that refuses them.
+        // The next partition is left to another request, unless its part is here; so is one that refuses requests.
         let next = PartitionSet::only(at);
         let store = &call.service.store;
         if !next.is_within(store.here()) || store.broken(next).is_some() {

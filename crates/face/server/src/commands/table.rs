@@ -113,7 +113,7 @@ pub(crate) mod flags {
     pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
-    /// It is refused unless the server is told to allow it.
+    /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
 
     /// The names of those that COMMAND tells.

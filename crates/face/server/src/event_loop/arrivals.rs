@@ -151,7 +151,7 @@ impl EventLoop {
                     peers.lender.finish(number, place);
                 }
             }
-            // Closing the socket removes it from the poll too; this only says so.
+            // Closing the socket removes it from the poll too; the call only makes that explicit.
             let _ = self.poll.registry().deregister(&mut connection.socket);
             self.free.push(place);
         }

@@ -96,7 +96,7 @@ impl EventLoop {
         for watch in std::mem::take(&mut service.forgotten) {
             let home = peers.lender.home_of(service.store.partition_of(&watch.key));
             if home == service.thread {
-                // It is kept while its part is lent.
+                // The watch is kept while its part is lent.
                 service.forgotten.extend(service.store.unwatch(watch));
             } else {
                 peers.mailbox.send(home, Message::Forget(vec![watch]));

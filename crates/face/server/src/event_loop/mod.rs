@@ -440,7 +440,7 @@ impl EventLoop {
                     self.service.blocked = self.paused.len();
                 }
                 Dispatched::Stalled => self.stalled.push(place),
-                // It would wait for longer than the server lives.
+                // The request would wait for longer than the server lives.
                 Dispatched::Unready if self.shared.ending.has_begun() => {
                     client.closing = true;
                     connection.has_requests = false;
@@ -592,7 +592,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Closes connections that are silent for too long, and gives back memory of the others.
+    /// Closes connections that are silent for too long, and returns memory of the others.
     fn look_after_connections(&mut self) {
         self.service.spares.take();
         for place in 0..self.connections.len() {

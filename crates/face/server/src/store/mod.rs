@@ -87,7 +87,7 @@ const FLUSHED_COUNT_MAX: u64 = 10_000;
 /// The most bytes of a batch whose memory is kept for the next one.
 const BATCH_KEPT: usize = 1 << 20;
 
-/// Keys that are asked for together.
+/// Keys that are prefetched together.
 const PREFETCHED_MAX: usize = 16;
 
 /// Where a key is.
@@ -178,9 +178,9 @@ impl Store {
         }
     }
 
-    /// Lets a partition be the next one that is recovered.
+    /// Moves a partition to the front of the recovery.
     pub(crate) fn want(&self, partition: usize) {
-        // If it cannot be, its part says so.
+        // If the partition cannot be recovered, its part reports that.
         let _ = self.db.wait_partition(partition, Duration::ZERO);
     }
 
@@ -262,7 +262,7 @@ impl Store {
         let spot = self.spot(db, key);
         let old = self.deadline_at(spot, key);
         let new = match deadline {
-            // One that is due is of a value that is not there any more, though it could not be removed.
+            // A deadline that is due belongs to an expired value, even if that could not be removed.
             NewDeadline::Keep => old.filter(|&at| at > self.now_ms),
             NewDeadline::Clear => None,
             NewDeadline::At(at) => Some(at),
@@ -343,7 +343,7 @@ impl Store {
         let mut full = Vec::new();
         for place in places {
             let Database { values, expires } = &self.databases[place];
-            // Where removed keys still lie, it is not looked for others behind them.
+            // The search ends at the first removed key that is still stored, without looking for others behind it.
             let is_empty =
                 |space| Ok::<_, halite::Error>(walk::count(space, all, || false)? == (0, true));
             if !is_empty(values)? || !is_empty(expires)? {
@@ -412,7 +412,7 @@ impl Store {
             for (key, change) in &mut changes.keys {
                 match &mut change.value {
                     Value::Kept => {}
-                    // It is there once, here or in the batch.
+                    // The value is moved, so that it is in memory once: here or in the batch.
                     Value::Put(value) => {
                         self.batch.put(&database.values, key, std::mem::take(value));
                     }

@@ -37,7 +37,7 @@ pub(super) struct Change {
 /// The new state of a value.
 #[derive(Debug)]
 pub(super) enum Value {
-    /// It is the store's.
+    /// The stored value.
     Kept,
     Put(Vec<u8>),
     Removed,

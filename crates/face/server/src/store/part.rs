@@ -13,8 +13,8 @@ use crate::random::Random;
 /// other thread may. It travels between threads as a whole.
 pub(crate) struct Part {
     pub(super) number: usize,
-    /// For each number that clients select, the index of its key spaces. All parts have the same:
-    /// it changes only where all of them are.
+    /// For each number that clients select, the index of its key spaces. All parts have the same order: it changes only
+    /// on a thread that holds all of them.
     pub(super) order: Vec<usize>,
     /// By index of the key spaces.
     pub(super) deadlines: Vec<Deadlines>,

@@ -1,5 +1,5 @@
-//! Charts of values over a number, or over a few names: a line a subject, a band from the least
-//! repeat to the largest, hollow markers for what the source reports, a dashed line for the limit.
+//! Charts of values over a number, or over a few names: a line for each subject, a band from the least repeat to the
+//! largest, hollow markers for the source's values, a dashed line for the limit.
 
 use super::chart::{
     CHAR, WIDTH, classes, line, marker, source_tip, svg, text, tick, tip, value_label,

@@ -1,7 +1,7 @@
 //! A store that its process did not get to close.
 //!
-//! The measuring process starts another one, which loads the store ([`load_and_wait`]), says so on
-//! its standard output and waits; then it is killed, and the store is opened here.
+//! The measuring process starts another one, which loads the store ([`load_and_wait`]), prints a line on its standard
+//! output and waits; then it is killed, and the store is opened here.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;

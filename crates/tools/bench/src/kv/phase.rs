@@ -116,8 +116,8 @@ struct Part {
     latencies: Vec<Option<Histogram<u64>>>,
 }
 
-/// Runs a phase with the workers that `worker` makes, each in a thread of its own; `check` is asked
-/// of each when all are done.
+/// Runs a phase with the workers that `worker` makes, each in a thread of its own; `check` is called for each when all
+/// are done.
 pub(crate) fn run<'s>(
     store: &'s dyn Store,
     threads: usize,
@@ -309,7 +309,7 @@ struct Latencies(Vec<Option<Histogram<u64>>>);
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// The longest latency that is told from longer ones: an hour.
+/// The longest latency that is distinguished from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Latencies {

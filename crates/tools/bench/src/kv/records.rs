@@ -104,7 +104,7 @@ impl Records {
         &self.key
     }
 
-    /// The key that was asked for last.
+    /// The key of the last call.
     pub(crate) fn last_key(&self) -> &[u8] {
         &self.key
     }

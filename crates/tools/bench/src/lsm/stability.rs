@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "lsm.stability";
 
 const PEERS: [&str; 1] = ["rocksdb"];
 
-/// Of persistent memory, so much is the database.
+/// The database's part of the persistent memory.
 const PART: f64 = 0.2;
 
 /// Parts of the time.

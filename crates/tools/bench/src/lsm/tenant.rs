@@ -88,7 +88,7 @@ impl<'a> Tenant<'a> {
         Ok(tenant)
     }
 
-    /// Opens the store, asks it, and closes it. `ask` is told where it is.
+    /// Opens the store, runs `ask` with its folder, and closes it.
     pub(super) fn visit<R>(
         &mut self,
         ask: impl FnOnce(&dyn Store, &Path) -> Result<R>,

@@ -18,7 +18,7 @@ const OURS: &str = "halite";
 /// The same without a medium, which is no rival.
 const IN_MEMORY: &str = "halite-in-memory";
 
-/// Pipelines, and how many times the throughput of Redis is asked for, which syncs each write as well.
+/// Pipelines, and the required multiple of the throughput of Redis, which syncs each write as well.
 const REDIS: [(u64, f64); 2] = [(1, 1.5), (16, 3.0)];
 
 /// The least part of memcached's throughput; memcached is not durable.

@@ -137,7 +137,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// So many updates that blocks have the live records that they come to have.
+    /// Makes enough updates for the numbers of live records in blocks to become steady.
     fn update(&self, percent: u64, run: &mut Run<'_>) -> Result<()> {
         let workload = self.updates(Distribution::Uniform, run)?;
         let clients = self.fleet.clients(PIPELINE);

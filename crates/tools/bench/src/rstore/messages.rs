@@ -35,7 +35,7 @@ struct Increment(u64);
 
 /// The work of one thread.
 struct Work {
-    /// Increments that it made, or asked for.
+    /// Increments that it made, or requested.
     increments: u64,
     /// How long a processor worked for it.
     busy: Duration,

@@ -23,11 +23,11 @@ const RECORDS_QUICK: u64 = 20_000;
 
 const VALUE_LEN: usize = 100;
 
-/// Connections that ask, and keys that each asks for.
+/// Connections that send requests, and the keys of each.
 const ASKING: u64 = 16;
 const KEYS: u64 = 8;
 
-/// So often a connection tries again that was refused.
+/// How often a refused connection tries again.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Repeats at most: a server reads all of its records in each.

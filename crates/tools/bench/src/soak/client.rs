@@ -17,7 +17,7 @@ const CHECKED_AT_ONCE: u64 = 64;
 /// The deepest pipeline.
 const PIPELINE_MAX: u64 = 16;
 
-/// Of so many pipelines one is the last of its connection, and another one comes after a scan.
+/// One pipeline in this many is the last of its connection, and another one follows a scan.
 const RECONNECTS: u64 = 500;
 const SCANS: u64 = 2000;
 

@@ -70,7 +70,7 @@ impl Known {
         self.under_way.front().copied()
     }
 
-    /// It was answered as it should be.
+    /// The reply was right.
     pub(super) fn answered(&mut self) {
         match self.under_way.pop_front() {
             Some(Step::Put(place, version)) => self.set(place, version),

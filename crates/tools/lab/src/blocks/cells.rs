@@ -16,7 +16,7 @@ use crate::{Job, Random, Rules};
 /// Bytes of the values that are looked at.
 const LENGTHS: [u64; 4] = [16, 32, 64, 128];
 
-/// So few that one is updated again and again.
+/// So few that the same cell is updated again and again.
 const CELLS: u64 = 3;
 
 /// Where the cells lie in their pool, in bytes.
@@ -126,7 +126,7 @@ impl<C: Cells> OpenCells<C> {
     fn open(&mut self, shape: Shape) -> Result<(), Error> {
         self.cells = None;
         match C::open(self.pool.claim(SPACE_AT, C::space_len(shape))?) {
-            // So ends a format that was interrupted.
+            // A format that was interrupted ends like this.
             Err(Error::Foreign { .. }) => self.format(shape),
             opened => {
                 self.cells = Some(opened?);

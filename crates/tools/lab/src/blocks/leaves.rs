@@ -1,7 +1,7 @@
 //! Interleaved leaves as a subject of the lab: groups of inserts, one at a time, by coroutines and by
 //! state machines.
 //!
-//! Of a group that is interrupted, each insert is there whole or not at all, in any subset.
+//! Of an interrupted group, each insert is there whole or not at all, in any subset.
 
 use std::path::Path;
 use std::sync::Arc;

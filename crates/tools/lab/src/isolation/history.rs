@@ -17,16 +17,16 @@ pub type Element = u64;
 pub enum Op {
     /// Appended an element to a list.
     Append(ListKey, Element),
-    /// Read a list, which was this; one that is not there is empty.
+    /// Read a list, with this content; a list that does not exist is empty.
     Read(ListKey, Vec<Element>),
 }
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was told that it is committed.
+    /// The commit was acknowledged.
     Committed,
-    /// It was told that it is not, or gave up.
+    /// The commit failed, or the transaction was rolled back.
     Aborted,
     /// The outcome was not observed, as when its process is killed: it happened whole or not at all.
     Unknown,
@@ -177,7 +177,7 @@ impl Recorder {
         Self { clock: AtomicU64::new(time), ..Self::default() }
     }
 
-    /// The time, which passes when it is asked for.
+    /// The time, which advances with each call.
     pub fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }

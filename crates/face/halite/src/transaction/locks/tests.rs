@@ -59,7 +59,7 @@ fn who_waited_in_vain_is_not_waited_for() {
     writer.acquire(SPACE, b"other", Mode::Exclusive, SHORT).unwrap();
     std::thread::scope(|scope| {
         let mut second = table.begin(None);
-        // It comes behind the writer, and is granted the lock when that gives up.
+        // The request queues behind the writer's, and is granted when the writer gives up.
         let waiting = scope.spawn(move || {
             while table_len(&second.table) < 1 {
                 std::thread::yield_now();

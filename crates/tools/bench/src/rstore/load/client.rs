@@ -19,7 +19,7 @@ use super::{CHECKED, Pace, Shared, Target, Workload, resp};
 use crate::kv::records::{KeyForm, Records, VERSIONS};
 use crate::{Error, Result};
 
-/// So often a waiting thread looks whether it shall stop.
+/// How often a waiting thread checks whether it has to stop.
 const NAP: Duration = Duration::from_millis(100);
 
 /// Replies may come so long after the end of a phase.

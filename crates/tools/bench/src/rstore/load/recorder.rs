@@ -10,7 +10,7 @@ pub(super) const WINDOW_NS: u64 = 100_000_000;
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// The longest latency that is told from longer ones: an hour.
+/// The longest latency that is distinguished from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// The kinds of requests, by the names that metrics have.
