@@ -19,7 +19,7 @@ use crate::resp::Args;
 use crate::service::Service;
 use crate::store::Store;
 
-/// The parts of a connection that requests need that are not executed at once.
+/// A connection's state for requests that are not executed at once.
 pub(crate) struct Lane<'a> {
     /// The connection's place.
     pub(crate) place: usize,

@@ -286,8 +286,9 @@ impl Service {
         self.keep_time();
     }
 
-    /// Notes how long a command took that `began` with a lap, and whether it failed. The end of a command is the beginning of the next
-    /// one: one look at the clock a command tells both, and the time that the next one sees.
+    /// Notes how long a command took that `began` with a lap, and whether it failed. The end of a command is the
+    /// beginning of the next one: one reading of the clock for each command serves both, and is the time that the next
+    /// one sees.
     #[inline]
     pub(crate) fn end_lap(
         &mut self,

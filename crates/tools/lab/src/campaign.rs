@@ -82,7 +82,7 @@ struct Campaign {
 
 struct State {
     accounts: Vec<Account>,
-    /// The jobs that workers look at now.
+    /// The jobs that workers are examining.
     busy: BTreeMap<u64, usize>,
     tally: Tally,
     lints: Lints,
@@ -97,7 +97,7 @@ struct Account {
     /// Histories begun.
     histories: u64,
     findings: usize,
-    /// Threads that look at it now.
+    /// Threads that work on it now.
     threads: u32,
 }
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::Rules;
 
-/// One crash of a history, with the crashes of the recoveries after it. Its text is the argument of `halite lab crash
-/// --replay`: `memory:1f2e3d:120.3/8.1`.
+/// One crash of a history, with the crashes of the recoveries after it. Its text is the argument of
+/// `halite lab crash --replay`: `memory:1f2e3d:120.3/8.1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The rules of persistency.

@@ -72,7 +72,7 @@ pub(crate) struct Choice {
 pub(crate) struct Cells {
     rules: Rules,
     pending: BTreeMap<u64, Cell>,
-    /// Pages that the kernel takes for clean, though it failed to sync them.
+    /// Pages that the kernel marks as clean, though it failed to sync them.
     lost: BTreeSet<u64>,
     /// Lengths that the file got and that are not synced.
     lens: Vec<(u32, u64)>,
@@ -112,7 +112,7 @@ impl Cells {
         touched.into_iter().any(|(&number, _)| !self.is_lost(number))
     }
 
-    /// Whether syncs pass a cell over.
+    /// Whether syncs skip a cell.
     fn is_lost(&self, cell: u64) -> bool {
         !self.lost.is_empty() && self.lost.contains(&(cell * self.rules.cell_len() / PAGE))
     }
@@ -162,7 +162,7 @@ impl Cells {
         }
     }
 
-    /// The kernel takes pages for dirty: the next sync writes all that they have.
+    /// The kernel marks pages as dirty: the next sync writes their whole content.
     fn make_dirty(&mut self, at: u64, len: u64) {
         if !self.lost.is_empty() && len > 0 {
             let dirty = at / PAGE..(at + len).div_ceil(PAGE);

@@ -34,7 +34,7 @@ use crate::{Random, Rules};
 /// How deep and how wide to look.
 #[derive(Debug, Clone)]
 pub struct Effort {
-    /// Images of one crash point of a history that are looked at, at most; if there are fewer, all.
+    /// The most images of one crash point of a history that are examined; if there are fewer, all are.
     pub images_max: u64,
     /// Images of a whole history, about; a long one has fewer at each point.
     pub history_images_max: u64,
@@ -88,7 +88,7 @@ pub struct Tally {
     pub schedules: u64,
     /// Points at which the power was cut: events that change the set of possible images.
     pub crash_points: u64,
-    /// Points of which every image was looked at.
+    /// Points at which every image was examined.
     pub complete_points: u64,
     /// Images, as they were drawn.
     pub images: u64,
@@ -98,7 +98,7 @@ pub struct Tally {
     pub recoveries: u64,
     /// Recoveries that were interrupted, or followed an interrupted one.
     pub nested: u64,
-    /// Stores that said rightly that the platform had failed.
+    /// Stores that rightly reported that the platform had failed.
     pub detected: u64,
     /// Faults of the medium, and the stores' responses.
     pub media: MediaTally,
@@ -119,7 +119,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// A crash from which a store did not come back as it must.
+/// A crash from which a store did not recover as it must.
 #[derive(Debug, Clone)]
 pub struct Violation {
     /// The case from which [`Explorer::replay`] reproduces it with its story.
@@ -196,7 +196,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.disregarded
     }
 
-    /// Looks at the history of a seed. Returns the first violation.
+    /// Examines the history of a seed. Returns the first violation.
     pub fn explore(&mut self, seed: u64) -> Option<Violation> {
         crate::quiet::quietly(|| self.explore_history(seed))
     }
@@ -207,7 +207,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.replay_by(case, history, |explorer| explorer.explore(case.seed))
     }
 
-    /// Looks at one case by an exploration that meets it.
+    /// Examines one case by an exploration that reaches it.
     pub(crate) fn replay_by(
         &mut self,
         case: &Case,
@@ -273,8 +273,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         explored.err()
     }
 
-    /// How many of the crashes of the last replayed case there are: fewer than the case has if the
-    /// store is not the one in which it was found.
+    /// How many of the crashes of the last replayed case occurred: fewer than the case has if the store differs from
+    /// the one in which it was found.
     pub(crate) fn crashes_replayed(&self) -> usize {
         self.replayed
     }
@@ -301,7 +301,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         lived.err()
     }
 
-    /// Lets the store live on the disk as it is now, and if asked explores the crashes of that life.
+    /// Lets the store live on the disk as it is now, and if requested explores the crashes of that life.
     fn live(
         &mut self,
         allowed: &[Arc<World>],
@@ -452,7 +452,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Ok(())
     }
 
-    /// Lets the store come back from the image on the disk.
+    /// Lets the store recover from the image on the disk.
     fn look(&mut self, allowed: &[Arc<World>], seed: u64) -> Result<(), Violation> {
         if allowed.is_empty() {
             let what = "what was read up to here contradicts every state that it may leave";
@@ -506,7 +506,7 @@ fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step
 struct Point<'a> {
     /// The event before which the power is cut.
     number: u32,
-    /// The event after which everything that is certain is.
+    /// The event after which all certain changes are certain.
     certain_since: u32,
     oracle: &'a dyn Oracle,
     trace: &'a Trace,

@@ -60,8 +60,8 @@ impl<'a> Images<'a> {
         Self { dirty, ways, seed, numbered, by_word: words.is_some(), groups }
     }
 
-    /// The numbers of at most so many images; and whether they are all that the rules allow, if a copy
-    /// goes forward.
+    /// The numbers of at most `count_max` images; and whether they are all that the rules allow, if a copy goes
+    /// forward.
     pub(crate) fn numbers(&self, count_max: u64) -> (Vec<u64>, bool) {
         if self.by_word && self.numbered <= count_max {
             return ((0..self.numbered).collect(), true);
@@ -140,7 +140,8 @@ impl<'a> Images<'a> {
         Image { choices, ways: self.any_ways(&mut random) }
     }
 
-    /// The first thing in any way. If there are more, most of them in the newest or the oldest.
+    /// Draws a state of the pool's file uniformly; of the folder and of the other files, mostly the newest or the
+    /// oldest.
     fn any_ways(&self, random: &mut Random) -> Vec<usize> {
         let (first, others) = self.ways.split_first().expect("there is a pool's file");
         let mut ways = vec![random.index(*first)];
@@ -169,7 +170,7 @@ fn versions_by_store(parts: &[Part]) -> u64 {
     1 + parts.len() as u64
 }
 
-/// The version of a cell with so many words.
+/// The version of a cell with this many words.
 fn version(parts: &[Part], mut words: u32) -> Choice {
     let mut whole = 0;
     for part in parts {

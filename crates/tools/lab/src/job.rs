@@ -1,4 +1,4 @@
-//! One of the things that a campaign looks at: a subject under a set of rules.
+//! A job of a campaign: a subject under a set of rules.
 //!
 //! Subjects differ in their types. A [`Job`] hides that, so that a list mixes them.
 
@@ -17,7 +17,7 @@ pub trait Job: Send + Sync + 'static {
     /// The name that its cases begin with.
     fn name(&self) -> &str;
 
-    /// The rules under which it looks.
+    /// The rules under which it searches.
     fn rules(&self) -> Rules;
 
     /// Its part of the time, relative to the other jobs.
@@ -80,10 +80,10 @@ pub struct Finding {
     pub what: String,
 }
 
-/// How a case came about.
+/// The story of a case.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Line by line.
+    /// One line each.
     pub story: Vec<String>,
     /// The violation, if there is one.
     pub what: Option<String>,
@@ -113,7 +113,7 @@ pub struct Concurrency<F> {
 /// Schedules of one concurrent history.
 const SCHEDULES: u32 = 8;
 
-/// Each schedule's crashes are looked at shortly: there are many schedules.
+/// The effort for the crashes of each schedule: small, since there are many schedules.
 const OF_A_SCHEDULE: (u64, u64) = (24, 300);
 
 impl<F> Concurrency<F>

@@ -19,7 +19,7 @@ pub(crate) enum Effect {
     Write(Vec<(Vec<u8>, Option<Digest>)>),
     /// A read of one name.
     Get(Vec<u8>, Option<Digest>),
-    /// Returned everything.
+    /// A read of all names.
     Scan(World),
     /// A read of these names and writes or removals of others, at the same moment.
     Update(Vec<(Vec<u8>, Option<Digest>)>, Vec<(Vec<u8>, Option<Digest>)>),
@@ -52,8 +52,8 @@ impl ConcurrentHistory {
         Self { before: Arc::new(before), calls, found: RefCell::default() }
     }
 
-    /// The states that may be there if calls that ended before the event `point` have to be, and no
-    /// others than those that began before it can be.
+    /// The states that are possible if calls that ended before the event `point` have to be included, and only those
+    /// that began before it can be.
     pub(crate) fn states_at(&self, point: u32) -> Vec<Arc<World>> {
         let ended = |call: &Call| call.ended.is_some_and(|ended| ended < point);
         let (mut must, mut may) = (0_u64, 0_u64);

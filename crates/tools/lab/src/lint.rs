@@ -15,7 +15,7 @@ pub enum Lint {
     CleanFlush,
     /// A line was flushed again before its fence, without a store in between.
     SecondFlush,
-    /// A fence had no flush to wait for.
+    /// A fence had no flush and no streamed store to wait for.
     EmptyFence,
     /// A line was stored to between its flush and its fence.
     StoreBeforeFence,
@@ -75,7 +75,7 @@ impl Lints {
         *met = (met.0 + count, met.1 + chances);
     }
 
-    /// Looks at the trace of a store that found everything durable when it began.
+    /// Examines the trace of a store that began with a durable pool.
     pub fn see(&mut self, trace: &Trace) {
         if self.is_off {
             return;

@@ -51,12 +51,12 @@ pub enum Ending {
     Killed,
 }
 
-/// Faults that a store is known not to see, and that therefore are not drawn.
+/// Faults that a store is known not to detect, and that therefore are not drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Unseen {
     /// The kinds of faults.
     pub kinds: &'static [FaultKind],
-    /// In lines that this source file stored to last; the end of its path.
+    /// Only in lines that this source file stored to last; the end of its path.
     pub file: &'static str,
     /// After which endings.
     pub endings: &'static [Ending],
@@ -144,7 +144,7 @@ impl FromStr for MediaCase {
     }
 }
 
-/// A fault after which a store answered as it must not.
+/// A fault after which a store gave a wrong answer.
 #[derive(Debug, Clone)]
 pub struct MediaViolation {
     /// The case from which [`Media::replay`] reproduces it.
@@ -264,7 +264,7 @@ pub struct Media<'a, S: Subject> {
     unseen: &'a [Unseen],
     effort: Effort,
     story: Vec<String>,
-    /// Counts of the histories, images and recoveries examined so far.
+    /// Counts of the histories, of the strikes, and of the stores' answers so far.
     pub tally: MediaTally,
 }
 
@@ -294,14 +294,14 @@ impl<'a, S: Subject> Media<'a, S> {
         self
     }
 
-    /// Without faults that the store is known not to see.
+    /// Without faults that the store is known not to detect.
     #[must_use]
     pub fn without(mut self, unseen: &'a [Unseen]) -> Self {
         self.unseen = unseen;
         self
     }
 
-    /// Until an effort is spent. How wide it looks does not matter here.
+    /// Until an effort is spent. Its widths do not matter here.
     #[must_use]
     pub fn with_effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
@@ -600,7 +600,7 @@ impl Allowed<'_> {
     }
 }
 
-/// Opens the store on a medium that may be damaged, and judges everything that it says.
+/// Opens the store on a medium that may be damaged, and judges all of its answers.
 fn judge<S: Subject>(
     subject: &S,
     medium: &Medium,

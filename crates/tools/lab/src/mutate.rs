@@ -25,7 +25,7 @@ use crate::{Effort, Tally};
 /// A request that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mutant {
-    /// Where the code asks.
+    /// The place of the request in the code.
     pub site: Site,
     /// The request.
     pub request: Request,
@@ -49,7 +49,7 @@ pub struct Verdict {
     pub mutant: Mutant,
     /// The violation that revealed it, if one did.
     pub caught: Option<Finding>,
-    /// Histories that it took, or in which it survived.
+    /// Histories until it was caught, or in which it survived.
     pub histories: u64,
     /// The time of all threads together.
     pub time: Duration,
@@ -80,7 +80,7 @@ impl Score {
     }
 }
 
-/// Histories of each job in which its mutants are looked for.
+/// Histories of each job in which its mutants are searched for.
 const SEEDS: u64 = 20;
 
 /// The effort with which mutants are found: enough to meet the requests of recoveries, too.
@@ -93,8 +93,8 @@ fn short() -> Effort {
     }
 }
 
-/// Leaves out every request that the jobs meet and that `is_asked_for`, one at a time. With a budget of
-/// time, it goes on with the survivors until the time is over.
+/// Leaves out every request that the jobs make and that `is_asked_for`, one at a time. With a budget of time, it goes
+/// on with the survivors until the time is over.
 ///
 /// # Panics
 /// If a thread cannot be started.
@@ -206,7 +206,7 @@ struct Meeting {
 #[derive(Default)]
 struct Met {
     requests: BTreeMap<Mutant, Known>,
-    /// The jobs that workers look at now.
+    /// The jobs that workers are examining.
     busy: BTreeMap<u64, usize>,
     findings: Vec<Finding>,
     unfinished: Vec<String>,
@@ -261,7 +261,7 @@ impl Shift for Meeting {
 struct Account {
     mutant: Mutant,
     hunts: Vec<Hunt>,
-    /// Threads that look now.
+    /// Threads that are searching now.
     threads: u32,
     histories: u64,
     caught: Option<Finding>,
@@ -311,7 +311,7 @@ struct State {
     tally: Tally,
 }
 
-/// One history to look at for a mutant.
+/// One history to examine for a mutant.
 #[derive(Clone)]
 struct Task {
     mutant: usize,
@@ -431,7 +431,7 @@ impl Search {
         });
         let Mutant { site, request } = account.mutant;
         let (job, without) = (hunt.job, (site, request));
-        // Some mutants show in every history and some in rare ones only: most looks are short.
+        // Some mutants show in every history and some in rare ones only: most histories get a small effort.
         let effort = if hunt.histories % 4 == 0 { Effort::default() } else { Effort::quick() };
         Some(Task { mutant: number, hunt: hunt_number, job, seed, without, effort, shown: None })
     }

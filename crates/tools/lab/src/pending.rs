@@ -177,8 +177,8 @@ impl<'a> Pending<'a> {
 }
 
 impl<'a> Uncertain<'a> {
-    /// In how many ways each of the things that are no cells may be left, the newest last: the pool's
-    /// file, then, if there are files, the folder and each file's length.
+    /// The number of possible states of the pool's file, then, if there are files, of the folder and of each file's
+    /// length; the newest state is the last.
     pub(crate) fn ways(&self) -> Vec<usize> {
         let mut ways = vec![self.pool_files.len()];
         if !self.names.is_empty() {

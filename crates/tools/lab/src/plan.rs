@@ -1,4 +1,4 @@
-//! How long and how widely a campaign looks.
+//! The budget of a campaign, and its threads.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -15,8 +15,8 @@ use crate::{Effort, Random};
 pub enum Budget {
     /// After so much time.
     Time(Duration),
-    /// After so many histories of each job, or of each mutant; then one seed looks at the same on
-    /// every machine.
+    /// After this many histories of each job, or of each mutant; then one seed examines the same histories on every
+    /// machine.
     Histories(u64),
 }
 
@@ -25,7 +25,7 @@ pub enum Budget {
 pub struct Plan {
     /// All other seeds follow from it.
     pub seed: u64,
-    /// How many threads look.
+    /// The number of threads.
     pub threads: usize,
     /// When to end.
     pub budget: Budget,
@@ -33,11 +33,11 @@ pub struct Plan {
     pub violations_max: usize,
     /// Ends the campaign when it becomes true.
     pub interrupt: Arc<AtomicBool>,
-    /// After how long a call of a store is stuck, which is a violation.
+    /// The time after which a call of a store counts as stuck, which is a violation.
     pub patience: Duration,
 }
 
-/// As long as calls take on a machine that does much else, many times over.
+/// Many times the duration of calls on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Plan {
@@ -83,8 +83,8 @@ impl Clock {
         Self { start: self.start, deadline, interrupt: Arc::clone(&self.interrupt) }
     }
 
-    /// How long threads may be late that did not end with the time: a twentieth of it, and a second at most, so that a
-    /// short budget is kept as well as a long one.
+    /// How long threads may run beyond the end of the time: a twentieth of it, and a second at most, so that a short
+    /// budget is kept as well as a long one.
     pub(crate) fn lateness(&self) -> Duration {
         let time = self.deadline.map_or(Duration::MAX, |deadline| deadline - self.start);
         (time / 20).min(Duration::from_secs(1))
@@ -113,12 +113,12 @@ impl Clock {
     }
 }
 
-/// How far a campaign is.
+/// The progress of a campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// The part that is done, from 0 to 1.
     pub share: f64,
-    /// Images looked at.
+    /// Images examined.
     pub images: u64,
     /// Since the beginning.
     pub elapsed: Duration,

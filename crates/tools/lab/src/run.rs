@@ -76,16 +76,16 @@ pub(crate) struct Run {
     pub(crate) worlds: Worlds,
     /// The world in which the store came up.
     pub(crate) found: Option<Arc<World>>,
-    /// Whether the store said that the platform failed, as it had to.
+    /// Whether the store reported that the platform failed, as it had to.
     pub(crate) detected: bool,
     /// The violation, if there is one.
     pub(crate) failure: Option<String>,
 }
 
-/// Why a life ends before its time.
+/// Why a life ends early.
 enum End {
     Detected,
-    /// The effort is.
+    /// The effort is spent.
     Spent,
     Failure(String),
 }
@@ -239,7 +239,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(())
     }
 
-    /// Shows that the store is not stuck, and ends it if the effort is spent.
+    /// Signals progress to the watch, and ends the store if the effort is spent.
     fn go_on(&self) -> Result<(), End> {
         self.effort.watch.sign();
         if self.effort.is_spent() { Err(End::Spent) } else { Ok(()) }

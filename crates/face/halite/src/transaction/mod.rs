@@ -449,9 +449,9 @@ impl Transaction {
         let keys: Vec<_> = self.writes.keys().chain(reads.keys(false)).collect();
         let ranges = self.writes.ranges().chain(reads.ranges());
         let ranges: Vec<_> = ranges.map(|(space, range)| (space, range.clone())).collect();
-        // The reads are validated against both snapshots. Neither check implies the other: a key may have come into a
-        // range before the newer snapshot was taken, and have been removed since, which the older one's check does not
-        // show.
+        // The keys and ranges are validated against both snapshots. Neither check implies the other: a key may have
+        // come into a range before the newer snapshot was taken, and have been removed since, which the older one's
+        // check does not show.
         let expected = [&*older, &*newer].map(|snapshot| Expectation {
             snapshot,
             keys: &keys,

@@ -13,7 +13,7 @@ use crate::subject::{Action, Refusal, Subject};
 use crate::world::{Digest, World};
 use crate::{Job, Random, Rules};
 
-/// Bytes of the values that are looked at.
+/// The lengths of the values under test, in bytes.
 const LENGTHS: [u64; 4] = [16, 32, 64, 128];
 
 /// So few that the same cell is updated again and again.

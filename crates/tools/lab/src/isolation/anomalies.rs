@@ -57,7 +57,7 @@ pub enum Anomaly {
     Internal,
     /// A committed append is missing in a list that a transaction read that must see it.
     LostAppend,
-    /// Dirty write: a circle of overwrites.
+    /// Dirty write: a cycle of overwrites.
     G0,
     /// Aborted read.
     G1a,
@@ -67,13 +67,13 @@ pub enum Anomaly {
     G1c,
     /// Two transactions read one state of a list, and both appended to it.
     LostUpdate,
-    /// A circle with exactly one anti-dependency: read skew.
+    /// A cycle with exactly one anti-dependency: read skew.
     GSingle,
     /// A cycle with several anti-dependencies, none behind another.
     GNonadjacent,
     /// Two transactions each read a list before the other wrote it.
     WriteSkew,
-    /// A circle with anti-dependencies behind each other.
+    /// A cycle with anti-dependencies behind each other.
     G2Item,
 }
 
@@ -84,7 +84,7 @@ pub struct Found {
     pub anomaly: Anomaly,
     /// Whether it is an anomaly only because of the real-time order.
     pub realtime: bool,
-    /// How it comes about.
+    /// The transactions that show it.
     pub story: String,
 }
 
@@ -175,7 +175,7 @@ impl History {
         orders
     }
 
-    /// Looks at each read by itself.
+    /// Checks each read by itself.
     fn find_in_reads(&self, orders: &Orders, found: &mut Vec<Found>) {
         let (writers, _) = self.writers();
         let happened = happened(self, orders);
@@ -229,8 +229,8 @@ impl History {
         self.find_lost(orders, &happened, &mut note);
     }
 
-    /// Appends that are in no list, though a transaction that read it saw another append of theirs, or began
-    /// when they had ended.
+    /// Appends that are missing in a list although the transaction that read it saw another append of the same
+    /// transaction, or began after that had ended.
     fn find_lost(
         &self,
         orders: &Orders,
@@ -328,7 +328,7 @@ fn circles(graph: &Graph) -> impl Iterator<Item = Vec<Edge>> {
     [dirty, circular, single, adjacent].into_iter().flatten()
 }
 
-/// The name of a circle.
+/// The name of a cycle.
 fn name(circle: &[Edge]) -> Anomaly {
     let anti = circle.iter().filter(|edge| is_rw(edge.kind)).count();
     let next = circle.iter().cycle().skip(1);
