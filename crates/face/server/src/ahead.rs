@@ -16,7 +16,7 @@ pub(crate) const AHEAD: usize = 16;
 /// The next requests of a connection.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// One a request. Those that are not `parsed` are at their start.
+    /// One parser for each request. The parsers outside `parsed` are at the start of a request.
     parsers: [Parser; AHEAD],
     /// The requests to come.
     parsed: Range<usize>,

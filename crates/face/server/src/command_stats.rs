@@ -16,9 +16,9 @@ pub(crate) struct Calls {
     pub(crate) histogram: Histogram,
     /// All of that, in nanoseconds.
     took_ns: u64,
-    /// Those that were refused before they were executed.
+    /// Calls that were refused before they were executed.
     pub(crate) rejected: u64,
-    /// Those that were executed, and answered with an error.
+    /// Calls that were executed, and answered with an error.
     pub(crate) failed: u64,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
 pub(crate) struct CommandStats {
     /// By number of the command; `None` until it is executed or refused.
     whole: Vec<Option<Box<Calls>>>,
-    /// Those of commands that are parts of others, by their names.
+    /// The statistics of subcommands, by their names.
     parts: BTreeMap<&'static str, Calls>,
     /// How often each code was the first word of an error.
     errors: BTreeMap<Box<[u8]>, u64>,

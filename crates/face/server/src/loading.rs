@@ -25,9 +25,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Which partitions are ready, as all threads see it.
 pub(crate) struct Loading {
     all: PartitionSet,
-    /// Those that their threads serve.
+    /// The partitions that their threads serve.
     ready: AtomicU64,
-    /// Those that requests are refused for.
+    /// The partitions whose requests are refused.
     broken: AtomicU64,
     /// Those that no loader thread has begun to wait for, the next one first.
     queue: Mutex<VecDeque<usize>>,
@@ -61,7 +61,7 @@ impl Loading {
         PartitionSet::from_bits(self.ready.load(Ordering::Acquire))
     }
 
-    /// Those that are not, and never will be.
+    /// The partitions that could not be recovered, and will not be.
     pub(crate) fn broken(&self) -> PartitionSet {
         PartitionSet::from_bits(self.broken.load(Ordering::Acquire))
     }
@@ -120,12 +120,12 @@ impl Loader {
     /// The error of opening the databases.
     pub(crate) fn run(&self) -> halite::Result<()> {
         let Some(opened) = self.open()? else { return Ok(()) };
-        // As many as recover partitions.
+        // As many threads as recover partitions.
         let cores = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 1..cores.min(self.homes.len()) {
                 let builder = thread::Builder::new().name("halite-loader".to_owned());
-                // One is enough.
+                // If no more threads can be started, one is enough.
                 drop(builder.spawn_scoped(scope, || {
                     let _guard = FailsOnPanic(&self.shared);
                     self.work(opened);

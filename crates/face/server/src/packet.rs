@@ -47,7 +47,7 @@ pub(crate) struct Packet {
     done: usize,
     /// Bytes of their replies that are counted as travelling.
     counted: usize,
-    /// Those of them that were slow; their clients' names are to be filled in.
+    /// The executed requests that were slow; their clients' names are to be filled in.
     pub(crate) slow: Vec<(Asker, slowlog::Entry)>,
     /// Whether these are requests out of other packets.
     pub(crate) is_piece: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Asker {
     pub(crate) place: usize,
     /// Places are used again: the client that asked.
     pub(crate) client_id: u64,
-    /// Where it is, for the slowlog.
+    /// The client's address, for the slowlog.
     pub(crate) addr: SocketAddr,
     /// Its place in the connection's queue of answers.
     pub(crate) ticket: u64,

@@ -30,7 +30,7 @@ pub(crate) struct Report {
     pub(crate) expiring: Vec<(usize, u128)>,
     pub(crate) expired: u64,
     pub(crate) changes: u64,
-    /// Those since a client last had everything made durable.
+    /// The changes since a client last had all writes made durable.
     pub(crate) changes_since_save: u64,
     /// Clients whose request waits for the end of a pause.
     pub(crate) blocked: usize,

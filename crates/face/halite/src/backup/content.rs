@@ -38,7 +38,7 @@ const PARTITION: u8 = 7;
 const BOUND_LEN_MAX: usize = VALUE_LEN_MAX;
 
 impl BackupInfo {
-    /// As it stands at the beginning of the backup: for [`BackupInfo::decode`], elsewhere.
+    /// The bytes with which the backup's header describes it, to be decoded elsewhere with [`BackupInfo::decode`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();

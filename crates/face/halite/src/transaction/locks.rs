@@ -132,7 +132,7 @@ impl Lock {
         }
     }
 
-    /// Those that a request at a place in the queue waits for.
+    /// The owners that a request at a place in the queue waits for.
     fn before(&self, place: usize, of: TransactionId, mode: Mode) -> impl Iterator<Item = &Owner> {
         let ahead = self.queue.iter().take(place).filter(move |ahead| !ahead.mode.allows(mode));
         self.in_the_way(of, mode).chain(ahead.map(|ahead| &*ahead.of))
@@ -234,7 +234,7 @@ impl LockTable {
                 continue;
             }
             lock.queue.remove(place);
-            // Those behind it do not wait for it any more.
+            // The requests behind it do not wait for it any more.
             let behind = lock.queue.iter().enumerate().skip(place).map(|(at, next)| {
                 let of = next.of.id;
                 (of, lock.waits_for(at, of, next.mode))

@@ -25,7 +25,7 @@ pub struct TransactionIter<'a> {
     /// The next pair of the scan, if it was looked at.
     ahead: Option<Option<(Bytes, Bytes)>>,
     writes: Option<&'a SpaceWrites>,
-    /// Those in the range that are still to come, without the next one.
+    /// The transaction's writes in the range that are still to come, without the next one.
     written: btree_map::Range<'a, Box<[u8]>, Written>,
     next_written: Option<(&'a [u8], Option<&'a [u8]>)>,
     /// The number of this scan in the read set.

@@ -59,7 +59,7 @@ impl SpaceWrites {
 /// The bounds of a range as a map takes them.
 fn bounds(range: &KeyRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
     let end = match range.end() {
-        // Those of an empty range may be the wrong way round, which is not a map's concern.
+        // The bounds of an empty range may be in reverse order, on which a map's range would panic.
         Some(_) if range.is_empty() => Bound::Excluded(range.start()),
         Some(end) => Bound::Excluded(end),
         None => Bound::Unbounded,

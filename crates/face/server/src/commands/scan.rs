@@ -126,7 +126,7 @@ const BESIDE_KEY: usize = 48;
 /// Some keys, in the order of their partitions.
 #[derive(Default)]
 struct Page {
-    /// Those that match.
+    /// The keys that match.
     found: Vec<Box<[u8]>>,
     /// The number of keys that were looked at.
     looked_at: usize,

@@ -10,7 +10,7 @@ impl EventLoop {
     #[cold]
     pub(super) fn evict(&mut self) -> bool {
         let thread = self.service.thread;
-        // Those that go anyway may be enough.
+        // Clients that are being disconnected anyway may free enough.
         if self.service.some_killed {
             self.close_killed();
         }

@@ -58,7 +58,7 @@ pub(crate) struct Store {
     db: halite::Database,
     /// The databases, once they are open: before there is any part.
     opened: Arc<OnceLock<Opened>>,
-    /// Theirs, since there was a part here.
+    /// The key spaces of the databases, since the first part came here.
     databases: Vec<Database>,
     /// By partition: those that are here.
     parts: Vec<Option<Part>>,

@@ -108,7 +108,7 @@ impl Offsets {
 struct Dram(Vec<u64>);
 
 impl Dram {
-    /// So many bytes, all of them present.
+    /// Memory of this many bytes, with all pages present.
     fn new(bytes: u64) -> Self {
         // Zeros would all be one page, shared and cached.
         Self(vec![1; (bytes / 8) as usize])

@@ -13,9 +13,9 @@ use crate::{Error, Params, Result};
 /// How long the measured part of a workload is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
-    /// So many operations of all threads together.
+    /// This many operations of all threads together.
     Operations(u64),
-    /// So long.
+    /// This long.
     Time(Duration),
 }
 

@@ -285,7 +285,7 @@ impl Shared<'_> {
     fn wait(&self, due: Instant) -> Result<bool> {
         /// How late a sleeping thread may wake.
         const SLACK: Duration = Duration::from_micros(200);
-        /// So often a sleeping thread looks whether it shall stop.
+        /// How often a sleeping thread checks whether it has to stop.
         const NAP: Duration = Duration::from_millis(100);
         loop {
             if self.stopped()? {

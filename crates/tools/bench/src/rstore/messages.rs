@@ -88,7 +88,7 @@ fn mutex(threads: usize, length: Duration) -> Result<Vec<Sample>> {
     samples("mutex", counted, works, time)
 }
 
-/// One thread owns the counter, and the others ask it.
+/// One thread owns the counter, and the others send it requests.
 fn messages(threads: usize, length: Duration) -> Result<Vec<Sample>> {
     let (ask, asked) = sync_channel::<Increment>(QUEUE);
     let mut counter = 0;
@@ -117,7 +117,7 @@ fn messages(threads: usize, length: Duration) -> Result<Vec<Sample>> {
     samples("messages", counter, works, time)
 }
 
-/// One thread that asks itself.
+/// One thread that sends requests to itself.
 fn alone(
     stop: &AtomicBool,
     ask: &SyncSender<Increment>,

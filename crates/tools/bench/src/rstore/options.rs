@@ -22,7 +22,7 @@ pub struct RstoreOptions {
     pub client_threads: usize,
     /// Threads of each server that takes a number of them.
     pub server_threads: usize,
-    /// Which records are asked for.
+    /// The distribution of the requested records.
     pub distribution: Distribution,
     /// Bytes of the pool that is filled, in place of 1 GiB, or 64 MiB if quick.
     pub pool_bytes: Option<u64>,

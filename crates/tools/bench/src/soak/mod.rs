@@ -155,7 +155,7 @@ impl Shared {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).addr = None;
     }
 
-    /// It is there.
+    /// Publishes the address of a server that answers.
     fn serves(&self, addr: std::net::SocketAddr, stage: Stage) {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Place { life: place.life + 1, addr: Some(addr), stage };

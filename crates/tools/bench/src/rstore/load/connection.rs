@@ -101,7 +101,7 @@ impl Connection {
         (&self.input[self.start..self.end], &mut self.pending)
     }
 
-    /// So many bytes of it are done with.
+    /// This many bytes of it were parsed.
     pub(super) fn consume(&mut self, len: usize) {
         self.start += len;
     }

@@ -12,7 +12,7 @@ pub(crate) enum Request {
     Get(u64),
     /// A new value of it.
     Put(u64),
-    /// So many keys.
+    /// A scan of this many keys.
     Scan(u64),
 }
 
