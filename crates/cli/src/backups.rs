@@ -1,7 +1,7 @@
 //! Files of backups, and folders of them.
 //!
-//! In a folder, a backup is called by its number, and by that of the one that it follows: `0001.full`,
-//! `0002.since-0001`. What follows what is in the files themselves; the names are for people.
+//! In a folder, the name of a backup is its number, and that of the one that it follows: `0001.full`,
+//! `0002.since-0001`. The files themselves record which one each follows; the names are for people.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
@@ -16,7 +16,7 @@ pub(crate) fn in_file(path: &Path, source: BackupError) -> Error {
     Error::Backup { path: path.to_owned(), source }
 }
 
-/// Opens a backup, which is read by way of what `wrap` makes of the file.
+/// Opens a backup, which is read through the reader that `wrap` makes of the file.
 pub(crate) fn open_backup<R: Read>(
     path: &Path,
     wrap: impl FnOnce(File) -> R,
@@ -30,7 +30,7 @@ pub(crate) fn open_backup<R: Read>(
     BackupReader::new(input).map_err(|error| in_file(path, error))
 }
 
-/// What a backup is.
+/// The identity of a backup.
 pub(crate) fn info_of(path: &Path) -> Result<BackupInfo> {
     Ok(open_backup(path, |file| file)?.info().clone())
 }

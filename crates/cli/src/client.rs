@@ -1,4 +1,4 @@
-//! A client of a server: what `backup --server` needs of one.
+//! A client of a server, for `backup --server`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ const REPLY_LEN_MAX: usize = 1 << 20;
 /// A connection to a server.
 pub(crate) struct Client {
     socket: BufReader<TcpStream>,
-    /// What the server is called in errors.
+    /// The server's name in errors.
     address: String,
 }
 
@@ -36,10 +36,10 @@ impl Client {
         Ok(client)
     }
 
-    /// Sends a request, and returns its reply; none where it is nil.
+    /// Sends a request, and returns its reply; `None` if that is nil.
     ///
     /// # Errors
-    /// The server's error reply; that there is none.
+    /// The server's error reply; a missing reply.
     pub(crate) fn call(&mut self, words: &[&[u8]]) -> Result<Option<Vec<u8>>> {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-/// What a server's error reply says, and the way out where that is ours to tell.
+/// A server's error reply, with the remedy if this program knows it.
 fn refusal(text: &str) -> String {
     let hint = match text.split(' ').next() {
         Some("NOAUTH" | "WRONGPASS") => {

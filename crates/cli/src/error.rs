@@ -1,4 +1,4 @@
-//! What can go wrong in a command, and the exit code it ends with.
+//! The errors of commands, and the exit code of each.
 
 use std::io;
 use std::path::{Path, PathBuf};

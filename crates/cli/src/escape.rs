@@ -49,7 +49,7 @@ fn write_hex(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     bytes.iter().try_for_each(|byte| write!(out, "\\x{byte:02x}"))
 }
 
-/// The bytes that escaped `text` stands for, or why it stands for none.
+/// The bytes that escaped `text` stands for, or why it is invalid.
 pub(crate) fn read(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     let Some(first) = text.iter().position(|&byte| byte == b'\\') else {
         return Ok(Cow::Borrowed(text));

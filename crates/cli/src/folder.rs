@@ -79,7 +79,7 @@ pub(crate) struct WriteSpace {
 }
 
 impl WriteSpace {
-    /// The key space called `name`, created if there is none.
+    /// The key space called `name`, created if it does not exist.
     pub(crate) fn create(db: &Database, name: &str) -> halite::Result<Self> {
         Self::of(db, db.key_space(name)?)
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C, and what ends a service.
+//! Ctrl-C, and the other signals that end a service.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -30,7 +30,7 @@ pub(crate) struct Interrupt(Arc<State>);
 #[derive(Default)]
 struct State {
     is_raised: Arc<AtomicBool>,
-    /// Removes what is nothing yet.
+    /// Removes an unfinished output.
     tidy: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
@@ -40,8 +40,8 @@ impl Interrupt {
         Self::catch_for(PATIENCE, || ())
     }
 
-    /// As [`Interrupt::catch`], for a command that `stop` tells of the first signal, and that is ended when it has not by
-    /// then.
+    /// As [`Interrupt::catch`], for a command to which `stop` reports the first signal, and which is ended if it has
+    /// not ended within `patience`.
     pub(crate) fn catch_for(
         patience: Duration,
         stop: impl FnOnce() + Send + 'static,
@@ -68,7 +68,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// What becomes true at the first signal, for what looks at it by itself.
+    /// A flag that becomes true at the first signal, for code that polls it.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0.is_raised)
     }
@@ -99,7 +99,7 @@ impl Interrupt {
         Interruptible { inner: out, interrupt: self.clone() }
     }
 
-    /// What is done if the command is ended, until [`Interrupt::keep`].
+    /// Sets the action for the case that the command is ended, until [`Interrupt::keep`].
     pub(crate) fn at_end(&self, tidy: impl FnOnce() + Send + 'static) {
         *self.0.tidy() = Some(Box::new(tidy));
     }
@@ -107,7 +107,7 @@ impl Interrupt {
     /// A file that goes if the command is ended, until [`Interrupt::keep`].
     pub(crate) fn remove_at_end(&self, path: &Path) {
         let path = path.to_owned();
-        // It has no name that anything reads.
+        // No reader knows its name.
         self.at_end(move || drop(fs::remove_file(path)));
     }
 
@@ -122,8 +122,8 @@ impl State {
         self.tidy.lock().unwrap_or_else(|held| held.into_inner())
     }
 
-    /// Ends the process as it is: what is open is then as after a crash, of which it comes back. It waits for nothing
-    /// that another thread holds, such as standard output, which may wait for its reader.
+    /// Ends the process as it is: an open store is then as after a crash, from which it recovers. It does not wait for
+    /// a resource that another thread may hold for long, such as standard output, which may wait for its reader.
     fn end(&self) -> ! {
         let tidy = self.tidy().take();
         if let Some(tidy) = tidy {

@@ -13,7 +13,7 @@ use crate::formats::Record;
 const BATCH_RECORDS: u64 = 1000;
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Bytes after which what was loaded is made durable, so that a cut loses no more than this.
+/// Bytes after which loaded records are made durable, so that a crash loses no more than this.
 const SYNC_BYTES: u64 = 64 << 20;
 
 /// Loads records: batches share their commits, and many batches share a sync.
@@ -57,7 +57,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Commits what is left and makes everything durable.
+    /// Commits the remaining records and makes all of them durable.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.commit()?;
         self.sync()

@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run(),
     };
     match done {
-        // `halite scan ./data | head`: the reader has what it wanted.
+        // `halite scan ./data | head`: the reader has all that it wanted.
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
         Err(error) => {
             output::message(&error);

@@ -34,7 +34,7 @@ pub(crate) fn json(value: &Value) -> Result<()> {
     text(&format!("{value}\n"))
 }
 
-/// Tells the person at the terminal; nobody need be there.
+/// Prints a message for the person at the terminal, and ignores a missing terminal.
 pub(crate) fn message(message: impl Display) {
     let _ = writeln!(io::stderr(), "halite: {message}");
 }

@@ -20,13 +20,12 @@ pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
     bar(doing, Some(len), RECORDS)
 }
 
-/// A bar over what a lab may spend, in thousandths; the message says what it saw.
+/// A bar over the budget of a lab, in thousandths; its message has the counts so far.
 pub(crate) fn lab() -> ProgressBar {
     bar("", Some(1000), LAB)
 }
 
-/// It is drawn on standard error, only where both it and standard output are a terminal, and it leaves
-/// nothing behind.
+/// It is drawn on standard error, only where both it and standard output are a terminal, and it is removed at the end.
 fn bar(doing: &'static str, len: Option<u64>, template: &str) -> ProgressBar {
     if !(io::stderr().is_terminal() && io::stdout().is_terminal()) {
         return ProgressBar::hidden();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::formats::{Record, read_value};
 use crate::{Error, Result};
 
-/// The regular files below a folder, and what else is there.
+/// The regular files below a folder, and the other entries.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     root: PathBuf,
@@ -31,7 +31,7 @@ impl Tree {
             {
                 let entry = entry.map_err(|error| Error::io(folder.display(), error))?;
                 let path = entry.path();
-                // Of a symbolic link, not of what it leads to.
+                // Of a symbolic link itself, not of its target.
                 let metadata =
                     entry.metadata().map_err(|error| Error::io(path.display(), error))?;
                 if metadata.is_dir() {

@@ -140,13 +140,13 @@ impl Backup {
         report.map_err(|error| match error {
             BackupError::Database(error) => in_database(&self.path, error),
             BackupError::Write(_) => in_file(file, error),
-            // What is left is about the one that is followed.
+            // Other errors are about the backup that is followed.
             other => in_file(self.since.as_deref().unwrap_or(file), other),
         })
     }
 }
 
-/// Writes under another name first: a backup that was interrupted has none. Neither replaces a file.
+/// Writes under another name first: an interrupted backup never has the final one. Neither name replaces a file.
 fn write(
     file: &Path,
     interrupt: &Interrupt,
@@ -165,8 +165,8 @@ fn write(
     interrupt.remove_at_end(&part);
     let written = fill(&part, &created).and_then(|report| {
         let named = created.sync_all().and_then(|()| match fs::hard_link(&part, file) {
-            // Not every file system has links. Whoever makes the file has its name. What is not found was removed by
-            // an interruption.
+            // Not every file system has links. There, the process that creates the file owns the name. A missing file
+            // was removed by an interruption.
             Err(error)
                 if ![ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&error.kind()) =>
             {
@@ -177,7 +177,7 @@ fn write(
         named.map_err(|error| Error::io(file.display(), error))?;
         Ok(report)
     });
-    // It has its name, or is none.
+    // It has its final name, or the backup failed.
     let _ = fs::remove_file(&part);
     interrupt.keep();
     let report = written.map_err(|error| match interrupt.is_raised() {
@@ -191,7 +191,7 @@ fn write(
     Ok(report)
 }
 
-/// Writes what a server sends to `part`, which is open as `out` and will be `file`, and checks that it is whole.
+/// Writes a server's backup to `part`, which is open as `out` and will be `file`, and checks that it is whole.
 fn fetch(
     mut client: Client,
     interrupt: &Interrupt,

@@ -135,14 +135,14 @@ impl Dump {
     }
 }
 
-/// What a dump goes to: a file that appears when it is complete, or what is no regular file, as it is.
+/// The destination of a dump: a file that appears when it is complete, or a special file, which is written directly.
 struct Target {
     /// As it was named.
     path: PathBuf,
     file: File,
     /// Its name until it is complete.
     part: PathBuf,
-    /// Its name then; `None` for what is no regular file.
+    /// The final name; `None` for a special file.
     whole: Option<PathBuf>,
 }
 
@@ -193,7 +193,7 @@ impl Target {
 
     fn give_up(&self) {
         if self.whole.is_some() {
-            // What cannot be removed, the next dump replaces.
+            // A file that cannot be removed is replaced by the next dump.
             let _ = fs::remove_file(&self.part);
         }
     }

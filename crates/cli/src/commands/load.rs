@@ -185,7 +185,7 @@ impl Load {
     }
 }
 
-/// The input, what errors call it, and its length if it has one.
+/// The input, its name in errors, and its length if it has one.
 fn open_input(file: &Path) -> Result<(String, Box<dyn Read>, Option<u64>)> {
     if file.as_os_str() == "-" {
         return Ok(("standard input".into(), Box::new(io::stdin().lock()), None));

@@ -1,4 +1,4 @@
-//! The commands: a file each, with its arguments, its help and what it does.
+//! The commands: a file each, with its arguments, its help and its code.
 
 mod backup;
 mod bench;

@@ -101,7 +101,7 @@ impl Restore {
             _ if interrupt.is_raised() => STOPPED,
             BackupError::Database(source) => in_database(&self.path, source),
             BackupError::InBackup { nth, source, .. } => match *source {
-                // It is not the backup that is full.
+                // The error is the database's: the backup is not full.
                 BackupError::Database(source) => in_database(&self.path, source),
                 source => in_file(&files[nth], source),
             },

@@ -26,7 +26,7 @@ pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 /// How many partitions a database can have, and so how many threads can serve it.
 const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;
 
-/// How long the end may take, whatever runs. Clients have 1.5 seconds of it, and the store the rest, to sync and to close.
+/// How long the end may take in any case. Clients have 1.5 seconds of it, and the store the rest, to sync and to close.
 const CLOSING_MAX: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
@@ -159,7 +159,7 @@ impl Serve {
         let protected = config.requirepass.is_some();
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
-        // Before the database: if an address is taken, none is created.
+        // Before the database: if an address is taken, no database is created.
         let sockets = Sockets::bind(&config)?;
         let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;
@@ -219,7 +219,7 @@ impl Serve {
         }
     }
 
-    /// Refuses options that promise what memory does not keep, or say its size twice.
+    /// Refuses options that memory cannot fulfil, or that give its size twice.
     fn check_promises(&self) -> Result<()> {
         let path = self.path.as_ref().map(|path| format!("the folder `{}`", path.display()));
         let sync = self.sync.map(|sync| format!("--sync {sync}"));
@@ -234,7 +234,7 @@ impl Serve {
         }
     }
 
-    /// How keys are to be spread over partitions; none: as they are.
+    /// The partitioning that the options set; `None`: it stays as it is.
     fn partitioning(&self) -> Option<Partitioning> {
         let exists = self.path.as_ref().is_some_and(Database::exists);
         let partitions = match self.partitions {
@@ -291,7 +291,7 @@ impl Serve {
                 }
             },
         };
-        // An empty one would leave the server open to somebody who believes it is closed.
+        // With an empty password the server would be open although its operator believes that it is closed.
         if password.is_empty() {
             return Err(Error::input(thing, "the password is empty; give one, or none at all"));
         }

@@ -61,7 +61,7 @@ impl Stat {
     }
 }
 
-/// A key space, and how many records it has, or what keeps them from being counted.
+/// A key space, and its number of records, or the damage that keeps them from being counted.
 type Space = (String, std::result::Result<u64, Damage>);
 
 /// The number of records, unless the engine has to count them and some cannot be counted.
@@ -72,7 +72,7 @@ fn records(stats: &Stats, spaces: &[Space]) -> Option<u64> {
     }
 }
 
-/// What keeps records from being counted, each part once.
+/// The damage that keeps records from being counted, each part once.
 fn damage(spaces: &[Space]) -> Vec<Damage> {
     let mut found = Vec::new();
     for (_, len) in spaces {
@@ -205,7 +205,7 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
     table
 }
 
-/// What opening the store found, on one line.
+/// The recovery at the opening of the store, on one line.
 pub(crate) fn recovery(stats: &Stats) -> String {
     let recovery = &stats.recovery;
     let replayed = match recovery.records_replayed {
@@ -223,7 +223,7 @@ pub(crate) fn recovery(stats: &Stats) -> String {
     )
 }
 
-/// What opening the store found of files that are not as they should be, a line each.
+/// The damage and the foreign files that the opening of the store found, a line each.
 pub(crate) fn findings(stats: &Stats) -> impl Iterator<Item = String> {
     let damaged = stats.recovery.damage.iter().map(|Damage { what, why }| {
         format!("damaged: {what}: {why}; reads that need it fail, see `halite check`")

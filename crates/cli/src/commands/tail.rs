@@ -122,13 +122,13 @@ impl Names {
         }
     }
 
-    /// Of one that was dropped before the first change, only the number is known.
+    /// The name of a key space; its number if it was dropped before the first change.
     fn name(&self, space: KeySpaceId) -> String {
         self.0.get(&space).cloned().unwrap_or_else(|| format!("#{}", space.0))
     }
 }
 
-/// What an operation is called, the key space, and the rest.
+/// The name of an operation, its key space, and the rest.
 fn parts<'a>(op: &'a ChangeOp, names: &Names) -> (&'static str, String, Vec<&'a [u8]>) {
     match op {
         ChangeOp::CreateKeySpace { name, .. } => ("create", name.clone(), vec![]),

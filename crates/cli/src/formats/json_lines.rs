@@ -6,9 +6,8 @@
 //! {"space": "db0:expires", "key": ..., "value": ...}  a record that names its key space
 //! ```
 //!
-//! A key may also be a number, and a value anything: they are then stored as their JSON text. With
-//! a key field chosen by `--key`, any object is a record: the field's value → the object's text.
-//! Blank lines are passed over.
+//! A key may also be a number, and a value may be of any type: they are then stored as their JSON text. With a key
+//! field chosen by `--key`, any object is a record: the field's value → the object's text. Blank lines are skipped.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};

@@ -22,9 +22,9 @@ impl<R: BufRead> Lines<R> {
         Self { name, input, number: 0, line: Vec::new(), len_max: LINE_LEN_MAX }
     }
 
-    /// The next record that `parse` makes of a line; a line it makes none of is passed over.
+    /// The next record that `parse` makes of a line; a line without a record is skipped.
     ///
-    /// What `parse` finds wrong, and a record over the limits, become errors with file and line.
+    /// The errors of `parse`, and a record over the limits, are returned with file and line.
     pub(super) fn next_record(
         &mut self,
         mut parse: impl FnMut(&[u8]) -> std::result::Result<Option<Record>, String>,

@@ -1,4 +1,4 @@
-//! Records as text: what `load` reads and what `dump` and `scan` print.
+//! Records as text: the input of `load` and the output of `dump` and `scan`.
 //!
 //! `lines` cuts the input into lines and keeps count of them; `tsv` and `json_lines` read a line
 //! into a [`Record`] and write one. Both write any bytes and read them back the same.
@@ -96,7 +96,7 @@ pub(crate) struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// From here on, records name the key space `space`, or none.
+    /// From here on, records name the key space `space`, or no key space.
     pub(crate) fn name_space(&mut self, space: Option<&str>) -> io::Result<()> {
         self.space = space.map(str::to_owned);
         match (self.format, space) {

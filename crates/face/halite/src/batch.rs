@@ -6,9 +6,10 @@ use halite_contract::{Engine, WriteBatch};
 
 use crate::{Durability, KeyRange, KeySpace, Result};
 
-/// Operations on one or more key spaces that happen together, or not at all.
+/// Operations on one or more key spaces that are applied atomically.
 ///
-/// They are applied in order. Nothing happens before [`Batch::commit`]; a dropped batch does nothing.
+/// They are applied in order. No operation is applied before [`Batch::commit`]; dropping a batch discards its
+/// operations.
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     engine: Arc<dyn Engine>,
@@ -61,15 +62,15 @@ impl Batch {
     /// Applies all operations; they are durable when this returns.
     ///
     /// # Errors
-    /// See [`halite_contract::Engine::write`]; nothing is applied then.
+    /// See [`halite_contract::Engine::write`]; no operation is applied then.
     pub fn commit(self) -> Result<()> {
         self.commit_with(Durability::Immediate)
     }
 
-    /// Applies all operations with the durability asked for.
+    /// Applies all operations with the given durability.
     ///
     /// # Errors
-    /// See [`halite_contract::Engine::write`]; nothing is applied then.
+    /// See [`halite_contract::Engine::write`]; no operation is applied then.
     pub fn commit_with(mut self, durability: Durability) -> Result<()> {
         self.commit_and_clear(durability)
     }
@@ -77,18 +78,18 @@ impl Batch {
     /// Applies all operations and empties the batch, which keeps its memory for the next use.
     ///
     /// # Errors
-    /// See [`halite_contract::Engine::write`]; nothing is applied then, and the batch is empty too.
+    /// See [`halite_contract::Engine::write`]; no operation is applied then, and the batch is empty too.
     pub fn commit_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write(&self.ops.ops(), durability);
         self.ops.clear();
         written
     }
 
-    /// [`Batch::commit_and_clear`] for bookkeeping, such as when a key expires: small values, for which a full store has
-    /// room where it has none for others.
+    /// [`Batch::commit_and_clear`] for bookkeeping, such as when a key expires: small values, for which a full store
+    /// keeps room that it refuses to other writes.
     ///
     /// # Errors
-    /// See [`halite_contract::Engine::write_bookkeeping`]; nothing is applied then, and the batch is empty too.
+    /// See [`halite_contract::Engine::write_bookkeeping`]; no operation is applied then, and the batch is empty too.
     pub fn commit_bookkeeping_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write_bookkeeping(&self.ops.ops(), durability);
         self.ops.clear();

@@ -19,7 +19,7 @@ use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Builder {
-    /// `None`: that of the database, or the first.
+    /// `None`: the engine of the existing database, or the first engine.
     pub(crate) engine: Option<String>,
     pub(crate) pool: PoolOptions,
     pub(crate) create: bool,
@@ -56,7 +56,7 @@ impl Builder {
         self
     }
 
-    /// What only the engine `lsm` asks for: where its levels are, for example, and how large a memtable gets.
+    /// Options of the engine `lsm` alone: where its levels are, for example, and how large a memtable gets.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -80,8 +80,8 @@ impl Builder {
         self
     }
 
-    /// Bytes that a new database's pool takes at once, of those that it may take. It grows by itself, while
-    /// whoever writes waits: where the memory is there for it, all may be taken.
+    /// Bytes that a new database's pool takes at once, out of those that it may take. The pool grows by itself, while
+    /// the writer that needs the room waits: on a machine with enough memory, it may take all of them at once.
     #[must_use]
     pub fn initial_size(mut self, bytes: u64) -> Self {
         self.pool.size_initial = bytes;
@@ -98,8 +98,8 @@ impl Builder {
     /// How keys are spread over partitions, each with an index, a log and a collector of its own: by hash
     /// over so many of them, or by ranges. Writes to different partitions do not wait for each other.
     ///
-    /// Without it a new database has one partition, and an existing one those that it has. A database
-    /// that has others is changed while it opens: it needs room for what is alive twice then.
+    /// Without it a new database has one partition, and an existing one keeps its partitions. A database with other
+    /// partitions is repartitioned while it opens: that needs twice the room of its live records.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -133,9 +133,9 @@ impl Builder {
         self
     }
 
-    /// Whether to open the database as soon as it is known what it holds, and to recover its partitions
-    /// behind that. Who accesses one that is not recovered waits for it; damage is then an error of these
-    /// accesses, not of opening. [`Database::wait_ready`] waits for all.
+    /// Whether to open the database as soon as its contents are known, and to recover its partitions in the background.
+    /// An access to a partition that is not recovered yet waits for it; damage is then an error of these accesses, not
+    /// of opening. [`Database::wait_ready`] waits for all partitions.
     #[must_use]
     pub fn on_demand(mut self, on_demand: bool) -> Self {
         self.on_demand = on_demand;
@@ -166,9 +166,9 @@ impl Builder {
 
     /// How many bytes are written between two snapshots of the index; without this, 128 MiB.
     ///
-    /// An opening reads the newest snapshot and what was written after it, and not all records. Each takes
-    /// about 17 bytes a record, and no fewer bytes are written between two than four take. `None`: none is
-    /// taken, one that is there is given up, and opening reads and checks every record, as
+    /// An opening reads the newest snapshot and the records written after it, instead of all records. Each snapshot
+    /// takes about 17 bytes a record, and at least four times its size is written between two of them. `None`: no
+    /// snapshot is taken, an existing one is discarded, and an opening reads and checks every record, as
     /// [`Database::verify`] always does.
     ///
     /// ```
@@ -191,7 +191,7 @@ impl Builder {
         self
     }
 
-    /// For tests only: takes `domain` for granted instead of detecting what the medium guarantees.
+    /// For tests only: assumes `domain` instead of detecting the guarantees of the medium.
     #[must_use]
     pub fn assume_domain(mut self, domain: Domain) -> Self {
         self.pool.assume_domain = Some(domain);
@@ -205,13 +205,13 @@ impl Builder {
         self
     }
 
-    /// Opens the database in the folder `path`, and creates both if they do not exist. One that was restored, and
-    /// whose naming was interrupted, gets its names first.
+    /// Opens the database in the folder `path`, and creates both if they do not exist. If the naming of a restored
+    /// database was interrupted, it is finished first.
     ///
     /// # Errors
-    /// What keeps the store from being opened: it is missing ([`Builder::create`]), held by another
-    /// process, not a Halite store, of a newer format, of another engine, damaged, or there is no
-    /// room for it; [`crate::Error::Restoring`].
+    /// Why the store cannot be opened: it is missing ([`Builder::create`]), held by another process, not a Halite
+    /// store, of a newer format, of another engine, or damaged, or there is no room for it;
+    /// [`crate::Error::Restoring`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
         Database::open_with(self, path.as_ref())
     }

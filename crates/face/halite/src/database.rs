@@ -63,8 +63,8 @@ impl Database {
         Builder::default()
     }
 
-    /// A database over an engine that this crate does not know, such as another store behind the same
-    /// server; `path` is what [`Database::path`] tells.
+    /// A database over an engine that this crate does not know, such as another store behind the same server.
+    /// [`Database::path`] returns `path`.
     pub fn with_engine(engine: Arc<dyn Engine>, path: impl Into<PathBuf>) -> Self {
         Self::of(engine, path.into())
     }
@@ -105,10 +105,10 @@ impl Database {
         path.join(Self::POOL_FILE).exists() || backup::is_interrupted(path)
     }
 
-    /// The key space called `name`, created durably if there is none.
+    /// The key space called `name`, created durably if it does not exist.
     ///
     /// # Errors
-    /// [`crate::Error::KeySpaceName`] if the name is empty or too long; what a write returns.
+    /// [`crate::Error::KeySpaceName`] if the name is empty or too long; the errors of a write.
     pub fn key_space(&self, name: &str) -> Result<KeySpace> {
         let id = self.engine.key_space(name)?;
         Ok(KeySpace::new(Arc::clone(&self.engine), name, id))
@@ -117,7 +117,7 @@ impl Database {
     /// The key spaces that exist, by name.
     ///
     /// # Errors
-    /// What their names could not be recovered for.
+    /// The error of the recovery of the partition that holds the names.
     pub fn key_spaces(&self) -> Result<Vec<KeySpace>> {
         let space = |(name, id): &(String, _)| KeySpace::new(Arc::clone(&self.engine), name, *id);
         Ok(self.engine.key_spaces()?.iter().map(space).collect())
@@ -131,10 +131,10 @@ impl Database {
         Ok(self.key_spaces()?.into_iter().find(|space| space.name() == name))
     }
 
-    /// Removes a key space with all that is in it, durably and atomically.
+    /// Removes a key space with all its pairs, durably and atomically.
     ///
     /// # Errors
-    /// [`crate::Error::NoSuchKeySpace`] if it was dropped before; what a write returns.
+    /// [`crate::Error::NoSuchKeySpace`] if it was dropped before; the errors of a write.
     pub fn drop_key_space(&self, space: &KeySpace) -> Result<()> {
         self.engine.drop_key_space(space.id)
     }
@@ -144,7 +144,8 @@ impl Database {
         Batch::new(Arc::clone(&self.engine))
     }
 
-    /// The database as it is now, all key spaces at once. Taking it costs the same however much there is.
+    /// The database as it is now, all key spaces at once. Taking a snapshot costs the same whatever the size of the
+    /// database.
     ///
     /// # Errors
     /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
@@ -177,7 +178,7 @@ impl Database {
         self.snapshots.names()
     }
 
-    /// Forgets the snapshot called `name`; who still holds it may read it.
+    /// Forgets the snapshot called `name`. Readers that still hold the snapshot may go on reading it.
     ///
     /// # Errors
     /// [`crate::Error::NoSuchSnapshot`].
@@ -196,8 +197,8 @@ impl Database {
         self.engine.change_positions(partition)
     }
 
-    /// The changes of a partition, in order, from a position on: 0, or one that reading returned. The
-    /// iterator ends at the durable end, and goes on when it is asked again and there is more.
+    /// The changes of a partition, in order, from a position on: 0, or one that a change had. The iterator ends at the
+    /// durable end, and goes on when it is called again after more changes.
     ///
     /// # Errors
     /// [`crate::Error::NoChangeLog`]; [`crate::Error::ChangesReleased`], also while reading;
@@ -209,27 +210,27 @@ impl Database {
         self.engine.changes(partition, from)
     }
 
-    /// Makes every write so far durable: what [`crate::Durability::Deferred`] put off.
+    /// Makes every write so far durable, those with [`crate::Durability::Deferred`] included.
     ///
     /// # Errors
-    /// What the pool reports; the writes are then not durable.
+    /// The errors of the pool; the writes are then not durable.
     pub fn sync(&self) -> Result<()> {
         self.engine.sync()
     }
 
-    /// Waits until all partitions are recovered, of a database that was opened
-    /// [on demand](crate::Builder::on_demand).
+    /// Waits until all partitions of a database that was opened [on demand](crate::Builder::on_demand) are recovered.
     ///
     /// # Errors
-    /// What a partition could not be recovered for.
+    /// The error of a partition's recovery.
     pub fn wait_ready(&self) -> Result<()> {
         self.engine.wait_ready()
     }
 
-    /// Waits up to `time` until a partition is recovered, and lets it be the next one; returns whether it is.
+    /// Waits up to `time` until a partition is recovered, and moves it to the front of the recovery; returns whether it
+    /// is recovered.
     ///
     /// # Errors
-    /// What the partition could not be recovered for.
+    /// The error of the partition's recovery.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -260,8 +261,8 @@ impl Database {
         self.engine.sync_partition(partition)
     }
 
-    /// Does a little of the collecting of garbage that writes to a partition would have to do later: for who
-    /// has nothing else to do, and calls it again as long as it returns true. It never makes the store grow.
+    /// Does a little of the garbage collection that writes to a partition would have to do later. It is for an idle
+    /// thread, which calls it again as long as it returns true. It never makes the store grow.
     ///
     /// # Errors
     /// As a write; see [`halite_contract::Engine::write`].
@@ -272,13 +273,13 @@ impl Database {
         self.engine.collect_ahead(partition)
     }
 
-    /// What the store holds and has done.
+    /// The statistics of the store.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 
-    /// What one partition holds and has done; what is about the whole pool is zero.
+    /// The statistics of one partition; those of the whole pool are zero.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -293,7 +294,7 @@ impl Database {
         self.engine.space_of(key_len, value_len)
     }
 
-    /// What durable means on this database's medium.
+    /// The meaning of durable on this database's medium.
     #[must_use]
     pub fn domain(&self) -> Domain {
         self.stats().domain
@@ -305,16 +306,16 @@ impl Database {
         self.engine.name()
     }
 
-    /// The database's folder; `in memory` where it has none.
+    /// The database's folder; `in memory` for a database without one.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads everything that has a checksum and reports what is damaged.
+    /// Reads all data with checksums and reports the damage.
     ///
     /// # Errors
-    /// Only what keeps the verification itself from running; damage is in the report.
+    /// Only an error that keeps the verification itself from running; damage is in the report.
     pub fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
         self.engine.verify(progress)
     }

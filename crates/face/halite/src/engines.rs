@@ -25,7 +25,7 @@ pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine
     }
 }
 
-/// Repairs a store, or says what that would do unless `for_good`; by the engine that made it.
+/// Repairs a store with the engine that made it, or only reports the repairs unless `for_good`.
 pub(crate) fn repair_any(
     name: Option<&str>,
     options: &EngineOptions,
@@ -47,7 +47,7 @@ pub(crate) fn repair_any(
     }
 }
 
-/// Removes what a store that is given up has in a folder that was named, whichever engine made it.
+/// Removes the levels, in a folder that was named, of a store that is being discarded, whichever engine made it.
 pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
     match Lsm::discard_levels(options) {
         Err(Error::OtherEngine { .. }) => Ok(()),

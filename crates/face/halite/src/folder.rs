@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// first. [`sync_names`] makes their names durable.
 ///
 /// # Errors
-/// Why it cannot be made; then none is.
+/// Why the folder cannot be made; no folder is made then.
 pub(crate) fn make(path: &Path) -> io::Result<Vec<PathBuf>> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
@@ -16,7 +16,7 @@ pub(crate) fn make(path: &Path) -> io::Result<Vec<PathBuf>> {
     for folder in missing.into_iter().rev() {
         match fs::create_dir(folder) {
             Ok(()) => made.push(folder.to_owned()),
-            // Somebody else was faster.
+            // Another process made it first.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
             Err(error) => {
                 remove(&made);
@@ -51,10 +51,10 @@ pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Whether there is something of this name, be it a link to nowhere.
+/// Whether a file, a folder or a link, even a dangling one, has this name.
 ///
 /// # Errors
-/// Why that cannot be known.
+/// Why the name cannot be looked up.
 pub(crate) fn is_there(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
@@ -63,7 +63,7 @@ pub(crate) fn is_there(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes folders that were made, the innermost first; those with something in them stay.
+/// Removes folders that were made, the innermost first; folders that are not empty stay.
 pub(crate) fn remove(made: &[PathBuf]) {
     for folder in made.iter().rev() {
         let _ = fs::remove_dir(folder);

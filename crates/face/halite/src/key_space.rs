@@ -41,9 +41,9 @@ impl KeySpace {
         self.engine.get(self.id, key.as_ref())
     }
 
-    /// Brings what operations on these keys will read into the cache, and waits for the cache misses of all
-    /// together: for a caller who knows several keys ahead, all of one
-    /// [partition](crate::Database::partition_of). Changes nothing, and never waits for a partition.
+    /// Brings the memory that operations on these keys will read into the cache, and waits for the cache misses of all
+    /// keys together: for a caller that knows several keys ahead, all of one
+    /// [partition](crate::Database::partition_of). It changes no data, and never waits for a partition.
     pub fn prefetch(&self, partition: usize, keys: &[&[u8]]) {
         self.engine.prefetch(partition, self.id, keys);
     }
@@ -64,7 +64,7 @@ impl KeySpace {
         self.put_with(key, value, Durability::Immediate)
     }
 
-    /// Sets the value of `key` with the durability asked for.
+    /// Sets the value of `key` with the given durability.
     ///
     /// # Errors
     /// See [`halite_contract::Engine::write`].
@@ -86,7 +86,7 @@ impl KeySpace {
         self.delete_with(key, Durability::Immediate)
     }
 
-    /// Removes `key` with the durability asked for.
+    /// Removes `key` with the given durability.
     ///
     /// # Errors
     /// See [`halite_contract::Engine::write`].
@@ -195,10 +195,10 @@ impl KeySpace {
         self.engine.len_of_partition(partition, self.id)
     }
 
-    /// Counts the keys of one partition as long as `go_on` says so. Returns how many there are, and whether these are
-    /// all. An engine that knows the number asks nobody. One that has to look for it, such as `lsm`, asks before each
-    /// key, removed ones that still lie there included, and tells how many there are so far, and how many it has
-    /// looked at.
+    /// Counts the keys of one partition as long as `go_on` returns true. Returns the count, and whether it is of all
+    /// keys. An engine that knows the number does not call `go_on`. An engine that has to count, such as `lsm`, calls
+    /// it before each key, removed keys that are still stored included, with the number of keys found so far and the
+    /// number of keys looked at.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

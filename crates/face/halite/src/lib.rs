@@ -34,8 +34,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request walks from here into the engine's contract (`halite-contract`), through the engine
-//! (`halite-indexlog`), and reaches the medium at one place: the pool of `halite-pmem`.
+//! A request goes from here through the engine's contract (`halite-contract`) to an engine (`halite-indexlog` or
+//! `halite-lsm`), which reaches the medium through the pool of `halite-pmem`; the levels of `halite-lsm` are files of
+//! `halite-disk`.
 #![forbid(unsafe_code)]
 
 mod backup;

@@ -7,8 +7,8 @@ use crate::engines::repair_any;
 use crate::{Builder, RepairReport, Result};
 
 impl Builder {
-    /// Says what [`Builder::repair`] would do to the database in the folder `path`, and changes nothing of what it
-    /// holds.
+    /// Reports the repairs that [`Builder::repair`] would make to the database in the folder `path`, and changes none
+    /// of its data.
     ///
     /// # Errors
     /// As [`Builder::repair`].
@@ -17,10 +17,11 @@ impl Builder {
     }
 
     /// Lets the database in the folder `path` open without the files beside the pool that are missing or cannot be
-    /// read. What was in these is lost; they are set aside under a name that ends in `.damaged`, and not removed.
+    /// read. The data in these files is lost; the files are renamed so that their names end in `.damaged`, and are not
+    /// removed.
     ///
-    /// Nothing is changed where nothing is wrong. Without the manifest, all tables that can be read are
-    /// merged into new ones: that needs room for them twice, and keys that were removed may be seen again.
+    /// A database without defects is not changed. Without the manifest, all tables that can be read are merged into new
+    /// ones: that needs room for them twice, and keys that were removed may reappear.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -40,9 +41,9 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::NoRepair`] where the engine keeps everything in the pool; what keeps the pool itself from being
-    /// opened: it is held by another process or damaged, for example; what the disk says, such as that there is no
-    /// room.
+    /// [`crate::Error::NoRepair`] where the engine keeps all its data in the pool; the errors that keep the pool itself
+    /// from being opened, because another process holds it or it is damaged, for example; the errors of the disk, such
+    /// as a full one.
     pub fn repair(self, path: impl AsRef<Path>) -> Result<RepairReport> {
         self.repair_or_not(path.as_ref(), true)
     }

@@ -75,7 +75,7 @@ impl SnapshotSpace {
     /// All pairs, from the smallest key to the largest.
     ///
     /// # Errors
-    /// None that can be met through a snapshot's own key spaces.
+    /// None for a snapshot's own key spaces.
     pub fn iter(&self) -> Result<Iter> {
         self.scan(KeyRange::all(), Direction::Forward)
     }
@@ -169,7 +169,7 @@ impl NamedSnapshots {
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        // What it kept is given up when the names are unlocked again.
+        // The snapshot is dropped only after the names are unlocked again.
         let removed = self.all().remove(name);
         removed.map(drop).ok_or_else(|| Error::NoSuchSnapshot { name: name.to_owned() })
     }

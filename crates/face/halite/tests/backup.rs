@@ -59,7 +59,7 @@ fn restore(
     builder.restore(path, readers?, replace)
 }
 
-/// A database with something in it.
+/// A database with records.
 fn filled(path: &Path) -> Database {
     let db = builder().change_log(16 << 20).partitioning(Partitioning::Hash(2)).open(path).unwrap();
     let space = db.key_space("one").unwrap();
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A database and what it must have.
+/// A database and the model of its contents.
 struct Pair {
     builder: Builder,
     folder: TempDir,

@@ -1,8 +1,8 @@
-//! A disk that is full, below the engine lsm, and is emptied: removals and bookkeeping are taken where puts are refused,
-//! room comes back, and puts are taken again; again and again, and whenever the store is opened.
+//! A full disk, below the engine lsm, is emptied again: removals and bookkeeping are accepted while puts are refused,
+//! room comes back, and puts are accepted again; again and again, and whenever the store is opened.
 //!
-//! The disks are file systems of their own: in memory, mounted where nobody else sees it, and ext4 in a file. Where that
-//! is not allowed, the tests say so, and pass.
+//! The disks are file systems of their own: in memory, mounted in a private mount namespace, and ext4 in a file. Where
+//! mounting is not allowed, the tests print that they did not run, and pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -41,7 +41,7 @@ fn on_disk(test: &str, mount: &str, run: impl FnOnce(&Path)) {
     };
     let Some(namespaces) = ["-m", "-Urm"].into_iter().find(|them| run_mounted(them, &["true"]))
     else {
-        // Past the test harness, which shows what a test prints only if it fails.
+        // Written past the test harness, which shows a test's output only if the test fails.
         let _ = writeln!(std::io::stderr(), "{test} DID NOT RUN: `{mount}` is not allowed here");
         return;
     };
@@ -75,7 +75,7 @@ fn options(durable: Durable) -> LsmOptions {
     LsmOptions { durable, ..LsmOptions::default() }
 }
 
-/// A store, and what it has acknowledged.
+/// A store, and its acknowledged writes.
 struct Store<'a> {
     pool: PathBuf,
     levels: &'a Path,
@@ -150,7 +150,7 @@ impl<'a> Store<'a> {
         self.model.remove(&number);
     }
 
-    /// What EXPIRE does.
+    /// The write of EXPIRE.
     fn set_deadline(&mut self, number: u64, at: u64) {
         let mut batch = self.db().batch();
         batch.put(self.deadlines(), key(number), at.to_be_bytes());
@@ -158,7 +158,7 @@ impl<'a> Store<'a> {
         self.deadlines.insert(number, at);
     }
 
-    /// What PERSIST does.
+    /// The write of PERSIST.
     fn clear_deadline(&mut self, number: u64) {
         self.deadlines().delete_with(key(number), Durability::Deferred).unwrap();
         self.deadlines.remove(&number);
@@ -206,8 +206,8 @@ impl<'a> Store<'a> {
 
 /// Rounds of fill and empty.
 ///
-/// Where pool or log take their room from the levels' device, `is_shared`, what is left of a half may not fit, and only
-/// the removal of everything is sure to give room back.
+/// If pool or log take their room from the levels' device, `is_shared`, the rest of a half may not fit, and only the
+/// removal of all keys is sure to free room.
 fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool) {
     let mut store = Store::new(pool, levels, options(durable), 2_000);
     let mut least = u64::MAX;
@@ -220,7 +220,7 @@ fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool)
             store.compare("opened full");
             store.fill(20);
         }
-        // Deadlines of some keys, and of some of these none any more.
+        // Deadlines of some keys, some of which are then cleared.
         let keys: Vec<u64> = store.model.keys().copied().collect();
         for &number in keys.iter().take(200) {
             store.set_deadline(number, number + 7);

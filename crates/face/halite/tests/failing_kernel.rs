@@ -1,9 +1,9 @@
-//! A kernel that has no descriptor, no memory or no time, at any of its calls: what is asked for then fails with its own
-//! error and has not happened, or is done all the same; nothing that was acknowledged is lost; and the store goes on, but
-//! where a sync failed, for then nobody knows what is durable.
+//! A kernel that refuses any of its calls for lack of descriptors, memory or time: the operation then fails with its
+//! own error and has not happened, or succeeds all the same. No acknowledged write is lost, and the store goes on. Only
+//! after a failed sync it does not, since it is then unknown which writes are durable.
 //!
-//! Of one kind of store every call fails in turn, with an error that is drawn. Of the others, the calls are drawn as well,
-//! and said by a test that fails; `HALITE_FAILING_CALLS=1` lets every call fail, with every error.
+//! For one kind of store every call fails in turn, with an error drawn at random. For the others, the calls are drawn
+//! as well, and a failing test prints them; `HALITE_FAILING_CALLS=1` lets every call fail, with every error.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -38,7 +38,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// A small store on what is taken for an ordinary file, so that the kernel is asked to sync.
+    /// A small store on a medium that is declared an ordinary file, so that the kernel is called to sync.
     fn builder(self, failures: &Failures) -> Builder {
         let builder = Database::builder()
             .max_size(64 << 20)
@@ -63,14 +63,14 @@ impl Kind {
     }
 }
 
-/// A folder in memory, where there is one: what fails is not the disk.
+/// A folder in memory, if there is one, so that disk errors play no part.
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store, what it has to have, and how often something failed.
+/// A store, the model of its contents, and the number of failures.
 struct Store {
     kind: Kind,
     failures: Failures,
@@ -84,7 +84,7 @@ struct Store {
     what: String,
 }
 
-/// Whether an error says what the kernel's error is.
+/// Whether an error reports the kernel's error.
 fn is_told(error: &Error, errno: i32) -> bool {
     let text = error.to_string();
     text.contains(&format!("(os error {errno})"))
@@ -149,12 +149,12 @@ impl Store {
         Ok((db, space))
     }
 
-    /// Whether a sync failed, after which nobody knows what is durable.
+    /// Whether a sync failed, after which it is unknown which writes are durable.
     fn is_uncertain(&self) -> bool {
         self.failures.failed().contains(&Call::Sync)
     }
 
-    /// Checks what a failure is told as.
+    /// Checks how a failure is reported.
     fn note(&mut self, error: &Error) {
         self.failed += 1;
         let what = format!("{}: {error}", self.what);
@@ -190,7 +190,7 @@ impl Store {
         pairs.collect()
     }
 
-    /// What it has, where one call may fail while that is read.
+    /// The store's contents; one call may fail while they are read.
     fn read(&mut self) -> Model {
         self.contents().unwrap_or_else(|error| {
             self.note(&error);
@@ -258,7 +258,7 @@ impl Store {
         self.compare();
     }
 
-    /// What is there when nothing fails any more.
+    /// Checks the contents after the last failure.
     fn check(&mut self) {
         self.failures.stop();
         self.db = None;
@@ -362,7 +362,7 @@ fn without_descriptors_batches_are_refused_and_the_store_goes_on_when_there_are_
                     }
                 }
             }
-            // Where the pool has what was committed last, there may be room for all.
+            // If the pool has the latest commits, there may be room for all.
             assert!(refused > 0 || matches!(kind, Kind::Lsm), "{}", store.what);
             store.failures.stop();
             store.compare();

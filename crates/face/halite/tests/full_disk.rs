@@ -1,8 +1,8 @@
-//! A disk that is full, below the engine lsm: nothing that was acknowledged is lost, errors say what is wrong, reads
-//! go on, and so do writes when there is room again.
+//! A full disk, below the engine lsm: no acknowledged write is lost, errors say what is wrong, reads go on, and so do
+//! writes when there is room again.
 //!
-//! The disk is a file system in memory, mounted where nobody else sees it; where that is not allowed, the tests
-//! say so, and pass.
+//! The disk is a file system in memory, mounted in a private mount namespace; where that is not allowed, the tests
+//! print so, and pass.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn put_until_it_fails(space: &KeySpace, first: u32) -> (u32, Error) {
         .unwrap()
 }
 
-/// Puts a key where there is room again: who makes room may notice that later than the writer.
+/// Puts a key once there is room again: the flusher that makes room may notice that later than the writer.
 fn put_in_time(space: &KeySpace, number: u32) {
     for _ in 0..100 {
         match space.put(key(number), value(number)) {
@@ -85,7 +85,7 @@ fn put_in_time(space: &KeySpace, number: u32) {
     panic!("there is room");
 }
 
-/// Checks that keys up to `end` are there, and none behind `end + unknown`.
+/// Checks that keys up to `end` are there, and no key behind `end + unknown`.
 fn compare(space: &KeySpace, end: u32, unknown: u32) {
     for number in 0..end {
         assert_eq!(space.get(key(number)).unwrap().unwrap(), value(number), "{number}");
@@ -117,7 +117,7 @@ fn writes_wait_for_the_levels_and_go_on_when_there_is_room() {
             end = next;
         }
         compare(&space, end, 0);
-        // What a process finds that opens it meanwhile.
+        // The state that another process finds when it opens the store meanwhile.
         drop((db, space));
         let db = open().unwrap();
         let space = db.key_space("space").unwrap();

@@ -1,5 +1,6 @@
-//! Space that snapshots hold: what they can see, and nothing that was written and replaced after they began. So a small
-//! pool with little in it takes any number of overwrites under them, and a store that is full says what holds its space.
+//! Space that snapshots hold: the versions that they can see, and none that was written and replaced after they began.
+//! So a small pool with few records takes any number of overwrites under them, and a full store reports which reader
+//! holds its space.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ const SNAPSHOTS: u64 = 8;
 /// How often a pool is overwritten.
 const OVERWRITES: u64 = 4;
 
-/// What changes a key space in the course of the writes.
+/// The kinds of changes of a key space in the course of the writes.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Keys are overwritten.
@@ -25,7 +26,7 @@ enum Kind {
     Queue,
 }
 
-/// A key space, and what has to be in it.
+/// A key space, and the model of its contents.
 struct Store {
     db: Database,
     space: KeySpace,
@@ -96,7 +97,7 @@ fn value(len: usize, number: u64) -> Arc<[u8]> {
     number.to_le_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// Checks that a snapshot has what was there when it was taken.
+/// Checks that a snapshot has the records from when it was taken.
 fn check(snapshot: &Snapshot, model: &BTreeMap<u64, Arc<[u8]>>) {
     let space = snapshot.find_key_space("space").unwrap();
     let mut pairs = space.iter().unwrap();
@@ -126,7 +127,7 @@ fn overwrite_under_snapshots(engine: &str, kind: Kind, len: usize, times: u64) {
     check(&older.0, &older.1);
 }
 
-/// What a store of 200 KiB in a small pool goes through: records, and values in slots and in blocks of their own.
+/// The writes to a store of 200 KiB in a small pool: records, and values in slots and in blocks of their own.
 fn overwrite_all(engine: &str) {
     overwrite_under_snapshots(engine, Kind::Put, 300, 20);
     overwrite_under_snapshots(engine, Kind::PutAndDelete, 300, 8);
@@ -145,7 +146,8 @@ fn a_pool_of_lsm_is_overwritten_any_number_of_times_under_snapshots() {
     overwrite_all("lsm");
 }
 
-/// Of a snapshot of a full pool that is emptied and filled again, the error and the statistics say what it holds.
+/// Under a snapshot, a full pool is emptied and filled again: the error and the statistics report the space that the
+/// snapshot holds.
 #[test]
 fn a_full_store_says_what_holds_its_space() {
     let mut store = Store::open("indexlog");
@@ -218,11 +220,11 @@ fn transactions_that_overlap_overwrite_a_pool_any_number_of_times() {
     overwrite_by_transactions(40, 5_000, 3, 4);
 }
 
-/// Snapshots overlap, so that one is always under way, and none lasts while much is written.
+/// Snapshots overlap, so that one is always open, and each ends after few writes.
 #[test]
 fn a_pool_is_overwritten_any_number_of_times_under_short_snapshots() {
     let short = [(30, 300, 3, 100), (50, 1_000, 3, 30), (50, 1_000, 30, 3)];
-    // Of a tenth of what the pool can take.
+    // Each lasts for a tenth of the pool's capacity in writes.
     let longer = [(30, 1_000, 2, 500), (30, 5_000, 2, 100)];
     for (percent, len, open, writes) in short.into_iter().chain(longer) {
         println!("{percent} of 100 alive, {open} snapshots, each {writes} writes after the other");
@@ -230,7 +232,7 @@ fn a_pool_is_overwritten_any_number_of_times_under_short_snapshots() {
         let mut snapshots = VecDeque::new();
         for number in 0..OVERWRITES * POOL_BYTES / (len as u64 + 64) {
             if number % writes == 0 {
-                // What it shows is noted for a few only: that takes longer than the snapshot.
+                // The contents of only a few are noted, since that takes longer than the snapshot lasts.
                 let model = (store.random(100) == 0).then(|| store.model.clone());
                 snapshots.push_back((store.db.take_snapshot().unwrap(), model));
             }
@@ -245,7 +247,8 @@ fn a_pool_is_overwritten_any_number_of_times_under_short_snapshots() {
     }
 }
 
-/// Under a snapshot that lasts, what it shows stays, and is not moved again and again. When it ends, all of it comes back.
+/// The versions that a lasting snapshot shows stay, and are not moved again and again. When it ends, all of its space
+/// is freed.
 #[test]
 fn a_snapshot_that_lasts_is_named_and_costs_no_more_than_it_shows() {
     let (mut store, keys) = Store::filled(40, 1_000);
@@ -285,8 +288,8 @@ fn a_snapshot_that_lasts_is_named_and_costs_no_more_than_it_shows() {
     check(&now.0, &now.1);
 }
 
-/// Of what a snapshot that lasts shows, a twentieth is overwritten again and again: that goes on for ever, and no more is
-/// moved than is written, but for a few times, whatever other snapshots come and go.
+/// A twentieth of the keys in a lasting snapshot is overwritten again and again: that goes on for ever, and the bytes
+/// moved are at most a few times those written, whatever other snapshots come and go.
 #[test]
 fn few_keys_are_overwritten_any_number_of_times_under_a_snapshot_that_lasts() {
     for others in [0, 3] {

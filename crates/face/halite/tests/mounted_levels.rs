@@ -1,6 +1,6 @@
-//! Levels that are the root of a file system cannot get another name, so a restoring does not begin to replace them.
+//! Levels that are the root of a file system cannot be renamed, so a restoring does not begin to replace them.
 //!
-//! The file system is mounted where nobody else sees it; where that is not allowed, the test says so, and passes.
+//! The file system is mounted in a private mount namespace; where that is not allowed, the test prints so, and passes.
 
 use std::env;
 use std::fs;

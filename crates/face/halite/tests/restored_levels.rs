@@ -22,7 +22,7 @@ fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
 
-/// What keeps a database.
+/// The engine of a database, and the place of its levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Engine {
     Indexlog,
@@ -147,7 +147,7 @@ fn a_database_with_levels_is_restored_and_replaced_by_any() {
             check(&path, old, 1);
             restore(new.builder(&at("ssd/new")), &path, &second, true).unwrap();
             check(&path, new, 2);
-            // What was in a folder that was named stays there.
+            // Files in a folder that was named stay there.
             assert_eq!(at("ssd/old/CURRENT").exists(), old == Engine::Linked);
         }
     }
@@ -257,7 +257,7 @@ fn an_interrupted_naming_is_finished_by_whoever_opens_the_database() {
             assert!(contents(&db) == pairs(2), "{old:?} {new:?} {steps}");
             drop(db);
             if steps > 3 {
-                // Without the marker, the next restoring removes what is left, and be it one that fails.
+                // Without the marker, the next restoring removes the rest, even one that fails.
                 let failed = restore(Engine::Lsm.builder(&path), &path, &third[..9_999], true);
                 assert!(matches!(failed, Err(BackupError::InBackup { .. })), "{failed:?}");
             }
@@ -307,7 +307,7 @@ fn without_the_marker_the_old_database_stays() {
             }
             None => assert!(Database::builder().create(false).open(&path).is_err()),
         }
-        // What the crash left, in a folder that was named too, is not in the way of the next.
+        // Files that the crash left, in a folder that was named too, do not block the next restoring.
         restore(half.builder(), &path, &backup(3), true).unwrap();
         check(&path, new, 3);
     }

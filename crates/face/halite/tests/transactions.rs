@@ -137,7 +137,7 @@ fn savepoints_take_back_what_came_after_them() {
     assert!(matches!(tx.rollback_to(another), Err(Error::NoSuchSavepoint)));
     let elsewhere = database().begin(TransactionOptions::default()).unwrap().savepoint();
     assert!(matches!(tx.rollback_to(elsewhere), Err(Error::NoSuchSavepoint)));
-    // What was taken back is not what the commit relies on.
+    // The commit does not rely on writes that were taken back.
     space.put("d", "9").unwrap();
     tx.put(&space, "f", "4").unwrap();
     tx.rollback_to(outer).unwrap();
@@ -169,7 +169,7 @@ fn the_first_committer_of_a_key_wins() {
         space.put("range", "1").unwrap();
         assert!(is_conflict(tx.commit(IMMEDIATE)), "it came into a range that was deleted");
 
-        // What came and went is a change, too.
+        // A key that was written and removed again counts as a change, too.
         let mut tx = db.begin(way.clone()).unwrap();
         tx.put(&space, "m", "late").unwrap();
         space.put("m", "early").unwrap();
@@ -212,13 +212,13 @@ fn what_a_serializable_transaction_read_is_validated_and_no_more() {
                 space.delete(inside).unwrap();
             }
         }
-        // What is read for update is validated under either.
+        // A read for update is validated under either isolation.
         let mut tx = db.begin(way.clone()).unwrap();
         tx.get_for_update(&space, "b").unwrap();
         tx.put(&own, "k", "1").unwrap();
         space.put("b", "2").unwrap();
         assert!(is_conflict(tx.commit(IMMEDIATE)));
-        // A transaction that wrote nothing has read one state, whatever happened since.
+        // A transaction without writes has read one state, whatever changes followed.
         let tx = db.begin(way).unwrap();
         assert_eq!(tx.iter(&space).unwrap().count(), 4);
         space.put("b", "3").unwrap();
@@ -238,13 +238,13 @@ fn a_pessimistic_transaction_reads_the_newest_behind_a_lock_and_still_one_state(
         space.put("k", "newest").unwrap();
         assert_eq!(tx.get_for_update(&space, "k").unwrap().as_deref(), Some(&b"newest"[..]));
         tx.put(&space, "k", "mine").unwrap();
-        // It has moved on, so what was written since it began is nothing that it could conflict with.
+        // It has moved on, so a write since it began is no conflict.
         space.put("l", "newest").unwrap();
         tx.put(&space, "l", "mine").unwrap();
         tx.commit(IMMEDIATE).unwrap();
         assert_eq!(keys(space.iter().unwrap()), "a=0 k=mine l=mine ");
 
-        // It cannot move on if what it has read is not there.
+        // It cannot move on if an earlier read has changed.
         let mut tx = db.begin(way.clone()).unwrap();
         assert_eq!(tx.prefix(&space, "a").unwrap().count(), 1);
         space.put("b", "1").unwrap();
@@ -459,7 +459,7 @@ fn limits_are_errors_that_leave_the_transaction_as_it_was() {
     tx.commit(IMMEDIATE).unwrap();
     assert_eq!(keys(space.iter().unwrap()), "a=1 there=0 ");
 
-    // What was locked stays locked when the write is taken back, and takes memory.
+    // A lock stays held when the write is taken back, and takes memory.
     let mut tx = db.begin(waits_briefly().max_bytes(10_000)).unwrap();
     let refused = (0..1_000).find_map(|number| {
         let before = tx.savepoint();

@@ -26,7 +26,7 @@ fn device_bytes() -> Option<u64> {
     line.parse().ok()
 }
 
-/// Whether what is written in `folder` is counted: there is a device below it.
+/// Whether writes in `folder` are counted, because there is a device below it.
 fn is_counted(folder: &Path) -> bool {
     const LEN: u64 = 1 << 20;
     let write = || {
@@ -39,7 +39,7 @@ fn is_counted(folder: &Path) -> bool {
     write().unwrap_or(false)
 }
 
-/// Has the kernel forget what it keeps of the files below `folder`, so that they are read from the device again.
+/// Makes the kernel drop its cached pages of the files below `folder`, so that they are read from the device again.
 fn forget_pages(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -75,7 +75,7 @@ fn copy_files(from: &Path, to: &Path) {
     }
 }
 
-/// What becomes of a database before puts are counted.
+/// The history of a database before puts are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     /// It is new.
@@ -99,7 +99,7 @@ impl Kind {
         [Self::IndexLog, Self::IndexLogWithChanges, Self::LsmInPool, Self::LsmWithLog];
 }
 
-/// What is written, and into what.
+/// The writes, and the database that they go to.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     kind: Kind,
@@ -155,7 +155,7 @@ impl Case {
         });
     }
 
-    /// What `count` counts of the puts.
+    /// The difference that the puts make to `count`.
     fn count<T: Sub<Output = T>>(
         self,
         folder: &Path,

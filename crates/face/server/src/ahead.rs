@@ -1,9 +1,9 @@
 //! Requests that are parsed ahead.
 //!
-//! What has arrived of a connection's requests is parsed together, up to [`AHEAD`] requests, and what all
-//! of them will read is asked for before the first is executed: so they wait for their cache misses
-//! together. What connections that are ready at once ask first is asked for together, too (`event_loop`).
-//! Whatever keeps a request from being executed, those behind it are parsed again later.
+//! Up to [`AHEAD`] of a connection's requests that have arrived are parsed together, and the memory that all of them
+//! will read is prefetched before the first is executed: so their cache misses overlap. The first requests of
+//! connections that are ready at once are prefetched together, too (`event_loop`). If a request cannot be executed, for
+//! whatever reason, those behind it are parsed again later.
 
 use std::ops::Range;
 
@@ -16,19 +16,19 @@ pub(crate) const AHEAD: usize = 16;
 /// The next requests of a connection.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// One a request. Those that are not `parsed` are at their start.
+    /// One parser for each request. The parsers outside `parsed` are at the start of a request.
     parsers: [Parser; AHEAD],
     /// The requests to come.
     parsed: Range<usize>,
 }
 
 impl Ahead {
-    /// Parses the requests that `input` begins with, once there are none: the first with the connection's
-    /// `parser`, which may have seen a part of it, and so many at all. Afterwards `parser` has seen what is
-    /// there of the request behind them.
+    /// Parses up to `count_max` requests that `input` begins with, when none is left: the first with the connection's
+    /// `parser`, which may have seen a part of it. Afterwards `parser` has seen the arrived part of the request behind
+    /// them.
     ///
     /// # Errors
-    /// What makes the first no request.
+    /// The error in the first request.
     pub(crate) fn parse(
         &mut self,
         parser: &mut Parser,
@@ -43,7 +43,7 @@ impl Ahead {
             match parser.parse(&input[at..], limits) {
                 Ok(Step::Request { len }) => at += len,
                 Ok(Step::More) => break,
-                // It is told of behind those before it.
+                // The error is reported after the replies to the requests before it.
                 Err(_) if at > 0 => {
                     parser.reset();
                     break;
@@ -83,8 +83,8 @@ impl Ahead {
         }
     }
 
-    /// Asks for what the requests behind the next one, which `input` begins with, will read of a database. The
-    /// word behind a command's name is a key, or nothing is lost.
+    /// Prefetches the records that the requests behind the next one, which `input` begins with, will read of a
+    /// database. The word behind a command's name is taken for a key; a wrong guess costs only the prefetch.
     pub(crate) fn prefetch(&self, store: &Store, db: usize, input: &[u8]) {
         let (mut keys, mut count, mut at) = ([&[][..]; AHEAD], 0, 0);
         for (nth, parser) in self.parsers[self.parsed.clone()].iter().enumerate() {

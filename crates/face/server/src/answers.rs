@@ -1,7 +1,7 @@
 //! The replies of a connection in the order of its requests.
 //!
-//! Requests that travel to other threads are answered later than those that are executed here.
-//! While one is on its way, whatever follows it waits in this queue.
+//! Requests that travel to other threads are answered later than those that are executed here. While one is on its way,
+//! the replies to the requests behind it wait in this queue.
 
 use std::collections::VecDeque;
 
@@ -22,8 +22,7 @@ pub(crate) struct Answers {
     apart: usize,
     /// Bytes of requests that are on their way.
     asked: usize,
-    /// By thread whose large replies have reached the output: bytes for which it has not been told that
-    /// there is room.
+    /// By thread whose large replies have reached the output: bytes of room that have not been reported to it.
     owed: Vec<(usize, usize)>,
 }
 
@@ -40,7 +39,7 @@ enum Place {
 /// A reply that has come.
 #[derive(Debug)]
 pub(crate) enum Answer<'a> {
-    /// It is in somebody's buffer.
+    /// It lies in a buffer of the caller.
     Shared(&'a [u8]),
     /// It has a buffer of its own.
     Own(Vec<u8>),
@@ -100,8 +99,8 @@ impl Answers {
         self.places.push_back(place);
     }
 
-    /// Takes the reply of thread `from` to the request with this ticket, and moves to `output` what is
-    /// complete.
+    /// Takes the reply of thread `from` to the request with this ticket, and moves the complete replies at the front to
+    /// `output`.
     pub(crate) fn fill(
         &mut self,
         ticket: u64,
@@ -144,18 +143,18 @@ impl Answers {
         }
     }
 
-    /// The threads that have to be told of room for at least `bytes_min` bytes: the output has it.
+    /// The threads with at least `bytes_min` bytes of unreported room, and how much: those replies are in the output.
     pub(crate) fn take_owed(&mut self, bytes_min: usize) -> impl Iterator<Item = (usize, usize)> {
         self.owed.extract_if(.., move |(_, bytes)| *bytes >= bytes_min)
     }
 
-    /// Whether some thread may have to be told of room.
+    /// Whether there is room that has not been reported to its thread.
     #[inline]
     pub(crate) fn owes(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Drops the replies that have not reached the output: nobody wants them.
+    /// Drops the replies that have not reached the output, of a connection that is closed.
     pub(crate) fn abandon(&mut self) {
         for place in std::mem::take(&mut self.places) {
             match place {
@@ -193,7 +192,7 @@ impl Answers {
         Place::Held { start, len: reply.len(), from }
     }
 
-    /// Drops what no place refers to.
+    /// Drops the bytes that no place refers to.
     fn compact(&mut self) {
         let mut kept = Vec::with_capacity(self.live);
         for place in &mut self.places {

@@ -1,12 +1,12 @@
 //! A backup that a client takes while others write.
 //!
-//! `HALITE.BACKUP BEGIN` takes a snapshot, and lets a thread of its own write it as a backup into a [`Pipe`].
-//! `HALITE.BACKUP NEXT` returns the next piece of it; while there is none, it waits in its connection, and
-//! nobody else does. The thread waits in turn while nobody asks for the few pieces that are ready. So a backup
-//! takes as much memory as these, however large it is, and nothing is written where the server runs.
+//! `HALITE.BACKUP BEGIN` takes a snapshot, and starts a thread that writes it as a backup into a [`Pipe`].
+//! `HALITE.BACKUP NEXT` returns the next piece; while there is none, the command waits in its connection, and no other
+//! connection does. The thread waits in turn while the few pieces that are ready are not fetched. So a backup takes as
+//! much memory as these pieces, whatever its length, and no file is written where the server runs.
 //!
-//! One backup is taken at a time. It ends with its client, and when its client asks for nothing for a
-//! minute: what the snapshot may read is not reused meanwhile.
+//! One backup is taken at a time. It ends with its client, or when its client has fetched no piece for a minute: the
+//! space that the snapshot holds is not reused meanwhile.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -22,9 +22,9 @@ use crate::shared::{Shared, lock};
 
 /// Bytes of a piece at most.
 const PIECE_LEN: usize = 256 << 10;
-/// Pieces that nobody has asked for.
+/// Pieces that may be ready and not fetched.
 const PIECES_MAX: usize = 2;
-/// How long nobody may ask for one.
+/// How long the client may fetch no piece.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the end of the server is looked for.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,17 +37,17 @@ pub(crate) struct Backup(Arc<Pipe>);
 #[derive(Debug)]
 pub(crate) enum Piece {
     Bytes(Vec<u8>),
-    /// Nothing follows.
+    /// The end of the backup.
     End,
     /// It cannot go on, for this reason.
     Failed(String),
 }
 
-/// What lies between the thread that writes and the client.
+/// The queue between the thread that writes the backup and the client.
 #[derive(Debug, Default)]
 struct Pipe {
     pieces: Mutex<VecDeque<Piece>>,
-    /// Somebody has taken a piece, or has gone.
+    /// The client has taken a piece, or has gone.
     changed: Condvar,
     is_closed: AtomicBool,
 }
@@ -106,11 +106,11 @@ impl Drop for Backup {
     }
 }
 
-/// Whoever has it is the only one who takes a backup.
+/// The right to take a backup, which one backup at a time holds.
 pub(crate) struct Turn(Arc<Shared>);
 
 impl Turn {
-    /// The turn, if nobody has it.
+    /// The turn, if no backup holds it.
     pub(crate) fn take(shared: &Arc<Shared>) -> Option<Self> {
         let taken = shared.backs_up.swap(true, Ordering::AcqRel);
         (!taken).then(|| Self(Arc::clone(shared)))
@@ -123,7 +123,7 @@ impl Drop for Turn {
     }
 }
 
-/// Cuts what is written into pieces. Dropped, it brings the last one.
+/// Cuts the bytes of the backup into pieces. Dropping it sends the last piece.
 pub(crate) struct Writer {
     piece: Vec<u8>,
     pipe: Arc<Pipe>,
@@ -136,7 +136,7 @@ pub(crate) struct Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Before anybody is told that it is over: the next one may begin.
+        // Released before the client gets the last piece, so that it can begin the next backup at once.
         self.turn = None;
         let last = std::mem::replace(&mut self.last, Piece::End);
         lock(&self.pipe.pieces).push_back(last);
@@ -169,7 +169,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether nobody will ask for more.
+    /// Whether the client will fetch no more pieces.
     fn must_end(&self) -> bool {
         self.pipe.is_closed.load(Ordering::Acquire) || self.shared.ending.has_begun()
     }

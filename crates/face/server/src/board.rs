@@ -1,12 +1,11 @@
-//! Where each thread writes down how it is, for those who are no thread of the server.
+//! Where each thread publishes its counters for threads that are not the server's.
 
 use std::sync::Mutex;
 
 use crate::service::Counters;
 use crate::shared::lock;
 
-/// The last notes of all threads. A thread writes its own at each tick; nobody else but a reader of
-/// the metrics ever locks them.
+/// The last notes of all threads. A thread writes its own at each tick; only readers of the metrics lock them besides.
 pub(crate) struct Board(Vec<Mutex<Note>>);
 
 /// How a thread is.

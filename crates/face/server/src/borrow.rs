@@ -1,16 +1,16 @@
-//! Borrowing the parts of other threads.
+//! Borrowing the parts of other threads, for cross-shard operations.
 //!
-//! A command on keys of several threads is an [`Errand`]: its thread borrows the parts, executes the
-//! command as if it were alone, and gives them back when everything is durable. Parts are asked for
-//! thread by thread in ascending order, the own ones included, and a [`Lender`] serves those who ask
-//! in the order in which they came. So of all errands that wait, the one that waits for the highest
-//! thread waits for nobody who waits: there is no deadlock.
+//! A command on keys of several threads is a cross-shard operation ([`Errand`]): its thread borrows the parts, executes
+//! the command as if it were alone, and returns the parts when all writes are durable. Parts are requested thread by
+//! thread in ascending order, the own ones included, and a [`Lender`] serves requests in the order in which they came.
+//! So of all operations that wait, the one that waits for the highest thread waits only for operations that hold all
+//! their parts: there is no deadlock.
 //!
-//! A command that needs no more than an errand of its thread that is under way goes along with it. And
-//! what is borrowed stays until the end of the turn, for whatever else needs it: so many commands
-//! share a loan where many come.
+//! A command whose parts are within those of an operation of its thread that is under way joins that operation. And
+//! borrowed parts stay until the end of the turn, for any other command that needs them: so under load many commands
+//! share a loan.
 //!
-//! A thread lends at the end of its turn, behind the fence: what a borrower reads is durable.
+//! A thread lends at the end of its turn, behind the fence: the writes that a borrower reads are durable.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,17 +21,17 @@ use crate::report::{Details, Report};
 use crate::service::Service;
 use crate::store::{Part, Store};
 
-/// What a command needs that is not here.
+/// The parts and reports that a command needs and that this thread does not have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Needs {
     pub(crate) parts: PartitionSet,
-    /// Every thread tells how it is.
+    /// Every thread sends a report on itself.
     pub(crate) reports: bool,
-    /// And this.
+    /// The details of these reports.
     pub(crate) details: Details,
 }
 
-/// Commands that wait for parts, or one that waits for reports too.
+/// A cross-shard operation: commands that wait for parts, or one command that waits for reports too.
 struct Errand {
     /// The places of the connections.
     places: Vec<usize>,
@@ -46,33 +46,33 @@ struct Errand {
     complete: bool,
 }
 
-/// Somebody who wants this thread's parts, or a report on it.
+/// A thread's request for this thread's parts, or for a report on it.
 struct Wish {
     thread: usize,
     errand: u64,
     parts: PartitionSet,
-    /// A report is wanted instead of the parts.
+    /// The details of the report, if a report is requested instead of the parts.
     report: Option<Details>,
 }
 
-/// The errands of a thread, and what it lends.
+/// The cross-shard operations of a thread, and the requests for its parts.
 pub(crate) struct Lender {
     /// By partition: the thread that it belongs to.
     homes: Vec<usize>,
-    /// Those of this thread that are served.
+    /// Own parts that are served.
     own: PartitionSet,
-    /// Own parts that are here and that no errand has.
+    /// Own parts that are here and that no operation holds.
     free: PartitionSet,
     wishes: VecDeque<Wish>,
     errands: HashMap<u64, Errand>,
     next_errand: u64,
-    /// The last errand for parts alone: others may go along with it.
+    /// The last operation for parts alone, which other commands may join.
     last_errand: Option<u64>,
-    /// Connections whose errand has all that it needs.
+    /// Connections whose operation has all that it needs.
     pub(crate) completed: Vec<usize>,
     /// Borrowed parts that go back at the end of the turn.
     returning: PartitionSet,
-    /// Own parts have become free: whoever waits for one may go on.
+    /// Own parts have become free: connections that wait for them may go on.
     pub(crate) freed: bool,
 }
 
@@ -137,8 +137,8 @@ impl Lender {
         parts
     }
 
-    /// Begins an errand for the connection at `place`, or lets it go along with one, and returns its
-    /// number.
+    /// Begins an operation for the connection at `place`, or lets it join one that is under way, and returns the
+    /// operation's number.
     pub(crate) fn begin(&mut self, mailbox: &mut Mailbox, place: usize, needs: Needs) -> u64 {
         if let Some(number) = self.last_errand.filter(|_| !needs.reports)
             && let Some(errand) = self.errands.get_mut(&number)
@@ -175,12 +175,12 @@ impl Lender {
         number
     }
 
-    /// Asks for what an errand needs next.
+    /// Requests the next parts that an operation needs.
     fn advance(&mut self, mailbox: &mut Mailbox, number: u64) {
         let me = mailbox.me();
         loop {
             let Some(errand) = self.errands.get(&number) else { return };
-            // Reports first: nothing is held while they are waited for.
+            // Reports first: no part is held while a report is waited for.
             if errand.missing > 0 {
                 return;
             }
@@ -215,20 +215,20 @@ impl Lender {
         }
     }
 
-    /// Whether an errand has all that it needs.
+    /// Whether an operation has all that it needs.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
         self.errands.get(&number).is_some_and(|errand| errand.complete)
     }
 
-    /// The reports that an errand has got.
+    /// The reports that an operation has received.
     pub(crate) fn take_reports(&mut self, number: u64) -> Vec<Report> {
         self.errands
             .get_mut(&number)
             .map_or(Vec::new(), |errand| std::mem::take(&mut errand.reports))
     }
 
-    /// Ends an errand for the connection at `place`. If it was the last one, what is borrowed goes back
-    /// at the end of the turn.
+    /// Ends an operation for the connection at `place`. After its last connection, borrowed parts go back at the end of
+    /// the turn.
     pub(crate) fn finish(&mut self, number: u64, place: usize) {
         let Some(errand) = self.errands.get_mut(&number) else { return };
         errand.places.retain(|&other| other != place);
@@ -244,18 +244,18 @@ impl Lender {
         self.returning = self.returning.or(errand.held.without(self.own));
     }
 
-    /// Somebody asks for parts.
+    /// Another thread requests parts.
     pub(crate) fn ask(&mut self, thread: usize, errand: u64, parts: PartitionSet) {
         self.wishes.push_back(Wish { thread, errand, parts, report: None });
     }
 
-    /// Somebody asks how this thread is.
+    /// Another thread requests a report.
     pub(crate) fn inquire(&mut self, thread: usize, errand: u64, details: Details) {
         // With its parts: the report is about them too.
         self.wishes.push_back(Wish { thread, errand, parts: self.own, report: Some(details) });
     }
 
-    /// Parts have come for an errand.
+    /// Parts have come for an operation.
     pub(crate) fn lent(
         &mut self,
         mailbox: &mut Mailbox,
@@ -270,7 +270,7 @@ impl Lender {
         self.advance(mailbox, number);
     }
 
-    /// A report has come for an errand.
+    /// A report has come for an operation.
     pub(crate) fn told(&mut self, mailbox: &mut Mailbox, number: u64, report: Report) {
         if let Some(errand) = self.errands.get_mut(&number) {
             errand.missing -= 1;
@@ -285,7 +285,7 @@ impl Lender {
         store.bring(parts);
     }
 
-    /// Gives back what is borrowed and not needed any more.
+    /// Returns borrowed parts that no operation needs any more.
     pub(crate) fn give_back(&mut self, mailbox: &mut Mailbox, store: &mut Store) {
         if self.returning.is_empty() {
             return;
@@ -299,13 +299,13 @@ impl Lender {
         self.returning = PartitionSet::EMPTY;
     }
 
-    /// Whether something is here for others that did not leave with the last turn.
+    /// Whether parts are here that another thread owns or requests, and that the last turn did not send.
     pub(crate) fn must_give(&self) -> bool {
         let wish = self.wishes.front();
         !self.returning.is_empty() || wish.is_some_and(|wish| wish.parts.is_within(self.free))
     }
 
-    /// Gives those who ask what they ask for, in their order, as far as it is here.
+    /// Serves requests of other threads in their order, as long as the requested parts are here.
     pub(crate) fn lend(&mut self, mailbox: &mut Mailbox, service: &mut Service) {
         while let Some(wish) = self.wishes.pop_front_if(|wish| wish.parts.is_within(self.free)) {
             let Wish { thread, errand, parts, report } = wish;
@@ -347,7 +347,7 @@ mod tests {
         mailbox: Mailbox,
         lender: Lender,
         service: Service,
-        /// The errands under way, whose each is, and what it needs.
+        /// The cross-shard operations under way, with the connection and the parts of each.
         errands: Vec<(u64, usize, PartitionSet)>,
     }
 
@@ -373,7 +373,7 @@ mod tests {
             }
         }
 
-        /// Executes the errands that are complete, and ends the turn.
+        /// Executes the complete operations, and ends the turn.
         fn turn(&mut self) {
             self.receive();
             let Self { mailbox, lender, service, errands } = self;

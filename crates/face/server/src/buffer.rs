@@ -5,7 +5,7 @@ use std::io::{self, Read};
 /// Bytes between a socket and the parser. Its memory is given back when it is empty for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
-    /// All initialised; what counts is `start..end`.
+    /// All initialised; the content is `start..end`.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -23,7 +23,7 @@ const READ_LEN_MAX: usize = 64 << 10;
 const KEPT: usize = 2 << 20;
 
 impl Buffer {
-    /// What has arrived and is not consumed.
+    /// The bytes that have arrived and are not consumed.
     #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
@@ -39,7 +39,7 @@ impl Buffer {
         self.bytes.len() - self.end
     }
 
-    /// Bytes of memory that hold nothing.
+    /// Bytes of memory without content.
     pub(crate) fn free(&self) -> usize {
         self.bytes.capacity() - self.end
     }
@@ -56,8 +56,8 @@ impl Buffer {
         self.unread().len() <= 2 * len && self.bytes.capacity() <= 2 * (len + READ_LEN)
     }
 
-    /// Consumes the first `len` bytes by giving their memory away: they lie in what is returned, from
-    /// the offset on that is returned with it. What is behind them is copied.
+    /// Consumes the first `len` bytes by handing over their memory: they lie in the returned buffer, from the returned
+    /// offset on. The bytes behind them are copied.
     pub(crate) fn take_front(&mut self, len: usize) -> (Vec<u8>, usize) {
         let base = self.start;
         let rest = self.bytes[base + len..self.end].to_vec();
@@ -67,7 +67,7 @@ impl Buffer {
         (bytes, base)
     }
 
-    /// Moves what is not consumed to the front.
+    /// Moves the unconsumed bytes to the front.
     pub(crate) fn compact(&mut self) {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -79,8 +79,8 @@ impl Buffer {
         }
     }
 
-    /// Reads once; `missing` is how many bytes the request at the front lacks at least. Room grows
-    /// with what has arrived: at most to twice as much.
+    /// Reads once; `missing` is how many bytes the request at the front lacks at least. The room grows with the bytes
+    /// that have arrived, at most to twice as much.
     pub(crate) fn read(&mut self, socket: &mut impl Read, missing: usize) -> io::Result<Received> {
         self.compact();
         let wanted = missing.clamp(READ_LEN, self.end.max(READ_LEN_MAX));
@@ -95,8 +95,8 @@ impl Buffer {
         Ok(Received { len, drained: len < limit })
     }
 
-    /// Gives memory back that was not needed since the last call, if it is more than was, and begins to watch anew: so
-    /// that of a client which is never silent does not stay what one burst made it.
+    /// Returns the memory beyond the peak since the last call, and begins a new measurement: so the buffer of a client
+    /// that is never silent does not keep the size of one burst.
     pub(crate) fn shrink_to_peak(&mut self) {
         self.compact();
         let needed = self.peak.max(READ_LEN);
@@ -115,12 +115,12 @@ impl Buffer {
     }
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Received {
     /// Bytes; 0: the other side sends no more.
     pub(crate) len: usize,
-    /// There was room for more, so nothing is left in the socket.
+    /// The read did not fill the buffer, so the socket is empty.
     pub(crate) drained: bool,
 }
 

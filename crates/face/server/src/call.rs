@@ -9,7 +9,7 @@ use crate::reply::Reply;
 use crate::resp::Args;
 use crate::service::Service;
 
-/// What a command has to do with: who asks what, and where the reply goes.
+/// The context of a command: its client, its words, and where the reply goes.
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a mut Service,
     pub(crate) client: &'a mut Client,
@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
         known.ok_or_else(|| DB_OUT_OF_RANGE.into())
     }
 
-    /// Refuses to go on when the server has to end. What takes long asks this at each step.
+    /// Refuses to go on when the server has to end. Long loops call this at each step.
     #[inline]
     pub(crate) fn check_ending(&self) -> Outcome {
         if self.service.store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }

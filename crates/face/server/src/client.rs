@@ -1,4 +1,4 @@
-//! What the server knows about a client, apart from its socket.
+//! The state of a client, apart from its socket.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -53,14 +53,14 @@ pub(crate) struct Client {
 pub(crate) enum Replies {
     All,
     None,
-    /// None for the command after this one.
+    /// No reply to the next command.
     SkipNext,
-    /// None for this command.
+    /// No reply to this command.
     SkipThis,
 }
 
 impl Replies {
-    /// What is wanted once the next request is on its way.
+    /// The state once the next request is on its way.
     pub(crate) fn after_request(self) -> Self {
         match self {
             // The request was the one to skip.
@@ -70,7 +70,7 @@ impl Replies {
     }
 }
 
-/// What a connection's buffers hold, in bytes.
+/// The sizes of a connection's buffers, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Buffers {
     pub(crate) query_len: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Buffers {
     pub(crate) output_capacity: usize,
     /// Buffers of replies before that.
     pub(crate) outputs: usize,
-    /// What those take, and the replies that wait for others before them.
+    /// Bytes of these buffers, and of the replies that wait for others before them.
     pub(crate) outputs_capacity: usize,
     /// All that the client was last said to take.
     pub(crate) memory: usize,
@@ -91,7 +91,7 @@ pub(crate) struct Buffers {
 }
 
 impl Client {
-    /// The id of the one that stands for the clients of other threads.
+    /// The id of the client that represents those of other threads.
     pub(crate) const GUEST: u64 = 0;
 
     pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {

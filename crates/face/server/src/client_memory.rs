@@ -1,14 +1,15 @@
 //! The memory that all clients take together.
 //!
-//! A client that sends much before it reads may have as many replies wait as its output limit allows, so one
-//! client is bounded; all of them together are bounded here. Each thread notes what its connections take, by
-//! the capacity of their buffers, and what the replies take that travel between threads. Above the limit, the
-//! clients with most memory are disconnected, as Redis does by `maxmemory-clients`: each thread notes its
-//! largest client, and the thread that has the largest of all disconnects it.
+//! A client that sends many requests before it reads may have as many replies waiting as its output limit allows, so
+//! one client is bounded; this file bounds all of them together. Each thread counts the memory of its connections, by
+//! the capacity of their buffers, and of the replies that travel between threads. Above the limit, the clients with
+//! most memory are disconnected, as Redis does by `maxmemory-clients`: each thread publishes the size of its largest
+//! client, and the thread with the largest of all disconnects that one.
 //!
-//! Clients that said `CLIENT NO-EVICT ON` are counted apart, since others would be disconnected for them in vain:
-//! while they take more than the limit, none of them is read from. What they keep from one request to the next, commands
-//! after MULTI and watched keys, may take half of it: else nobody could send the request that ends it.
+//! Clients that said `CLIENT NO-EVICT ON` are counted apart, since evicting others would not make room for them: while
+//! they take more than the limit, the server reads from none of them. The memory that they keep between requests,
+//! commands after MULTI and watched keys, may take half of the limit: otherwise no client could send the request that
+//! ends it.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,9 +110,9 @@ impl ClientMemory {
     }
 }
 
-/// The memory that clients may take by default, in bytes: a quarter of what the machine, or the control group of
-/// the process, has. The rest is for indexes, for the page cache, and for a request and a reply of each thread
-/// beyond the limit, which is looked at behind them.
+/// The memory that clients may take by default, in bytes: a quarter of the memory of the machine, or of the process's
+/// control group. The rest is for indexes, for the page cache, and for a request and a reply of each thread beyond the
+/// limit, which is checked after them.
 pub(crate) fn default_limit() -> usize {
     let number = |path: &str| {
         fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<usize>().ok())
@@ -145,7 +146,7 @@ mod tests {
         assert!(memory.can_keep(100, Some(2200)) && !memory.can_keep(101, Some(2200)));
         assert!(memory.can_keep(usize::MAX - 1000, None));
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
-        // Of two that are as large, one goes.
+        // Of two equally large ones, only one is disconnected.
         assert_eq!(memory.larger_elsewhere(1, 100), None);
         assert_eq!(memory.larger_elsewhere(0, 100), Some(1));
         assert!(!memory.can_travel(Some(200)) && memory.can_travel(Some(204)));

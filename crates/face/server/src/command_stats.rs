@@ -1,4 +1,5 @@
-//! How often each command was executed, refused or failed, and how long it took: what INFO and LATENCY HISTOGRAM tell.
+//! How often each command was executed, refused or failed, and how long it took: the figures of INFO and LATENCY
+//! HISTOGRAM.
 //!
 //! Each thread counts the commands that it executes.
 
@@ -8,25 +9,25 @@ use std::time::Duration;
 use crate::commands::{self, Command};
 use crate::histogram::Histogram;
 
-/// What happened to one command.
+/// The statistics of one command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     /// How long those took that were executed.
     pub(crate) histogram: Histogram,
     /// All of that, in nanoseconds.
     took_ns: u64,
-    /// Those that were refused before they were executed.
+    /// Calls that were refused before they were executed.
     pub(crate) rejected: u64,
-    /// Those that were executed, and answered with an error.
+    /// Calls that were executed, and answered with an error.
     pub(crate) failed: u64,
 }
 
-/// What happened to all commands.
+/// The statistics of all commands.
 #[derive(Debug)]
 pub(crate) struct CommandStats {
-    /// By number of the command; none until it is executed or refused.
+    /// By number of the command; `None` until it is executed or refused.
     whole: Vec<Option<Box<Calls>>>,
-    /// Those of commands that are parts of others, by their names.
+    /// The statistics of subcommands, by their names.
     parts: BTreeMap<&'static str, Calls>,
     /// How often each code was the first word of an error.
     errors: BTreeMap<Box<[u8]>, u64>,

@@ -1,4 +1,4 @@
-//! What a server is told before it starts.
+//! The configuration of a server.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,7 +17,7 @@ pub struct Config {
     /// The number of threads, at most one a partition of the database, and one a partition if it is
     /// not given.
     pub threads: Option<usize>,
-    /// The password that clients must give before anything else.
+    /// The password that clients must send before any other command is executed.
     pub requirepass: Option<String>,
     /// When a write is durable on an ordinary file.
     pub sync: SyncPolicy,
@@ -27,23 +27,23 @@ pub struct Config {
     pub databases: u32,
     /// The most clients at a time.
     pub client_count_max: usize,
-    /// How long a client may be silent before it is disconnected; `None`: for ever.
+    /// How long a client may be silent before it is disconnected; `None`: no limit.
     pub idle_timeout: Option<Duration>,
     /// How long a connection may be silent before TCP asks whether its other end still exists.
     pub tcp_keepalive: Option<Duration>,
     /// Where `GET /metrics` is answered, for Prometheus; port 0 takes a free one.
     pub metrics: Option<SocketAddr>,
-    /// How long the clients have at shutdown, all together. For half of it requests that have arrived are still executed;
-    /// then those that run are cut short, and the others refused; in the rest of it clients read their last replies.
-    /// Nothing waits for it where nothing is left to do.
+    /// The time that all clients together have at shutdown. For half of it, requests that have arrived are still
+    /// executed. After that, running commands are interrupted, and further requests refused; clients read their last
+    /// replies in the rest. A server with no work left does not wait for it.
     pub shutdown_grace: Duration,
-    /// What a single client may take.
+    /// The limits of a single client.
     pub limits: Limits,
-    /// Bytes of memory that all clients may take together: of requests that have arrived, and of replies that
-    /// they have not read. Above it, those with most memory are disconnected. By default a quarter of the
-    /// machine's memory, or of the control group's; `None`: no limit.
+    /// Bytes of memory that all clients may take together: of requests that have arrived, and of replies that they have
+    /// not read. Above it, those with most memory are disconnected. By default a quarter of the memory of the machine
+    /// or of the control group; `None`: no limit.
     pub client_memory_max: Option<usize>,
-    /// Where lines go about what the server does by itself, such as to disconnect a client.
+    /// Receives log lines on actions that the server takes by itself, such as disconnecting a client.
     pub log: Option<fn(&str)>,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// What a single client may take of the server.
+/// The limits of a single client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -104,12 +104,11 @@ pub struct Limits {
     pub query_buffer_len_max: usize,
     /// Replies that wait for the client to read them; a client with more is dropped.
     pub output: OutputLimits,
-    /// Bytes of the commands that a client has queued between MULTI and EXEC, of the keys that it watches, and of what
-    /// the commands of EXEC, or one command, change together before that is written.
+    /// Bytes of the commands that a client has queued between MULTI and EXEC, of the keys that it watches, and of the
+    /// changes of EXEC, or of one command, before they are written.
     pub transaction_len_max: usize,
-    /// Within which time a client must prove who it is, if there is a password, and finish a
-    /// request that it has begun; a large request has a second more for each 16 KiB of it that
-    /// have arrived.
+    /// The time within which a client must authenticate, if there is a password, and finish a request that it has
+    /// begun. A large request has a second more for each 16 KiB of it that have arrived.
     pub request_timeout: Duration,
 }
 
@@ -118,9 +117,9 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OutputLimits {
-    /// With more bytes than this, at once; 0: with none.
+    /// Disconnected at once above this, in bytes; 0: no limit.
     pub hard: usize,
-    /// With more bytes than this for longer than [`OutputLimits::soft_time`]; 0: with none.
+    /// Disconnected above this, in bytes, for longer than [`OutputLimits::soft_time`]; 0: no limit.
     pub soft: usize,
     /// How long there may be more bytes than [`OutputLimits::soft`].
     pub soft_time: Duration,
@@ -142,7 +141,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limits of requests, of a client that has proved who it is or not.
+    /// The limits of requests, of a client that is authenticated or not.
     pub(crate) fn of_requests(&self, unauthenticated: bool) -> crate::resp::Limits {
         crate::resp::Limits {
             bulk_len_max: self.bulk_len_max,

@@ -12,7 +12,7 @@ use crate::dispatch::Dispatched;
 use crate::output::{Output, Spares};
 use crate::resp::{Limits, Parser};
 
-/// A connection: bytes in, bytes out. What they mean is not known here.
+/// A connection: bytes in, bytes out. It does not interpret them.
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) input: Buffer,
@@ -22,9 +22,9 @@ pub(crate) struct Connection {
     pub(crate) readable: bool,
     /// The socket takes bytes.
     pub(crate) writable: bool,
-    /// The other side will send no more; what it has sent may still be in the socket.
+    /// The client will send no more; bytes that it has sent may still be in the socket.
     pub(crate) ending: bool,
-    /// The other side neither sends nor takes anything any more.
+    /// The client neither sends nor reads any more.
     pub(crate) gone: bool,
     /// The other side sends no more, and all has been read.
     pub(crate) ended: bool,
@@ -34,11 +34,11 @@ pub(crate) struct Connection {
     pub(crate) has_requests: bool,
     /// When the unfinished request at the front began.
     pub(crate) request_began: Option<Instant>,
-    /// What the request at the front waits for; done: nothing.
+    /// What the request at the front waits for; `Done`: it does not wait.
     pub(crate) waits_for: Dispatched,
     /// Replies that wait for those before them.
     pub(crate) answers: Answers,
-    /// The errand of the request at the front.
+    /// The cross-shard operation of the request at the front.
     pub(crate) errand: Option<u64>,
 }
 
@@ -88,12 +88,13 @@ impl Connection {
     #[inline]
     pub(crate) fn parse_ahead(&mut self, limits: &Limits) {
         if self.parser.parse(self.input.unread(), limits).is_err() {
-            // Who executes it tells the client.
+            // The execution of the request reports the error to the client.
             self.parser.reset();
         }
     }
 
-    /// The word behind the name of the command at the front, if that is parsed: a key, or nothing is lost.
+    /// The word behind the name of the command at the front, if that is parsed: it is taken for a key, and a wrong
+    /// guess costs only a prefetch.
     #[inline]
     pub(crate) fn key_ahead(&self) -> Option<&[u8]> {
         self.parser.is_done().then(|| self.parser.args(self.input.unread()).get(1))?
@@ -105,15 +106,15 @@ impl Connection {
         self.output.unsent() + self.answers.byte_len()
     }
 
-    /// Whether its next request waits while clients take too much memory: if it may be evicted, as long as it does not
-    /// read. What is done with parts that it has borrowed is not put off.
+    /// Whether its next request waits while clients take too much memory: always if its client is not evicted, and else
+    /// while the client has not read `UNREAD_MAX` bytes of replies. A request that has borrowed parts does not wait.
     #[inline]
     pub(crate) fn waits_for_memory(&self, is_kept: bool, is_short: impl FnOnce() -> bool) -> bool {
         (is_kept || self.backlog() >= UNREAD_MAX) && self.errand.is_none() && is_short()
     }
 
-    /// Whether it is neither read from nor served for that. Of one that sends no more, what is left in the socket is read:
-    /// it is bounded, and its end is behind it.
+    /// Whether it is neither read from nor served for lack of memory. A connection whose client sends no more is read
+    /// to its end: its bytes in the socket are bounded.
     pub(crate) fn is_held_back(&self, is_kept: bool, is_short: impl FnOnce() -> bool) -> bool {
         let only_ends = self.ending && !self.has_requests;
         !only_ends && self.waits_for_memory(is_kept, is_short)
@@ -125,7 +126,7 @@ impl Connection {
         input + self.output.capacity() + self.answers.memory() + size_of::<Self>()
     }
 
-    /// Gives back the memory of buffers that hold nothing.
+    /// Returns the memory of empty buffers.
     pub(crate) fn shrink_what_is_empty(&mut self) {
         if self.input.unread().is_empty() {
             self.input.shrink();
@@ -138,8 +139,8 @@ impl Connection {
         self.waits_for != Dispatched::Done || !self.answers.is_empty()
     }
 
-    /// The threads that have to be told of room for their replies, and how much: of what waits for other
-    /// replies, only once those have come.
+    /// The threads that have to be notified of room for their replies, and how much. Replies that wait for earlier ones
+    /// count only once those have come.
     pub(crate) fn room(&mut self) -> impl Iterator<Item = (usize, usize)> {
         // Not for each reply a message.
         self.answers.take_owed(CREDIT / 4)
@@ -152,7 +153,7 @@ impl Connection {
         }
         match self.output.write_to(&mut self.socket, spares) {
             Ok((len, took_all)) => {
-                // Only what it did not take lets the socket announce that it takes more.
+                // The socket announces that it takes more only if it did not take all.
                 self.writable = took_all;
                 Ok(len)
             }
@@ -165,8 +166,8 @@ impl Connection {
         }
     }
 
-    /// Reads away what the other side still sends, so that closing does not take back replies that
-    /// are on their way.
+    /// Reads and drops the bytes that the client still sends, so that closing the socket does not discard replies on
+    /// their way.
     pub(crate) fn drain(&mut self) {
         let mut ignored = [0; 4096];
         for _ in 0..16 {

@@ -1,14 +1,14 @@
-//! Where scans of keys that have an order stand.
+//! The cursors of scans over ordered keys.
 //!
-//! The keys of a partition are in order, so a scan goes on behind the last key that it visited: a
-//! key that is there all the time is returned whatever happens around it. A key is no number, and the client
-//! holds one: a cursor, for which the partition keeps the key. It may be used again, and by others.
+//! The keys of a partition are in order, so a scan goes on behind the last key that it visited: a key that exists
+//! during the whole scan is returned whatever changes around it. A client holds a number, not a key: a cursor, for
+//! which the partition keeps the key. A cursor may be used again, and by other clients.
 //!
-//! Cursors are kept while there is room. Then those go first that their scans have passed: whose next
-//! cursor was used, or that led to the end of the partition. Of the others, the one goes first that was not
-//! used for the longest time: a scan that nobody goes on with, or one between two of whose steps
-//! thousands of others began and were left in the middle. A cursor that is gone, or not of this server's
-//! run, is not known, and its scan must begin anew: nothing is skipped silently.
+//! Cursors are kept while there is room. Then those are dropped first that their scans have passed: whose next cursor
+//! was used, or that led to the end of the partition. Of the others, the least recently used one is dropped: its scan
+//! was abandoned, or thousands of other scans began between two of its steps and were abandoned. A cursor that was
+//! dropped, or is of an earlier run of the server, is not known, and its scan must begin anew: no key is skipped
+//! silently.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,7 +42,7 @@ type Rank = (bool, u64);
 
 /// The most bytes that cursors take, of all partitions; but for the last of each.
 const BYTES_MAX: usize = 64 << 20;
-/// What a cursor takes beside its key, in bytes, about.
+/// The memory of a cursor beside its key, in bytes, about.
 const POSITION_LEN: usize = 160;
 
 impl Cursors {

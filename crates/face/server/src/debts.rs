@@ -1,12 +1,12 @@
-//! Room for replies: what this thread has sent to the clients of another one.
+//! Flow control of replies: those that this thread has sent to the clients of another thread.
 //!
-//! What waits for a client is bounded, and only its own thread knows how much that is. So a client has a
-//! credit with each thread that executes requests for it: once so many bytes of replies are on their way to
-//! it, its next requests wait here, until its thread says that they have reached the connection's output.
+//! The replies that wait for a client are bounded, and only the client's own thread knows their length. So a client has
+//! a credit with each thread that executes requests for it: once [`CREDIT`] bytes of replies are on their way to it,
+//! its next requests wait here, until its thread reports that the replies have reached the connection's output.
 //! Requests of other clients go on.
 //!
-//! Small replies need no credit: [`SMALL`] times the requests that a connection may have on their way
-//! bounds them. So a thread that sends none but small ones has nothing to count.
+//! Small replies need no credit: [`SMALL`] times the requests that a connection may have on their way bounds them. So a
+//! thread that sends only small replies counts none.
 
 use std::collections::HashMap;
 
@@ -25,10 +25,10 @@ pub(crate) struct Debts {
     ready: Vec<u64>,
 }
 
-/// What a client has got, and what it has yet to get.
+/// The unacknowledged replies of a client, and its requests that wait.
 #[derive(Default)]
 pub(crate) struct Debt {
-    /// Bytes of replies that have not been said to have room.
+    /// Bytes of replies for which the client's thread has not reported room.
     bytes: usize,
     /// The requests that wait, in their order.
     pub(crate) waiting: Packet,
@@ -77,8 +77,8 @@ impl Debts {
         !self.ready.is_empty()
     }
 
-    /// Lets requests go on, client by client, with a function that executes one of a packet if its
-    /// parts are here, and returns the length of its reply. Returns what has been executed.
+    /// Executes requests that wait, client by client. `execute` executes the next one of a packet if its parts are
+    /// here, and returns the length of its reply. Returns the executed requests.
     pub(crate) fn resume(
         &mut self,
         mut execute: impl FnMut(&mut Packet) -> Option<usize>,

@@ -16,7 +16,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DebugCommand {
-    /// None may.
+    /// No client may.
     #[default]
     No,
     /// Clients on the server's own machine may.

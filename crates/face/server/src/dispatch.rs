@@ -1,4 +1,4 @@
-//! From a request to its command: who may do what, now or at EXEC.
+//! From a request to its command: permissions, and whether it is executed now or at EXEC.
 
 use crate::ahead::AHEAD;
 use crate::call::{Call, is};
@@ -12,7 +12,7 @@ use crate::service::Service;
 use crate::store::Store;
 use crate::transaction::Queue;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dispatched {
     /// It was executed and its reply is written, or it travels and its reply has a place.
@@ -97,8 +97,8 @@ pub(crate) fn awaits(client: &Client, command: &Command) -> bool {
     command.is(flags::AWAITS) && client.backup.as_ref().is_some_and(|backup| !backup.is_ready())
 }
 
-/// Executes a command; its changes happen together. On failure it has written no reply, but may,
-/// within EXEC, have changed something.
+/// Executes a command; its changes are applied atomically. On failure it has written no reply, but may, within EXEC,
+/// have made changes.
 #[inline]
 pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome {
     let mut can_begin = call.check_ending();
@@ -123,7 +123,7 @@ pub(crate) fn perform(call: &mut Call<'_>, command: &'static Command) -> Outcome
     if gathers {
         match result {
             Ok(()) => result = call.service.store.commit().map_err(Failure::from),
-            // A command refuses before it changes anything: what is gone had expired.
+            // A command refuses before it makes changes: the only changes are removals of expired keys.
             Err(Failure::Refused(_)) => call.service.store.commit()?,
             Err(Failure::Store(_) | Failure::Interrupted) => call.service.store.rollback(),
         }
@@ -146,7 +146,7 @@ pub(crate) fn check_partitions(
     why.map_or(Ok(()), |why| Err(format!("ERR {why}").into()))
 }
 
-/// Asks for what the first keys of a command will read, if it has several.
+/// Prefetches the records of a command's first keys, if it has several.
 fn prefetch(call: &Call<'_>, command: &Command) {
     let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
     for index in command.key_indexes(call.args.len()).take(AHEAD) {
@@ -225,8 +225,8 @@ pub(crate) fn check_admission(
     Ok(())
 }
 
-/// Refuses what takes room where there is none: asked once for a request, where its parts are, as other threads may make
-/// room at any time.
+/// Refuses a command that needs room when there is none. This is checked once for a request, on the thread that has its
+/// parts, as other threads may make room at any time.
 pub(crate) fn check_room(service: &Service, client: &Client, command: &'static Command) -> Outcome {
     if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
         return Err(FULL.into());
@@ -279,13 +279,13 @@ fn unknown_subcommand(command: &Command, word: &[u8]) -> Failure {
     Failure::quoting("ERR unknown subcommand '", word, &format!("'. Try {name} HELP."))
 }
 
-/// What EXEC says when a failure gives a transaction up.
+/// The reply to EXEC when a failure aborts a transaction.
 pub(crate) fn abort(failure: &Failure) -> Failure {
     let why = failure.text();
     Failure::quoting("EXECABORT Transaction discarded because of: ", without_code(&why), "")
 }
 
-/// How much of what a client sent is shown to it again, in bytes.
+/// How much of a client's input an error quotes, in bytes.
 const QUOTED_LEN_MAX: usize = 128;
 
 fn quoted(word: &[u8], len_max: usize) -> &[u8] {

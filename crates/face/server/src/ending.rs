@@ -1,10 +1,11 @@
-//! The end of the server, and how long what is under way then may go on.
+//! The end of the server, and the time that work under way then has.
 //!
-//! [`crate::Config::shutdown_grace`] is all the time that clients have from the beginning of the end, and each step has
-//! its part of it. For half of it requests that have arrived are still executed. What runs then breaks off, and requests
-//! that follow are refused: loops over keys, and other loops that may be long, look at [`Ending::breaks_off`] at each
-//! step. In the third quarter threads wait for what others of them have to finish, and in the rest clients read their
-//! last replies. So the end comes, whatever clients have asked for, and as soon as nothing is left to do.
+//! [`crate::Config::shutdown_grace`] is the time that clients have from the beginning of the end, and each step has its
+//! part of it. In the first half, requests that have arrived are still executed. After that, running commands break
+//! off, and further requests are refused: loops over keys, and other loops that may be long, check
+//! [`Ending::breaks_off`] at each step. In the third quarter, threads wait for operations that others have to finish,
+//! and in the last, clients read their last replies. So the server ends within the grace, whatever clients have
+//! requested, and as soon as no work is left.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ impl Ending {
         self.are_over(2)
     }
 
-    /// Whether a thread must not wait for others any more, nor refuse what has arrived.
+    /// Whether a thread must not wait for other threads any more, nor refuse requests that have arrived.
     pub(crate) fn parts(&self) -> bool {
         self.are_over(3)
     }

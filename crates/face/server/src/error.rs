@@ -1,10 +1,9 @@
-//! What can go wrong with a server.
+//! The errors of a server.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// What keeps a server from starting, or stopped it. What a client does wrong is answered to the
-/// client, and is not here.
+/// Why a server does not start, or has stopped. Errors of a client are replies to that client, and are not here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,14 +41,13 @@ pub enum Error {
     /// The operating system refused.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was attempted.
+        /// The action that failed.
         action: &'static str,
         /// The reason.
         source: io::Error,
     },
 
-    /// What was written could not be made durable. The writes since the last sync were not
-    /// acknowledged.
+    /// Writes could not be made durable. Those since the last sync were not acknowledged.
     #[error("writes could not be made durable, the server stopped: {0}")]
     Sync(#[source] halite::Error),
 

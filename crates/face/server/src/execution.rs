@@ -45,7 +45,7 @@ pub(crate) fn execute(
         if ahead.is_empty() {
             let stranger = is_stranger(service, client);
             let limits = service.settings.limits.of_requests(stranger);
-            // Whoever may only say who they are has nothing to be read ahead.
+            // A client that still has to authenticate has no request parsed ahead.
             let count_max = if stranger { 1 } else { AHEAD };
             if let Err(error) = ahead.parse(&mut connection.parser, input, &limits, count_max) {
                 refuse(service, connection, client, &error);
@@ -89,7 +89,7 @@ pub(crate) fn execute(
             _ => connection.input.consume(len),
         }
         if !was_stranger && is_stranger(service, client) {
-            // What was parsed ahead had the limits of somebody who is known.
+            // The requests ahead were parsed with the limits of an authenticated client.
             ahead.clear();
             connection.parser.reset();
         }
@@ -110,7 +110,7 @@ pub(crate) fn execute(
     dispatched
 }
 
-/// Whether a client may only say who it is.
+/// Whether a client has to authenticate before its other commands are executed.
 #[inline]
 fn is_stranger(service: &Service, client: &Client) -> bool {
     !client.authenticated && service.settings.requirepass.is_some()

@@ -8,7 +8,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Why a command was not done.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What it asks cannot be done; the reply says why: a code, a space, and a text, in which bytes of the client may be.
+    /// The command is refused; the reply has the reason: a code, a space, and a text, which may quote bytes of the
+    /// client.
     Refused(Cow<'static, [u8]>),
     /// The server ends before it is done.
     Interrupted,
@@ -19,7 +20,7 @@ pub(crate) enum Failure {
 /// The reply to a write when the store is full.
 pub(crate) const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
-/// The reply to what would let a client keep more that is not evicted.
+/// The reply to a command that would keep too much memory of a client that is not evicted.
 pub(crate) const KEPT_TOO_MUCH: &str =
     "ERR clients with NO-EVICT take too much memory; end transactions and watches first";
 
@@ -36,7 +37,7 @@ impl Failure {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
             Self::Interrupted => Cow::Borrowed(b"ERR the server is shutting down"),
-            // Deleting something helps; against another reason for a refusal it does not.
+            // Deletions help against a lack of space, and not against other errors.
             Self::Store(error) if error.lacks_space() => Cow::Borrowed(FULL.as_bytes()),
             Self::Store(halite::Error::TransactionTooLarge { limit, .. }) => {
                 let text = "OOM what the commands change together takes more than";
@@ -53,7 +54,7 @@ impl Failure {
     }
 }
 
-/// What is shown of a word.
+/// The quoted part of a word.
 pub(crate) fn shown(word: &[u8]) -> &[u8] {
     word.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,12 +1,12 @@
 //! Patterns with `*`, `?` and `[...]`.
 //!
-//! `*` stands for any bytes, `?` for one, `[abc]`, `[a-z]` and `[^a]` for one of (or none of) a
-//! set; a backslash takes the next byte as it is. Matching needs no recursion: when a literal does
-//! not fit, only the last `*` can take one byte more, because what an earlier one could give up the
-//! last one can take. So a match costs at most pattern length times text length.
+//! `*` stands for any bytes, `?` for one, `[abc]`, `[a-z]` and `[^a]` for one of (or none of) a set; a backslash takes
+//! the next byte as it is. Matching needs no recursion: when a literal does not match, only the last `*` needs to take
+//! one byte more, because any byte that an earlier `*` could leave, the last one can take. So a match costs at most
+//! pattern length times text length.
 
-/// Whether `pattern` matches all of `text`, if `go_on`, which is asked at each byte, always says so: a long pattern takes
-/// its time for each byte of the text.
+/// Whether `pattern` matches all of `text`. `go_on` is called at each byte, and ends the match if it returns false: a
+/// long pattern takes its time for each byte of the text.
 pub(crate) fn matches(pattern: &[u8], text: &[u8], go_on: impl Fn() -> bool) -> bool {
     matches_by(pattern, text, |byte| byte, go_on)
 }
@@ -67,7 +67,7 @@ fn one(pattern: &[u8], byte: Option<u8>, fold: fn(u8) -> u8) -> Option<&[u8]> {
     fits.then_some(rest)
 }
 
-/// Whether `byte` is in the set that `pattern` continues with, and what follows the set. One that
+/// Whether `byte` is in the set that `pattern` continues with, and the rest of the pattern behind the set. A set that
 /// is not closed ends with the pattern.
 fn set(pattern: &[u8], byte: u8, fold: fn(u8) -> u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match pattern {

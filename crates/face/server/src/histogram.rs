@@ -1,9 +1,9 @@
-//! How long something took, how often.
+//! A histogram of durations.
 
 use std::time::Duration;
 
-/// Durations in microseconds, rounded up, in places that are powers of two and each of them in [`STEPS`] equal steps: so
-/// a step's end is at most an eighth longer than what is in it.
+/// Durations in microseconds, rounded up, in buckets: each power of two has [`STEPS`] equal ones. So a bucket's end is
+/// at most an eighth longer than the durations in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Histogram([u64; PLACES * STEPS]);
 
@@ -17,7 +17,7 @@ impl Histogram {
     pub(crate) fn note(&mut self, took: Duration) {
         let us = (took.as_nanos() as u64).div_ceil(1000).clamp(1, 1 << (PLACES - 1));
         let place = us.next_power_of_two().trailing_zeros() as usize;
-        // What is left to the end of the place, in steps.
+        // The distance to the end of the power of two, in steps.
         let left = (((1u64 << place) - us) as usize * STEPS * 2) >> place;
         self.0[place * STEPS + STEPS - 1 - left] += 1;
     }

@@ -1,8 +1,8 @@
-//! How many keys each database has, for INFO, which is to answer at once.
+//! How many keys each database has, for INFO, which has to reply at once.
 //!
-//! Some engines know the number, others have to count. Then INFO counts up to a limit, and of a database that has more
-//! it tells what was counted last by a thread of its own, which looks at all keys. INFO starts that, if it is some time
-//! ago; so who does not ask does not pay.
+//! Some engines know the number, others have to count. Then INFO counts up to a limit. For a database with more keys it
+//! reports the last count of a background thread, which looks at all keys. INFO starts that thread if the last count is
+//! some time ago; so a server without calls of INFO does not count.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub(crate) struct Keys {
     pub(crate) of: Moment,
 }
 
-/// What a number of keys is of.
+/// When a number of keys was counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     Now,
@@ -41,7 +41,7 @@ pub(crate) enum Moment {
     Never,
 }
 
-/// What was counted last.
+/// The last count, and the thread that counts.
 #[derive(Default)]
 pub(crate) struct KeyCounts(Mutex<State>);
 
@@ -54,18 +54,18 @@ struct State {
 
 /// A count of all keys.
 struct Counted {
-    /// By index of the databases' key spaces; none where it failed.
+    /// By index of the databases' key spaces; `None` where counting failed.
     counts: Vec<Option<u64>>,
     began: Instant,
     took: Duration,
 }
 
 impl KeyCounts {
-    /// Waits until nobody counts any more.
+    /// Waits until the counting thread has ended.
     pub(crate) fn wait(&self) {
         let thread = lock(&self.0).thread.take();
         if let Some(thread) = thread {
-            // A panic of it cost a count, and nothing else.
+            // A panic of the thread costs only a count.
             let _ = thread.join();
         }
     }
@@ -77,7 +77,7 @@ pub(crate) fn count(service: &Service, partitions: PartitionSet) -> Vec<Keys> {
     let databases = service.settings.databases;
     let mut left = LOOKS_MAX;
     let mut keys = Vec::new();
-    // The last one first: what it leaves over, those before it get.
+    // From the last database to the first: the share that one leaves unused, those before it get.
     for db in (0..databases).rev() {
         let mut share = 0..(left / (db as u64 + 1)).max(1);
         let counted = service.store.count(db, partitions, || share.next().is_some());
@@ -105,7 +105,7 @@ pub(crate) fn count(service: &Service, partitions: PartitionSet) -> Vec<Keys> {
 }
 
 impl State {
-    /// Lets a thread count, if none does, and the last count is old.
+    /// Starts a counting thread, if none runs and the last count is old.
     fn renew(&mut self, shared: &Arc<Shared>, spaces: Vec<KeySpace>, partitions: PartitionSet) {
         let is_counting = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         let is_new = self

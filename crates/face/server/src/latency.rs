@@ -1,7 +1,7 @@
-//! Spikes of latency by what caused them: what LATENCY tells.
+//! Latency spikes by event, for LATENCY.
 //!
-//! All threads share the record. It is locked when something took longer than
-//! `latency-monitor-threshold`, and by those who read it.
+//! All threads share the record. It is locked for an event that took longer than `latency-monitor-threshold`, and by
+//! the commands that read it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,7 +49,7 @@ impl Latency {
         std::str::from_utf8(name).ok().and_then(|name| self.events.get(name))
     }
 
-    /// Forgets an event, in upper or lower case, or all if none is named; returns how many.
+    /// Forgets an event, in upper or lower case, or all events without a name; returns how many.
     pub(crate) fn reset(&mut self, name: Option<&[u8]>) -> usize {
         let before = self.events.len();
         let is_kept =

@@ -3,18 +3,16 @@
 //! [`Server::bind`] listens, [`Server::run`] serves until [`Handle::shutdown`]. Each partition of the
 //! database belongs to one thread, so a command is atomic and a transaction needs no lock.
 //!
-//! A request walks through it like this. `event_loop` sees that a socket is ready and reads from it
-//! into the `buffer` of its `connection`; `execution` has [`resp`] find the request in it, in place; `dispatch`
-//! looks its command up in `commands::table` and checks who may do what; the command's handler, in
-//! a file of its family under `commands`, works on the `store`, which keeps each database in a key
-//! space of the Halite database below; `reply` writes the answer. When all requests that have
-//! arrived are executed, the event loop makes their writes durable, together, and only then sends
-//! the answers.
+//! A request takes this path. `event_loop` sees that a socket is ready and reads from it into the `buffer` of its
+//! `connection`; `execution` has [`resp`] find the request in it, in place; `dispatch` looks its command up in
+//! `commands::table` and checks its permissions; the command's handler, in a file of its family under `commands`, works
+//! on the `store`, which keeps each database in a key space of the Halite database below; `reply` writes the answer.
+//! When all requests that have arrived are executed, the event loop makes their writes durable, together, and only then
+//! sends the answers.
 //!
-//! With several threads, `route` says where a request is executed: here, or, in a `packet` through
-//! the rings of the `mailbox`, by the thread that has its keys (`peers`). A command on keys of
-//! several threads has their parts of the store come here meanwhile (`borrow`). `answers` keeps the
-//! replies of a connection in order.
+//! With several threads, `route` decides where a request is executed: here, or, in a `packet` through the rings of the
+//! `mailbox`, by the thread that has its keys (`peers`). A command on keys of several threads borrows their parts of
+//! the store meanwhile (`borrow`). `answers` keeps the replies of a connection in order.
 #![forbid(unsafe_code)]
 
 mod ahead;

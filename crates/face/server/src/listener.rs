@@ -15,7 +15,7 @@ use crate::Error;
 /// Connections that the operating system lets wait for us.
 const BACKLOG: i32 = 511;
 /// Descriptors of the server beside those of its clients, its threads and the engine: listeners, the metrics, standard
-/// streams, a backup, sockets that are refused, and what the rest of the process has. Redis reserves as many.
+/// streams, a backup, sockets that are refused, and those of the rest of the process. Redis reserves as many.
 const OTHER_DESCRIPTORS: u64 = 32;
 /// Descriptors of a thread: its poll, its waker, and a spare one.
 const DESCRIPTORS_PER_THREAD: u64 = 3;
@@ -53,8 +53,9 @@ pub(crate) fn keep_alive(socket: impl AsFd, idle: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises how many descriptors the process may have, as far as the system lets it, so that `clients` connections leave an
-/// engine enough. Called before the database is opened: the engine takes its share of what there is then.
+/// Raises the limit of descriptors of the process, as far as the system allows, so that `clients` connections leave
+/// enough of them to an engine. Called before the database is opened: the engine takes its share of the limit at that
+/// time.
 pub fn raise_descriptor_limit(clients: usize) {
     raise(clients as u64 + OTHER_DESCRIPTORS + ENGINE_DESCRIPTORS);
 }
@@ -71,7 +72,7 @@ pub(crate) fn clients_possible(wanted: usize, reserved: u64) -> usize {
     (allowed.saturating_sub(reserved) as usize).clamp(1, wanted.max(1))
 }
 
-/// Raises the limit of descriptors to `needed`, or as far as it may be. Returns what it is then.
+/// Raises the limit of descriptors to `needed`, or as far as allowed. Returns the new limit.
 fn raise(needed: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let soft = current.unwrap_or(u64::MAX);
@@ -85,7 +86,7 @@ fn raise(needed: u64) -> u64 {
     }
 }
 
-/// A descriptor that gives way to a connection, so that it can be refused, when there is none left.
+/// A reserved descriptor: closing it makes room to accept and refuse a connection when no other is left.
 pub(crate) struct Spare(Option<File>);
 
 impl Spare {
@@ -108,6 +109,6 @@ impl Spare {
 
 /// Tells a client that there are too many, and closes its connection.
 pub(crate) fn refuse(mut socket: TcpStream) {
-    // A client that is gone already need not be told.
+    // The client may be gone already, so a write error is ignored.
     let _ = socket.write(b"-ERR max number of clients reached\r\n");
 }

@@ -1,11 +1,11 @@
 //! Partitions that are recovered while the server answers.
 //!
-//! Threads of their own wait for one partition after the other, read the deadlines of its keys, and bring
-//! its [`Part`] to the thread that it belongs to, which serves it from then on. Until then the part is
-//! nowhere: a request that needs it waits in its connection, asks for it to be the next one, and is looked
-//! at again when another partition is ready. What needs no key is not concerned.
+//! Loader threads wait for one partition after the other, read the deadlines of its keys, and bring its [`Part`] to the
+//! thread that owns it, which serves it from then on. Until then no thread has the part: a request that needs it waits
+//! in its connection, moves it to the front of the queue, and is tried again when another partition is ready. Commands
+//! without keys are not affected.
 //!
-//! What could not be recovered, or read, has a part as well: one that is broken, so that its requests are
+//! A partition that could not be recovered, or read, has a part as well, which is marked as broken: its requests are
 //! refused with the reason, and those of other partitions go on.
 
 use std::collections::VecDeque;
@@ -25,11 +25,11 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Which partitions are ready, as all threads see it.
 pub(crate) struct Loading {
     all: PartitionSet,
-    /// Those that their threads serve.
+    /// The partitions that their threads serve.
     ready: AtomicU64,
-    /// Those that requests are refused for.
+    /// The partitions whose requests are refused.
     broken: AtomicU64,
-    /// Those that nobody has begun to wait for, the next one first.
+    /// Those that no loader thread has begun to wait for, the next one first.
     queue: Mutex<VecDeque<usize>>,
     /// By thread: parts that it has yet to take.
     arrived: Vec<Mutex<Vec<Part>>>,
@@ -61,12 +61,12 @@ impl Loading {
         PartitionSet::from_bits(self.ready.load(Ordering::Acquire))
     }
 
-    /// Those that are not, and never will be.
+    /// The partitions that could not be recovered, and will not be.
     pub(crate) fn broken(&self) -> PartitionSet {
         PartitionSet::from_bits(self.broken.load(Ordering::Acquire))
     }
 
-    /// What INFO calls the state of a partition.
+    /// INFO's name for the state of a partition.
     pub(crate) fn state(&self, number: usize) -> &'static str {
         let number = PartitionSet::only(number);
         match () {
@@ -81,7 +81,7 @@ impl Loading {
         self.ready() == self.all
     }
 
-    /// Somebody waits for partitions: the first of them that nobody has begun to wait for is the next one.
+    /// A request waits for partitions: the first of them that no loader thread has begun to wait for is the next one.
     pub(crate) fn want(&self, partitions: PartitionSet) -> Option<usize> {
         let mut queue = lock(&self.queue);
         let place =
@@ -91,7 +91,7 @@ impl Loading {
         Some(wanted)
     }
 
-    /// The parts that have come for a thread. It serves them from now on, and says so.
+    /// The parts that have come for a thread, which serves them from now on and reports that.
     pub(crate) fn take(&self, thread: usize) -> Vec<Part> {
         std::mem::take(&mut lock(&self.arrived[thread]))
     }
@@ -102,7 +102,7 @@ impl Loading {
     }
 }
 
-/// What waits for partitions.
+/// The loader of partitions.
 pub(crate) struct Loader {
     pub(crate) db: halite::Database,
     /// The databases to open.
@@ -117,15 +117,15 @@ impl Loader {
     /// Brings all parts to their threads, or ends when the server does.
     ///
     /// # Errors
-    /// What the databases could not be opened for.
+    /// The error of opening the databases.
     pub(crate) fn run(&self) -> halite::Result<()> {
         let Some(opened) = self.open()? else { return Ok(()) };
-        // As many as recover partitions.
+        // As many threads as recover partitions.
         let cores = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 1..cores.min(self.homes.len()) {
                 let builder = thread::Builder::new().name("halite-loader".to_owned());
-                // One is enough.
+                // If no more threads can be started, one is enough.
                 drop(builder.spawn_scoped(scope, || {
                     let _guard = FailsOnPanic(&self.shared);
                     self.work(opened);
@@ -136,7 +136,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Opens the databases as soon as the partitions are there that tell of them.
+    /// Opens the databases as soon as the partitions with their names and their order are recovered.
     fn open(&self) -> halite::Result<Option<&Opened>> {
         let mut needed = PartitionSet::only(0);
         needed.insert(self.db.partition_of(Opened::ORDER_KEY));

@@ -1,9 +1,8 @@
 //! Extended-precision numbers: a 64-bit mantissa, as x87's `long double` has.
 //!
-//! INCRBYFLOAT adds such numbers and answers with 17 digits behind the point, trailing zeros
-//! dropped. The 11 bits that a `double` lacks are what makes 3.0 + 1.1 answer 4.1 and not
-//! 4.10000000000000009, so they are computed here: text to mantissa, sum, and mantissa to text are
-//! each exact and rounded once, to nearest, ties to even.
+//! INCRBYFLOAT adds such numbers and answers with 17 digits behind the point, trailing zeros dropped. With the 11 bits
+//! that a `double` lacks, 3.0 + 1.1 is 4.1 and not 4.10000000000000009. So the arithmetic is done here: text to
+//! mantissa, sum, and mantissa to text are each exact and rounded once, to nearest, ties to even.
 
 use std::cmp::Ordering;
 
@@ -31,8 +30,8 @@ const FRACTION_DIGITS: u32 = 17;
 impl LongDouble {
     pub(crate) const ZERO: Self = Self { negative: false, mantissa: 0, exponent: 0 };
 
-    /// Reads a decimal number: sign, digits with or without a point, exponent. `None` if `text` is
-    /// anything else, or out of range.
+    /// Reads a decimal number: sign, digits with or without a point, exponent. `None` if `text` is not a number, or out
+    /// of range.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_LEN_MAX {
             return None;
@@ -72,7 +71,7 @@ impl LongDouble {
             natural.multiply(&power);
             Self::round(negative, &natural, 0, false)
         } else {
-            // Shifted so that the quotient has 66 or 67 bits: a mantissa, and what rounds it.
+            // Shifted so that the quotient has 66 or 67 bits: a mantissa, and the bits that round it.
             let mut power = power;
             let shift = 66 + power.bits() as i32 - natural.bits() as i32;
             let shifted = if shift >= 0 { &mut natural } else { &mut power };
@@ -92,8 +91,8 @@ impl LongDouble {
         }
         let (high, low) =
             if self.exponent >= other.exponent { (self, other) } else { (other, self) };
-        // 64 bits below the higher number's mantissa hold the lower one, or say on which side of
-        // a tie it lies: what falls off their end becomes the last, sticky bit.
+        // 64 bits below the higher number's mantissa hold the lower one, or decide on which side of a tie it lies: the
+        // bits that fall off their end become the last, sticky bit.
         let distance = (high.exponent - low.exponent) as u32;
         let big = u128::from(high.mantissa) << 62;
         let wide = u128::from(low.mantissa) << 62;

@@ -1,12 +1,12 @@
 //! A thread's ends of the rings between threads.
 //!
-//! From each thread to each other one there is a bounded ring with one sender and one receiver, so
-//! messages of a pair stay in order and no two threads write one word. What does not fit waits with
-//! its sender, who reads from no connection for that thread meanwhile.
+//! From each thread to each other one there is a bounded ring with one sender and one receiver, so messages of a pair
+//! stay in order and no two threads write one word. Messages that do not fit wait with their sender, which meanwhile
+//! sends no further requests to that thread.
 //!
-//! A thread that is about to sleep says so, and looks at its rings once more; a sender wakes it only
-//! if it says so. Both sides have a sequentially consistent fence between their write and their
-//! read, so at least one of them sees what the other did.
+//! A thread that is about to sleep announces it, and checks its rings once more; a sender wakes only a thread that has
+//! announced its sleep. Both sides have a sequentially consistent fence between their write and their read, so at least
+//! one of them sees the other's write.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,32 +32,32 @@ impl Bell {
         Self { waker, asleep: AtomicBool::new(false) }
     }
 
-    /// Wakes the thread, whatever it does.
+    /// Wakes the thread, whether it sleeps or not.
     pub(crate) fn ring(&self) {
         // Should the wake-up fail, the thread looks at its rings at its next tick.
         let _ = self.waker.wake();
     }
 }
 
-/// What one thread has of the rings.
+/// One thread's ends of the rings.
 pub(crate) struct Mailbox {
     /// The thread's own number.
     me: usize,
-    /// By number of the other thread; none for the own one.
+    /// By number of the other thread; `None` for the own one.
     boxes: Vec<Option<Rings>>,
     bells: Arc<[Bell]>,
     /// Messages sent since the start.
     pub(crate) sent: u64,
-    /// Messages that waited have left: whoever waited for room may go on.
+    /// Messages that waited have left: connections that waited for room may go on.
     pub(crate) made_room: bool,
 }
 
-/// The rings between two threads, and what did not fit.
+/// The rings between two threads, and the messages that did not fit.
 struct Rings {
     out: Producer<Message>,
     waiting: VecDeque<Message>,
     into: Consumer<Message>,
-    /// Something was sent since the other thread was woken.
+    /// A message was sent since the other thread was woken.
     must_ring: bool,
 }
 
@@ -120,12 +120,12 @@ impl Mailbox {
     pub(crate) fn receive(&mut self, from: usize) -> Option<Message> {
         let rings = self.boxes[from].as_mut()?;
         let message = rings.into.pop().ok()?;
-        // Whoever found it full may sleep now.
+        // The sender that found it full may sleep now.
         rings.must_ring |= rings.into.slots() + 1 >= RING_LEN;
         Some(message)
     }
 
-    /// Sends what waits, as far as there is room, and wakes those who sleep.
+    /// Sends waiting messages, as far as there is room, and wakes sleeping receivers.
     pub(crate) fn flush(&mut self) {
         let rings = self.boxes.iter_mut().zip(&*self.bells);
         for (rings, bell) in rings.filter_map(|(rings, bell)| Some((rings.as_mut()?, bell))) {
@@ -143,7 +143,7 @@ impl Mailbox {
         }
     }
 
-    /// Says that the thread is about to sleep. Returns whether it may: nothing is there for it.
+    /// Announces that the thread is about to sleep. Returns whether it may, because no message is there for it.
     pub(crate) fn fall_asleep(&self) -> bool {
         let asleep = &self.bells[self.me].asleep;
         asleep.store(true, Ordering::Relaxed);

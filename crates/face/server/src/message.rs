@@ -1,4 +1,4 @@
-//! What threads say to each other.
+//! The messages between threads.
 
 use std::net::SocketAddr;
 
@@ -9,23 +9,23 @@ use crate::partition_set::PartitionSet;
 use crate::report::{Details, Report};
 use crate::store::{Part, Watch};
 
-/// A message. Whom it comes from, its ring tells.
+/// A message. Its ring identifies the sender.
 pub(crate) enum Message {
     /// Requests for keys of the receiver's partitions.
     Requests(Box<Packet>),
     /// The same packet, with the replies.
     Replies(Box<Packet>),
-    /// A client of the sender has room for so many bytes of replies more.
+    /// A client of the sender has room for this many bytes of replies more.
     Room { client_id: u64, bytes: usize },
-    /// The sender wants to borrow parts, for its errand of this number.
+    /// The sender requests parts, for its cross-shard operation of this number.
     Ask { errand: u64, parts: PartitionSet },
     /// The receiver has borrowed these parts.
     Lend { errand: u64, parts: Vec<Part> },
     /// The receiver has its parts back.
     Return(Vec<Part>),
-    /// The sender wants to know how the receiver is, for its errand of this number.
+    /// The sender requests a report on the receiver, for its cross-shard operation of this number.
     Inquire { errand: u64, details: Details },
-    /// How the sender is.
+    /// The report on the sender.
     Tell { errand: u64, report: Box<Report> },
     /// The receiver disconnects these of its clients.
     Kill(Vec<u64>),

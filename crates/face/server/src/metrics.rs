@@ -1,9 +1,8 @@
-//! Metrics for Prometheus: `GET /metrics` in its text format, and nothing else.
+//! Metrics for Prometheus: `GET /metrics` in its text format, and no other request.
 //!
-//! A thread of its own accepts connections, and one for each of them answers, from the
-//! [`Board`](crate::board::Board) and the database's statistics: no client waits for it, and no connection
-//! for another one that is slow. How many there are at a time, what each may send, and how long it may take
-//! for everything, is bounded.
+//! A thread accepts connections, and one more thread for each of them answers, from the [`Board`](crate::board::Board)
+//! and the database's statistics: no client waits for it, and no connection waits for a slow one. The number of
+//! connections, the length of their requests, and their duration are bounded.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -26,13 +25,13 @@ const REQUEST_LEN_MAX: usize = 8 << 10;
 /// How often the end of the server is looked for.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A counter of each thread: its name, what it counts, and where it is.
+/// A counter of each thread: its name, its meaning, and its place.
 type ByThread = (&'static str, &'static str, fn(&Counters) -> u64);
 
-/// A number of each partition: its name, its kind, what it says, and where it is.
+/// A number of each partition: its name, its kind, its meaning, and its place.
 type ByPartition = (&'static str, &'static str, &'static str, fn(&halite::Stats) -> u64);
 
-/// What answers.
+/// The metrics endpoint.
 pub(crate) struct Metrics {
     listener: TcpListener,
     db: halite::Database,
@@ -51,7 +50,7 @@ pub(crate) fn listen(addr: SocketAddr) -> Result<TcpListener, Error> {
 }
 
 impl Metrics {
-    /// What answers connections of a socket that [`listen`] has made.
+    /// Serves metrics on a socket that [`listen`] has made.
     pub(crate) fn new(listener: TcpListener, db: halite::Database, shared: Arc<Shared>) -> Self {
         Self { listener, db, shared, started: Instant::now() }
     }
@@ -79,14 +78,14 @@ impl Metrics {
                 let socket = Arc::new(socket);
                 open.push(Arc::downgrade(&socket));
                 let builder = thread::Builder::new().name("halite-metrics".to_owned());
-                // Whoever asks wrongly, or goes, gets no answer; there is nobody to tell.
+                // A malformed request, or a connection that breaks, gets no answer, and its error is not reported.
                 let answer = || {
                     // After a panic the connection closes without an answer, and the server goes on.
                     drop(catch_unwind(AssertUnwindSafe(|| drop(self.answer(socket)))));
                 };
                 drop(builder.spawn_scoped(scope, answer));
             }
-            // Nobody waits for those that are slow.
+            // The end does not wait for slow connections.
             for socket in open.iter().filter_map(Weak::upgrade) {
                 let _ = socket.shutdown(Shutdown::Both);
             }

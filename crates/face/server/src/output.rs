@@ -9,8 +9,8 @@ use std::io::{self, IoSlice, Write};
 use crate::answers::Answer;
 use crate::packet::LARGE;
 
-/// The most memory for replies that a connection keeps while nothing waits, in bytes: for large ones,
-/// new memory costs as much as to copy them.
+/// The most memory for replies that a connection keeps while none waits, in bytes: for large replies, new memory costs
+/// as much as copying them.
 const KEPT: usize = 2 << 20;
 /// The same for a connection that is silent.
 const KEPT_SILENT: usize = 64 << 10;
@@ -22,7 +22,7 @@ const SLICES_MAX: usize = 16;
 /// Replies that have not left.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    /// What leaves before `last`.
+    /// The buffers that are sent before `last`.
     before: VecDeque<Vec<u8>>,
     /// Bytes in `before`.
     before_len: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Where the next reply is written to, behind what it holds.
+    /// Where the next reply is written to, behind the replies that it holds.
     #[inline]
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.last
@@ -63,7 +63,8 @@ impl Output {
         self.before.push_back(bytes);
     }
 
-    /// Begins another buffer if the last one is long: what a client has read is given back buffer by buffer.
+    /// Begins another buffer if the last one is long: the memory of replies that were sent is returned buffer by
+    /// buffer.
     #[inline]
     pub(crate) fn divide(&mut self, spares: &mut Spares) {
         self.peak = self.peak.max(self.last.len());
@@ -97,7 +98,7 @@ impl Output {
         self.before.len()
     }
 
-    /// Gives memory back that was not needed since the last call, if nothing waits, and begins to watch anew.
+    /// Returns the memory beyond the peak since the last call, if no reply waits, and begins a new measurement.
     pub(crate) fn shrink_to_peak(&mut self) {
         let needed = self.peak.max(KEPT_SILENT);
         if self.unsent() == 0 && self.last.capacity() > 2 * needed {
@@ -111,7 +112,7 @@ impl Output {
         self.last.shrink_to(KEPT_SILENT);
     }
 
-    /// Gives all memory back, if nothing waits.
+    /// Returns all memory, if no reply waits.
     pub(crate) fn shrink_if_empty(&mut self) {
         if self.unsent() == 0 {
             self.last = Vec::new();

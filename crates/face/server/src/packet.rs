@@ -5,8 +5,8 @@
 //! The sender keeps the packet for later, so requests that travel allocate nothing once its
 //! buffers have grown.
 //!
-//! The words of a large request, and a large reply, travel in the buffer that they were received in
-//! or written to: to copy them would cost more than to allocate a buffer.
+//! The words of a large request, and a large reply, travel in the buffer that they were received in or written to:
+//! copying them would cost more than allocating a buffer.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -47,7 +47,7 @@ pub(crate) struct Packet {
     done: usize,
     /// Bytes of their replies that are counted as travelling.
     counted: usize,
-    /// Those of them that were slow; their clients' names are to be filled in.
+    /// The executed requests that were slow; their clients' names are to be filled in.
     pub(crate) slow: Vec<(Asker, slowlog::Entry)>,
     /// Whether these are requests out of other packets.
     pub(crate) is_piece: bool,
@@ -82,14 +82,14 @@ enum State {
     Moved,
 }
 
-/// Whom a reply is for.
+/// The request that a reply answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     /// The connection's place.
     pub(crate) place: usize,
     /// Places are used again: the client that asked.
     pub(crate) client_id: u64,
-    /// Where it is, for the slowlog.
+    /// The client's address, for the slowlog.
     pub(crate) addr: SocketAddr,
     /// Its place in the connection's queue of answers.
     pub(crate) ticket: u64,
@@ -138,7 +138,7 @@ impl Packet {
         });
     }
 
-    /// Gives the last request its words: `bytes` is what they were found in, from `base` on.
+    /// Sets the words of the last request: they lie in `bytes`, from `base` on.
     pub(crate) fn bring_words(&mut self, bytes: Vec<u8>, base: usize) {
         let Some(item) = self.items.last_mut() else { return };
         for range in &mut self.ranges[item.args.clone()] {
@@ -183,7 +183,7 @@ impl Packet {
         }
         let len = self.reply.len();
         item.state = if len >= LARGE {
-            // It counts by its length, so its memory must not be much more.
+            // A reply is accounted by its length, so its buffer must not be much larger.
             let fills = 2 * len >= self.reply.capacity();
             let reply = if fills { std::mem::take(&mut self.reply) } else { self.reply.clone() };
             State::RepliedApart(reply)
@@ -197,7 +197,7 @@ impl Packet {
         len
     }
 
-    /// Bytes of the replies that are counted as travelling: those that are not small. None from now on.
+    /// Bytes of the replies that are counted as travelling: those that are not small. Afterwards the count is 0.
     pub(crate) fn take_counted(&mut self) -> usize {
         std::mem::take(&mut self.counted)
     }
@@ -275,12 +275,12 @@ impl Packet {
         }
     }
 
-    /// Returns the buffer, if no reply was large, or whatever has come of it.
+    /// Returns the spare buffer, or an empty one if its memory went with a large reply.
     pub(crate) fn take_spare(&mut self) -> Vec<u8> {
         if self.reply.capacity() < LARGE { Vec::new() } else { std::mem::take(&mut self.reply) }
     }
 
-    /// Hands out the replies, and whom each is for.
+    /// Passes on each reply with its addressee.
     pub(crate) fn take_answers(&mut self, mut take: impl FnMut(Asker, Answer<'_>)) {
         for item in &mut self.items {
             match std::mem::replace(&mut item.state, State::Moved) {
@@ -409,7 +409,7 @@ mod tests {
     fn a_large_reply_takes_no_more_memory_than_twice_its_length() {
         let mut packet = packet(4, 4);
         packet.reply = Vec::with_capacity(1 << 20);
-        // Nobody wants the second one.
+        // The client of the second request wants no replies.
         for len in [LARGE, LARGE, 1 << 19, LARGE] {
             packet.execute(|_, _, out| out.resize(len, b'v'));
         }

@@ -1,8 +1,8 @@
-//! The other threads, as one thread sees them: the requests that it sends them, those that it
-//! executes for them, and what it borrows and lends.
+//! The other threads, as seen by one thread: the requests that it sends them, those that it executes for them, and the
+//! parts that it borrows and lends.
 //!
-//! Requests of a client for which many replies are on their way wait with the thread that would execute them, see
-//! `debts`; all wait while too many replies of all clients are.
+//! If many replies to a client are on their way, its further requests wait with the thread that would execute them, see
+//! `debts`. All requests wait while too many replies to all clients are on their way.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -147,9 +147,9 @@ impl Peers {
         spare
     }
 
-    /// Executes the requests of other threads, up to the first of each whose parts are not here, and as long as
-    /// not too many replies are on their way: beyond that, a packet goes back in pieces, since what it has got is what
-    /// its other requests wait for. Those that a pause holds back wait aside.
+    /// Executes the requests of other threads, up to the first of each whose parts are not here, and as long as not too
+    /// many replies are on their way. Beyond that, a packet goes back in pieces, since its other requests wait for the
+    /// replies that it carries. Requests that a pause holds back are set aside.
     pub(crate) fn execute(&mut self, service: &mut Service) {
         let free = self.lender.free();
         let guest = &mut self.guest;
@@ -198,7 +198,7 @@ impl Peers {
         self.is_choked = self.has_inbound() && !can_travel(service);
     }
 
-    /// Sends the replies to what was executed, which is durable now.
+    /// Sends the replies to the executed requests, whose writes are durable now.
     pub(crate) fn send_replies(&mut self) {
         for (to, lane) in self.lanes.iter_mut().enumerate() {
             for packet in lane.executed.drain(..) {

@@ -1,4 +1,4 @@
-//! Random numbers for choices that nobody should be able to steer, and nothing secret.
+//! Random numbers for choices that clients should not be able to steer; not for secrets.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,8 +1,8 @@
 //! Replies, in the protocol that the client speaks.
 //!
-//! RESP3 has names for what RESP2 says with conventions: a missing value, maps, sets, text that is
-//! meant for people. A command says what it means, and [`Reply`] writes it either way, into a
-//! buffer that the connection reuses.
+//! RESP3 has types for values that RESP2 encodes by conventions: a missing value, maps, sets, text that is meant for
+//! people. A command states the meaning, and [`Reply`] writes it in either protocol, into a buffer that the connection
+//! reuses.
 
 use crate::number::Decimal;
 
@@ -67,7 +67,7 @@ impl Reply<'_> {
         self.end_line();
     }
 
-    /// A value, or that there is none.
+    /// A value, or its absence.
     #[inline]
     pub(crate) fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
@@ -118,7 +118,7 @@ impl Reply<'_> {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
-                // `txt:` says what it is, and counts.
+                // The prefix `txt:` is the format of the text, and is part of its length.
                 self.header(b'=', Decimal::unsigned(text.len() as u64 + 4));
                 self.out.extend_from_slice(b"txt:");
                 self.out.extend_from_slice(text.as_bytes());

@@ -8,29 +8,29 @@ use crate::command_stats::{Calls, CommandStats};
 use crate::partition_set::PartitionSet;
 use crate::service::{Counters, Service};
 
-/// What a thread tells of itself.
+/// The report of a thread on itself.
 #[derive(Default)]
 pub(crate) struct Report {
     /// The thread.
     pub(crate) thread: usize,
     pub(crate) counters: Counters,
-    /// What happened to the commands that it has executed or refused, if that is asked for.
+    /// The statistics of the commands that it has executed or refused, if they are requested.
     pub(crate) commands: BTreeMap<&'static str, Calls>,
-    /// How often it answered with an error, by its code, if that is asked for.
+    /// How often it replied with an error, by its code, if that is requested.
     pub(crate) errors: BTreeMap<Box<[u8]>, u64>,
-    /// Its clients, if they are asked for.
+    /// Its clients, if they are requested.
     pub(crate) clients: Vec<Line>,
     /// The most that a client has sent and is not executed, in bytes.
     pub(crate) input_len_max: usize,
     /// The most that waits for a client to read it, in bytes.
     pub(crate) output_len_max: usize,
-    /// Memory that the clients' requests and replies take, in bytes, and what is computed for them.
+    /// Memory of the clients' requests and replies, in bytes, and of results that are computed for them.
     pub(crate) buffer_bytes: usize,
     /// By database: keys that expire, and the sum of their deadlines.
     pub(crate) expiring: Vec<(usize, u128)>,
     pub(crate) expired: u64,
     pub(crate) changes: u64,
-    /// Those since a client last had everything made durable.
+    /// The changes since a client last had all writes made durable.
     pub(crate) changes_since_save: u64,
     /// Clients whose request waits for the end of a pause.
     pub(crate) blocked: usize,
@@ -48,12 +48,12 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// What a report is to tell beside numbers.
+/// The parts of a report beside numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Details {
-    /// Who the clients are.
+    /// The list of clients.
     pub(crate) clients: bool,
-    /// What happened to commands.
+    /// The statistics of commands.
     pub(crate) commands: bool,
 }
 
@@ -84,7 +84,7 @@ impl Report {
         }
     }
 
-    /// Adds what another thread tells.
+    /// Adds the report of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
         for (name, calls) in &other.commands {

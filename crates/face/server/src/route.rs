@@ -1,10 +1,10 @@
 //! Where a request is executed.
 //!
-//! A request whose keys are all this thread's is executed on the spot, as one without keys. If all
-//! keys are in one partition of another thread, the request travels there. If they are in several
-//! partitions that are not all at hand, or the command is about all of them, it is an errand: it waits
-//! until the replies before it have come, borrows the parts, and is executed here. What needs a
-//! partition that is still recovered waits before any of that.
+//! A request whose keys are all this thread's is executed on the spot, as is one without keys. If all keys are in one
+//! partition of another thread, the request travels there. If they are in several partitions that are not all at hand,
+//! or the command is about all of them, it is a cross-shard operation: it waits until the replies before it have come,
+//! borrows the parts, and is executed here. A request that needs a partition that is still being recovered waits before
+//! any of that.
 
 use crate::answers::{Answer, Answers};
 use crate::borrow::Needs;
@@ -19,7 +19,7 @@ use crate::resp::Args;
 use crate::service::Service;
 use crate::store::Store;
 
-/// What a connection has for the requests that are not executed at once.
+/// A connection's state for requests that are not executed at once.
 pub(crate) struct Lane<'a> {
     /// The connection's place.
     pub(crate) place: usize,
@@ -29,11 +29,11 @@ pub(crate) struct Lane<'a> {
     pub(crate) owns_input: bool,
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) answers: &'a mut Answers,
-    /// The errand that the request at the front has begun.
+    /// The cross-shard operation that the request at the front has begun.
     pub(crate) errand: &'a mut Option<u64>,
 }
 
-/// Executes a request of `client`, or lets it travel, or says what it waits for.
+/// Executes a request of `client`, or sends it to another thread, or returns why it waits.
 pub(crate) fn route(
     service: &mut Service,
     peers: &mut Peers,
@@ -62,7 +62,7 @@ pub(crate) fn route(
     }
     let at_hand = match lane.answers.is_empty() {
         true => peers.lender.usable(),
-        // What is borrowed would be used before requests that are on their way to its owner.
+        // Borrowed parts would be read before requests that are on their way to their owner.
         false => peers.lender.free(),
     };
     if !needs.reports && needs.parts.is_within(at_hand) {
@@ -80,7 +80,8 @@ pub(crate) fn route(
     let me = peers.mailbox.me();
     let is_simple = !needs.reports && needs.parts.len() == 1;
     match (peers.lender.home(needs.parts), found) {
-        // It is lent, and comes back. Of several, one or the other might be away at each look.
+        // The part is lent, and comes back. With several parts, some might be away at each retry, so those are
+        // borrowed.
         (Some(home), _) if home == me && is_simple => Dispatched::Stalled,
         (Some(home), Ok(command)) if home != me && is_simple && !command.is(flags::NOT_QUEUED) => {
             if !peers.has_room(home) {
@@ -99,7 +100,7 @@ pub(crate) fn route(
     }
 }
 
-/// Executes a request whose errand has all that it needs.
+/// Executes a request whose cross-shard operation has all that it needs.
 fn run_errand(
     service: &mut Service,
     peers: &mut Peers,
@@ -150,7 +151,7 @@ fn forward(
     );
 }
 
-/// What a request needs. One that will be refused or queued needs nothing.
+/// The parts and reports that a request needs. One that will be refused or queued needs none.
 fn needs(
     service: &Service,
     peers: &Peers,
@@ -188,11 +189,11 @@ fn add_needs(
 ) {
     needs.parts = needs.parts.or(partitions_of(&service.store, command, args));
     if command.is(flags::ALONE) {
-        // Nothing is executed for keys of partitions that are not ready yet.
+        // No request is executed for keys of partitions that are not ready yet.
         needs.parts = needs.parts.or(service.shared.loading.ready());
     }
     if command.is(flags::SCANS) && in_transaction {
-        // It may go on in the next partition.
+        // The scan may go on in the next partition.
         needs.parts = PartitionSet::first(service.store.partitions());
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;
@@ -227,7 +228,7 @@ pub(crate) fn partitions_of(
 #[cold]
 fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: PartitionSet) -> bool {
     let loading = &service.shared.loading;
-    // What changes several partitions together is numbered after all that did so before.
+    // A write to several partitions is numbered after all earlier writes of that kind.
     let writes = |command: &Command| command.is(flags::WRITE) || command.is(flags::EXECUTES);
     if parts.len() > 1 && found.as_ref().is_ok_and(|command| writes(command)) {
         parts = loading.all();
@@ -239,7 +240,7 @@ fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: Par
     missing.is_empty()
 }
 
-/// The partition in which a scan goes on; what is no cursor is refused anywhere.
+/// The partition in which a scan goes on; a malformed cursor is refused on any thread.
 fn scanned(store: &Store, args: Args<'_>) -> usize {
     let cursor = args.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
     (cursor.unwrap_or(0) % store.partitions() as u64) as usize

@@ -51,7 +51,7 @@ pub struct Server {
     event_loops: Vec<EventLoop>,
     addrs: Vec<SocketAddr>,
     metrics: Option<Metrics>,
-    /// What brings the partitions that are not recovered yet.
+    /// The loader of the partitions that are not recovered yet.
     loader: Option<Loader>,
     client_count_max: usize,
     handle: Handle,
@@ -64,14 +64,14 @@ pub struct Handle {
 }
 
 impl Server {
-    /// Listens on the addresses of `config`. Clients that connect wait until [`Server::run`]. A request for keys
-    /// of a partition that is still recovered then waits for it; a partition that cannot be recovered refuses
-    /// its requests with the reason. But for the first one, and the one that has the order of the databases:
-    /// without those nothing can be served.
+    /// Listens on the addresses of `config`. Clients that connect wait until [`Server::run`]. A request for keys of a
+    /// partition that is still being recovered then waits for it; a partition that cannot be recovered refuses its
+    /// requests with the reason. The first partition, and the one that holds the order of the databases, are
+    /// exceptions: without them the server cannot run.
     ///
     /// # Errors
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],
-    /// [`Error::NoDatabase`], and what the database reports.
+    /// [`Error::NoDatabase`], and the errors of the database.
     pub fn bind(db: halite::Database, config: Config) -> Result<Self, Error> {
         let sockets = Sockets::bind(&config)?;
         Self::on(sockets, db, config)
@@ -80,7 +80,7 @@ impl Server {
     /// [`Server::bind`] with sockets that were bound before there was a database, by the same `config`.
     ///
     /// # Errors
-    /// [`Error::NoDatabase`], and what the database reports.
+    /// [`Error::NoDatabase`], and the errors of the database.
     pub fn on(sockets: Sockets, db: halite::Database, config: Config) -> Result<Self, Error> {
         if config.databases == 0 {
             return Err(Error::NoDatabase);
@@ -109,7 +109,7 @@ impl Server {
         let bells: Arc<[Bell]> = bells.into();
         let databases = config.databases as usize;
         let homes: Vec<_> = (0..partitions).map(|partition| partition % threads).collect();
-        // Where nothing is left to recover, nobody has to wait for anything.
+        // With no partition left to recover, no request has to wait.
         let is_ready = db.stats().recovery.partitions_ready == partitions;
         let ready = if is_ready { PartitionSet::first(partitions) } else { PartitionSet::EMPTY };
         let loading = Loading::new(threads, partitions, ready);
@@ -154,8 +154,8 @@ impl Server {
         self.addrs.clone()
     }
 
-    /// The most clients at a time, at first: fewer than the configuration says if the process may not have descriptors for
-    /// as many, and for what the engine needs.
+    /// The most clients at a time, initially: fewer than configured if the process's limit of descriptors is too low
+    /// for them and for the engine.
     #[must_use]
     pub fn client_count_max(&self) -> usize {
         self.client_count_max
@@ -167,19 +167,19 @@ impl Server {
         self.metrics.as_ref().and_then(Metrics::local_addr)
     }
 
-    /// What stops the server.
+    /// A handle that stops the server.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Serves clients until [`Handle::shutdown`] or the command SHUTDOWN; then answers the requests
-    /// that have arrived, makes everything durable, and closes the database.
+    /// Serves clients until [`Handle::shutdown`] or the command SHUTDOWN; then answers the requests that have arrived,
+    /// makes all writes durable, and closes the database.
     ///
     /// # Errors
-    /// [`Error::Database`] if the databases cannot be opened, of a store that was still recovered.
-    /// [`Error::Sync`] if writes cannot be made durable: they are not acknowledged then.
-    /// [`Error::Io`] if the operating system no longer tells what clients do.
+    /// [`Error::Database`] if the databases cannot be opened, of a store that was still being recovered.
+    /// [`Error::Sync`] if writes cannot be made durable: they are not acknowledged then. [`Error::Io`] if the operating
+    /// system no longer reports the readiness of sockets.
     pub fn run(self) -> Result<(), Error> {
         let shared = &self.handle.shared;
         thread::scope(|scope| {
@@ -191,7 +191,7 @@ impl Server {
             let loader = self.loader.map(|loader| {
                 let builder = thread::Builder::new().name("halite-loader".to_owned());
                 let load = move || {
-                    // Clients wait for what it loads.
+                    // Clients wait for the partitions that it loads.
                     let _guard = FailsOnPanic(shared);
                     loader.run().inspect_err(|_| shared.fail())
                 };

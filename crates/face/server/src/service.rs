@@ -1,4 +1,4 @@
-//! What all clients of a thread share: the store, the other clients, the settings.
+//! The state that all clients of a thread share: the store, the other clients, the settings.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::store::{Store, Watch};
 /// Bytes of replies that a client may leave unread before it has authenticated.
 const STRANGER_OUTPUT_MAX: usize = 64 << 10;
 
-/// What commands work on.
+/// The state that commands work on.
 pub(crate) struct Service {
     pub(crate) store: Store,
     /// The number of the thread.
@@ -30,10 +30,10 @@ pub(crate) struct Service {
     pub(crate) own: PartitionSet,
     pub(crate) clients: Clients,
     pub(crate) shared: Arc<Shared>,
-    /// The version of what is copied from `shared`.
+    /// The version of the copies from `shared`.
     version: u64,
     pub(crate) settings: Settings,
-    /// What the other threads told, for the command that asked for it.
+    /// The reports of other threads, for the command that requested them.
     pub(crate) reports: Vec<Report>,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
@@ -44,11 +44,11 @@ pub(crate) struct Service {
     pub(crate) started: Instant,
     /// When everything was durable, in milliseconds since 1970.
     pub(crate) synced_ms: u64,
-    /// A client wants everything durable, whatever the policy says.
+    /// A client has requested that all writes be durable, whatever the policy is.
     pub(crate) sync_asked: bool,
     /// Clients wait.
     pub(crate) pause: Option<Pause>,
-    /// Whether expired keys are looked for; if not, they go when somebody asks for them.
+    /// Whether expired keys are removed in the background; if not, they are removed when a command accesses them.
     pub(crate) expires_actively: bool,
     /// Watches that have ended, of keys whose part is elsewhere.
     pub(crate) forgotten: Vec<Watch>,
@@ -60,7 +60,7 @@ pub(crate) struct Service {
     slow: Option<Duration>,
     /// The last command was a slow one, of another thread's client.
     pub(crate) slow_guest: Option<slowlog::Entry>,
-    /// What happened to commands here.
+    /// The statistics of commands on this thread.
     pub(crate) commands: CommandStats,
     /// How often the counters were set to zero.
     resets: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Service {
     pub(crate) scratch: Vec<u8>,
 }
 
-/// What clients wait for.
+/// A pause of clients (CLIENT PAUSE).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pause {
     pub(crate) until: Instant,
@@ -87,7 +87,7 @@ pub(crate) struct Pause {
     pub(crate) writes_only: bool,
 }
 
-/// What happened since the start, or since CONFIG RESETSTAT.
+/// Counters since the start, or since CONFIG RESETSTAT.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) connections: u64,
@@ -200,7 +200,7 @@ impl Service {
         self.now_until = self.now + Duration::from_nanos(left_ns.into());
     }
 
-    /// Sees what other threads have changed for all.
+    /// Copies settings that other threads have changed.
     #[inline]
     pub(crate) fn refresh(&mut self) {
         if self.shared.version() != self.version {
@@ -211,7 +211,7 @@ impl Service {
     fn copy_common(&mut self) {
         let (common, version) = self.shared.common();
         self.version = version;
-        // Whoever is connected without a password stays connected when there is one.
+        // A client that is connected without a password stays connected when a password is set.
         if self.settings.requirepass.is_none() && common.settings.requirepass.is_some() {
             self.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
         }
@@ -243,7 +243,7 @@ impl Service {
         limit > 0 && stats.levels.is_none() && stats.live_bytes > limit
     }
 
-    /// The bytes that live records may take: what is set, or what the pool can have.
+    /// The bytes that live records may take: the configured limit, or the pool's capacity.
     pub(crate) fn memory_max(&self) -> u64 {
         match self.settings.memory_max {
             0 => self.store.stats().pool_bytes_max,
@@ -251,7 +251,7 @@ impl Service {
         }
     }
 
-    /// Lets clients wait, or not. While they do, nothing expires: that would be a change.
+    /// Pauses clients, or ends the pause. During a pause no key expires, since that would be a change.
     pub(crate) fn set_pause(&mut self, pause: Option<Pause>) {
         self.pause = pause;
         self.store.is_paused = pause.is_some();
@@ -264,16 +264,16 @@ impl Service {
             && !self.shared.ending.has_begun()
     }
 
-    /// Changes what is common to all threads.
+    /// Changes the state that all threads share.
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut Common) -> R) -> R {
         let result = self.shared.change(change);
         self.copy_common();
         result
     }
 
-    /// This thread and the others together, as they are now or told.
+    /// The report of this thread and of the others together, from now or from when they sent theirs.
     pub(crate) fn report(&self, details: Details) -> Report {
-        // A part may have come since the others were asked, and been lent.
+        // A part may have come, or been lent, since the others were queried.
         let mut report = Report::of(self, self.own.and(self.store.here()), details);
         self.reports.iter().for_each(|other| report.add(other));
         report
@@ -286,8 +286,9 @@ impl Service {
         self.keep_time();
     }
 
-    /// Notes how long a command took that `began` with a lap, and whether it failed. The end of a command is the beginning of the next
-    /// one: one look at the clock a command tells both, and the time that the next one sees.
+    /// Notes how long a command took that `began` with a lap, and whether it failed. The end of a command is the
+    /// beginning of the next one: one reading of the clock for each command serves both, and is the time that the next
+    /// one sees.
     #[inline]
     pub(crate) fn end_lap(
         &mut self,

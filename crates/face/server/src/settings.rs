@@ -1,4 +1,4 @@
-//! The configuration that clients can ask for, and change in part, while the server runs.
+//! The configuration that clients can read, and change in part, while the server runs.
 
 use std::time::Duration;
 
@@ -19,22 +19,22 @@ pub(crate) struct Settings {
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
     log: Option<fn(&str)>,
-    /// Bytes of live records beyond which nothing is written but removals, where there are no levels; 0: the pool's limit
-    /// holds alone.
+    /// Bytes of live records beyond which only removals are written, on an engine without levels; 0: only the pool's
+    /// limit holds.
     pub(crate) memory_max: u64,
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
     pub(crate) shutdown_grace: Duration,
-    /// How long a command takes that SLOWLOG tells of, in microseconds; negative: none does.
+    /// The shortest time of a command that SLOWLOG records, in microseconds; negative: it records none.
     pub(crate) slowlog_slower_than_us: i64,
     /// The commands that SLOWLOG keeps.
     pub(crate) slowlog_len_max: usize,
-    /// How long a spike takes that LATENCY tells of, in milliseconds; 0: none does.
+    /// The shortest time of a spike that LATENCY records, in milliseconds; 0: it records none.
     pub(crate) latency_threshold_ms: u64,
     pub(crate) databases: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
-    /// Whether the databases lie in memory alone, where nothing is kept.
+    /// Whether the databases lie in memory alone, and are not kept.
     pub(crate) in_memory: bool,
     /// When Redis would write a snapshot. Here every change is in the store: any value holds.
     pub(crate) save: String,
@@ -47,21 +47,22 @@ impl Settings {
         hard.into_iter().chain(self.client_memory_max).min().unwrap_or(usize::MAX)
     }
 
-    /// Bytes of one reply: its client is dropped for a longer one, so no more is written behind it. Each thread makes one
-    /// at a time, beyond what all clients may take: together they are not more than that again.
+    /// The longest reply, in bytes: a client is dropped for a longer one, and the rest of it is not written. Each
+    /// thread makes one reply at a time, beyond the limit of all clients: together they take at most as much as that
+    /// limit again.
     pub(crate) fn reply_len_max(&self) -> usize {
         let share = self.client_memory_max.map_or(usize::MAX, |bytes| bytes / self.threads);
         self.output_len_max().min(share)
     }
 
-    /// Tells the operator something.
+    /// Writes a line to the operator's log.
     pub(crate) fn log(&self, line: impl FnOnce() -> String) {
         if let Some(log) = self.log {
             log(&line());
         }
     }
 
-    /// How long something takes that is noted; none: nothing is.
+    /// The shortest time that SLOWLOG or LATENCY records; `None`: they record none.
     pub(crate) fn slow(&self) -> Option<Duration> {
         let command = u64::try_from(self.slowlog_slower_than_us).map(Duration::from_micros).ok();
         let spike = Some(Duration::from_millis(self.latency_threshold_ms));

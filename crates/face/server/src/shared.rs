@@ -1,7 +1,7 @@
-//! What all threads share: settings, which are read all the time and seldom change, and the end.
+//! The state that all threads share: settings, which are read often and seldom changed, and the end.
 //!
-//! Each thread has a copy of the settings, and looks before it serves a connection whether there is
-//! a newer one. So a client that was told that a setting changed finds it changed on any thread.
+//! Each thread has a copy of the settings, and checks for a newer version before it serves a connection. So a client
+//! that has the reply to a change of a setting finds it changed on any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,26 +18,26 @@ use crate::service::Pause;
 use crate::settings::Settings;
 use crate::slowlog::Slowlog;
 
-/// What all threads share.
+/// The state that all threads share.
 pub(crate) struct Shared {
     common: Mutex<Common>,
     /// Counts the changes of `common`.
     version: AtomicU64,
     /// The end of the server.
     pub(crate) ending: Arc<Ending>,
-    /// Some thread cannot go on: nobody waits for it.
+    /// Some thread cannot go on: no thread waits for it.
     pub(crate) failed: AtomicBool,
-    /// Threads that have something to finish before the end.
+    /// Threads that still have work to finish before the end.
     pub(crate) unfinished: AtomicUsize,
     /// Connected clients.
     pub(crate) clients: AtomicUsize,
-    /// What they take.
+    /// The memory of the clients.
     pub(crate) client_memory: ClientMemory,
     /// When a client last had everything made durable, in milliseconds since 1970.
     pub(crate) saved_ms: AtomicU64,
     /// The commands that were slow.
     pub(crate) slowlog: Mutex<Slowlog>,
-    /// What took long.
+    /// The latency spikes.
     pub(crate) latency: Mutex<Latency>,
     pub(crate) board: Board,
     /// A backup is being taken.
@@ -51,13 +51,13 @@ pub(crate) struct Shared {
     bells: Arc<[Bell]>,
 }
 
-/// What a client can change for all.
+/// Settings that a client can change for all.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) settings: Settings,
     /// Clients wait.
     pub(crate) pause: Option<Pause>,
-    /// Whether expired keys are looked for; if not, they go when somebody asks for them.
+    /// Whether expired keys are removed in the background; if not, they are removed when a command accesses them.
     pub(crate) expires_actively: bool,
     /// How often the counters were set to zero.
     pub(crate) resets: u64,
@@ -94,19 +94,19 @@ impl Shared {
         self.bells.len()
     }
 
-    /// The version of what is common.
+    /// The version of the common settings.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// What is common, and its version.
+    /// The common settings, and their version.
     pub(crate) fn common(&self) -> (Common, u64) {
         let common = lock(&self.common);
         (common.clone(), self.version())
     }
 
-    /// Changes what is common, for all threads.
+    /// Changes the common settings, for all threads.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Common) -> R) -> R {
         let result = {
             let mut common = lock(&self.common);
@@ -130,14 +130,14 @@ impl Shared {
         self.stop();
     }
 
-    /// Notes that a thread has nothing left to finish.
+    /// Notes that a thread has finished its work.
     pub(crate) fn finish(&self) {
         if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ring();
         }
     }
 
-    /// Whether no thread has anything left to finish.
+    /// Whether all threads have finished their work.
     pub(crate) fn all_finished(&self) -> bool {
         self.unfinished.load(Ordering::Acquire) == 0 || self.failed.load(Ordering::Acquire)
     }
@@ -164,7 +164,7 @@ impl Drop for FailsOnPanic<'_> {
     }
 }
 
-/// Locks what a panic of another thread leaves usable.
+/// Locks a mutex whose data stays valid when another thread panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! The commands that took longest: what SLOWLOG tells.
+//! The slowest commands, for SLOWLOG.
 //!
-//! All threads share one log. It is locked when a command was slow, and by those who read it.
+//! All threads share one log. It is locked for a slow command, and by the commands that read it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ impl Slowlog {
     }
 }
 
-/// The words of a request, so many and so much of each as are kept, and none that is a password.
+/// The words of a request, shortened to the number and lengths that are kept, without passwords.
 pub(crate) fn shorten(args: Args<'_>) -> Vec<Vec<u8>> {
     let kept = if args.len() > WORDS_MAX { WORDS_MAX - 1 } else { args.len() };
     let shorten = |word: &[u8]| match word.len().checked_sub(WORD_LEN_MAX) {

@@ -28,7 +28,7 @@ pub enum SyncPolicy {
 }
 
 impl SyncPolicy {
-    /// What an acknowledged write survives under this policy in `domain`.
+    /// The failures that an acknowledged write survives under this policy in `domain`.
     #[must_use]
     pub fn guarantee(self, domain: Domain) -> String {
         let acknowledged = "ordinary file: an acknowledged write survives a crash";

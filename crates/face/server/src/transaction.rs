@@ -16,7 +16,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Adds a command, unless the transaction is given up.
+    /// Adds a command, unless the transaction is aborted.
     pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) {
         if self.aborted {
             return;

@@ -1,7 +1,7 @@
-//! A request allocates nothing once the buffers have grown, on one thread and between threads.
+//! A request does not allocate once the buffers have grown, on one thread and between threads.
 //!
-//! What remains is the engine's: two lists for each time that it makes writes durable, and lists of what
-//! its collector moves, for which the writes that left it behind pay in steps.
+//! The remaining allocations are the engine's: two lists for each time that it makes writes durable, and lists of the
+//! records that its collector moves, for which the writes that made the garbage pay in steps.
 
 #[allow(unused_macros, reason = "one test for all numbers of threads")]
 mod common;

@@ -22,7 +22,7 @@ on_threads! {
     a_backup_of_changes_follows_another
 }
 
-/// The next piece, or none at the end.
+/// The next piece, or `None` at the end.
 fn next(client: &mut Client) -> Option<Vec<u8>> {
     client.send(b"HALITE.BACKUP NEXT\r\n");
     let mut head = String::new();
@@ -107,7 +107,7 @@ fn a_backup_is_the_state_of_one_moment_while_clients_write() {
         let [a, b] = ["a", "b"].map(|half| value(&copy, &format!("{writer}:{half}")).unwrap());
         assert_eq!(a, b);
         let count: u64 = a.parse().unwrap();
-        // What was acknowledged before is in it, and nothing that came later.
+        // The backup has all writes acknowledged before, and none that came later.
         assert!((before[writer]..=behind[writer] + 1).contains(&count), "{count}");
         assert!(value(&copy, &format!("{writer}:{}", count - 1)).is_some());
         assert!(value(&copy, &format!("{writer}:{}", count + 1)).is_none());
@@ -205,7 +205,7 @@ fn the_end_of_the_server_ends_a_backup() {
     next(&mut client).unwrap();
     server.stop().unwrap();
     assert_eq!(client.reply(), "closed");
-    // Nothing is left that reads it: another server can take one.
+    // No backup reads the database any more: another server can take one.
     let server = Running::on(server.db.clone(), |_| {});
     let mut client = server.client();
     client.check(&[("HALITE.BACKUP BEGIN", "+OK")]);
@@ -233,7 +233,7 @@ fn what_cannot_be_asked_for_is_named() {
         ("HALITE.BACKUP NEXT", "-ERR Command not allowed inside a transaction"),
         ("DISCARD", "+OK"),
     ]);
-    // Without a change log nothing can follow.
+    // Without a change log there are no incremental backups.
     client.check(&[("HALITE.BACKUP BEGIN", "+OK")]);
     let full = rest(&mut client);
     let info = BackupReader::new(&full[..]).unwrap().info().clone();
@@ -242,7 +242,7 @@ fn what_cannot_be_asked_for_is_named() {
     let refused = client.ask("HALITE.BACKUP NEXT");
     assert!(refused.starts_with("-ERR the backup ended early: "), "{refused}");
     assert!(refused.contains("change log"), "{refused}");
-    // Any bytes are looked at, and none is believed.
+    // Any bytes are examined, and none is trusted.
     for len in 0..200 {
         let bytes = vec![(len * 7) as u8; len];
         let reply = client.call(&[&b"HALITE.BACKUP"[..], b"BEGIN", b"SINCE", &bytes]);

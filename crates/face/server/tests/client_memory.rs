@@ -1,4 +1,4 @@
-//! What clients may take that do not read their replies, or send requests without an end.
+//! The memory of clients that do not read their replies, or that send endless requests.
 
 #[macro_use]
 mod common;
@@ -76,7 +76,7 @@ fn a_client_beyond_its_hard_limit_is_disconnected_and_others_go_on() {
     let line = log.iter().find(|line| line.contains(&said)).expect("a line about the client");
     assert!(line.contains("overcoming of output buffer limits"), "{line}");
     drop(log);
-    // It gets what had left, and nothing more.
+    // It gets the replies that had left, and no more.
     let mut replies = Vec::new();
     let _ = deaf.socket.read_to_end(&mut replies);
     assert!(replies.len() < 200 * VALUE_LEN);
@@ -107,7 +107,7 @@ fn of_all_clients_those_with_most_memory_are_evicted() {
     let server = Running::start_with(|config| config.client_memory_max = Some(24 << 20));
     let mut other = server.client();
     fill(&mut other);
-    // None of them has too much for itself.
+    // No client has too much by itself.
     let mut deaf: Vec<_> = (0..8).map(|_| ask_for(&server, 80)).collect();
     eventually("an eviction", || field(&mut other, "evicted_clients") > 0);
     eventually("room", || field(&mut other, "mem_clients_normal") <= 24 << 20);
@@ -163,7 +163,7 @@ fn what_a_client_takes_is_told_and_given_back() {
     deaf.socket.read_exact(&mut replies).unwrap();
     eventually("memory given back", || of_client(&mut other, 2, "tot-mem") < 1 << 20);
     assert_eq!(of_client(&mut other, 2, "omem"), 0);
-    // What clients of other threads had on its way has come.
+    // Replies to clients of other threads that were on their way have come.
     eventually("memory given back", || field(&mut other, "mem_clients_normal") < 6 << 20);
 }
 
@@ -278,7 +278,7 @@ fn transactions_of_clients_that_are_not_evicted_are_bounded_together() {
     let mut second = kept(&server);
     assert_eq!(queue(&mut second, 20).as_deref(), Some(refused));
     let aborted = "-EXECABORT Transaction discarded because of previous errors.";
-    // What was queued has gone with the refusal.
+    // The queued commands are dropped with the refusal.
     assert_eq!(of_client(&mut other, 3, "multi-mem"), 0);
     second.check(&[("EXEC", aborted)]);
     first.check(&[("EXEC", "[+OK, +OK, +OK]")]);

@@ -1,4 +1,4 @@
-//! Each command counts time from its own beginning, whatever was executed before it in the same turn of the event loop.
+//! Each command's time starts at its own beginning, whatever was executed before it in the same turn of the event loop.
 
 #[macro_use]
 mod common;
@@ -115,7 +115,7 @@ fn a_deadline_that_passes_during_the_turn_holds_in_the_turn() {
             pipeline(&mut client, &[set, &slow, "GET k", "TTL k", "EXISTS k"].map(str::to_owned));
         assert_eq!(replies[2..], ["nil", ":-2", ":0"], "{set}");
     }
-    // What is set behind it to expire before that is gone at once.
+    // A key that is set behind it to expire before that is gone at once.
     for template in ["SET k v PXAT {at}", "GETEX k PXAT {at}", "PEXPIREAT k {at}"] {
         client.ask("SET k v");
         let at_ms = time_ms(&client.ask("TIME")) + SLOW_MS;
@@ -129,12 +129,12 @@ fn a_deadline_that_passes_during_the_turn_holds_in_the_turn() {
         let replies = pipeline(&mut client, &requests);
         assert!(["-ERR no such key", ":0"].contains(&replies[2].as_str()), "{replies:?}");
     }
-    // What is set to expire with a second that begins meanwhile is gone at once, too.
+    // A key that is set to expire with a second that begins meanwhile is gone at once, too.
     while !expires_with_the_second(&mut client, &slow) {}
 }
 
-/// Sends slow commands shortly before a second begins, and behind them, in the same turn, what lets `k` expire with it.
-/// Returns whether the second began meanwhile for sure; then the key was gone.
+/// Sends slow commands shortly before a second begins, and behind them, in the same turn, the command that lets `k`
+/// expire with that second. Returns whether the second certainly began meanwhile; then the key was gone.
 fn expires_with_the_second(client: &mut Client, slow: &str) -> bool {
     client.check(&[("SLOWLOG RESET", "+OK")]);
     let now_ms = time_ms(&client.ask("TIME"));

@@ -233,7 +233,7 @@ fn settings_that_cannot_change_are_known() {
     }
     let failed = "-ERR CONFIG SET failed (possibly related to argument";
     client.check(&[
-        // What is wrong with the request is told by its word, what is wrong with the value by the name.
+        // An error in the request is reported by its word, an invalid value by the setting's name.
         (
             "CONFIG SET timeout 1 TimeOut 2",
             &format!("{failed} 'TimeOut') - duplicate parameter"),

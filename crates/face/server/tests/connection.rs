@@ -1,4 +1,4 @@
-//! Who may come in, and what clients tell and are told.
+//! Authentication, the limit of clients, and the commands about connections.
 
 #[macro_use]
 mod common;
@@ -70,7 +70,7 @@ fn the_password_can_change() {
         ("CONFIG SET requirepass sesame", "+OK"),
         ("PING", "+PONG"),
     ]);
-    // Who was in stays in.
+    // A client that was authenticated stays so.
     assert_eq!(second.ask("PING"), "+PONG");
     server.client().check(&[
         ("PING", NOAUTH),
@@ -226,7 +226,7 @@ fn who_breaks_off_while_it_is_paused_is_disconnected() {
         let client = server.client();
         let mut socket = client.socket.into_inner();
         std::io::Write::write_all(&mut socket, b"PING\r\nSET k gone\r\n").unwrap();
-        // A reply that nobody has read lets the connection end at once.
+        // Dropping a socket with an unread reply resets the connection at once.
         assert_eq!(socket.peek(&mut [0]).unwrap(), 1);
     }
     common::eventually("the end of the others", || {

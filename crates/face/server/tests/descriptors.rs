@@ -74,7 +74,7 @@ fn idle_connections_leave_the_engine_the_descriptors_that_it_needs() {
     command.args(["-c", &script, "sh"]).arg(env::current_exe().unwrap());
     command.args(["--exact", TEST, "--nocapture"]).env(FOLDER, folder.path().join("data"));
     let mut served = Served(command.stdout(Stdio::piped()).spawn().unwrap());
-    // What the test says at its end is read, too.
+    // The child's output at its end is read, too.
     let mut said = BufReader::new(served.0.stdout.take().unwrap()).lines();
     let serving = said.by_ref().map(|line| line.unwrap()).find_map(|line| {
         let (_, line) = line.split_once("serving ")?;
@@ -86,7 +86,7 @@ fn idle_connections_leave_the_engine_the_descriptors_that_it_needs() {
 
     let mut writer = Client::connect(addr);
     assert_eq!(writer.ask("AUTH secret"), "+OK");
-    // Strangers, who say nothing: as many as there may be, and more.
+    // Clients that have not authenticated and send no request: as many as allowed, and more.
     let mut strangers: Vec<Client> = (1..clients_max).map(|_| Client::connect(addr)).collect();
     let refused: Vec<String> = (0..300).map(|_| Client::connect(addr).reply()).collect();
     assert!(refused.iter().all(|reply| reply == REFUSED), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The server ends soon, whatever its clients have asked for, and what it acknowledged is there.
+//! The server ends soon, whatever its clients have requested, and its acknowledged writes are there.
 
 #[macro_use]
 mod common;
@@ -15,7 +15,7 @@ on_threads! {
     a_sleep_is_bounded
 }
 
-/// Far longer than the server may take to end, and far shorter than what the test asks of it takes.
+/// Far longer than the server may take to end, and far shorter than the requests of the test would take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The length of values of which each comparison takes a noticeable time.
 const LEN: usize = 6000;
@@ -44,7 +44,7 @@ fn slow_requests() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Waits until the server has ended by itself, and checks what it acknowledged.
+/// Waits until the server has ended by itself, and checks its acknowledged writes.
 fn expect_end(mut server: Running, name: &str, acknowledged: usize) {
     let until = Instant::now() + PATIENCE;
     while !server.has_ended() {
@@ -84,7 +84,7 @@ fn no_command_keeps_the_server_from_ending() {
         for number in 0..5 {
             writer.check(&[(&format!("SET acknowledged:{number} 1"), "+OK")]);
         }
-        // A key of the first thread's says when it has begun with what follows.
+        // A key of the first thread shows when that thread has begun the following requests.
         let first =
             |number: &i32| server.db.partition_of(format!("begun:{number}").as_bytes()) == 0;
         let begun = format!("begun:{}", (0..).find(first).expect("numbers do not end"));

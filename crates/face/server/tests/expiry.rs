@@ -106,7 +106,7 @@ fn expired_keys_are_gone_for_every_command_before_they_are_collected() {
         ("TTL d", ":-1"),
         ("RENAME e x", "-ERR no such key"),
     ]);
-    // What is gone is gone in the store too.
+    // Expired keys are removed from the store too.
     let deadlines = server.db.find_key_space("db0:expires").unwrap().unwrap();
     let keys: Vec<_> = deadlines.iter().unwrap().map(|pair| pair.unwrap().0).collect();
     assert_eq!(keys, Vec::<Vec<u8>>::new());

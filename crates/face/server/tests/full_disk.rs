@@ -1,8 +1,8 @@
-//! A disk that is full, below the engine lsm: writes get the error that clients know, reads go on, and so do writes
-//! when there is room again.
+//! A full disk, below the engine lsm: writes get the error that clients know, reads go on, and so do writes when there
+//! is room again.
 //!
-//! The disk is a file system in memory, mounted where nobody else sees it; where that is not allowed, the test says so,
-//! and passes.
+//! The disk is a file system in memory, mounted in a private mount namespace; where that is not allowed, the test
+//! prints so, and passes.
 
 #[allow(unused_macros, reason = "one test for its own threads")]
 mod common;
@@ -105,7 +105,7 @@ fn run(folder: &Path) {
         ("TTL gone:1", ":-2"),
     ]);
     check_all(&mut client, end);
-    // What gives room back is taken, and so are deadlines.
+    // Commands that free room are accepted, and so are deadlines.
     client.check(&[
         ("EXPIRE key:0 1000", ":1"),
         ("PERSIST key:0", ":1"),

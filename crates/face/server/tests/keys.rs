@@ -195,7 +195,7 @@ fn everything_is_there_when_the_database_is_opened_again() {
     }
 }
 
-/// What INFO says of the first two databases.
+/// INFO's lines for the first two databases.
 fn keyspace(client: &mut Client) -> [String; 2] {
     let info = client.ask("INFO keyspace");
     ["db0:", "db1:"].map(|db| {
@@ -224,7 +224,7 @@ fn many_keys_are_counted_while_nobody_waits() {
         assert_eq!(first, exactly(KEYS));
         return;
     }
-    // As far as it went, or what was counted meanwhile by then.
+    // Either as far as the limited count went, or the count that was finished meanwhile.
     assert!(first.ends_with(",counted_ago=-1") && first.starts_with("keys=9"), "{first}");
     let all = exactly(KEYS);
     eventually("a count of all keys", || keyspace(&mut client)[0].starts_with(&all));

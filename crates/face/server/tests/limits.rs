@@ -1,4 +1,4 @@
-//! Whatever requests can let grow has a limit, and a client that attacks it harms nobody else.
+//! All that requests can let grow is limited, and a client that exceeds a limit does not harm others.
 //!
 //! The list is in docs/RUNTIME.md, "What requests can let grow"; the limits here are smaller.
 
@@ -21,7 +21,7 @@ const BULK_MAX: usize = 1 << 20;
 const TRANSACTION_MAX: usize = 2 << 20;
 const OUTPUT_MAX: usize = 4 << 20;
 
-/// Requests of one client, of which the last is answered with something that begins like this.
+/// Requests of one client; the reply to the last begins with this text.
 struct Attack {
     name: &'static str,
     requests: Vec<Vec<u8>>,
@@ -207,7 +207,7 @@ fn each_attack_is_refused_and_changes_nothing() {
         assert_eq!(other.call(&exist), ":0", "{name}");
         assert_eq!(other.ask("STRLEN large"), format!(":{}", large.len()), "{name}");
     }
-    // What is within the limits is done: one key grows as often as one likes.
+    // Requests within the limits are executed: one key may grow again and again.
     let at_end = (BULK_MAX - 100).to_string();
     other.check(&[("MULTI", "+OK")]);
     for _ in 0..12 {
@@ -237,7 +237,7 @@ fn what_clients_send_is_bounded_together() {
     };
     let long = "w".repeat(16_000);
     for (password, count, request) in [
-        // Those who have not said who they are, as well.
+        // Clients that have not authenticated, as well.
         (Some("sesame"), 60, words(9, &long)),
         (None, 60, words(9, &long)),
         // The places of words take more than the words.

@@ -1,4 +1,4 @@
-//! A server answers while its partitions are recovered: what needs one of them waits.
+//! A server answers while its partitions are recovered: requests that need one of them wait.
 
 #[macro_use]
 mod common;
@@ -50,7 +50,7 @@ impl Loading {
         Self::start_with(|_| {})
     }
 
-    /// With what `fill` writes to the database.
+    /// With the records that `fill` writes to the database.
     fn start_with(fill: impl FnOnce(&Database)) -> Self {
         let (db, gates, folder) = Gated::database(partitions(), |db| {
             let mut server = Running::on(db.clone(), |config| config.threads = Some(threads()));
@@ -366,7 +366,7 @@ fn keys_that_have_expired_are_gone_where_nothing_can_be_written() {
             ("EXEC", "[nil]"),
             ("GET key:9", "\"9\""),
         ]);
-        // What could not be removed does not take a later value along.
+        // The failed removal of the expired value must not remove a later one.
         loading.gates.refuse_writes(None);
         client.check(&[(&format!("INCR {key}"), ":1"), (&format!("TTL {key}"), ":-1")]);
     }

@@ -1,4 +1,5 @@
-//! How much memory the server takes at most, whatever it is asked for: by the allocator, which sees what nobody counts.
+//! The most memory that the server takes, whatever the requests: measured by the allocator, which also sees memory that
+//! the server does not account for.
 
 #[macro_use]
 mod common;
@@ -26,7 +27,7 @@ fn grow(bytes: usize) {
     PEAK.fetch_max(before + bytes, Ordering::Relaxed);
 }
 
-// SAFETY: the system's allocator does everything; measuring allocates nothing.
+// SAFETY: every call is passed to the system's allocator; measuring does not allocate.
 unsafe impl GlobalAlloc for Measuring {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());

@@ -1,4 +1,4 @@
-//! Clients that send everything before they read anything, as many libraries do with a pipeline.
+//! Clients that send all requests before they read a reply, as many libraries do with a pipeline.
 
 #[macro_use]
 mod common;
@@ -19,7 +19,7 @@ const PIPELINE_LEN: usize = 32 << 20;
 /// Adds the requests of a round, of which it gets the number, and their replies.
 type Family<'a> = dyn Fn(&mut Pipeline, usize) + 'a;
 
-/// A pipeline of one family of commands, and what must come back.
+/// A pipeline of one family of commands, and the expected replies.
 #[derive(Default)]
 struct Pipeline {
     requests: Vec<u8>,
@@ -80,7 +80,7 @@ fn pipelines_of_every_family_are_taken_whole_before_anything_is_read() {
     let mut client = server.client();
     let value = "v".repeat(120);
     let pad = "p".repeat(120);
-    // What borrows parts of other threads takes its time there.
+    // Commands that borrow parts of other threads take longer there.
     let long = "l".repeat(4000);
     let families: [(&str, &Family<'_>); 7] = [
         ("strings", &|pipeline, number| {
@@ -101,7 +101,7 @@ fn pipelines_of_every_family_are_taken_whole_before_anything_is_read() {
             pipeline.add(&["GET", &key(number)], &bulk(&value));
         }),
         ("scans", &|pipeline, number| {
-            // An exact pattern leaves nothing to be visited.
+            // An exact pattern leaves no key to visit.
             pipeline.add(&["GETRANGE", &key(number), "0", "-1"], &bulk(&value));
             if number % 64 == 0 {
                 pipeline.add(&["KEYS", "none:*"], "*0\r\n");

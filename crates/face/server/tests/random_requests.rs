@@ -48,7 +48,7 @@ fn replies(addr: SocketAddr, bytes: &[u8], ends: &[usize]) -> Vec<u8> {
         scope.spawn(move || {
             let mut start = 0;
             for (index, &end) in ends.iter().chain([&bytes.len()]).enumerate() {
-                // The server may have closed what is no request.
+                // The server may have closed the connection after malformed bytes.
                 if writer.write_all(&bytes[start..end]).is_err() {
                     return;
                 }
@@ -66,7 +66,7 @@ fn replies(addr: SocketAddr, bytes: &[u8], ends: &[usize]) -> Vec<u8> {
     replies
 }
 
-/// Puts another command in the place of one that tells what only an engine knows.
+/// Replaces a command whose reply depends on the engine by another one.
 fn leave_out_memory(bytes: &mut [u8]) {
     const MEMORY: &[u8] = b"MEMORY";
     for at in 0..bytes.len().saturating_sub(MEMORY.len()) {

@@ -143,7 +143,7 @@ fn a_cursor_can_be_used_again_and_by_others() {
     assert!((5..20).contains(&first.len()) && first == again, "{first:?} {again:?}");
 }
 
-/// What a scan returns from a cursor on.
+/// The keys that a scan returns from a cursor on.
 fn rest(client: &mut Client, cursor: &str) -> Vec<String> {
     let (mut cursor, mut found) = (cursor.to_owned(), Vec::new());
     while cursor != "0" {

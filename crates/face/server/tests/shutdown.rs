@@ -1,4 +1,4 @@
-//! The server stops in order, and what it acknowledged is there again.
+//! The server stops in order, and its acknowledged writes are there afterwards.
 
 #[macro_use]
 mod common;

@@ -1,4 +1,4 @@
-//! Values: what is set is what is got, with every option.
+//! Values: GET returns the value that was set, with every option.
 
 #[macro_use]
 mod common;
@@ -37,7 +37,7 @@ fn set_and_get_keep_any_bytes() {
         ("GET ''", "\"empty\""),
         ("GET none", "nil"),
     ]);
-    // The key space holds the value and nothing else.
+    // The key space holds only the value.
     assert_eq!(server.db.find_key_space("db0").unwrap().unwrap().get(&all).unwrap().unwrap(), all);
 }
 

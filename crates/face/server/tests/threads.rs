@@ -87,7 +87,7 @@ fn a_pipeline_over_all_partitions_is_answered_in_order() {
     sender.join().unwrap();
 }
 
-/// What one client has, and what it expects of the server.
+/// The keys of one client, and the values that it expects.
 struct Model {
     prefix: String,
     random: Random,
@@ -311,7 +311,7 @@ fn a_transaction_fails_if_a_key_of_any_partition_changed() {
                         assert_eq!(client.call(&["SET", key, &next]), "+QUEUED");
                     }
                     if client.ask("EXEC") != "nil" {
-                        // Whoever succeeds has read one state.
+                        // A transaction that succeeds has read one state.
                         assert_eq!(values.len(), 1, "{found}");
                         done += 1;
                         succeeded.fetch_add(1, Ordering::Relaxed);
@@ -388,7 +388,7 @@ fn many_large_replies_at_once_all_arrive() {
         for key in &keys {
             assert_eq!(client.call(&["SET", key, &value]), "+OK");
         }
-        // One request after the other is asked of one key's owner, and nothing is sent meanwhile.
+        // Requests are sent one at a time to the owner of one key, and no other request meanwhile.
         for key in &keys {
             let requests: Vec<u8> = (0..40).flat_map(|_| request(&["GET", key])).collect();
             client.send(&requests);
@@ -402,7 +402,7 @@ fn many_large_replies_at_once_all_arrive() {
 fn who_waits_for_room_between_threads_goes_on() {
     let server = Running::start();
     for round in 0..5 {
-        // What is forgotten is told to the keys' owners, and no reply comes of it.
+        // The end of a watch is sent to the keys' owners, and there is no reply to it.
         let mut watching = server.client();
         let keys: Vec<_> = (0..3000).map(|number| format!("watched{round}:{number}")).collect();
         let words: Vec<_> = ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).collect();
@@ -602,7 +602,7 @@ fn memory_is_told_of() {
     assert!(client.ask("MEMORY DOCTOR").contains("Nothing is wrong"));
 }
 
-/// Sends bytes to the address of the metrics, and returns what comes back.
+/// Sends bytes to the address of the metrics, and returns the reply.
 fn http(addr: SocketAddr, request: &str) -> String {
     let mut socket = TcpStream::connect(addr).unwrap();
     socket.write_all(request.as_bytes()).unwrap();
@@ -618,7 +618,7 @@ fn metrics_are_served_to_who_asks_for_them() {
     });
     let addr = server.metrics.unwrap();
     server.client().check(&[("SET a 1", "+OK"), ("SET b 2", "+OK")]);
-    // One that sends half a request keeps nobody for ever.
+    // A connection that sends half a request does not block others for ever.
     let _silent = TcpStream::connect(addr).unwrap();
     let get = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
     common::eventually("the commands in the metrics", || {
@@ -663,7 +663,7 @@ fn a_slow_reader_of_metrics_keeps_nobody_waiting() {
     server.stop().unwrap();
 }
 
-/// What all of some keys hold.
+/// The values of some keys.
 fn read_all(client: &mut Client, keys: &[String]) -> String {
     client.call(&[&["MGET".to_owned()], keys].concat())
 }
@@ -718,7 +718,7 @@ fn nothing_expires_while_clients_are_paused() {
     let left = client.integer("DBSIZE");
     common::eventually("the keys' time", || client.ask("GET key:49") == "nil");
     thread::sleep(std::time::Duration::from_millis(300));
-    // They are not there for those who read, and nothing was removed.
+    // They are hidden from readers, and no key was removed.
     for number in 0..50 {
         client.check(&[(&format!("GET key:{number}"), "nil")]);
     }

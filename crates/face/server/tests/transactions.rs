@@ -1,4 +1,4 @@
-//! MULTI and EXEC: all of it, on what was watched, or nothing.
+//! MULTI and EXEC: all commands or none, on the condition of the watched keys.
 
 #[macro_use]
 mod common;

@@ -1,4 +1,4 @@
-//! Clients that do what they should not, and stores that are full.
+//! Clients that break the protocol, and full stores.
 
 #[macro_use]
 mod common;
@@ -21,7 +21,7 @@ fn half_a_command_keeps_nobody_from_going_on() {
         config.limits.request_timeout = Duration::from_secs(1);
     });
     let whole = request(&["SET", "key:1", &"v".repeat(100_000)]);
-    // Ends within the head, a word, the last line's end; and with nothing but a sign.
+    // Truncated within the head, a word, the last line's end; and after a lone sign.
     let mut halves: Vec<_> = [1, 6, 20, 5_000, 90_000, whole.len() - 1]
         .map(|len| {
             let mut client = server.client();
@@ -105,7 +105,7 @@ fn fill_and_remove(len: usize) -> u64 {
         let expected = format!("\"{number:0len$}\"");
         assert!(client.ask(&format!("GET key:{number}")) == expected, "{number}");
     }
-    // What several keys need together, none of them gets.
+    // If several keys together lack room, none of them is set.
     let large = "v".repeat(len);
     let words: Vec<_> = (0..8).map(|number| format!("twin:{number}")).collect();
     let pairs = words.iter().flat_map(|key| [key.as_str(), &large]);

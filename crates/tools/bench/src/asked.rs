@@ -1,4 +1,4 @@
-//! What is asked for, beside what was measured: a row has both sides of a comparison and says whether it
+//! The requirements beside the measurements: a row has both sides of a comparison and says whether the requirement
 //! holds.
 
 use serde_json::json;
@@ -28,7 +28,7 @@ impl Bound {
     }
 }
 
-/// Parameters of what was measured that a row of what is asked has too.
+/// Parameters of the measurements that a row of a requirement repeats.
 pub(crate) const SHOWN: [&str; 14] = [
     "ended",
     "index",
@@ -46,7 +46,7 @@ pub(crate) const SHOWN: [&str; 14] = [
     "fill",
 ];
 
-/// The row of `experiment` that says what `ours` is in all, or beside the value and subject of `theirs`.
+/// The row of `experiment` with the value of `ours` by itself, or beside the value and subject of `theirs`.
 pub(crate) fn row(experiment: &str, ours: &Row, theirs: Option<(&str, f64)>, bound: Bound) -> Row {
     let mut params = Params::new();
     params.insert("of".to_owned(), json!(format!("{} {}", ours.experiment, ours.metric)));

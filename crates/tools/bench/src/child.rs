@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 /// How long the end of a process that was killed is waited for between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Looks after which what does not end is left to itself, as a process is that waits for a disk.
+/// Checks after which a process that does not end is left to itself, such as one that waits for a disk.
 const LOOKS: u32 = 200;
 
-/// The processes that run; none once this process is about to end, and no other may begin.
+/// The running child processes; `None` once this process is about to end, when no other may begin.
 static RUNNING: Mutex<Option<Vec<Pid>>> = Mutex::new(Some(Vec::new()));
 
 fn running() -> MutexGuard<'static, Option<Vec<Pid>>> {
@@ -39,7 +39,7 @@ impl Child {
         Ok(Self { process, pid })
     }
 
-    /// Runs a command to its end. How it ended, and what it printed.
+    /// Runs a command to its end. Returns its exit status, and its output.
     pub(crate) fn run(mut command: Command) -> io::Result<(ExitStatus, String)> {
         let (mut reader, writer) = io::pipe()?;
         let mut child = Self::spawn(command.stdout(writer.try_clone()?).stderr(writer))?;
@@ -59,14 +59,14 @@ impl Child {
         self.pid
     }
 
-    /// What it prints, if that is piped; once.
+    /// Its standard output, if that is piped; once.
     pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.process.stdout.take()
     }
 
     /// How it ended, if it has.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        // From its end on, the number may be another process's: nothing may signal it then.
+        // After its end, another process may get the number: no signal may be sent to it then.
         let mut running = running();
         let ended = self.process.try_wait()?;
         if let (Some(_), Some(running)) = (ended, &mut *running) {
@@ -87,7 +87,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It is to be gone either way, and there is no one to tell.
+        // The process is to be gone either way, and an error cannot be reported here.
         let _ = self.kill();
     }
 }

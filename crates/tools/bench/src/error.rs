@@ -1,4 +1,4 @@
-//! What can go wrong in a measurement.
+//! The errors of measurements.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::kv::StoreError;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A measurement that could not be made, or whose outcome would mean nothing.
+/// A measurement that could not be made, or whose figure would be meaningless.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,18 +17,18 @@ pub enum Error {
     Store {
         /// The store's name.
         store: String,
-        /// What it was asked to do.
+        /// The action that failed.
         action: &'static str,
         /// Its own error.
         source: StoreError,
     },
 
-    /// A store returned something else than was put into it.
+    /// A store returned another value than was put into it.
     #[error("{store}: wrong answer: {why}; its speed would mean nothing")]
     WrongAnswer {
         /// The store's name.
         store: String,
-        /// What is wrong.
+        /// The defect.
         why: String,
     },
 
@@ -46,7 +46,7 @@ pub enum Error {
     Server {
         /// The server's name.
         server: String,
-        /// What it did, and the last that it printed.
+        /// Its exit status, and its last output.
         why: String,
     },
 
@@ -55,13 +55,13 @@ pub enum Error {
     Network {
         /// The server's name.
         server: String,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The reason.
         source: io::Error,
     },
 
-    /// A server answered by errors, or by something that was not asked for.
+    /// A server replied with errors, or with replies that do not fit the requests.
     #[error(
         "{server}: {wrong} of {replies} replies were wrong, the first: {first}; \
          its speed would mean nothing"
@@ -73,14 +73,14 @@ pub enum Error {
         wrong: u64,
         /// All replies.
         replies: u64,
-        /// What the first wrong one said.
+        /// The first wrong reply.
         first: String,
     },
 
-    /// Something was found in a soak.
+    /// A violation was found in a soak.
     #[error("soak: {why}")]
     Soak {
-        /// What, and where it can be looked at.
+        /// The violation, and where the evidence is kept.
         why: String,
     },
 
@@ -93,10 +93,10 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// A name that nothing has.
+    /// An unknown name.
     #[error("there is no {kind} `{name}`; there is {known}")]
     Unknown {
-        /// What it should be the name of.
+        /// The kind of name.
         kind: &'static str,
         /// The name.
         name: String,
@@ -112,7 +112,7 @@ pub enum Error {
     PeerApart {
         /// The peer.
         peer: String,
-        /// The subcommand that it was asked for with.
+        /// The subcommand.
         workload: &'static str,
         /// The names of all peers of that subcommand.
         known: String,
@@ -123,7 +123,7 @@ pub enum Error {
     Unwritable {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The reason.
         source: io::Error,
@@ -138,7 +138,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     #[error("interrupted; what was measured until then is kept")]
     Interrupted,
 
@@ -159,13 +159,13 @@ pub enum Error {
     Wrong {
         /// The option.
         option: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
 }
 
 impl Error {
-    /// A name that is none of `known`.
+    /// A name that is not in `known`.
     pub(crate) fn unknown<'a>(
         kind: &'static str,
         name: &str,

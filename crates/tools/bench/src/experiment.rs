@@ -4,10 +4,10 @@ use crate::blocks::{cells, interleaving, logs, pages};
 use crate::run::{Run, RunOptions};
 use crate::{Error, Result, device};
 
-/// Something that can be run by itself.
+/// An experiment that can be run by itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// What `--only` calls it.
+    /// Its name for `--only`.
     pub name: &'static str,
     /// How many measurements it makes.
     pub plan: fn(&RunOptions) -> u64,
@@ -37,7 +37,7 @@ pub const BLOCKS: &[Experiment] = &[
     Experiment { name: "interleaving", plan: interleaving::plan, run: interleaving::run },
 ];
 
-/// Refuses a name in `only` that is none of `all`.
+/// Refuses a name in `only` that is not in `all`.
 pub(crate) fn check<'a>(
     only: &[String],
     all: impl IntoIterator<Item = &'a str> + Clone,

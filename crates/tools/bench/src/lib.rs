@@ -1,12 +1,11 @@
 //! Measurements of Halite: of the medium, of the building blocks, and of whole stores.
 //!
-//! [`command`] is the command line, which the `halite` command and the program with other people's
-//! stores share. It makes a [`Run`] and hands it to experiments: those of [`device`] and [`blocks`], the
-//! workloads of [`kv`], those of [`lsm`], or those of [`rstore`], which drive servers over sockets;
-//! [`soak`] lets one run long and ends it again and again. An experiment is a
-//! number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so that what
-//! the machine does meanwhile hits all alike. What comes out are [`Row`]s, which go into a [`table()`]
-//! and into JSON.
+//! [`command`] is the command line, which the `halite` command and the program with the peer stores share. It makes a
+//! [`Run`] and passes it to experiments: those of [`device`] and [`blocks`], the workloads of [`kv`], those of [`lsm`],
+//! or those of [`rstore`], which drive servers over sockets; [`soak`] lets one server run long and ends it again and
+//! again. An experiment is a number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so
+//! that disturbances of the machine affect all alike. The results are [`Row`]s, which go into a [`table()`] and into
+//! JSON.
 #![forbid(unsafe_code)]
 
 mod asked;

@@ -64,7 +64,7 @@ fn command() -> String {
     args.join(" ")
 }
 
-/// A small file of the kernel's; empty where there is none.
+/// A small file of the kernel's; empty if it cannot be read.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
 }

@@ -22,11 +22,11 @@ pub trait Peers {
     /// The store of that name, if it is one.
     fn store(&self, name: &str) -> Option<Box<dyn Store>>;
 
-    /// Those that take part in the comparison `experiment` with these `params`. Each measures what
-    /// docs/BENCH.md says of that experiment, and yields samples of the same metrics and units.
+    /// Those that take part in the comparison `experiment` with these `params`. Each measures as docs/BENCH.md
+    /// describes for that experiment, and yields samples of the same metrics and units.
     ///
     /// # Errors
-    /// What making them ready reports.
+    /// The errors of preparing them.
     fn contenders(
         &self,
         experiment: &str,
@@ -50,8 +50,8 @@ impl Peers for () {
     }
 }
 
-/// Which of the peers `known` to the subcommand `workload` take part: those `asked` for, or all that
-/// are built in. Under a profile there are none, because it slows down Halite alone.
+/// The peers in `known` that take part in the subcommand `workload`: those `asked` for, or all that are built in. Under
+/// a profile there are none, because it slows down Halite alone.
 pub(crate) fn choose(
     peers: &dyn Peers,
     workload: &'static str,

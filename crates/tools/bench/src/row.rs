@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Summary;
 
-/// What an experiment was run with: names and values, in the order in which tables show them.
+/// The parameters of an experiment: names and values, in the order in which tables show them.
 pub type Params = Map<String, Value>;
 
 /// One figure of one subject.
@@ -13,15 +13,15 @@ pub type Params = Map<String, Value>;
 /// docs/BENCH.md has the names of the experiments and their metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What was done: `blocks.log`, `device.read`, `kv.ycsb-a`.
+    /// The experiment: `blocks.log`, `device.read`, `kv.ycsb-a`.
     pub experiment: String,
-    /// Who did it: `poplog`, `halite`, `rocksdb`.
+    /// The measured system: `poplog`, `halite`, `rocksdb`.
     pub subject: String,
-    /// With what.
+    /// The parameters.
     pub params: Params,
-    /// What was measured: `throughput`, `latency-p99`, `fences`.
+    /// The metric: `throughput`, `latency-p99`, `fences`.
     pub metric: String,
-    /// In what: `op/s`, `ns`, `B/s`, `1/op`.
+    /// The unit: `op/s`, `ns`, `B/s`, `1/op`.
     pub unit: String,
     /// The median of the repeats.
     pub value: f64,
@@ -31,12 +31,12 @@ pub struct Row {
     pub max: f64,
     /// The physical limit measured in the same run, in the same unit, where there is one.
     pub limit: Option<f64>,
-    /// What the source reports, in the same unit, where it does.
+    /// The source's value, in the same unit, if the source has it.
     pub source: Option<f64>,
 }
 
 impl Row {
-    /// A row of repeats; `None` if there is none.
+    /// A row of repeats; `None` without repeats.
     #[must_use]
     pub fn of(experiment: &str, subject: &str, params: &Params, sample: &Repeats) -> Option<Self> {
         let summary = Summary::of(&sample.values)?;

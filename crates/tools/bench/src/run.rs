@@ -1,4 +1,4 @@
-//! A run: what experiments share, and the rows that they yield.
+//! A run: the state that experiments share, and the rows that they yield.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ pub struct RunOptions {
     pub repeats: u32,
     /// The seed of everything random.
     pub seed: u64,
-    /// The medium that pools are to be as slow as, if not the one that they lie on.
+    /// The medium that pools emulate, if not the one that they lie on.
     pub profile: Option<Profile>,
 }
 
 impl RunOptions {
-    /// What pools are made with, but for their size.
+    /// The options of pools, without their size.
     #[must_use]
     pub fn pool(&self) -> PoolOptions {
         let mut options = PoolOptions::default();
@@ -34,26 +34,26 @@ impl RunOptions {
     }
 }
 
-/// What a run tells while it goes on.
+/// The receiver of a run's progress.
 pub trait Watch {
-    /// So many of so many measurements are done; the next is described by `what`.
+    /// `done` of `all` measurements are done; the next is described by `what`.
     fn step(&self, done: u64, all: u64, what: &str);
 }
 
-/// One that says nothing.
+/// A receiver that ignores the progress.
 impl Watch for () {
     fn step(&self, _: u64, _: u64, _: &str) {}
 }
 
-/// Who is measured in an experiment.
+/// A subject of an experiment.
 pub struct Contender<'a> {
     /// As in [`Row::subject`].
     pub name: String,
     /// Measures once.
     pub measure: Box<dyn FnMut() -> Result<Vec<Sample>> + 'a>,
-    /// What the source reports for a metric.
+    /// The source's value of a metric.
     pub source: Option<(&'static str, f64)>,
-    /// What it alone is run with: parameters of its rows beside those of the comparison.
+    /// Its own parameters: those of its rows beside those of the comparison.
     pub params: Params,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Contender<'a> {
         self
     }
 
-    /// The subject, and what the source reports of it for a metric.
+    /// Sets the source's value of a metric for the subject.
     #[must_use]
     pub fn with_source(mut self, metric: &'static str, value: Option<f64>) -> Self {
         self.source = value.map(|value| (metric, value));
@@ -82,7 +82,7 @@ impl<'a> Contender<'a> {
 /// The subject whose figures are the limit of the others in the same comparison.
 pub const LIMIT: &str = "limit";
 
-/// A contender in one comparison, and what was measured of it there.
+/// A contender in one comparison, and its figures.
 struct Turn<'a> {
     name: &'a str,
     measure: &'a mut (dyn FnMut() -> Result<Vec<Sample>> + 'a),
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// True once somebody asked to stop; measurements that take seconds look at it.
+    /// True once the user asked to stop; measurements that take seconds check it.
     #[must_use]
     pub fn interrupted(&self) -> &'a AtomicBool {
         self.interrupted
@@ -162,12 +162,12 @@ impl<'a> Run<'a> {
         self.steps_planned += measurements;
     }
 
-    /// Compares contenders: in each repeat all of them take turns, each time another one first, so
-    /// that what the machine does meanwhile hits all alike. The figures of the contender called
-    /// [`LIMIT`] become the limit of the others' rows of the same metric.
+    /// Compares contenders: in each repeat all of them take turns, each time another one first, so that disturbances of
+    /// the machine affect all alike. The figures of the contender called [`LIMIT`] become the limit of the others' rows
+    /// of the same metric.
     ///
     /// # Errors
-    /// What a contender returns; [`Error::Interrupted`], and the rows of complete repeats stay.
+    /// The errors of a contender; [`Error::Interrupted`], and the rows of complete repeats stay.
     pub fn compare(
         &mut self,
         experiment: &str,
@@ -217,7 +217,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Says what comes next.
+    /// Reports the next measurement.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// So many measurements, or what is planned as such, are done.
+    /// This many measurements, or units that are planned as such, are done.
     pub(crate) fn done(&mut self, count: u64) {
         self.steps_done += count;
     }

@@ -18,7 +18,7 @@ impl Scratch {
     /// A pool of `len` bytes, all of them present, in the run's folder.
     ///
     /// # Errors
-    /// What creating a pool reports.
+    /// The errors of creating a pool.
     pub fn new(options: &RunOptions, len: u64) -> Result<Self> {
         Self::begin(options, len, len)
     }
@@ -26,7 +26,7 @@ impl Scratch {
     /// The same for a run, of any length: it grows to that in parts.
     ///
     /// # Errors
-    /// What creating a pool reports, and [`Error::Interrupted`].
+    /// The errors of creating a pool, and [`Error::Interrupted`].
     pub(crate) fn large(run: &Run<'_>, len: u64) -> Result<Self> {
         const PART: u64 = 256 << 20;
         let scratch = Self::begin(&run.options, len.min(PART), len)?;
@@ -56,7 +56,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is in a folder for temporary things; there is no one to tell.
+        // The rest is in a temporary folder, and an error cannot be reported here.
         let _ = std::fs::remove_file(&self.path);
         forget(&self.path);
     }
@@ -87,7 +87,7 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // What is left is in a folder for temporary things; there is no one to tell.
+        // The rest is in a temporary folder, and an error cannot be reported here.
         let _ = std::fs::remove_dir_all(&self.0);
         forget(&self.0);
     }
@@ -102,7 +102,7 @@ fn name(folder: &Path) -> PathBuf {
     path
 }
 
-/// What there is, or may be.
+/// The scratch files and folders that exist, or may exist.
 static KNOWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn known() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -118,7 +118,7 @@ fn forget(path: &Path) {
 pub fn remove_scratch() {
     child::kill_all();
     for path in known().drain(..) {
-        // What is left is in a folder for temporary things; there is no one to tell.
+        // The rest is in a temporary folder, and an error cannot be reported here.
         let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
     }
 }

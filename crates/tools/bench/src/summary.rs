@@ -12,7 +12,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The summary of one figure's repeats; `None` if there is none.
+    /// The summary of one figure's repeats; `None` without repeats.
     #[must_use]
     pub fn of(repeats: &[f64]) -> Option<Self> {
         let mut sorted = repeats.to_vec();

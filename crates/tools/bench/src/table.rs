@@ -6,7 +6,7 @@
 //! each metric and a column for each subject. Figures are medians; the last column has the widest
 //! spread of the repeats in its line, (max - min) / median.
 //!
-//! Rows of what is asked for (`rstore.asked`, `lsm.asked`) are a line each: whether it holds, and both sides.
+//! Rows of requirements (`rstore.asked`, `lsm.asked`) are a line each: whether it holds, and both sides.
 
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// A line for each thing that is asked for.
+/// A line for each requirement.
 fn judged(text: &mut String, experiment: &str, rows: &[&Row]) {
     let holds = |row: &Row| row.params.get("holds") == Some(&Value::Bool(true));
     let met = rows.iter().filter(|row| holds(row)).count();
@@ -198,7 +198,7 @@ fn line(name: &str, cells: &[Option<&Row>], figure: impl Fn(&Row) -> Option<f64>
     Line { name: name.to_owned(), cells: cells.iter().map(cell).collect(), spread: String::new() }
 }
 
-/// Writes lines under a header, in as many parts as the width asks for.
+/// Writes lines under a header, in as many parts as the width requires.
 fn lay_out(text: &mut String, corner: &str, header: Vec<String>, lines: &[Line]) {
     let len = |text: &str| text.chars().count();
     let names = lines.iter().map(|line| len(&line.name)).chain([len(corner)]);

@@ -10,14 +10,14 @@ use crate::plan::{Budget, Clock, Plan, Progress};
 use crate::watch::{At, STUCK, Shift, Watch, supervise};
 use crate::{Effort, Lints, Tally};
 
-/// What a campaign saw.
+/// The report of a campaign.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// What was looked at.
+    /// Counts of the histories, images and recoveries that were examined.
     pub tally: Tally,
-    /// What the stores did needlessly or carelessly.
+    /// The needless and careless requests of the stores.
     pub lints: Lints,
-    /// What is wrong.
+    /// The violations.
     pub findings: Vec<Finding>,
     /// Cases that were left behind when the time was over: a call of the store did not return soon then.
     pub unfinished: Vec<String>,
@@ -27,8 +27,8 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// Explores jobs. Each has the part of the time that its share says, or as many histories as the
-/// others; of what it saw `progress` is told now and then.
+/// Explores jobs. Each has its share of the time, or as many histories as the others; `progress` is called now and then
+/// with the progress so far.
 ///
 /// # Panics
 /// If a thread cannot be started.
@@ -61,9 +61,9 @@ pub fn explore(plan: &Plan, jobs: &[Arc<dyn Job>], progress: &dyn Fn(Progress)) 
     }
 }
 
-/// How long a thread stays with a job: long enough for histories to share what is known of their
-/// images, and short enough for every job to have its turn. Where histories are counted, they share
-/// nothing, so that it does not matter which thread has which.
+/// How long a thread stays with a job: long enough for histories to share the knowledge of their images, and short
+/// enough for every job to have its turn. Where histories are counted, they share no knowledge, so that the result does
+/// not depend on which thread runs which history.
 fn slice(plan: &Plan, jobs: usize) -> Duration {
     let (shortest, longest) = (Duration::from_millis(20), Duration::from_millis(500));
     match plan.budget {
@@ -82,7 +82,7 @@ struct Campaign {
 
 struct State {
     accounts: Vec<Account>,
-    /// The jobs that workers look at now.
+    /// The jobs that workers are examining.
     busy: BTreeMap<u64, usize>,
     tally: Tally,
     lints: Lints,
@@ -90,14 +90,14 @@ struct State {
     unfinished: Vec<String>,
 }
 
-/// What a job has had.
+/// The time and the histories that a job has had.
 #[derive(Clone, Default)]
 struct Account {
     time: Duration,
     /// Histories begun.
     histories: u64,
     findings: usize,
-    /// Threads that look at it now.
+    /// Threads that work on it now.
     threads: u32,
 }
 
@@ -162,7 +162,7 @@ impl Campaign {
         let mut state = self.state();
         let behind = |(number, account): &(usize, &Account)| {
             let time = account.time + self.slice * account.threads;
-            // Where nothing was looked at, the greatest share comes first.
+            // Before any history, the job with the greatest share comes first.
             let share = self.jobs[*number].share().max(1);
             ((time.as_nanos() / u128::from(share)), u64::MAX - share)
         };
@@ -185,8 +185,8 @@ impl Campaign {
         })
     }
 
-    /// Notes what a worker saw. Returns false if it was left behind: then nothing that it saw counts, and another works in
-    /// its place.
+    /// Takes the results of a worker. Returns false if the worker was left behind: then its results do not count, and
+    /// another one works in its place.
     fn end(&self, worker: u64, time: Duration, seen: Seen) -> bool {
         let mut state = self.state();
         let Some(number) = state.busy.remove(&worker) else { return false };

@@ -1,19 +1,19 @@
-//! A case: what reproduces one crash.
+//! A case: the numbers from which one crash is reproduced.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Rules;
 
-/// One crash of a history, with the crashes of the recoveries after it. Its text is what
-/// `halite lab crash --replay` takes: `memory:1f2e3d:120.3/8.1`.
+/// One crash of a history, with the crashes of the recoveries after it. Its text is the argument of
+/// `halite lab crash --replay`: `memory:1f2e3d:120.3/8.1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     /// The rules of persistency.
     pub rules: Rules,
     /// The seed of the history.
     pub seed: u64,
-    /// Of a concurrent history, which of its schedules.
+    /// The schedule, if the history is concurrent.
     pub schedule: Option<u32>,
     /// The crashes, the first one first.
     pub crashes: Vec<Crash>,

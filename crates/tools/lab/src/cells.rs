@@ -1,9 +1,9 @@
-//! What was stored and is not certainly durable: by cell, in the order of the stores.
+//! Stores that are not certainly durable: by cell, in their order.
 //!
-//! A cell (a line, or a sector) keeps the order of the stores to it. A store longer than a word is as
-//! many stores as it has words of 8 bytes. So a cell has one *version* for each word stored to it, and
-//! one for none; a power cut leaves any version of each, and, because a copy may go in any order, any
-//! set of the words of the one store that it interrupts.
+//! A cell (a line, or a sector) keeps the order of the stores to it. A store longer than a word counts as one store for
+//! each of its words of 8 bytes. So a cell has one *version* for each word stored to it, and one for none of them. A
+//! power cut leaves any version of each cell, and, because a copy may go in any order, any set of the words of the one
+//! store that it interrupts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use halite_sim::{Trace, What};
 use crate::Rules;
 use crate::disk::Disk;
 
-/// What the kernel takes for clean or dirty, in bytes.
+/// The unit that the kernel marks as clean or dirty, in bytes.
 const PAGE: u64 = 4096;
 
 /// The part of a store that lies in one cell.
@@ -27,7 +27,7 @@ pub(crate) struct Part {
     bytes: u32,
     len: u32,
     streamed: bool,
-    /// Its words persist upwards, whatever else.
+    /// Its words persist in ascending order in any case.
     pub(crate) in_order: bool,
 }
 
@@ -59,7 +59,7 @@ struct Cell {
     flushed: usize,
 }
 
-/// What a power cut leaves of a cell.
+/// The content of a cell after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Stores that are there whole.
@@ -68,11 +68,11 @@ pub(crate) struct Choice {
     pub(crate) torn: u64,
 }
 
-/// The cells that are not certainly durable, and what the file system does not certainly know.
+/// The cells that are not certainly durable, and the state of the file that the file system may not have.
 pub(crate) struct Cells {
     rules: Rules,
     pending: BTreeMap<u64, Cell>,
-    /// Pages that the kernel takes for clean, though it failed to sync them.
+    /// Pages that the kernel marks as clean, though it failed to sync them.
     lost: BTreeSet<u64>,
     /// Lengths that the file got and that are not synced.
     lens: Vec<(u32, u64)>,
@@ -86,8 +86,8 @@ impl Cells {
         Self { rules, pending, lost, lens: Vec::new(), linked: None }
     }
 
-    /// Whether what a power cut may leave shrinks by an event. Before it happens, everything that may
-    /// be left has to be looked at.
+    /// Whether an event shrinks the set of images that a power cut may leave. Before it happens, all of these images
+    /// have to be examined.
     pub(crate) fn shrinks(&self, what: What, trace: &Trace) -> bool {
         match (what, self.rules) {
             (
@@ -112,12 +112,12 @@ impl Cells {
         touched.into_iter().any(|(&number, _)| !self.is_lost(number))
     }
 
-    /// Whether syncs pass a cell over.
+    /// Whether syncs skip a cell.
     fn is_lost(&self, cell: u64) -> bool {
         !self.lost.is_empty() && self.lost.contains(&(cell * self.rules.cell_len() / PAGE))
     }
 
-    /// The beginning of an event: what it adds to what may be left.
+    /// The beginning of an event: adds the images that it makes possible.
     pub(crate) fn begin(&mut self, number: u32, what: What) {
         match what {
             What::Store { at, len, bytes, streamed, in_order } => {
@@ -138,7 +138,7 @@ impl Cells {
         }
     }
 
-    /// The end of an event: what it makes certain.
+    /// The end of an event: makes its effects certain.
     pub(crate) fn end(&mut self, what: What, trace: &Trace, disk: &mut Disk) {
         match (what, self.rules) {
             (What::Store { at, len, streamed: false, .. }, Rules::Platform) => {
@@ -162,7 +162,7 @@ impl Cells {
         }
     }
 
-    /// The kernel takes pages for dirty: the next sync writes all that they have.
+    /// The kernel marks pages as dirty: the next sync writes their whole content.
     fn make_dirty(&mut self, at: u64, len: u64) {
         if !self.lost.is_empty() && len > 0 {
             let dirty = at / PAGE..(at + len).div_ceil(PAGE);
@@ -181,7 +181,7 @@ impl Cells {
             let cell = self.pending.entry(cell).or_default();
             cell.parts.push(part);
             if self.rules == Rules::Platform {
-                // What is streamed there is on its way by itself.
+                // Streamed stores are on their way there without a flush.
                 cell.flushed = cell.parts.len();
             }
             at = part_end;
@@ -243,7 +243,7 @@ impl Cells {
         clean.iter().for_each(|number| drop(self.pending.remove(number)));
     }
 
-    /// Takes out of what is pending the bytes that a later store, which is durable, has replaced.
+    /// Removes the bytes from the pending stores that a later store, which is durable, has replaced.
     fn supersede(&mut self, start: u64, end: u64) {
         let cell_len = self.rules.cell_len();
         let mut clean = Vec::new();
@@ -275,8 +275,8 @@ impl Cells {
         self.pending.iter().map(|(&cell, pending)| (cell, &pending.parts[..])).collect()
     }
 
-    /// What the file system may know after a power cut, with the event from which on it may; what it
-    /// certainly knows comes first.
+    /// The states of the file that the file system may have after a power cut, each with the event from which on it is
+    /// possible; the certain state comes first.
     pub(crate) fn files(&self, certain: ModelFile) -> Vec<(u32, ModelFile)> {
         let mut files = Vec::new();
         for (named_at, named) in
@@ -290,7 +290,7 @@ impl Cells {
     }
 }
 
-/// Stores what is left of a cell to the disk.
+/// Stores the part of a cell that a power cut leaves to the disk.
 pub(crate) fn leave(parts: &[Part], choice: Choice, trace: &Trace, disk: &mut Disk) {
     for part in &parts[..choice.whole as usize] {
         disk.change(part.at, trace.stored(part.bytes, part.len));

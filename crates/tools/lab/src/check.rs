@@ -7,7 +7,7 @@ use crate::{Effort, Explorer, Rules, Subject, Tally};
 /// Explores the histories of some seeds.
 ///
 /// # Panics
-/// At the first violation, with its case and how it comes about.
+/// At the first violation, with its case and its story.
 #[track_caller]
 pub fn check<S: Subject>(subject: &S, rules: Rules, seeds: impl IntoIterator<Item = u64>) -> Tally {
     let mut explorer = Explorer::new(subject, rules, Effort::default());

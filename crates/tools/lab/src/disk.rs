@@ -1,9 +1,8 @@
-//! What is certainly on the medium and in the files beside it, and how to put them into another state and
-//! back.
+//! The certain state of the medium and of the files beside it, and how to put them into another state and back.
 //!
-//! Nothing here copies a pool. A change of the durable bytes is a few lines, remembered so that it can
-//! be taken back; the live memory of the [`Medium`] is brought up to date line by line, before a store
-//! opens on it. Files, if there are any, are written anew.
+//! Pools are not copied here. A change of the durable bytes is a few lines, remembered so that it can be taken back;
+//! the live memory of the [`Medium`] is brought up to date line by line, before a store opens on it. Files, if there
+//! are any, are written anew.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,7 +43,7 @@ pub(crate) struct Moment {
 }
 
 impl Disk {
-    /// The disk of a medium that nothing was ever stored on.
+    /// The disk of a medium to which no store was ever made.
     pub(crate) fn new(medium: Medium) -> Self {
         let bytes = vec![0; medium.capacity() as usize];
         let (file, model) = (medium.file(), DiskModel::of(medium.machine()));
@@ -119,7 +118,7 @@ impl Disk {
 
     /// Makes all bytes of the pool zero.
     pub(crate) fn clear_pool(&mut self) {
-        // What is not zero was changed once.
+        // Every line that is not zero was changed once.
         let mut lines: Vec<_> = self.undo.iter().map(|(line, _)| *line).collect();
         lines.retain(|line| *line < FILES_LINE);
         lines.sort_unstable();
@@ -127,7 +126,7 @@ impl Disk {
         lines.into_iter().for_each(|line| self.change_line(line, &[0; LINE_LEN]));
     }
 
-    /// Leaves of the files what a folder has names for, as long as it says.
+    /// Reduces the files to those that a folder has names for, with the lengths that it has for them.
     pub(crate) fn set_folder(&mut self, mut folder: Folder) {
         let named: BTreeSet<u32> = folder.names.values().copied().collect();
         folder.lens.retain(|file, _| named.contains(file));
@@ -154,7 +153,7 @@ impl Disk {
         }
     }
 
-    /// Makes what happens to a file durable.
+    /// Makes the effect of a file event durable.
     pub(crate) fn happen(&mut self, event: &FileEvent, bytes: &[u8]) {
         let mut folder = self.folder.clone();
         match event {
@@ -185,7 +184,7 @@ impl Disk {
         self.put_folder(moment.folder);
     }
 
-    /// Forgets how to go back, and what happened to files.
+    /// Forgets how to go back, and the events of files.
     pub(crate) fn forget_moments(&mut self) {
         self.undo.clear();
         self.model.forget_events();
@@ -207,7 +206,7 @@ impl Disk {
         }
     }
 
-    /// Puts the medium and the files into the durable state. What happens on it then depends on that state alone.
+    /// Puts the medium and the files into the durable state. Their later behaviour depends on that state alone.
     pub(crate) fn show(&mut self) {
         self.stale.sort_unstable();
         self.stale.dedup();

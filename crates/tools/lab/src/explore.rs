@@ -1,11 +1,11 @@
-//! Exploration: every crash point of a history, the images that a power cut may leave there, and the
-//! same again in the recovery from each.
+//! Exploration: every crash point of a history, the images that a power cut may leave there, and the same again in the
+//! recovery from each.
 //!
-//! What may be left only grows from one event to the next, except where something becomes durable. So
-//! it suffices to look just before each such event (and at the end): every image that a crash at any
-//! point may leave is among the images there, and is looked at once, however many points lead to it.
-//! An image says itself since when it may be left: since the youngest store in it. So an image must
-//! come back in a state that is right both for the earliest and for the latest of its crash points.
+//! The set of possible images only grows from one event to the next, except where an event makes bytes durable. So it
+//! suffices to examine it just before each such event (and at the end): every image that a crash at any point may leave
+//! is among the images there, and is examined once, however many points lead to it. An image is possible since the
+//! youngest store in it. So a store must recover from it to a state that is right both for the earliest and for the
+//! latest of its crash points.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::AddAssign;
@@ -34,19 +34,19 @@ use crate::{Random, Rules};
 /// How deep and how wide to look.
 #[derive(Debug, Clone)]
 pub struct Effort {
-    /// Images of one crash point of a history that are looked at, at most; if there are fewer, all.
+    /// The most images of one crash point of a history that are examined; if there are fewer, all are.
     pub images_max: u64,
     /// Images of a whole history, about; a long one has fewer at each point.
     pub history_images_max: u64,
     /// The same for a crash point of a recovery, and for one of the recovery after that.
     pub nested_images_max: [u64; 2],
-    /// Of a hundred recoveries, how many are crashed in turn; and of those of the next depth.
+    /// Percentage of recoveries that are crashed in turn; and of those of the next depth.
     pub nested_percent: [u64; 2],
     /// When to stop, finished or not.
     pub deadline: Option<Instant>,
     /// Stops it at once when it becomes true.
     pub interrupt: Arc<AtomicBool>,
-    /// What is shown to those who see to it that no store is stuck.
+    /// The record of progress for the supervisor, which detects a store that is stuck.
     pub watch: Watch,
 }
 
@@ -79,16 +79,16 @@ impl Effort {
     }
 }
 
-/// What was looked at.
+/// Counts of the histories, images and recoveries that were examined.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Histories.
     pub histories: u64,
     /// Schedules of concurrent histories.
     pub schedules: u64,
-    /// Points at which the power was cut: events after which something else may be left.
+    /// Points at which the power was cut: events that change the set of possible images.
     pub crash_points: u64,
-    /// Points of which every image was looked at.
+    /// Points at which every image was examined.
     pub complete_points: u64,
     /// Images, as they were drawn.
     pub images: u64,
@@ -96,11 +96,11 @@ pub struct Tally {
     pub distinct: HashSet<u64>,
     /// Recoveries of images.
     pub recoveries: u64,
-    /// Of these, such that were or followed an interrupted recovery.
+    /// Recoveries that were interrupted, or followed an interrupted one.
     pub nested: u64,
-    /// Stores that said rightly that the platform had failed.
+    /// Stores that rightly reported that the platform had failed.
     pub detected: u64,
-    /// Faults of the medium, and what stores answered.
+    /// Faults of the medium, and the stores' responses.
     pub media: MediaTally,
 }
 
@@ -119,12 +119,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// A crash from which a store did not come back as it must.
+/// A crash from which a store did not recover as it must.
 #[derive(Debug, Clone)]
 pub struct Violation {
-    /// What reproduces it, and tells how it comes about: [`Explorer::replay`].
+    /// The case from which [`Explorer::replay`] reproduces it with its story.
     pub case: Case,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
 }
 
@@ -137,8 +137,8 @@ pub struct Explorer<'a, S: Subject> {
     rules: Rules,
     effort: Effort,
     disk: Disk,
-    /// Recoveries by the image's identity: the world that came up, or none if the store said that the
-    /// platform had failed.
+    /// Recoveries by the image's identity: the world that came up, or `None` if the store reported that the platform
+    /// had failed.
     known: HashMap<u64, Option<Arc<World>>>,
     /// Only this case, with its story.
     replay: Option<Case>,
@@ -150,11 +150,11 @@ pub struct Explorer<'a, S: Subject> {
     crashes: Vec<Crash>,
     traces: Vec<Trace>,
     story: Vec<String>,
-    /// What was looked at so far.
+    /// Counts of the histories, images and recoveries examined so far.
     pub tally: Tally,
-    /// What the store did needlessly or carelessly, so far.
+    /// The needless and careless requests of the store so far.
     pub lints: Lints,
-    /// Who asked for something to become durable, so far.
+    /// The places that requested durability so far.
     pub requests: BTreeSet<(Site, Request)>,
 }
 
@@ -186,7 +186,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         }
     }
 
-    /// Disregards what one place in the code requests, from now on.
+    /// Disregards the requests of one place in the code from now on.
     pub fn disregard(&mut self, request: Option<(Site, Request)>) {
         self.disregarded = request;
         self.disk.medium.machine().disregard(request);
@@ -196,19 +196,18 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.disregarded
     }
 
-    /// Looks at the history of a seed. Returns the first violation.
+    /// Examines the history of a seed. Returns the first violation.
     pub fn explore(&mut self, seed: u64) -> Option<Violation> {
         crate::quiet::quietly(|| self.explore_history(seed))
     }
 
-    /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
-    /// anything is.
+    /// Examines one case alone, and returns its story, and the violation if there is one.
     pub fn replay(&mut self, case: &Case) -> (Vec<String>, Option<String>) {
         let history = story::of_history(&self.actions(case.seed));
         self.replay_by(case, history, |explorer| explorer.explore(case.seed))
     }
 
-    /// Looks at one case by an exploration that meets it.
+    /// Examines one case by an exploration that reaches it.
     pub(crate) fn replay_by(
         &mut self,
         case: &Case,
@@ -246,8 +245,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.replay.as_ref()?.schedule
     }
 
-    /// Explores the crashes of a concurrent history from the event `from` on. It began on the disk as
-    /// it is now; what happened to files is in `model`.
+    /// Explores the crashes of a concurrent history from the event `from` on. It began on the disk as it is now; the
+    /// events of files are in `model`.
     pub(crate) fn explore_trace(
         &mut self,
         history: (u64, u32),
@@ -274,8 +273,8 @@ impl<'a, S: Subject> Explorer<'a, S> {
         explored.err()
     }
 
-    /// How many of the crashes of the last replayed case there are: fewer than the case has if the
-    /// store is not the one in which it was found.
+    /// How many of the crashes of the last replayed case occurred: fewer than the case has if the store differs from
+    /// the one in which it was found.
     pub(crate) fn crashes_replayed(&self) -> usize {
         self.replayed
     }
@@ -302,7 +301,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         lived.err()
     }
 
-    /// Lets the store live on the disk as it is now, and if asked explores the crashes of that life.
+    /// Lets the store live on the disk as it is now, and if requested explores the crashes of that life.
     fn live(
         &mut self,
         allowed: &[Arc<World>],
@@ -323,7 +322,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         self.tally.detected += u64::from(run.detected);
         let result = match run.failure {
             Some(what) => Err(self.violation(what)),
-            // It may have ended before its time.
+            // The run may have ended early.
             None if self.effort.is_spent() => Ok(()),
             None => {
                 if !self.crashes.is_empty() {
@@ -346,7 +345,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Violation { case: self.case(), what }
     }
 
-    /// What is looked at now.
+    /// The case that is being examined.
     fn case(&self) -> Case {
         let (seed, schedule) = self.history;
         Case { rules: self.rules, seed, schedule, crashes: self.crashes.clone() }
@@ -356,14 +355,14 @@ impl<'a, S: Subject> Explorer<'a, S> {
         &self.effort
     }
 
-    /// Shows what schedule of a history is about to be carried out.
+    /// Shows the watch which schedule of a history is about to be carried out.
     pub(crate) fn begin_schedule(&mut self, seed: u64, schedule: u32) {
         self.history = (seed, Some(schedule));
         self.effort.watch.begin(&self.case(), &self.story);
     }
 
-    /// Walks through a trace, and from the event `from` on looks at what may be left before each event
-    /// that makes it less.
+    /// Walks through a trace, and from the event `from` on examines the possible images before each event that shrinks
+    /// their set.
     fn crash_everywhere(
         &mut self,
         oracle: &dyn Oracle,
@@ -453,7 +452,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
         Ok(())
     }
 
-    /// Lets the store come back from the image on the disk.
+    /// Lets the store recover from the image on the disk.
     fn look(&mut self, allowed: &[Arc<World>], seed: u64) -> Result<(), Violation> {
         if allowed.is_empty() {
             let what = "what was read up to here contradicts every state that it may leave";
@@ -490,7 +489,7 @@ impl<'a, S: Subject> Explorer<'a, S> {
     }
 }
 
-/// What a store does after it came back: it goes on, is closed and opened now and then, and goes on.
+/// The steps of a store after its recovery: it goes on, is closed and opened now and then, and goes on.
 fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step>> {
     let mut actions: Vec<_> = subject.afterlife(random).into_iter().map(Action::Step).collect();
     if random.percent(25) {
@@ -507,11 +506,11 @@ fn afterlife<S: Subject>(subject: &S, random: &mut Random) -> Vec<Action<S::Step
 struct Point<'a> {
     /// The event before which the power is cut.
     number: u32,
-    /// The event after which everything that is certain is.
+    /// The event after which all certain changes are certain.
     certain_since: u32,
     oracle: &'a dyn Oracle,
     trace: &'a Trace,
     pending: &'a Pending<'a>,
-    /// Of a history, how many images to look at here.
+    /// How many images of a history to examine here.
     images_max: u64,
 }

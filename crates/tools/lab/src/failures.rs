@@ -6,8 +6,7 @@ use crate::subject::Action;
 /// Syncs of a step, and of a closing and an opening, about.
 const SYNCS: (u64, u64) = (4, 10);
 
-/// Lets some of the syncs of `actions` fail. After such a step the store goes on for a while without
-/// being opened again.
+/// Lets some of the syncs of `actions` fail. After such a step the store goes on for a while without being reopened.
 pub(crate) fn among<S>(actions: Vec<Action<S>>, random: &mut Random) -> Vec<Action<S>> {
     let mut failing = Vec::new();
     for action in actions {

@@ -1,4 +1,4 @@
-//! Faults of a medium: what it gives back is not what was stored.
+//! Faults of a medium: it returns other bytes than were stored.
 
 use halite_alloc::{SUPERBLOCK_COPIES, SUPERBLOCK_LEN};
 use halite_pmem::{LINE, UNIT};
@@ -20,17 +20,17 @@ pub enum FaultKind {
     ZeroedLine,
     /// A block of 256 bytes is zero.
     ZeroedBlock,
-    /// A line holds what it held before a store to it: that store was lost.
+    /// A line has its content from before a store to it: that store was lost.
     StaleLine,
-    /// A block of 256 bytes holds what it held at an earlier moment.
+    /// A block of 256 bytes has its content from an earlier moment.
     StaleBlock,
-    /// The file is shorter; what was behind its end is gone.
+    /// The file is shorter; the bytes behind its new end are lost.
     Truncated,
-    /// A copy of the superblock is what it was at an earlier moment.
+    /// A copy of the superblock has its content from an earlier moment.
     StaleCopy,
     /// The copies of the superblock, of which one is stale, have changed places.
     SwappedCopies,
-    /// A line holds what was stored to another one.
+    /// A line has the bytes that were stored to another one.
     Misdirected,
 }
 
@@ -64,12 +64,12 @@ impl FaultKind {
         }
     }
 
-    /// Whether what is there was once right.
+    /// Whether the struck bytes were right at an earlier moment.
     pub(crate) fn is_stale(self) -> bool {
         matches!(self, Self::StaleLine | Self::StaleBlock | Self::StaleCopy | Self::SwappedCopies)
     }
 
-    /// Whether what was stored looks as if that had never happened.
+    /// Whether the struck bytes look as if they had never been stored.
     pub(crate) fn erases(self) -> bool {
         self.is_stale() || matches!(self, Self::ZeroedLine | Self::ZeroedBlock)
     }
@@ -92,14 +92,14 @@ impl FaultKind {
 /// One fault.
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// What the struck lines hold from then on.
+    /// The content of the struck lines from then on.
     pub(crate) lines: Vec<(u64, Line)>,
     /// The file's length from then on, if it changes.
     len: Option<u64>,
 }
 
 impl Fault {
-    /// Draws a fault of what is on the disk.
+    /// Draws a fault of the bytes that are on the disk.
     pub(crate) fn any(past: &Past<'_>, disk: &Disk, random: &mut Random) -> Self {
         let kind = FaultKind::any(random);
         let near = any_line(past, disk, random);
@@ -141,7 +141,7 @@ impl Fault {
             }
             FaultKind::Misdirected => {
                 let line = *disk.line(past.any_line(random));
-                // One that is zero, or that the line held once, would be another kind of fault.
+                // A line that is zero, or a content that the line once had, would be another kind of fault.
                 let is_other = line == [0; LINE_LEN] || past.once_held(near, &line);
                 if is_other { Vec::new() } else { vec![(near, line)] }
             }
@@ -149,7 +149,7 @@ impl Fault {
         Self { kind, lines, len }
     }
 
-    /// Whether it changes anything.
+    /// Whether it changes any byte.
     pub(crate) fn changes(&self, disk: &Disk) -> bool {
         self.len.is_some() || self.lines.iter().any(|(line, bytes)| disk.line(*line) != bytes)
     }
@@ -171,7 +171,7 @@ impl Fault {
         })
     }
 
-    /// What it does to what is on the disk, for people.
+    /// Its effect on the disk, for people.
     pub(crate) fn story(&self, past: &Past<'_>, disk: &Disk) -> Vec<String> {
         const TOLD_MAX: usize = 8;
         let mut story = vec![format!("A fault strikes: {}", self.kind.name())];
@@ -202,7 +202,7 @@ impl Fault {
     }
 }
 
-/// A line that something was stored to, or, now and then, another one.
+/// A line that was stored to, or, now and then, another one.
 fn any_line(past: &Past<'_>, disk: &Disk, random: &mut Random) -> u64 {
     let lines = disk.file.len / LINE;
     match random.below(100) {

@@ -1,7 +1,7 @@
 //! The files beside the pool that are certainly on the disk: bytes, lengths and names.
 //!
-//! Bytes have addresses beyond those of any pool, so that what is said of a pool's bytes (cells, versions,
-//! how to take a change back) is said of theirs, too.
+//! Bytes have addresses beyond those of any pool, so that the rules for a pool's bytes (cells, versions, how to take a
+//! change back) apply to theirs, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ pub(crate) fn place_in_file(address: u64) -> Option<(u32, u64)> {
     Some(((at / SPAN) as u32, at % SPAN))
 }
 
-/// What leads to files.
+/// From names to files.
 pub(crate) type Names = BTreeMap<Arc<str>, u32>;
 
-/// What a folder knows: which file a name leads to, and how long files are.
+/// The metadata of a folder: which file a name leads to, and how long files are.
 #[derive(Clone, Default)]
 pub(crate) struct Folder {
     pub(crate) names: Names,

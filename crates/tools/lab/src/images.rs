@@ -22,7 +22,7 @@ pub(crate) struct Images<'a> {
     groups: Vec<Vec<usize>>,
 }
 
-/// One image: what is left of each dirty cell, and which of the ways of each other thing.
+/// One image: the version of each dirty cell, and which of the possible states of each file and folder.
 pub(crate) struct Image {
     pub(crate) choices: Vec<Choice>,
     pub(crate) ways: Vec<usize>,
@@ -60,15 +60,15 @@ impl<'a> Images<'a> {
         Self { dirty, ways, seed, numbered, by_word: words.is_some(), groups }
     }
 
-    /// The numbers of at most so many images; and whether they are all that the rules allow, if a copy
-    /// goes forward.
+    /// The numbers of at most `count_max` images; and whether they are all that the rules allow, if a copy goes
+    /// forward.
     pub(crate) fn numbers(&self, count_max: u64) -> (Vec<u64>, bool) {
         if self.by_word && self.numbered <= count_max {
             return ((0..self.numbered).collect(), true);
         }
         let mut random = Random::of(&[self.seed, count_max]);
         let numbers = (0..count_max).map(|count| match self.numbered {
-            // What was counted by stores is followed by what is torn.
+            // The versions at whole stores are followed by the torn ones.
             numbered if !self.by_word && numbered <= count_max / 2 => count,
             numbered if numbered > 0 && (self.by_word || count % 2 == 0) => random.below(numbered),
             numbered => numbered + count,
@@ -114,7 +114,7 @@ impl<'a> Images<'a> {
             0..35 => dirty.iter().map(all).collect(),
             35..65 => vec![NOTHING; dirty.len()],
             65..85 => {
-                // What had been stored at some moment.
+                // The stores up to some moment.
                 let events =
                     dirty.iter().flat_map(|(_, parts)| parts.iter().map(|part| part.event));
                 let events: Vec<_> = events.collect();
@@ -140,7 +140,8 @@ impl<'a> Images<'a> {
         Image { choices, ways: self.any_ways(&mut random) }
     }
 
-    /// The first thing in any way. If there are more, most of them in the newest or the oldest.
+    /// Draws a state of the pool's file uniformly; of the folder and of the other files, mostly the newest or the
+    /// oldest.
     fn any_ways(&self, random: &mut Random) -> Vec<usize> {
         let (first, others) = self.ways.split_first().expect("there is a pool's file");
         let mut ways = vec![random.index(*first)];
@@ -169,7 +170,7 @@ fn versions_by_store(parts: &[Part]) -> u64 {
     1 + parts.len() as u64
 }
 
-/// The version of a cell with so many words.
+/// The version of a cell with this many words.
 fn version(parts: &[Part], mut words: u32) -> Choice {
     let mut whole = 0;
     for part in parts {

@@ -1,4 +1,4 @@
-//! One of the things that a campaign looks at: a subject under a set of rules.
+//! A job of a campaign: a subject under a set of rules.
 //!
 //! Subjects differ in their types. A [`Job`] hides that, so that a list mixes them.
 
@@ -12,19 +12,19 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::media::{Media, Unseen};
 use crate::{Case, Effort, Explorer, Lints, Rules, Store, Subject, Tally, Violation};
 
-/// Something that looks for violations, one seed at a time. A campaign calls it from several threads.
+/// A search for violations, one seed at a time. A campaign calls it from several threads.
 pub trait Job: Send + Sync + 'static {
     /// The name that its cases begin with.
     fn name(&self) -> &str;
 
-    /// The rules under which it looks.
+    /// The rules under which it searches.
     fn rules(&self) -> Rules;
 
     /// Its part of the time, relative to the other jobs.
     fn share(&self) -> u64;
 
-    /// Looks at the history of each seed, until there are no more, the effort is spent, or something is
-    /// wrong. `without` is a request that the store makes in vain.
+    /// Examines the history of each seed, until there are no more seeds, the effort is spent, or a violation is found.
+    /// `without` is a request that is left out.
     fn look(
         &self,
         seeds: &mut dyn Iterator<Item = u64>,
@@ -32,11 +32,11 @@ pub trait Job: Send + Sync + 'static {
         without: Option<(Site, Request)>,
     ) -> Seen;
 
-    /// Looks at one case of its own again, and tells how it comes about. `case` is without the name. Of the effort,
-    /// only what ends it matters, and what it is shown to.
+    /// Examines one of its own cases again, and returns its story. `case` is without the name. Of `effort`, only the
+    /// limits that end it and its watch matter.
     ///
     /// # Errors
-    /// Why it is no case of this job's; or, if the effort is spent, anything.
+    /// Why it is not a case of this job; any reason if the effort is spent.
     fn replay(
         &self,
         case: &str,
@@ -52,40 +52,40 @@ impl dyn Job {
         format!("{} {}", self.name(), self.rules().name())
     }
 
-    /// What its seeds are derived from.
+    /// The number from which its seeds are derived.
     pub(crate) fn number(&self) -> u64 {
         xxh3_64(self.label().as_bytes())
     }
 }
 
-/// What a job saw.
+/// The results of a job.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// What it looked at.
+    /// Counts of the histories, images and recoveries that it examined.
     pub tally: Tally,
-    /// What the store did needlessly or carelessly.
+    /// The needless and careless requests of the store.
     pub lints: Lints,
-    /// Who asked for something to become durable.
+    /// The places that requested durability.
     pub requests: BTreeSet<(Site, Request)>,
-    /// What is wrong, if anything is.
+    /// The violation, if one was found.
     pub finding: Option<Finding>,
 }
 
-/// A violation, and what [`Job::replay`] reproduces it from.
+/// A violation, and the case from which [`Job::replay`] reproduces it.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// The job's name, a colon, and its case.
     pub case: String,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
 }
 
-/// How a case came about.
+/// The story of a case.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// Line by line.
+    /// One line each.
     pub story: Vec<String>,
-    /// What is wrong, if anything is.
+    /// The violation, if there is one.
     pub what: Option<String>,
 }
 
@@ -113,7 +113,7 @@ pub struct Concurrency<F> {
 /// Schedules of one concurrent history.
 const SCHEDULES: u32 = 8;
 
-/// Each schedule's crashes are looked at shortly: there are many schedules.
+/// The effort for the crashes of each schedule: small, since there are many schedules.
 const OF_A_SCHEDULE: (u64, u64) = (24, 300);
 
 impl<F> Concurrency<F>
@@ -179,7 +179,7 @@ pub struct Striking<S> {
 }
 
 impl<S: Subject> Striking<S> {
-    /// Strikes a subject, but not with what it is known not to see.
+    /// Strikes a subject, but not with faults that it is known not to detect.
     pub fn new(subject: S, unseen: &'static [Unseen], share: u64) -> Self {
         Self { subject, unseen, share }
     }
@@ -202,7 +202,7 @@ impl<S: Subject + Send + 'static> Job for Striking<S> {
         self.share
     }
 
-    /// Nothing is left out here: what a store asks for does not matter to a fault.
+    /// No request is left out here: faults do not depend on a store's requests.
     fn look(
         &self,
         mut seeds: &mut dyn Iterator<Item = u64>,
@@ -232,7 +232,7 @@ impl<S: Subject + Send + 'static> Job for Striking<S> {
     }
 }
 
-/// The effort of a replay: whole, whatever the effort was with which the case was found.
+/// The effort of a replay: unlimited, whatever the effort was with which the case was found.
 fn of_replay(effort: &Effort) -> Effort {
     let Effort { deadline, interrupt, watch, .. } = effort.clone();
     Effort { deadline, interrupt, watch, ..Effort::default() }

@@ -1,22 +1,21 @@
 //! The crash lab.
 //!
-//! A store runs on a modelled [`Medium`](halite_pmem::Medium), which records every store, flush, fence
-//! and sync. From that record follows, by the [`Rules`] of persistency, every image that a power cut may
-//! leave at any point. The lab puts such images back, lets the store come up from each, and compares
-//! what it holds with what it must and may hold. The recovery itself is recorded, and crashed in turn.
+//! A store runs on a modelled [`Medium`](halite_pmem::Medium), which records every store, flush, fence and sync. From
+//! that record follows, by the [`Rules`] of persistency, every image that a power cut may leave at any point. The lab
+//! restores such images, lets the store recover from each, and compares its contents with those that it must and may
+//! have. The recovery itself is recorded, and crashed in turn.
 //!
-//! A crash walks `run` (the history on the medium) → `pending` (what of its trace is not certainly
-//! durable, at one point: `cells` of bytes, and of the files beside the pool lengths and `names`) →
-//! `images` (what may be left of that) → `disk` (one such image, put on the medium and into the `files`)
-//! → `run` again (the recovery, and how the store goes on) → `explore`, which drives it and goes on from
-//! there.
+//! A crash takes this path: `run` (the history on the medium) → `pending` (the part of its trace that is not certainly
+//! durable, at one point: `cells` of bytes, and of the files beside the pool lengths and `names`) → `images` (the
+//! images that may be left) → `disk` (one such image, put on the medium and into the `files`) → `run` again (the
+//! recovery, and the store's further steps) → `explore`, which drives this and goes on from there.
 //!
-//! A store that keeps files beside its pool opens them by `DiskModel::of` the medium (`halite-disk`): one
-//! power cut takes both.
+//! A store that keeps files beside its pool opens them by `DiskModel::of` the medium (`halite-disk`): one power cut
+//! strikes both.
 //!
-//! What is tested is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments,
-//! [`Objects`] for object pools and zones, [`blocks`] for the building blocks.
-//! In a test, [`check`] panics at the first violation and tells how it comes about:
+//! The system under test is a [`Subject`]: [`Store`] for any engine, [`Space`] for the manager of segments, [`Objects`]
+//! for object pools and zones, [`blocks`] for the building blocks. In a test, [`check`] panics at the first violation
+//! and prints its story:
 //!
 //! ```
 //! use halite_lab::{Rules, Store, check};
@@ -28,13 +27,13 @@
 //! assert!(tally.crash_points > 0);
 //! ```
 //!
-//! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` does
-//! nothing else. [`suite`] is the list for an engine.
+//! [`explore`] and [`mutate`] run a list of [`Job`]s on several threads for a budget; `halite lab` is only their
+//! command line. [`suite`] is the list for an engine.
 //!
-//! [`isolation`] asks what transactions saw of each other, with crashes and without.
+//! [`isolation`] checks which effects of each other transactions observe, with crashes and without.
 //!
-//! [`Media`] asks another question: what a store says of a medium that does not give back what was
-//! stored. A strike walks `run` → `past` (what was stored to each line, and when) → `fault` → `media`.
+//! [`Media`] tests a store on a medium that does not return the bytes that were stored. A strike takes this path: `run`
+//! → `past` (the stores to each line, and their times) → `fault` → `media`.
 #![forbid(unsafe_code)]
 
 pub mod blocks;

@@ -1,10 +1,9 @@
 //! Durable linearizability: which states a crash may leave of a concurrent history.
 //!
-//! Calls of several threads overlap. A state is right if the calls can be put into an order in which
-//! each takes effect at one moment between its beginning and its end, every read returns what it did
-//! return, every call that had ended when the power was cut is there, and of those that had begun any.
-//! All such states are found by trying all orders, where two ways to the same state through the same
-//! calls count once.
+//! Calls of several threads overlap. A state is right if the calls can be put into an order in which each takes effect
+//! at one moment between its beginning and its end, every read returns the value that it did return, every call that
+//! had ended when the power was cut is included, and any of those that had begun. All such states are found by trying
+//! all orders, where two ways to the same state through the same calls count once.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -13,16 +12,16 @@ use std::sync::Arc;
 use crate::run::Oracle;
 use crate::world::{Digest, World};
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Effect {
     /// Sets names, or removes them, all at once.
     Write(Vec<(Vec<u8>, Option<Digest>)>),
-    /// Returned what one name stands for.
+    /// A read of one name.
     Get(Vec<u8>, Option<Digest>),
-    /// Returned everything.
+    /// A read of all names.
     Scan(World),
-    /// Returned what these names stand for and set others, or removed them, at the same moment.
+    /// A read of these names and writes or removals of others, at the same moment.
     Update(Vec<(Vec<u8>, Option<Digest>)>, Vec<(Vec<u8>, Option<Digest>)>),
 }
 
@@ -30,9 +29,9 @@ pub(crate) enum Effect {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) begun: u32,
-    /// None if the power was cut before.
+    /// `None` if the power was cut before.
     pub(crate) ended: Option<u32>,
-    /// What it did; of a read that never returned, nothing is known.
+    /// Its effect; `None` for a read that never returned.
     pub(crate) effect: Option<Effect>,
 }
 
@@ -43,7 +42,7 @@ type Sets = (u64, u64);
 pub(crate) struct ConcurrentHistory {
     before: Arc<World>,
     calls: Vec<Call>,
-    /// What was found, by the calls that have to be there and those that may be.
+    /// The states found, by the calls that have to be included and those that may be.
     found: RefCell<HashMap<Sets, Vec<Arc<World>>>>,
 }
 
@@ -53,8 +52,8 @@ impl ConcurrentHistory {
         Self { before: Arc::new(before), calls, found: RefCell::default() }
     }
 
-    /// The states that may be there if calls that ended before the event `point` have to be, and no
-    /// others than those that began before it can be.
+    /// The states that are possible if calls that ended before the event `point` have to be included, and only those
+    /// that began before it can be.
     pub(crate) fn states_at(&self, point: u32) -> Vec<Arc<World>> {
         let ended = |call: &Call| call.ended.is_some_and(|ended| ended < point);
         let (mut must, mut may) = (0_u64, 0_u64);
@@ -200,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_update_is_right_only_where_it_read_what_was_there() {
-        // Of two that saw nothing and wrote, one did not see what there was.
+        // Of two calls that read an absent key and wrote, one overlooked the other's write.
         let one = update(0, 10, ("a", None), "a", "1");
         assert_eq!(
             states(vec![one.clone(), update(5, 15, ("a", Some("1")), "a", "2")], 20).len(),
@@ -212,12 +211,12 @@ mod tests {
 
     #[test]
     fn a_read_that_ended_tells_what_was_there() {
-        // The write had begun only, but somebody saw it: it must survive.
+        // The write had only begun, but a read returned its value: it must survive.
         let calls = vec![put(0, 20, "a", "1"), get(3, 5, "a", Some("1"))];
         assert_eq!(states(calls, 10).iter().map(Vec::len).collect::<Vec<_>>(), [1]);
-        // Nobody can have read what was never written.
+        // A read cannot return a value that was never written.
         assert!(states(vec![get(0, 1, "a", Some("1"))], 10).is_empty());
-        // It was read after the write had ended, and not seen.
+        // The read came after the write had ended, and did not return its value.
         assert!(states(vec![put(0, 1, "a", "1"), get(3, 5, "a", None)], 10).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What a store asks of its pool needlessly or carelessly.
+//! Needless and careless requests of a store to its pool.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -11,15 +11,15 @@ use crate::Rules;
 /// A habit that a trace shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lint {
-    /// A line was flushed in which nothing had been stored.
+    /// A line was flushed to which no store had been made.
     CleanFlush,
-    /// A line was flushed again before its fence, with nothing stored in between.
+    /// A line was flushed again before its fence, without a store in between.
     SecondFlush,
-    /// A fence had nothing to wait for.
+    /// A fence had no flush and no streamed store to wait for.
     EmptyFence,
     /// A line was stored to between its flush and its fence.
     StoreBeforeFence,
-    /// Something was published by the proof of bytes that are not certainly durable.
+    /// A publication whose proof is of bytes that are not certainly durable.
     UnfencedPublication,
 }
 
@@ -36,8 +36,8 @@ impl Lint {
         }
     }
 
-    /// Whether it breaks a promise wherever it is met. The others cost time, and what reads after a
-    /// crash what an earlier process may have left unfenced has no choice but to pay.
+    /// Whether it breaks a guarantee wherever it occurs. The others only cost time, and a read after a crash that has
+    /// to make sure of bytes that an earlier process may have left unfenced cannot avoid that cost.
     #[must_use]
     pub fn is_wrong(self) -> bool {
         matches!(self, Self::StoreBeforeFence | Self::UnfencedPublication)
@@ -58,13 +58,13 @@ pub struct Lints {
 }
 
 impl Lints {
-    /// Only under the rules of memory there is something to say.
+    /// The counts are meaningful only under the rules of memory.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self { is_off: rules != Rules::Memory, met: BTreeMap::new() }
     }
 
-    /// What was met: habit, place, how often, and out of how many chances.
+    /// The habits that occurred: habit, place, how often, and out of how many chances.
     pub fn met(&self) -> impl Iterator<Item = (Lint, Site, u64, u64)> {
         let met = self.met.iter().filter(|(_, (count, _))| *count > 0);
         met.map(|(&(lint, site), &(count, chances))| (lint, site, count, chances))
@@ -75,7 +75,7 @@ impl Lints {
         *met = (met.0 + count, met.1 + chances);
     }
 
-    /// Looks at the trace of a store that found everything durable when it began.
+    /// Examines the trace of a store that began with a durable pool.
     pub fn see(&mut self, trace: &Trace) {
         if self.is_off {
             return;

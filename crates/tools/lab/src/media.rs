@@ -1,31 +1,26 @@
 //! Faults of the medium under a store that is not running.
 //!
-//! A history runs, and ends with a clean close or with a kill after which everything stored is there.
-//! Then one [`Fault`] strikes what is on the medium, now and then two, and the store opens. It may
-//! name the damage, when it opens or when what is damaged is read; what it returns must be right. What
-//! is right:
+//! A history runs, and ends with a clean close or with a kill after which every store is there. Then one [`Fault`]
+//! strikes the bytes on the medium, now and then two, and the store opens. It may name the damage, when it opens or
+//! when damaged data is read; all that it returns must be right. Right is:
 //!
 //! - After a close: the world that was closed, and no other.
 //! - After a kill: a world between the one last acknowledged and the newest.
-//! - After a kill, if the fault strikes what was stored behind the last *proof*: any world since the
-//!   proven one. A log learns that a record was durable from those that were begun later; so nothing
-//!   tells whether the last write was interrupted or damaged. A world is proven once it was
-//!   acknowledged and then either a step began that stored something of which no line is struck, or
-//!   the store came up in it. One fault that strikes proven writes together with unproven ones behind
-//!   them may take all of them: a block of the log that has lost its beginning does not say with
-//!   which record it began. And what an unproven write replaced may be gone with it: its space was free
-//!   to be used again once the write was durable. Nothing of the kind is granted where [`Subject::ends_unproven`] says
-//!   no.
+//! - After a kill, if the fault strikes stores behind the last *proof*: any world since the proven one. A log learns
+//!   that a record was durable from later records; so it cannot tell an interrupted last write from a damaged one. A
+//!   world is proven once it was acknowledged and then either a step began that stored bytes of which no line is
+//!   struck, or the store came up in it. One fault that strikes proven writes together with unproven ones behind them
+//!   may take all of them: a block of the log that has lost its beginning does not say with which record it began.
+//!   The value that an unproven write replaced may be lost with it: its space was free for reuse once the write was
+//!   durable. None of this is permitted where [`Subject::ends_unproven`] is false.
 //!
-//! Pairs of faults strike closed stores only: after a kill they could take what was proven with all that
-//! proves it. Of the others, some are not drawn, since what they leave is what a crash leaves that came
-//! before something happened: such that strike both copies of the superblock, one of them with an older
-//! state; and two that each zero something or bring an older state back, as the word of a segment
-//! and all that its owner notes of it.
+//! Pairs of faults strike closed stores only: after a kill they could take proven writes with all that proves them.
+//! Some pairs are not drawn, since their result is also the result of an earlier crash: pairs that strike both copies
+//! of the superblock, one of them with an older state; and pairs of which each zeroes bytes or brings an older state
+//! back, as for the word of a segment and all of its owner's notes on it.
 //!
-//! A store that names what it cannot read must still answer rightly for everything else, one name at a
-//! time, and its verification must find damage. One that opens, reads right and verifies clean must do
-//! so again after it was closed.
+//! A store that names damage must still answer rightly for everything else, one name at a time, and its verification
+//! must find the damage. A store that opens, reads right and verifies clean must do so again after it was closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -52,31 +47,31 @@ use crate::{Effort, Random, Rules};
 pub enum Ending {
     /// The store is closed.
     Closed,
-    /// The process is killed; what it had stored is there.
+    /// The process is killed; every store that it made is there.
     Killed,
 }
 
-/// Faults that a store is known not to see, and that therefore are not drawn.
+/// Faults that a store is known not to detect, and that therefore are not drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Unseen {
-    /// Of which kinds.
+    /// The kinds of faults.
     pub kinds: &'static [FaultKind],
-    /// In lines that this source file stored to last; the end of its path.
+    /// Only in lines that this source file stored to last; the end of its path.
     pub file: &'static str,
     /// After which endings.
     pub endings: &'static [Ending],
 }
 
 impl Unseen {
-    /// What engines do not see: a lost write to the block map of a store that was killed. The map is
-    /// changed in place, and until the store is closed nothing tells its newest state from an older.
+    /// The fault that engines do not detect: a lost write to the block map of a store that was killed. The map is
+    /// changed in place, and until the store is closed its newest state cannot be told from an older one.
     pub const BY_ENGINES: &[Self] = &[Self {
         kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
         file: "indexlog/src/block_map.rs",
         endings: &[Ending::Killed],
     }];
 
-    /// What the manager of segments does not see by itself, and its users do.
+    /// The faults that the manager of segments does not detect by itself, but its users do.
     pub const BY_SPACE: &[Self] = &[
         // A free segment's word is zero, and only its owner knows that a segment was allocated.
         Self {
@@ -89,7 +84,7 @@ impl Unseen {
             file: "alloc/src/segments.rs",
             endings: &[Ending::Closed, Ending::Killed],
         },
-        // What is in a segment is its owner's to check; the lab's stamps have no checksum.
+        // The owner of a segment checks its content; the lab's stamps have no checksum.
         Self {
             kinds: &FaultKind::ALL,
             file: "lab/src/space.rs",
@@ -97,7 +92,7 @@ impl Unseen {
         },
     ];
 
-    /// What object pools and zones do not see by themselves, and their users do.
+    /// The faults that object pools and zones do not detect by themselves, but their users do.
     pub const BY_OBJECTS: &[Self] = &[
         Self::BY_SPACE[0],
         // Words are changed in place, and an older one has its check too.
@@ -111,7 +106,7 @@ impl Unseen {
             file: "alloc/src/zone.rs",
             endings: &[Ending::Closed, Ending::Killed],
         },
-        // What is in an object or a zone is its owner's to check.
+        // The owner of an object or a zone checks its content.
         Self {
             kinds: &FaultKind::ALL,
             file: "lab/src/objects.rs",
@@ -120,8 +115,8 @@ impl Unseen {
     ];
 }
 
-/// What reproduces one strike: the seed of the history and the number of the fault. Its text is what
-/// `halite lab media --replay` takes: `media:1f2e3d:7`.
+/// The numbers that reproduce one strike: the seed of the history and the number of the fault. Its text is the argument
+/// of `halite lab media --replay`: `media:1f2e3d:7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaCase {
     /// The seed of the history.
@@ -149,12 +144,12 @@ impl FromStr for MediaCase {
     }
 }
 
-/// A fault after which a store answered as it must not.
+/// A fault after which a store gave a wrong answer.
 #[derive(Debug, Clone)]
 pub struct MediaViolation {
-    /// What reproduces it: [`Media::replay`].
+    /// The case from which [`Media::replay`] reproduces it.
     pub case: MediaCase,
-    /// What is wrong.
+    /// The violation.
     pub what: String,
 }
 
@@ -163,7 +158,7 @@ pub struct MediaViolation {
 pub struct Answers {
     /// The store did not open and named the damage.
     pub refused: u64,
-    /// It opened, and named the damage when it was read.
+    /// The store opened, and named the damage when it was read.
     pub named: u64,
     /// All data was right, and verification named damage all the same.
     pub found: u64,
@@ -207,7 +202,7 @@ impl AddAssign for Answers {
     }
 }
 
-/// What was looked at.
+/// Counts of the histories, of the strikes, and of the stores' answers.
 #[derive(Debug, Clone, Default)]
 pub struct MediaTally {
     /// Histories.
@@ -252,14 +247,13 @@ impl Answer {
     }
 }
 
-/// Strikes on a history, unless it is told otherwise. The first of each ending is none: the image itself
-/// must be right.
+/// Strikes on a history by default. The first of each ending has no fault: the image itself must be right.
 const STRIKES: u64 = 64;
 
-/// Of a hundred strikes on closed stores, how many are of two faults.
+/// Percentage of strikes on closed stores that are of two faults.
 const PAIRS_PERCENT: u64 = 15;
 
-/// Of a hundred stores that verify clean, how many are closed and opened again.
+/// Percentage of stores that verify clean and are closed and opened again.
 const REOPENED_PERCENT: u64 = 25;
 
 /// A lab of faults for one kind of store.
@@ -270,7 +264,7 @@ pub struct Media<'a, S: Subject> {
     unseen: &'a [Unseen],
     effort: Effort,
     story: Vec<String>,
-    /// What was looked at so far.
+    /// Counts of the histories, of the strikes, and of the stores' answers so far.
     pub tally: MediaTally,
 }
 
@@ -300,14 +294,14 @@ impl<'a, S: Subject> Media<'a, S> {
         self
     }
 
-    /// Without faults that the store is known not to see.
+    /// Without faults that the store is known not to detect.
     #[must_use]
     pub fn without(mut self, unseen: &'a [Unseen]) -> Self {
         self.unseen = unseen;
         self
     }
 
-    /// Until an effort is spent. How wide it looks does not matter here.
+    /// Until an effort is spent. Its widths do not matter here.
     #[must_use]
     pub fn with_effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
@@ -320,8 +314,7 @@ impl<'a, S: Subject> Media<'a, S> {
         quiet::quietly(|| self.strike_history(seed, 0..self.strikes)).err()
     }
 
-    /// Looks at one case alone, and tells how it comes about. The second is what is wrong with it, if
-    /// anything is.
+    /// Examines one case alone, and returns its story, and the violation if there is one.
     pub fn replay(&mut self, case: &MediaCase) -> (Vec<String>, Option<String>) {
         let tally = self.tally.clone();
         self.story = story::of_history(&self.subject.history(&mut Random::of(&[case.seed])));
@@ -355,7 +348,7 @@ impl<'a, S: Subject> Media<'a, S> {
             let start = self.disk.now();
             let struck = match &run.failure {
                 Some(what) => Err((first, format!("before any fault, {what}"))),
-                // It may have ended before its time.
+                // The run may have ended early.
                 None if self.effort.is_spent() => Ok(()),
                 None => {
                     let image = Image::new(self.subject, ending, actions, &run, &trace);
@@ -372,7 +365,7 @@ impl<'a, S: Subject> Media<'a, S> {
         Ok(())
     }
 
-    /// Strikes what a history left.
+    /// Strikes the image that a history left.
     fn strike_image(
         &mut self,
         seed: u64,
@@ -442,7 +435,7 @@ impl<'a, S: Subject> Media<'a, S> {
         faults
     }
 
-    /// Lets the store open on what is on the disk.
+    /// Lets the store open on the disk as it is.
     fn look(&mut self, allowed: Allowed<'_>, random: &mut Random) -> Result<Answer, String> {
         self.disk.show();
         let medium = &self.disk.medium;
@@ -469,7 +462,7 @@ impl Ending {
     }
 }
 
-/// Whether two faults together may leave what an early crash leaves.
+/// Whether two faults together may have the result of an early crash.
 fn undo_together(a: &Fault, b: &Fault) -> bool {
     if a.kind.erases() && b.kind.erases() {
         return true;
@@ -480,11 +473,11 @@ fn undo_together(a: &Fault, b: &Fault) -> bool {
     each && both && (a.kind.is_stale() || b.kind.is_stale())
 }
 
-/// What a history leaves on the medium, and which worlds it may hold.
+/// The image that a history leaves on the medium, and the worlds that it may hold.
 struct Image<'a> {
     ending: Ending,
     trace: &'a Trace,
-    /// Only what the trace has before this event is there.
+    /// Only the events of the trace before this one are in the image.
     end: u32,
     worlds: &'a Worlds,
     /// Worlds that are certain, the oldest first.
@@ -520,7 +513,7 @@ impl<'a> Image<'a> {
         Self { ending, trace, end, worlds, certain, came_up, ends_unproven }
     }
 
-    /// Puts it on a disk that nothing is on.
+    /// Puts it on an empty disk.
     fn put(&self, disk: &mut Disk) {
         for event in &self.trace.events[..self.end as usize] {
             match event.what {
@@ -588,7 +581,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// What a store may hold after a fault.
+/// The worlds that a store may hold after a fault.
 struct Allowed<'a> {
     worlds: &'a [Arc<World>],
     /// Names that unproven writes replaced, which may be gone.
@@ -607,7 +600,7 @@ impl Allowed<'_> {
     }
 }
 
-/// Opens the store on a medium that may be damaged, and judges everything that it says.
+/// Opens the store on a medium that may be damaged, and judges all of its answers.
 fn judge<S: Subject>(
     subject: &S,
     medium: &Medium,
@@ -657,7 +650,7 @@ fn judge<S: Subject>(
         let verified = subject.verify(&mut open);
         verified.map_err(|refusal| format!("it verified clean, and now: {refusal}"))?;
     }
-    // Nothing is gained by closing it.
+    // Closing it would test no more.
     medium.machine().cut_power();
     let is_newest = allowed.worlds.last().is_some_and(|newest| **newest == world);
     Ok(if is_newest { Answer::Right } else { Answer::Shortened })

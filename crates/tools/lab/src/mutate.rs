@@ -1,13 +1,11 @@
-//! The mutation score: what the lab notices if one flush, fence or sync is left out.
+//! The mutation score: whether the lab notices that one flush, fence or sync is left out.
 //!
-//! Every place in the code that asks for one is switched off by itself, at run time, and the lab looks
-//! until it finds a violation or its budget is spent. A survivor is either a hole in the histories or a
-//! request that nobody needs.
+//! Every place in the code that makes such a request is switched off by itself, at run time, and the lab searches until
+//! it finds a violation or its budget is spent. A survivor is either a hole in the histories or a needless request.
 //!
-//! All jobs are one suite: a mutant is caught if any of them catches it, under whichever rules: the call
-//! that is a fence of memory is a sync of an ordinary file, and where caches persist it may have
-//! nothing to wait for. They take turns, the first in the list first, and so do the mutants: the one
-//! that was looked for least is next.
+//! All jobs are one suite: a mutant is caught if any of them catches it, under whichever rules: the call that is a
+//! fence of memory is a sync of an ordinary file, and where caches persist it may be idle. Jobs take turns in the order
+//! of the list, and so do mutants: the one that was searched least is next.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -27,9 +25,9 @@ use crate::{Effort, Tally};
 /// A request that is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mutant {
-    /// Where the code asks.
+    /// The place of the request in the code.
     pub site: Site,
-    /// For what.
+    /// The request.
     pub request: Request,
 }
 
@@ -44,29 +42,29 @@ fn text(site: Site, request: Request) -> String {
     format!("{}@{}", request.name(), place(site))
 }
 
-/// What became of a mutant.
+/// The verdict on a mutant.
 #[derive(Debug, Clone)]
 pub struct Verdict {
     /// The mutant.
     pub mutant: Mutant,
-    /// What showed it, if anything did.
+    /// The violation that revealed it, if one did.
     pub caught: Option<Finding>,
-    /// Histories that it took, or in which it survived.
+    /// Histories until it was caught, or in which it survived.
     pub histories: u64,
     /// The time of all threads together.
     pub time: Duration,
 }
 
-/// What became of all mutants.
+/// The verdicts on all mutants.
 #[derive(Debug, Clone)]
 pub struct Score {
     /// By place.
     pub verdicts: Vec<Verdict>,
-    /// What is wrong although nothing is left out: it hides what a mutant would show.
+    /// Violations without a request left out: they hide those of mutants.
     pub findings: Vec<Finding>,
     /// Cases that were left behind when the time was over: a call of the store did not return soon then.
     pub unfinished: Vec<String>,
-    /// What was looked at.
+    /// Counts of the histories, images and recoveries that were examined.
     pub tally: Tally,
     /// Whether it was interrupted before its budget was spent.
     pub is_interrupted: bool,
@@ -82,7 +80,7 @@ impl Score {
     }
 }
 
-/// Histories of each job in which its mutants are looked for.
+/// Histories of each job in which its mutants are searched for.
 const SEEDS: u64 = 20;
 
 /// The effort with which mutants are found: enough to meet the requests of recoveries, too.
@@ -95,8 +93,8 @@ fn short() -> Effort {
     }
 }
 
-/// Leaves out every request that the jobs meet and that `is_asked_for`, one at a time. With a budget of
-/// time, it goes on with the survivors until the time is over.
+/// Leaves out every request that the jobs make and that `is_asked_for`, one at a time. With a budget of time, it goes
+/// on with the survivors until the time is over.
 ///
 /// # Panics
 /// If a thread cannot be started.
@@ -126,7 +124,7 @@ pub fn mutate(
     });
     supervise(&search, plan.threads, plan.patience, &clock, progress);
     let mut state = search.state();
-    // What the time left no look for with nothing left out.
+    // The suspects that there was no time to examine without a request left out.
     while let Some(task) = state.suspects.pop() {
         state.judge(task, None);
     }
@@ -146,8 +144,8 @@ pub fn mutate(
     }
 }
 
-/// The request that a text names, as a job's history of `seed` meets it. Of `until`, only what ends the effort
-/// matters, and what it is shown to.
+/// The request of this text, as it occurs in a job's history of `seed`. Of `until`, only the limits that end the effort
+/// and its watch matter.
 pub(crate) fn find_request(
     job: &dyn Job,
     seed: u64,
@@ -162,17 +160,17 @@ pub(crate) fn find_request(
     })
 }
 
-/// Whether the lab asks itself: not what it is to judge.
+/// Whether the request is the lab's own, and not of the code under test.
 fn is_own(site: Site) -> bool {
     let own = Path::new(file!()).parent();
     own.is_some_and(|own| Path::new(site.file()).starts_with(own))
 }
 
-/// By jobs, the seeds of histories in which a mutant has something to leave out, by the histories.
+/// By job and history, the seeds of the histories that make a mutant's request.
 type Known = BTreeMap<usize, BTreeMap<u64, u64>>;
 
-/// Finds the mutants, and for each the jobs and the histories in which it has something to leave out. Of a budget of
-/// time that takes a third at the most: the jobs have their first histories before the second ones.
+/// Finds the mutants, and for each the jobs and the histories that contain its request. It takes a third of a budget of
+/// time at most: all jobs have their first histories before the second ones.
 fn find(
     plan: &Plan,
     jobs: &[Arc<dyn Job>],
@@ -204,11 +202,11 @@ struct Meeting {
     met: Mutex<Met>,
 }
 
-/// What the first histories met.
+/// The requests that the first histories made.
 #[derive(Default)]
 struct Met {
     requests: BTreeMap<Mutant, Known>,
-    /// The jobs that workers look at now.
+    /// The jobs that workers are examining.
     busy: BTreeMap<u64, usize>,
     findings: Vec<Finding>,
     unfinished: Vec<String>,
@@ -232,7 +230,7 @@ impl Shift for Meeting {
             let effort = self.clock.bound(short(), watch);
             let seen = job.look(&mut std::iter::once(seed), &effort, None);
             let mut met = self.met();
-            // Nothing that comes from a worker which was left behind.
+            // Results of a worker that was left behind do not count.
             if met.busy.remove(&worker).is_none() {
                 return;
             }
@@ -263,7 +261,7 @@ impl Shift for Meeting {
 struct Account {
     mutant: Mutant,
     hunts: Vec<Hunt>,
-    /// Threads that look now.
+    /// Threads that are searching now.
     threads: u32,
     histories: u64,
     caught: Option<Finding>,
@@ -272,7 +270,7 @@ struct Account {
 /// The search with one job.
 struct Hunt {
     job: usize,
-    /// Histories in which the mutant is known to have something to leave out, to begin with.
+    /// Histories that are known to contain the mutant's request, examined first.
     known: VecDeque<u64>,
     /// Histories begun.
     histories: u64,
@@ -304,17 +302,16 @@ struct Search {
 
 struct State {
     mutants: Vec<Account>,
-    /// What workers look at now.
+    /// The tasks of the workers.
     busy: BTreeMap<u64, Task>,
-    /// What shows a violation, or a store that is stuck, if something is left out, and is to be looked at with nothing
-    /// left out.
+    /// Tasks that show a violation, or a stuck store, with a request left out, and are to be repeated without that.
     suspects: Vec<Task>,
     findings: Vec<Finding>,
     unfinished: Vec<String>,
     tally: Tally,
 }
 
-/// One history to look at for a mutant.
+/// One history to examine for a mutant.
 #[derive(Clone)]
 struct Task {
     mutant: usize,
@@ -323,8 +320,8 @@ struct Task {
     seed: u64,
     without: (Site, Request),
     effort: Effort,
-    /// What it showed with the request left out. Then it is looked at with nothing left out: what shows then, too,
-    /// is not the mutant's.
+    /// The violation with the request left out. The task is then repeated with all requests: a violation that appears
+    /// then, too, is not the mutant's.
     shown: Option<Finding>,
 }
 
@@ -368,7 +365,7 @@ impl Shift for Search {
 }
 
 impl State {
-    /// Draws the conclusion from what a look brought.
+    /// Judges a task by its result.
     fn judge(&mut self, task: Task, finding: Option<Finding>) {
         let mutant = &mut self.mutants[task.mutant];
         match (task.shown, finding) {
@@ -394,8 +391,8 @@ impl Search {
         self.state.lock().expect("no thread panicked")
     }
 
-    /// Notes what a worker saw. Returns false if it was left behind: then nothing that it saw counts, and another works in
-    /// its place.
+    /// Takes the results of a worker. Returns false if the worker was left behind: then its results do not count, and
+    /// another one works in its place.
     fn end(&self, worker: u64, time: Duration, seen: Seen) -> bool {
         let mut state = self.state();
         let Some(task) = state.busy.remove(&worker) else { return false };
@@ -434,7 +431,7 @@ impl Search {
         });
         let Mutant { site, request } = account.mutant;
         let (job, without) = (hunt.job, (site, request));
-        // Some mutants show in every history and some in rare ones only: most looks are short.
+        // Some mutants show in every history and some in rare ones only: most histories get a small effort.
         let effort = if hunt.histories % 4 == 0 { Effort::default() } else { Effort::quick() };
         Some(Task { mutant: number, hunt: hunt_number, job, seed, without, effort, shown: None })
     }

@@ -1,8 +1,8 @@
 //! Changes of a folder that are not certainly durable.
 //!
-//! Those of one name persist in their order; those of different names in any, and a rename with both of
-//! its names at once. So what a power cut leaves is a set of changes that has, with each of them, those
-//! before it that have a name in common with it.
+//! Changes of one name persist in their order, changes of different names in any order, and a rename with both of its
+//! names at once. So a power cut leaves a set of changes that contains, with each of them, the earlier ones that have a
+//! name in common with it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use halite_disk::FileEvent;
 
 use crate::files::{Names, rename, renamed};
 
-/// Of so many changes, all sets are listed; of more, those near to all, to none and to every moment.
+/// Up to this number of changes, all sets are listed; of more, those near to all, to none and to every moment.
 const LISTED_MAX: usize = 7;
 
 /// The changes, in order, and their places in the trace.
@@ -18,7 +18,7 @@ const LISTED_MAX: usize = 7;
 pub(crate) struct PendingNames(Vec<(u32, FileEvent)>);
 
 impl PendingNames {
-    /// A change begins; other events are none.
+    /// A change begins; other events are ignored.
     pub(crate) fn begin(&mut self, number: u32, event: FileEvent) {
         if renamed(&event).next().is_some() {
             self.0.push((number, event));
@@ -43,8 +43,8 @@ impl PendingNames {
         certain.values().copied().chain(new).collect()
     }
 
-    /// What may be left, each with the event since when; what is certain comes first, the newest last.
-    /// Nothing, if all is certain.
+    /// The states that may be left, each with the event since which it is possible; the certain one comes first, the
+    /// newest last. Empty if all is certain.
     pub(crate) fn ways(&self, certain: &Names) -> Vec<(u32, Names)> {
         if self.is_empty() {
             return Vec::new();
@@ -81,7 +81,7 @@ impl PendingNames {
         }
         let mut sets: Vec<Vec<usize>> = (0..count).map(|until| (0..until).collect()).collect();
         for change in 0..count {
-            // It alone, with what it needs; and all but it, and what needs it.
+            // The change alone, with those that it needs; and all changes but it and those that need it.
             let mut alone = BTreeSet::from([change]);
             for earlier in (0..change).rev() {
                 if alone.iter().any(|&later| later > earlier && self.needs(later, earlier)) {

@@ -12,8 +12,8 @@ use crate::store::refusal;
 use crate::subject::{Action, Refusal, Subject};
 use crate::world::{Digest, World};
 
-/// Two object pools, whose objects have a key and a stamp each, zones with entries, and volatile memory. Every
-/// object is committed or free, none is there twice, and none is lost; so it is with segments.
+/// Two object pools, whose objects have a key and a stamp each, zones with entries, and volatile memory. Every object
+/// is committed or free, none is there twice, and none is lost; so are segments.
 pub struct Objects;
 
 /// A step of the allocators.
@@ -55,7 +55,7 @@ pub enum ObjectsStep {
     },
     /// Releases a zone.
     ReleaseZone(u32),
-    /// Gets volatile memory, and lets go of what it has, if that is more than twice.
+    /// Allocates volatile memory, and first frees what it has if that is more than two pieces.
     Volatile {
         /// How much.
         len: u64,
@@ -131,7 +131,7 @@ impl Subject for Objects {
             12..18 => Action::KillWithin(None, random.below(12) as u32),
             18..32 => {
                 let step = step(random);
-                // Of an allocation that needs a segment there are more events than of others.
+                // An allocation that needs a segment has more events than other steps.
                 let events = if matches!(step, ObjectsStep::Allocate { .. }) { 15 } else { 7 };
                 Action::KillWithin(Some(step), random.below(events) as u32)
             }
@@ -276,7 +276,7 @@ impl OpenObjects {
                 Ok(())
             }
             ObjectsStep::ReleaseZone(number) => {
-                // A zone that is closed for nothing could not be shown any more.
+                // If the release were refused after the zone is closed, the zone could not be read any more.
                 self.segments.pool().check_synced()?;
                 let is_there = self.zones.remove(&number).is_some();
                 if is_there { self.zone_pool.release(number) } else { Ok(()) }

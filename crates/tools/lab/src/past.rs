@@ -1,4 +1,4 @@
-//! What a trace stored to each line: when, and by which part of the code.
+//! The stores of a trace to each line: when, and by which part of the code.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl<'a> Past<'a> {
         &self.stores[at(from)..at(to)]
     }
 
-    /// Who stored to a line last, if anybody did.
+    /// The place in the code that stored to a line last, if there is one.
     pub(crate) fn site(&self, line: u64) -> Option<Site> {
         let (_, event) = self.stores_to(line, line + 1).last()?;
         Some(self.trace.events[*event as usize].site)
@@ -67,7 +67,7 @@ impl<'a> Past<'a> {
         (!stores.is_empty()).then(|| stores[random.index(stores.len())].1)
     }
 
-    /// What a line held before an event.
+    /// The content of a line before an event.
     pub(crate) fn version(&self, line: u64, before: u32) -> Line {
         let versions = self.versions(line).take_while(|(event, _)| *event < before);
         versions.last().map_or([0; LINE_LEN], |(_, version)| version)
@@ -78,7 +78,7 @@ impl<'a> Past<'a> {
         self.versions(line).any(|(_, version)| version == *bytes)
     }
 
-    /// What a line held behind each event that stored to it.
+    /// The content of a line behind each event that stored to it.
     fn versions(&self, line: u64) -> impl Iterator<Item = (u32, Line)> {
         let (mut version, start) = ([0; LINE_LEN], line * LINE);
         self.stores_to(line, line + 1).iter().map(move |&(_, event)| {

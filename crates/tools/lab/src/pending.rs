@@ -1,7 +1,7 @@
-//! What of a trace is not certainly durable at one point, of the pool and of the files beside it.
+//! The part of a trace that is not certainly durable at one point, of the pool and of the files beside it.
 //!
-//! The pages of files persist by the rules of the page cache, whatever those of the pool are. Of a file's
-//! length, and of what the folder knows, `names` and this module say what may be left.
+//! The pages of files persist by the rules of the page cache, whatever those of the pool are. `names` and this module
+//! know the possible lengths of a file and the possible contents of the folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +19,14 @@ use crate::names::PendingNames;
 /// A sector, in bytes.
 const SECTOR: u64 = 512;
 
-/// Of the lengths that one write may leave, between that before it and that after it, so many are tried.
+/// How many of the lengths between that before a write and that after it are tried.
 const LENS_MAX: u64 = 16;
 
-/// What is not certainly durable.
+/// The changes that are not certainly durable.
 pub(crate) struct Pending<'a> {
     rules: Rules,
     trace: &'a Trace,
-    /// What the events of files are.
+    /// The model to which the events of files refer.
     model: &'a DiskModel,
     pool: Cells,
     files: Cells,
@@ -35,12 +35,13 @@ pub(crate) struct Pending<'a> {
     lens: BTreeMap<u32, Vec<(u32, u64)>>,
 }
 
-/// What may be left at one point.
+/// The possible states at one point.
 pub(crate) struct Uncertain<'a> {
     pub(crate) dirty: Vec<(u64, &'a [Part])>,
-    /// The pool's file, since which event. What is certain comes first; so in the others.
+    /// The states of the pool's file, each with the event since which it is possible. The certain one comes first; so
+    /// in the other lists.
     pub(crate) pool_files: Vec<(u32, ModelFile)>,
-    /// What the folder may have, if that is not certain.
+    /// The possible names in the folder, if they are not certain.
     names: Vec<(u32, Names)>,
     /// By file, the lengths that it may have.
     lens: Vec<(u32, Vec<(u32, u64)>)>,
@@ -57,7 +58,7 @@ impl<'a> Pending<'a> {
         self.trace
     }
 
-    /// What happens to a file, if something does.
+    /// The file event of an event, if it has one.
     pub(crate) fn file_event(&self, what: What) -> Option<FileEvent> {
         match what {
             What::Disk { number, .. } => {
@@ -67,7 +68,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// The beginning of an event: what it adds to what may be left.
+    /// The beginning of an event: adds the images that it makes possible.
     pub(crate) fn begin(&mut self, number: u32, what: What, disk: &Disk) {
         self.pool.begin(number, what);
         let (What::Disk { bytes, len, .. }, Some(event)) = (what, self.file_event(what)) else {
@@ -102,8 +103,8 @@ impl<'a> Pending<'a> {
         newest.map_or(disk.folder.len(file), |(_, len)| *len)
     }
 
-    /// Whether what a power cut may leave shrinks by an event. Before it happens, everything that may
-    /// be left has to be looked at.
+    /// Whether an event shrinks the set of images that a power cut may leave. Before it happens, all of these images
+    /// have to be examined.
     pub(crate) fn shrinks(&self, what: What) -> bool {
         match self.file_event(what) {
             None => self.pool.shrinks(what, self.trace),
@@ -115,7 +116,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// The end of an event: what it makes certain.
+    /// The end of an event: makes its effects certain.
     pub(crate) fn end(&mut self, what: What, disk: &mut Disk) {
         self.pool.end(what, self.trace, disk);
         match self.file_event(what) {
@@ -136,10 +137,10 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// What may be left now.
+    /// The possible states now.
     pub(crate) fn uncertain(&self, disk: &Disk) -> Uncertain<'_> {
         let mut dirty = self.pool.dirty();
-        // What no name may lead to is lost anyway.
+        // Files without a possible name are lost anyway.
         let reachable = self.names.reachable(&disk.folder.names);
         dirty.extend(self.files.dirty().into_iter().filter(|(_, parts)| {
             place_in_file(parts[0].at).is_some_and(|(file, _)| reachable.contains(&file))
@@ -151,8 +152,7 @@ impl<'a> Pending<'a> {
         Uncertain { dirty, pool_files: self.pool.files(disk.file), names, lens }
     }
 
-    /// Leaves an image on the disk. Returns the event since when it may be left, if nothing else than
-    /// that was uncertain.
+    /// Leaves an image on the disk. Returns the event since which it is possible, as far as `uncertain` decides that.
     pub(crate) fn leave(&self, uncertain: &Uncertain<'_>, image: &Image, disk: &mut Disk) -> u32 {
         let (mut youngest, file) = uncertain.pool_files[image.ways[0]];
         disk.file = file;
@@ -177,8 +177,8 @@ impl<'a> Pending<'a> {
 }
 
 impl<'a> Uncertain<'a> {
-    /// In how many ways each of the things that are no cells may be left, the newest last: the pool's
-    /// file, then, if there are files, the folder and each file's length.
+    /// The number of possible states of the pool's file, then, if there are files, of the folder and of each file's
+    /// length; the newest state is the last.
     pub(crate) fn ways(&self) -> Vec<usize> {
         let mut ways = vec![self.pool_files.len()];
         if !self.names.is_empty() {
@@ -205,7 +205,7 @@ impl<'a> Uncertain<'a> {
         })
     }
 
-    /// What the folder knows in an image, and since when it may.
+    /// The folder in an image, and the event since which it is possible.
     pub(crate) fn folder(&self, image: &Image, disk: &Disk) -> (u32, Folder) {
         let mut folder = disk.folder.clone();
         let (mut since, mut ways) = (0, image.ways[1..].iter());

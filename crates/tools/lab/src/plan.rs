@@ -1,4 +1,4 @@
-//! How long and how widely a campaign looks.
+//! The budget of a campaign, and its threads.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -15,17 +15,17 @@ use crate::{Effort, Random};
 pub enum Budget {
     /// After so much time.
     Time(Duration),
-    /// After so many histories of each job, or of each mutant; then one seed looks at the same on
-    /// every machine.
+    /// After this many histories of each job, or of each mutant; then one seed examines the same histories on every
+    /// machine.
     Histories(u64),
 }
 
-/// What a campaign may spend, and what its histories are made from.
+/// The budget of a campaign, and the seed of its histories.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// All other seeds follow from it.
     pub seed: u64,
-    /// How many threads look.
+    /// The number of threads.
     pub threads: usize,
     /// When to end.
     pub budget: Budget,
@@ -33,11 +33,11 @@ pub struct Plan {
     pub violations_max: usize,
     /// Ends the campaign when it becomes true.
     pub interrupt: Arc<AtomicBool>,
-    /// After how long a call of a store is stuck, which is a violation.
+    /// The time after which a call of a store counts as stuck, which is a violation.
     pub patience: Duration,
 }
 
-/// As long as calls take on a machine that does much else, many times over.
+/// Many times the duration of calls on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Plan {
@@ -77,14 +77,14 @@ impl Clock {
         Self { start, deadline, interrupt: Arc::clone(&plan.interrupt) }
     }
 
-    /// The first of so many equal parts of the time, if that is what ends the campaign.
+    /// The first of this many equal parts of the time, if the time ends the campaign.
     pub(crate) fn part(&self, parts: u32) -> Self {
         let deadline = self.deadline.map(|deadline| self.start + (deadline - self.start) / parts);
         Self { start: self.start, deadline, interrupt: Arc::clone(&self.interrupt) }
     }
 
-    /// How long threads may be late that did not end with the time: a twentieth of it, and a second at most, so that a
-    /// short budget is kept as well as a long one.
+    /// How long threads may run beyond the end of the time: a twentieth of it, and a second at most, so that a short
+    /// budget is kept as well as a long one.
     pub(crate) fn lateness(&self) -> Duration {
         let time = self.deadline.map_or(Duration::MAX, |deadline| deadline - self.start);
         (time / 20).min(Duration::from_secs(1))
@@ -95,7 +95,7 @@ impl Clock {
             || self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// The effort, unless the time ends before; what is done is shown to `watch`.
+    /// The effort, unless the time ends before; `watch` records its progress.
     pub(crate) fn bound(&self, effort: Effort, watch: &Watch) -> Effort {
         Effort {
             deadline: self.deadline,
@@ -105,7 +105,7 @@ impl Clock {
         }
     }
 
-    /// The part of the time that has passed, if that is what ends the campaign.
+    /// The part of the time that has passed, if the time ends the campaign.
     pub(crate) fn share(&self) -> Option<f64> {
         let deadline = self.deadline?;
         let all = (deadline - self.start).as_secs_f64();
@@ -113,12 +113,12 @@ impl Clock {
     }
 }
 
-/// How far a campaign is.
+/// The progress of a campaign.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// The part that is done, from 0 to 1.
     pub share: f64,
-    /// Images looked at.
+    /// Images examined.
     pub images: u64,
     /// Since the beginning.
     pub elapsed: Duration,

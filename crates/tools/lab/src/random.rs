@@ -41,7 +41,7 @@ impl Random {
         self.below(len as u64) as usize
     }
 
-    /// Whether something of `percent` chances in a hundred happens.
+    /// Whether an event of `percent` chances in a hundred happens.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

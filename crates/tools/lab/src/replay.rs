@@ -1,4 +1,4 @@
-//! Replays, on threads of their own: a case in which the store is stuck is told like any other.
+//! Replays, on threads of their own: a case in which the store is stuck is reported like any other.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::{Case, Effort};
 /// Why a case is not replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReplayed {
-    /// It is no case of the job's, for this reason.
+    /// The text is not a case of the job, for this reason.
     NoCase(String),
     /// Its history does not make the request that is to be left out.
     NoRequest,
@@ -20,8 +20,8 @@ pub enum NotReplayed {
     OutOfTime,
 }
 
-/// Looks at one case of a job again, and tells how it comes about. `case` is without the job's name, `without` the text
-/// of a [`Mutant`](crate::Mutant).
+/// Examines one case of a job again, and returns its story. `case` is without the job's name, `without` the text of a
+/// [`Mutant`](crate::Mutant).
 ///
 /// # Errors
 /// Why it is not replayed.

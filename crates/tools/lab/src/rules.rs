@@ -1,4 +1,4 @@
-//! What a power cut may leave: the rules of persistency.
+//! The rules of persistency: the images that a power cut may leave.
 
 use halite_pmem::{Domain, LINE};
 use halite_sim::Request;
@@ -6,21 +6,21 @@ use halite_sim::Request;
 /// A set of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rules {
-    /// Persistent memory behind volatile caches. The stores to a line persist in order, lines in any
-    /// order; an unflushed line may have been evicted after any of its stores; an aligned word of 8
-    /// bytes never tears; what was flushed is safe when it was fenced.
+    /// Persistent memory behind volatile caches. The stores to a line persist in order, lines in any order; an
+    /// unflushed line may have been evicted after any of its stores; an aligned word of 8 bytes never tears; a flushed
+    /// line is durable after the fence.
     Memory,
-    /// An ordinary file. The stores to a sector of 512 bytes persist in order, sectors in any order,
-    /// whenever the kernel likes; what was synced is safe.
+    /// An ordinary file. The stores to a sector of 512 bytes persist in order, sectors in any order and at any time; a
+    /// synced sector is durable.
     PageCache,
-    /// The same, and now and then the kernel fails to sync. What it was to sync is then durable in any
-    /// part, and the kernel takes all of it for clean: later syncs do not make it durable.
+    /// The same, and now and then the kernel fails to sync. Any part of the bytes is durable then, and the kernel marks
+    /// all of them as clean: later syncs do not make them durable.
     FailingSyncs,
-    /// Caches that persist. Everything stored survives, in order; only what was streamed past the
-    /// cache has to be fenced.
+    /// Caches that persist. Every store survives, in order; only stores that were streamed past the cache have to be
+    /// fenced.
     Platform,
-    /// The same, but the platform fails to save its caches: what the kernel has not written back is
-    /// as uncertain as under [`Rules::Memory`], and the device counts it.
+    /// The same, but the platform fails to save its caches: bytes that the kernel has not written back are as uncertain
+    /// as under [`Rules::Memory`], and the device counts the failure.
     FailedPlatform,
 }
 
@@ -57,20 +57,19 @@ impl Rules {
         }
     }
 
-    /// Whether a request can matter under these rules. `shrinks`: it makes something durable that was
-    /// not.
+    /// Whether a request can matter under these rules. `shrinks`: it makes bytes durable that were not.
     pub(crate) fn heed(self, request: Request, shrinks: bool) -> bool {
         match (request, self) {
             (Request::Sync, _)
             | (_, Self::Memory)
             | (Request::Fence, Self::PageCache | Self::FailingSyncs) => true,
-            // A fence waits only for what was streamed; after other stores it is idle.
+            // A fence waits only for streamed stores; after others it is idle.
             (Request::Fence, Self::Platform) => shrinks,
             _ => false,
         }
     }
 
-    /// What keeps the order of the stores to it, in bytes.
+    /// The unit within which stores keep their order, in bytes.
     pub(crate) fn cell_len(self) -> u64 {
         match self {
             Self::PageCache | Self::FailingSyncs => 512,

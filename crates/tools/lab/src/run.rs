@@ -1,4 +1,4 @@
-//! One life of a store on a medium: open it, let it act, and note what it may hold when.
+//! One life of a store on a medium: open it, let it act, and note which worlds it may hold when.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    /// Any of `allowed`, whatever happened before.
+    /// Any of `allowed`, whatever the events before.
     pub(crate) fn any_of(allowed: &[Arc<World>]) -> Self {
         Self {
             all: allowed.to_vec(),
@@ -44,7 +44,7 @@ impl Worlds {
     }
 }
 
-/// What tells the states that a power cut may leave.
+/// The states that a power cut may leave.
 pub(crate) trait Oracle {
     /// The states that are right both for a power cut just after the event `youngest`, and for one
     /// just before the event `end`.
@@ -54,7 +54,7 @@ pub(crate) trait Oracle {
 impl Oracle for Worlds {
     fn allowed(&self, youngest: u32, end: u32) -> Vec<Arc<World>> {
         let (oldest, newest) = (self.acknowledged_at(end), at(&self.begun, youngest));
-        // What was acknowledged without anything being stored had begun without it, too.
+        // A step that was acknowledged without any store to the medium had begun without one, too.
         self.all[oldest..=newest.max(self.last_beside[oldest])].to_vec()
     }
 }
@@ -71,21 +71,21 @@ fn at(list: &[(u32, usize)], event: u32) -> usize {
     list[after.saturating_sub(1)].1
 }
 
-/// What became of a run.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) worlds: Worlds,
     /// The world in which the store came up.
     pub(crate) found: Option<Arc<World>>,
-    /// Whether the store said that the platform failed, as it had to.
+    /// Whether the store reported that the platform failed, as it had to.
     pub(crate) detected: bool,
-    /// What is wrong, if anything is.
+    /// The violation, if there is one.
     pub(crate) failure: Option<String>,
 }
 
-/// Why a life ends before its time.
+/// Why a life ends early.
 enum End {
     Detected,
-    /// The effort is.
+    /// The effort is spent.
     Spent,
     Failure(String),
 }
@@ -129,10 +129,10 @@ fn distinct(worlds: &[Arc<World>]) -> Vec<Arc<World>> {
     worlds.iter().filter(|world| seen.insert(&***world)).map(Arc::clone).collect()
 }
 
-/// Opens the store, lets it act, and ends it by a kill. What it did is in `trace`.
+/// Opens the store, lets it act, and ends it by a kill. Its events are in `trace`.
 ///
-/// If the platform failed before (`has_failed`), the store may say so instead. If the effort is spent meanwhile, it ends
-/// before its time, and nothing is wrong with that.
+/// If the platform failed before (`has_failed`), the store may report that instead. If the effort is spent meanwhile,
+/// the run ends early, and that is no failure.
 pub(crate) fn run<S: Subject>(
     subject: &S,
     medium: &Medium,
@@ -239,7 +239,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(())
     }
 
-    /// Shows that the store is not stuck, and ends it if the effort is spent.
+    /// Signals progress to the watch, and ends the store if the effort is spent.
     fn go_on(&self) -> Result<(), End> {
         self.effort.watch.sign();
         if self.effort.is_spent() { Err(End::Spent) } else { Ok(()) }
@@ -253,8 +253,9 @@ impl<S: Subject> Life<'_, S> {
         self.come_up()
     }
 
-    /// Takes a step in which a sync may fail. Then it has to fail, and may have happened or not. Where it may be done
-    /// all the same, the sync was for something else: what is durable by then stays so, as after every step.
+    /// Takes a step in which a sync may fail. The step has to return an error then, and may have happened or not. Where
+    /// it may succeed all the same, the failed sync was for background work: writes that are durable by then stay so,
+    /// as after every step.
     fn fail_within(&mut self, open: &mut S::Open, step: &S::Step, syncs: u32) -> Result<(), End> {
         self.medium.machine().fail_sync_after(Some(syncs));
         let certain = self.begin_step(step);
@@ -274,7 +275,7 @@ impl<S: Subject> Life<'_, S> {
         }
     }
 
-    /// Takes a step after a sync failed: the step is refused and changes nothing, or it is right.
+    /// Takes a step after a sync failed: the step is refused and makes no change, or its result is right.
     fn step_without_syncs(&mut self, mut open: S::Open, step: &S::Step) -> Result<S::Open, End> {
         let possible = distinct(&self.worlds.all[self.oldest..]);
         if possible.len() > POSSIBLE_MAX {
@@ -299,7 +300,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(open)
     }
 
-    /// What a store shows after a sync failed, if it shows anything, is what it may come back with.
+    /// If a store can be read after a sync failed, its contents are a world that it may recover to.
     fn check_without_syncs(&mut self, open: &mut S::Open) -> Result<(), End> {
         match self.subject.world(open) {
             Ok(found) => self.possible(&found).map(drop),
@@ -383,7 +384,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(open)
     }
 
-    /// The newest of the worlds that are possible now that is like the one that was found.
+    /// The newest of the currently possible worlds that equals the one found.
     fn possible(&self, found: &World) -> Result<Arc<World>, End> {
         let possible = &self.worlds.all[self.oldest..];
         let Some(world) = possible.iter().rev().find(|world| ***world == *found) else {
@@ -407,8 +408,8 @@ impl<S: Subject> Life<'_, S> {
         Ok(())
     }
 
-    /// Begins what a step leads to. Returns the oldest world that is possible when the step has returned,
-    /// if those before it are not.
+    /// Begins the worlds that a step leads to. Returns the oldest world that is possible when the step has returned, if
+    /// that rules out earlier ones.
     fn begin_step(&mut self, step: &S::Step) -> Option<usize> {
         let before = Arc::clone(self.worlds.last());
         let parts = self.subject.parts_of(&before, step);

@@ -1,9 +1,9 @@
 //! Concurrent histories under a deterministic scheduler.
 //!
-//! Several threads call one engine. `shuttle` simulates them on one, and switches where a lock is taken
-//! or a modelled medium is reached: at random, or with few preemptions at places drawn at random
-//! (PCT). What each call returned and the trace of the medium are one history, whose crashes are
-//! explored like those of any other; what may be there after each, `linearize` tells.
+//! Several threads call one engine. `shuttle` simulates them on one, and switches where a lock is taken or a modelled
+//! medium is reached: at random, or with few preemptions at places drawn at random (PCT). The results of the calls and
+//! the trace of the medium are one history, whose crashes are explored like those of any other; `linearize` computes
+//! the states that each crash may leave.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ use crate::store::{LsmPlan, Store, named, options_on};
 use crate::world::{Digest, World};
 use crate::{Random, Rules};
 
-/// What a thread asks for.
+/// A call of a thread.
 #[derive(Debug, Clone)]
 enum Request {
     Put(u8, u32),
@@ -33,13 +33,13 @@ enum Request {
     Pair(u8, u8, u32),
     Get(u8),
     Scan,
-    /// Sets a key if another, or, without one, none of all keys changed since they were read.
+    /// Sets a key if another key, or, without one, every key is unchanged since it was read.
     Update(Option<u8>, u8, u32),
-    /// A little of what the engine does ahead, in each partition.
+    /// A little background work of the engine, in each partition.
     Collect,
 }
 
-/// What each thread asks for, and what was asked for before they started.
+/// The calls of each thread, and those before the threads started.
 #[derive(Debug, Clone)]
 struct Plan {
     before: Vec<Request>,
@@ -82,7 +82,7 @@ impl Plan {
         story
     }
 
-    /// With what only the LSM engine is asked for.
+    /// With the calls that only the LSM engine supports.
     fn draw_lsm(random: &mut Random) -> Self {
         let mut plan = Self::draw(random);
         for requests in &mut plan.threads {
@@ -110,10 +110,10 @@ impl Plan {
     }
 }
 
-/// What one schedule brought.
+/// The result of one schedule.
 struct Execution {
     trace: Trace,
-    /// What happened to files.
+    /// The events of files.
     model: DiskModel,
     history: ConcurrentHistory,
     /// The event at which the threads start.
@@ -131,7 +131,7 @@ fn value(len: u32, unique: u64) -> Vec<u8> {
     value
 }
 
-/// Carries out a request; what it did or saw.
+/// Carries out a call; returns its effect.
 fn carry_out(
     engine: &dyn Engine,
     space: KeySpaceId,
@@ -183,7 +183,7 @@ fn carry_out(
     })
 }
 
-/// Reads a key, or all, and writes another if what was read is as it was. What it did at one moment.
+/// Reads a key, or all, and writes another if the keys read are unchanged. Returns the effect, which is at one moment.
 fn update(
     engine: &dyn Engine,
     space: KeySpaceId,
@@ -206,7 +206,7 @@ fn update(
     let op = Op::Put { space, key: written, value };
     match engine.write_if(&[op], Durability::Immediate, &[expected]) {
         Ok(()) => Ok(Effect::Update(found, vec![(named(SPACE, written), Some(Digest::of(value)))])),
-        // It has read one state all the same.
+        // A refused update has read one state all the same.
         Err(Error::Conflict { .. }) => Ok(Effect::Update(found, Vec::new())),
         Err(error) => Err(error),
     }
@@ -221,7 +221,7 @@ fn note(what: u64, call: usize) -> u64 {
     what | (call as u64) << 2
 }
 
-/// On what medium a plan runs.
+/// The medium that a plan runs on.
 #[derive(Clone, Copy)]
 struct MediumPlan {
     rules: Rules,
@@ -273,7 +273,7 @@ where
 
 type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
 
-/// Opens an engine and lets the threads of a plan call it. Returns what it held when they started.
+/// Opens an engine and lets the threads of a plan call it. Returns the engine's contents when they started.
 fn live<F>(
     open: &Arc<F>,
     plan: &Plan,
@@ -369,7 +369,7 @@ where
         })
     }
 
-    /// What the threads do.
+    /// The calls of the threads.
     fn plan(&self, random: &mut Random) -> Plan {
         match self.subject().lsm() {
             (Some(_), _) => Plan::draw_lsm(random),

@@ -23,7 +23,7 @@ pub enum SpaceStep {
         device: u16,
         /// The place in the device.
         logical: u32,
-        /// What is written to it.
+        /// The bytes that are written to it.
         stamp: u64,
     },
     /// Gets a segment, and does not commit it.

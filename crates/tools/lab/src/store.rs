@@ -35,7 +35,7 @@ pub struct Store<F> {
 /// How the lab opens the LSM engine.
 #[derive(Debug, Clone, Copy)]
 pub struct LsmPlan {
-    /// Where what was committed last is kept.
+    /// Where the latest commits are kept.
     pub durable: Durable,
     /// How commit points become durable.
     pub commit_points: CommitPoints,
@@ -86,7 +86,7 @@ pub enum Kind {
     Segments,
     /// Values that nearly fill a segment, and short ones that go beyond its end.
     Zones,
-    /// Batches that nearly fill memtables of an LSM-tree, and what brings them to the levels after each.
+    /// Batches that nearly fill memtables of an LSM-tree, and a flush to the levels after each.
     Levels,
     /// A block that is durable as a whole, and several behind it that are filled before a sync, with their words in
     /// different lines.
@@ -113,16 +113,16 @@ pub enum Step {
     Drop(u8),
     /// A snapshot of the index.
     SnapshotIndex,
-    /// A batch that is durable on return, if nothing has changed that it puts or deletes.
+    /// A batch that is durable on return, if none of its keys has changed.
     WriteIf {
         /// Its operations.
         ops: Vec<Change>,
     },
-    /// A little of what the engine does ahead, in a partition by its number modulo the number of them.
+    /// A little background work of the engine, in a partition by its number modulo their count.
     Collect(u8),
 }
 
-/// An operation on a key space; there is none without the key space.
+/// An operation on a key space; it is skipped if the key space does not exist.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Sets a key.
@@ -133,7 +133,7 @@ pub enum Change {
         key: u8,
         /// The length of the value in bytes.
         len: u32,
-        /// What the value is made from.
+        /// The byte that fills the value.
         fill: u8,
     },
     /// Removes a key.
@@ -196,7 +196,7 @@ impl Change {
     }
 }
 
-/// What a key space is called in a world, and what its pairs begin with.
+/// The name of a key space in a world, and the prefix of its pairs' names.
 fn marker(space: u8) -> Vec<u8> {
     format!("{}/", SPACES[usize::from(space)]).into_bytes()
 }
@@ -271,7 +271,7 @@ where
         self
     }
 
-    /// What opens the engine.
+    /// The function that opens the engine.
     pub(crate) fn opener(&self) -> Arc<F> {
         Arc::clone(&self.open)
     }
@@ -358,7 +358,7 @@ impl Kind {
         }
     }
 
-    /// The keys of the numbers from one that is given to the next have one run of values.
+    /// The distance between the numbers of keys whose values follow one another.
     fn stride(self) -> u8 {
         match self {
             Self::Few | Self::Mixed | Self::Large | Self::Zones | Self::Levels => 1,
@@ -440,8 +440,8 @@ where
         let kind = self.kind(random);
         let mut actions = vec![Action::Step(Step::Create(0))];
         if matches!(kind, Kind::Blocks | Kind::Collecting) && random.percent(60) {
-            // A large value that goes again: the blocks that are taken then lie apart, and what the
-            // store notes of them in different lines and sectors.
+            // A large value that is removed again: blocks taken later are not adjacent then, and the store's notes on
+            // them lie in different lines and sectors.
             let blocks_max = if random.percent(30) { 62 } else { 9 };
             let blocks = random.below(blocks_max);
             let put = Change::Put { space: 0, key: 0, len: blocks as u32 * BLOCK, fill: 0 };
@@ -481,7 +481,7 @@ where
                 .push(Action::Step(Step::Write { ops: vec![put], deferred: random.percent(50) }));
         }
         if kind == Kind::Collecting && self.change_log.is_some() {
-            // What fills segments of a change log: the first is used again when the third is entered.
+            // Writes that fill segments of a change log: the first is reused when the third is entered.
             for _ in 0..random.below(4) {
                 let ops = 40 + random.below(30);
                 let put = |random: &mut Random| {
@@ -518,7 +518,7 @@ where
             }
         }
         if kind == Kind::Levels {
-            // Often nobody syncs until something else has to.
+            // Often no step syncs until another operation has to.
             let deferred = if random.percent(30) { 90 } else { 20 };
             for _ in 0..2 + random.below(4) {
                 let ops = (0..4 + random.below(3)).flat_map(|_| kind.change(0, random)).collect();
@@ -535,7 +535,7 @@ where
         for _ in 0..kind.steps(random) {
             let killed_until = if kind == Kind::Collecting { 24 } else { 18 };
             if kind == Kind::Blocks && random.percent(20) {
-                // Several blocks full of what no sync has come to yet.
+                // Several blocks full of writes that no sync covers yet.
                 for _ in 0..4 + random.below(12) {
                     let step = Step::Write { ops: kind.put(0, random), deferred: true };
                     actions.push(Action::Step(step));
@@ -663,7 +663,7 @@ where
     fn model(&self, world: &mut World, step: &Step) -> bool {
         match step {
             Step::Sync | Step::SyncPartition(_) => true,
-            // It may find that there is nothing to do.
+            // There may be no work to do.
             Step::SnapshotIndex | Step::Collect(_) => false,
             Step::WriteIf { ops } => {
                 self.model(world, &Step::Write { ops: ops.clone(), deferred: false })
@@ -727,7 +727,7 @@ where
                     exists && matches!(op, Change::DeleteRange { .. })
                 };
                 if durable && ops.iter().any(is_range) {
-                    // Where there is nothing to remove, that has to be durable.
+                    // If the range has no key to remove, the earlier removals have to be durable.
                     return None;
                 }
                 Some((parts.into_iter().collect(), durable))
@@ -735,7 +735,7 @@ where
         }
     }
 
-    /// What a write pays for of a snapshot of the index is done behind it.
+    /// A write's share of an index snapshot is done after the write is durable.
     fn tells_failures_later(&self) -> bool {
         self.index_snapshot.is_some()
     }
@@ -807,7 +807,7 @@ fn write(
     deferred: bool,
     is_conditional: bool,
 ) -> halite_contract::Result<()> {
-    // What the operations borrow: a key, and a value or the end of a range.
+    // The bytes that the operations borrow: a key, and a value or the end of a range.
     let bytes: Vec<(Vec<u8>, Vec<u8>)> = changes
         .iter()
         .map(|(_, change)| match **change {
@@ -847,7 +847,7 @@ pub(crate) fn options_on(medium: &Medium, pool_options: PoolOptions) -> EngineOp
     options
 }
 
-/// Sorts errors: which of them say what is wrong with the bytes.
+/// Classifies errors: which of them name damaged bytes.
 pub(crate) fn refusal(error: &Error) -> Refusal {
     if let Error::Alloc(SpaceError::UnsafeShutdown { .. }) = error {
         return Refusal::UnsafeShutdown;

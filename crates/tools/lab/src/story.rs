@@ -1,5 +1,4 @@
-//! How a crash came about, for people: what was done, and which store of which line of the source the
-//! power cut took away.
+//! The story of a crash, for people: the steps, and which store of which line of the source the power cut took away.
 
 use std::fmt::Debug;
 
@@ -14,10 +13,10 @@ use crate::images::Image;
 use crate::pending::{Pending, Uncertain};
 use crate::subject::Action;
 
-/// Cells that are told one by one; of more, only how many there are.
+/// The most cells that are listed one by one; of more, only the number is given.
 const TOLD_MAX: usize = 24;
 
-/// What the store did.
+/// The steps of the store.
 pub(crate) fn of_history<S: Debug>(actions: &[Action<S>]) -> Vec<String> {
     let told = actions.iter().enumerate().map(|(number, action)| match action {
         Action::Step(step) => format!("  {number:>3}  {step:?}"),
@@ -42,7 +41,7 @@ pub(crate) fn of_history<S: Debug>(actions: &[Action<S>]) -> Vec<String> {
     std::iter::once("The store".to_owned()).chain(told).collect()
 }
 
-/// What a power cut took, and what it left.
+/// The stores that a power cut took, and those that it left.
 pub(crate) fn of_crash(
     point: u32,
     pending: &Pending<'_>,

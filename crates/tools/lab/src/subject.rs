@@ -1,4 +1,4 @@
-//! What the lab tests.
+//! The systems that the lab tests.
 
 use std::fmt::{self, Debug};
 
@@ -7,15 +7,15 @@ use halite_pmem::Medium;
 use crate::Random;
 use crate::world::{Digest, World};
 
-/// Why a store does not open, or does not tell what it holds.
+/// Why a store does not open, or cannot be read.
 #[derive(Debug, Clone)]
 pub enum Refusal {
-    /// It says that the platform lost what had been durable.
+    /// The store reports that the platform lost durable data.
     UnsafeShutdown,
-    /// It says what is damaged, or what the file is instead of a store: it is foreign, truncated, of
-    /// a newer format, or refers to what is outside it.
+    /// The store names the damage, or the kind of file that it found instead: the file is foreign, truncated, of a
+    /// newer format, or refers to places outside it.
     Named(String),
-    /// Anything else.
+    /// Any other error.
     Failed(String),
 }
 
@@ -31,11 +31,11 @@ impl fmt::Display for Refusal {
 /// A part of a history.
 #[derive(Debug, Clone)]
 pub enum Action<S> {
-    /// The store does something.
+    /// The store takes a step.
     Step(S),
     /// The store is closed, and opened again.
     Reopen,
-    /// The process is killed and started again: what it had stored is there, durable or not.
+    /// The process is killed and started again: every store that it made is there, durable or not.
     Kill,
     /// The process is killed while it takes a step, or, without one, while it closes the store and
     /// opens it again: after so many of the events that a trace records, if it takes so many.
@@ -47,7 +47,7 @@ pub enum Action<S> {
     FailOpening(u32),
 }
 
-/// A kind of store, as the lab sees it: it opens on a medium, takes steps, and tells what it holds.
+/// A kind of store, as the lab sees it: it opens on a medium, takes steps, and can be read as a world.
 pub trait Subject: Sync {
     /// One thing that the store does: atomically, but for [`Subject::worlds_within`].
     type Step: Clone + Debug + Send;
@@ -60,10 +60,10 @@ pub trait Subject: Sync {
     /// Bytes that the store may take.
     fn capacity(&self) -> u64;
 
-    /// A history: what the store does before the power is cut.
+    /// A history: the steps of the store before the power is cut.
     fn history(&self, random: &mut Random) -> Vec<Action<Self::Step>>;
 
-    /// What the store does after it came back, to show that it goes on working.
+    /// The steps of the store after its recovery, which show that it goes on working.
     fn afterlife(&self, random: &mut Random) -> Vec<Self::Step>;
 
     /// Opens the store on a medium, or creates it if there is none.
@@ -78,11 +78,11 @@ pub trait Subject: Sync {
     /// Why it cannot; in the lab it should, unless a sync failed.
     fn apply(&self, open: &mut Self::Open, step: &Self::Step) -> Result<(), String>;
 
-    /// What a step makes of a world; and whether all steps so far are durable when it has returned.
+    /// Applies a step to a world; returns whether all steps so far are durable when it has returned.
     fn model(&self, world: &mut World, step: &Self::Step) -> bool;
 
-    /// What a crash within a step may leave of it, besides all and nothing: if it has parts that need not
-    /// come together.
+    /// The worlds that a crash within a step may leave besides the whole step and none of it: for a step of parts that
+    /// are not atomic together.
     fn worlds_within(&self, _world: &World, _step: &Self::Step) -> Vec<World> {
         Vec::new()
     }
@@ -98,33 +98,32 @@ pub trait Subject: Sync {
         None
     }
 
-    /// Whether a step may be done though a sync failed: it was one of what the store does besides, for itself, once
-    /// the step is durable. The next step tells.
+    /// Whether a step may succeed although a sync failed: the sync was for background work of the store, done after the
+    /// step is durable. The next step reports it.
     fn tells_failures_later(&self) -> bool {
         false
     }
 
-    /// What the store holds.
+    /// The contents of the store.
     ///
     /// # Errors
-    /// Why it cannot tell.
+    /// Why it cannot be read.
     fn world(&self, open: &mut Self::Open) -> Result<World, Refusal>;
 
-    /// What the store holds by one name, looked up by itself.
+    /// The value of one name in the store, looked up by itself.
     ///
     /// # Errors
-    /// Why it cannot tell.
+    /// Why it cannot be read.
     fn look_up(&self, open: &mut Self::Open, name: &[u8]) -> Result<Option<Digest>, Refusal>;
 
-    /// Whether the store finds itself whole.
+    /// Whether the store verifies its data as undamaged.
     ///
     /// # Errors
-    /// What it finds.
+    /// The damage that it finds.
     fn verify(&self, open: &mut Self::Open) -> Result<(), Refusal>;
 
-    /// Whether nothing on the medium proves the last writes of a store that was killed: damaged, they
-    /// cannot be told from interrupted ones. So it is with a log, whose records prove those before
-    /// them.
+    /// Whether the medium has no proof of the last writes of a store that was killed: damaged, they cannot be told from
+    /// interrupted ones. This is so for a log, whose records prove those before them.
     fn ends_unproven(&self) -> bool {
         true
     }

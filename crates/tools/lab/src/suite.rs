@@ -31,14 +31,14 @@ const CHANGES_SHARE: u64 = 4;
 /// The part of the time that is for stores with snapshots of the index.
 const SNAPSHOTS_SHARE: u64 = 3;
 
-/// How many bytes they write between two snapshots, besides those that are asked for.
+/// Bytes that the stores write between two snapshots, besides the snapshots that are requested.
 const SNAPSHOT_EVERY: u64 = 256 << 10;
 
 /// The part of the time that is for the manager of segments, and for the pools of objects in them.
 const SPACE_SHARE: u64 = 2;
 
-/// The jobs for what every engine has its space from: the manager of segments, and the pools of objects and
-/// the zones in them. They are called `alloc` and `objects`.
+/// The jobs for the allocators that every engine uses: the manager of segments, and the pools of objects and the zones
+/// in them. They are called `alloc` and `objects`.
 #[must_use]
 pub fn space_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
@@ -78,7 +78,7 @@ where
         jobs.push(Arc::new(Exploration::new(subject, rules, weight(rules))));
     }
     for &rules in rules {
-        // It retains nothing, so that segments are released as soon as they may be.
+        // The change log retains no segment, so that segments are released as soon as possible.
         let subjects = [
             Store::new(&format!("{engine}-changes"), open.clone()),
             partitioned(&format!("{engine}-changes"), &open).with_kinds(&[Kind::Few, Kind::Mixed]),
@@ -111,8 +111,7 @@ const LSM_KINDS: [(&str, &[Kind], u64); 5] = [
     ("collecting", &[Kind::Collecting], 1),
 ];
 
-/// Where the LSM engine keeps what was committed last, how many trees it has, and how their commit points become
-/// durable.
+/// Where the LSM engine keeps the latest commits, how many trees it has, and how their commit points become durable.
 const LSM_PLANS: [(&str, Durable, usize, CommitPoints); 5] = [
     ("lsm", Durable::Pool, 1, CommitPoints::Trailing),
     ("lsm-trees", Durable::Pool, 2, CommitPoints::Trailing),
@@ -188,8 +187,8 @@ where
         .with_partitioning(Partitioning::Hash(2))
 }
 
-/// The jobs of striking the stores of the engine that `open` opens, and of what they have their space from,
-/// with faults of the medium. Names are as in [`suite`].
+/// The jobs that strike the stores of the engine that `open` opens, and its allocators, with faults of the medium.
+/// Names are as in [`suite`].
 pub fn media_suite<F>(engine: &str, open: F) -> Vec<Arc<dyn Job>>
 where
     F: Fn(&EngineOptions) -> halite_contract::Result<Arc<dyn Engine>>

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::plan::{Clock, Progress};
 
-/// What a thread shows to its watch.
+/// The signs of progress that a thread gives to the supervisor.
 #[derive(Debug, Clone, Default)]
 pub struct Watch(Arc<Signs>);
 
@@ -26,22 +26,22 @@ struct Signs {
     at: Mutex<At>,
 }
 
-/// What a thread is at.
+/// The case that a thread is examining.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct At {
-    /// What replays it, without the name of the job.
+    /// The text that replays the case, without the name of the job.
     pub(crate) case: String,
-    /// Of a replay, how it comes about.
+    /// The story of the case, in a replay.
     pub(crate) story: Vec<String>,
 }
 
 impl Watch {
-    /// A call of a store begins, or something else was done.
+    /// A call of a store begins, or the thread has made other progress.
     pub(crate) fn sign(&self) {
         self.0.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A store is about to come up from what a case leaves.
+    /// A store is about to recover from the image of a case.
     pub(crate) fn begin(&self, case: &impl Display, story: &[String]) {
         self.sign();
         let mut at = self.lock();
@@ -66,7 +66,7 @@ impl Watch {
     }
 }
 
-/// What is wrong with a store that is stuck.
+/// The violation of a store that is stuck.
 pub(crate) const STUCK: &str = "it does not return";
 
 /// How long the watch sleeps between two looks, at most.
@@ -81,11 +81,11 @@ const STUCK_MAX: usize = 16;
 
 /// Work that threads share.
 pub(crate) trait Shift: Send + Sync + 'static {
-    /// Works until nothing is left to do or the time is over. The worker's number is its own.
+    /// Works until no work is left or the time is over. The worker's number is its own.
     fn work(&self, worker: u64, watch: &Watch);
 
-    /// Takes note that a worker is left behind: because its store is stuck, or because the time was over meanwhile.
-    /// Nothing that the worker hands in later counts.
+    /// Notes that a worker is left behind: because its store is stuck, or because the time was over meanwhile. Later
+    /// results of the worker do not count.
     fn leave(&self, worker: u64, at: At, is_stuck: bool);
 
     /// How far the work is.
@@ -185,10 +185,10 @@ pub(crate) fn supervise<S: Shift>(
     }
 }
 
-/// Lets `f` run on a thread of its own, unless a call in it is stuck.
+/// Runs `f` on a thread of its own, and gives the thread up if a call in it is stuck.
 ///
 /// # Errors
-/// What it was at when it was left behind.
+/// The case that it was examining when it was left behind.
 ///
 /// # Panics
 /// If a thread cannot be started, or if `f` panics.

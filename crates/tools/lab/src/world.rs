@@ -1,4 +1,4 @@
-//! What a store holds, as names and digests, with a hash of all of it that changes with each name.
+//! The contents of a store, as names and digests, with a hash of all of it that each change updates.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -22,17 +22,17 @@ impl Digest {
     }
 }
 
-/// What a store holds: names and digests of what they stand for.
+/// The contents of a store: names and the digests of their values.
 ///
-/// Many worlds are compared with each other, and nearly all pairs differ: a sum of the hashes of all pairs says
-/// so at once. Only where the sums are alike are the names compared.
+/// Many worlds are compared with each other, and nearly all pairs differ: comparing the sums of the hashes of all pairs
+/// shows that at once. Only where the sums are equal are the names compared.
 #[derive(Debug, Clone, Default)]
 pub struct World {
     pairs: BTreeMap<Vec<u8>, Digest>,
     sum: u64,
 }
 
-/// What one pair adds to the sum.
+/// The addend of one pair to the sum.
 fn sum_of(name: &[u8], digest: &Digest) -> u64 {
     xxh3_64_with_seed(name, digest.hash ^ digest.len.rotate_left(32))
 }
@@ -44,7 +44,7 @@ impl World {
         Self::default()
     }
 
-    /// Lets a name stand for something; returns what it stood for.
+    /// Sets the digest of a name; returns its earlier digest.
     pub fn insert(&mut self, name: Vec<u8>, digest: Digest) -> Option<Digest> {
         let before = self.remove(&name);
         self.sum = self.sum.wrapping_add(sum_of(&name, &digest));
@@ -52,14 +52,14 @@ impl World {
         before
     }
 
-    /// Lets a name stand for something, unless it stands for something already.
+    /// Sets the digest of a name that has none yet.
     pub fn insert_new(&mut self, name: Vec<u8>, digest: Digest) {
         if !self.pairs.contains_key(&name) {
             self.insert(name, digest);
         }
     }
 
-    /// Removes a name; returns what it stood for.
+    /// Removes a name; returns its digest.
     pub fn remove(&mut self, name: &[u8]) -> Option<Digest> {
         let before = self.pairs.remove(name)?;
         self.sum = self.sum.wrapping_sub(sum_of(name, &before));

@@ -65,7 +65,7 @@ impl Lab {
     }
 }
 
-/// What is looked at in place of an engine.
+/// The argument for the building blocks in place of an engine.
 const BLOCKS: &str = "blocks";
 const SPACE: &str = "alloc";
 
@@ -135,7 +135,7 @@ impl Bench {
         jobs(&self.engine, &self.rules.0)
     }
 
-    /// The jobs of damaging what stores left.
+    /// The jobs of damaging closed and killed stores.
     ///
     /// # Errors
     /// Blocks, and space by itself, have no such jobs.

@@ -1,4 +1,4 @@
-//! What experiments print.
+//! The output of experiments.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ impl Table {
         Ok(())
     }
 
-    /// What was left behind when the time was over.
+    /// The cases that were unfinished when the time was over.
     pub(super) fn unfinished(&mut self, unfinished: &[String]) {
         for case in unfinished {
             self.line(format!(
@@ -111,8 +111,7 @@ impl Table {
     }
 }
 
-/// Images that a store came back from, a second: on all threads, and on one. What was recovered before
-/// does not count again.
+/// Recoveries of images a second: on all threads, and on one. Images that were recovered before do not count again.
 fn rates(plan: &Plan, tally: &Tally, elapsed: Duration) -> [f64; 2] {
     let rate = tally.recoveries as f64 / elapsed.as_secs_f64().max(1e-9);
     [rate, rate / plan.threads as f64]

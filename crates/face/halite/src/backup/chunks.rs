@@ -1,4 +1,4 @@
-//! The outside of a backup: chunks with checksums.
+//! The outer format of a backup: chunks with checksums.
 //!
 //! ```text
 //! "HALITEBK"  format (4)   chunk ... chunk
@@ -6,10 +6,10 @@
 //! chunk:  kind (4)  len (4)  sum (8)   len bytes
 //! ```
 //!
-//! Numbers are little-endian. The first chunk is the header; then comes what is in the backup, as one run of
-//! bytes cut into chunks of up to 256 KiB; the last chunk says how much that was. A sum covers kind, length
-//! and bytes. It is seeded with the chunk's number and, but for the header's, with the backup's id: a chunk
-//! of another backup, or from another place, does not have it.
+//! Numbers are little-endian. The first chunk is the header. The content follows as one run of bytes, cut into chunks
+//! of up to 256 KiB. The last chunk holds the length of that content. A checksum covers kind, length and bytes. It is
+//! seeded with the chunk's number and, in every chunk but the header, with the backup's id: so a chunk of another
+//! backup, or from another place, fails its checksum.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -31,12 +31,12 @@ const CHUNK_LEN: usize = 256 << 10;
 /// The most bytes in any chunk: a header has the bounds of many ranges.
 const CHUNK_LEN_MAX: usize = 64 << 20;
 
-/// What a chunk is.
+/// The kind of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// How the backup begins.
     Header = 1,
-    /// What is in it.
+    /// A piece of the content.
     Contents = 2,
     /// How it ends.
     End = 3,
@@ -125,7 +125,7 @@ impl<W: Write> ChunkWriter<W> {
     }
 }
 
-/// Reads chunks, and trusts nothing in them before their sums.
+/// Reads chunks, and uses no byte of a chunk before its checksum is verified.
 pub(super) struct ChunkReader<R> {
     input: R,
     seed: u64,
@@ -197,7 +197,7 @@ impl<R: Read> ChunkReader<R> {
         Ok(kind)
     }
 
-    /// Checks that nothing comes behind the last chunk.
+    /// Checks that the input ends with the last chunk.
     pub(super) fn check_end(&mut self) -> Result<(), BackupError> {
         match self.fill(&mut [0])? {
             0 => Ok(()),

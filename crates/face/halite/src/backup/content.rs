@@ -1,4 +1,4 @@
-//! What is in a backup: its header, and the operations that make what it has.
+//! The content of a backup: its header, and the operations that rebuild its key spaces and pairs.
 //!
 //! ```text
 //! header     id (16) parent (16)  created (8)  change log (8)
@@ -9,9 +9,9 @@
 //! end        operations (8)  bytes of them (8)
 //! ```
 //!
-//! A full backup makes its key spaces and puts all pairs. One that follows another has the changes of each
-//! partition of the database, the first one's first: that one tells of key spaces. A range is deleted in
-//! each partition by itself, in the order of that partition's changes.
+//! A full backup creates its key spaces and puts all pairs. An incremental backup holds the changes of each partition
+//! of the database, those of the first partition first: that partition's changes include the key spaces'. A range is
+//! deleted in each partition by itself, in the order of that partition's changes.
 
 use std::io::{Read, Write};
 
@@ -23,7 +23,7 @@ use halite_contract::{
 use super::chunks::{ChunkReader, ChunkWriter, Kind};
 use super::{BackupError, BackupInfo};
 
-/// Partitions that a header may tell of.
+/// The most partitions of a header.
 const PARTITIONS_MAX: u32 = 1 << 16;
 
 const CREATE: u8 = 1;
@@ -38,7 +38,7 @@ const PARTITION: u8 = 7;
 const BOUND_LEN_MAX: usize = VALUE_LEN_MAX;
 
 impl BackupInfo {
-    /// As it stands at the beginning of the backup: for [`BackupInfo::decode`], elsewhere.
+    /// The bytes with which the backup's header describes it, to be decoded elsewhere with [`BackupInfo::decode`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -64,7 +64,7 @@ impl BackupInfo {
         out
     }
 
-    /// Reads what [`BackupInfo::encode`] wrote; `None` if the bytes are none of that.
+    /// Decodes the bytes of [`BackupInfo::encode`]; `None` if they are not such an encoding.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let from = &mut &bytes[..];
@@ -122,7 +122,7 @@ impl<W: Write> ContentWriter<W> {
         Ok(Self { chunks: ChunkWriter::begin(out, info.id, &info.encode())?, operations: 0 })
     }
 
-    /// What follows are changes of a partition.
+    /// The operations that follow are changes of this partition.
     pub(super) fn partition(&mut self, number: usize) -> Result<(), BackupError> {
         self.head(PARTITION, number as u32)
     }
@@ -152,7 +152,7 @@ impl<W: Write> ContentWriter<W> {
             ChangeOp::DeleteRange { space, start, end: Some(end) } => {
                 self.operation(DELETE_RANGE, space.0, [&start[..], &end[..]])
             }
-            // A later change has what the key became.
+            // A later change holds the key's new state.
             _ => Ok(()),
         }
     }
@@ -184,10 +184,10 @@ impl<W: Write> ContentWriter<W> {
     }
 }
 
-/// A part of what is in a backup.
+/// An item of a backup's content.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// What follows are changes of a partition.
+    /// The operations that follow are changes of this partition.
     Partition(usize),
     /// An operation.
     Op(ChangeOp),
@@ -201,7 +201,7 @@ pub(super) struct ContentReader<R> {
     at: usize,
     taken: u64,
     operations: u64,
-    /// What the last chunk says, once it was read.
+    /// The content of the last chunk, once it was read.
     end: Option<Vec<u8>>,
 }
 
@@ -216,12 +216,12 @@ impl<R: Read> ContentReader<R> {
         Ok((Self { chunks, bytes, at, taken, operations, end }, info))
     }
 
-    /// How many operations were read, and the length of what was read.
+    /// How many operations were read, and their length in bytes.
     pub(super) fn read_so_far(&self) -> (u64, u64) {
         (self.operations, self.chunks.bytes)
     }
 
-    /// The next item; none at the end, when everything was found to be whole.
+    /// The next item; `None` at the end, after the whole backup was verified.
     pub(super) fn next(&mut self) -> Result<Option<Item>, BackupError> {
         if self.available() == 0 && !self.read_more()? {
             return self.check_end().map(|()| None);

@@ -1,4 +1,4 @@
-//! What can be wrong with a backup.
+//! The errors of taking, reading and restoring backups.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// What the database reports.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] crate::Error),
     /// The backup cannot be written.
@@ -16,10 +16,10 @@ pub enum BackupError {
     /// The backup cannot be read.
     #[error("it cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("it is empty, and so no backup; take another one, or copy it again")]
     Empty,
-    /// It is something else.
+    /// The file is not a backup.
     #[error("it is no backup of Halite: it does not begin like one; name another file")]
     Foreign,
     /// A newer version wrote it.
@@ -46,25 +46,25 @@ pub enum BackupError {
     Damaged {
         /// The number of the chunk; the first is 0.
         chunk: u64,
-        /// What is wrong.
+        /// The defect.
         why: &'static str,
     },
-    /// The snapshot is of another database than the one asked for a backup.
+    /// The snapshot is of another database than the one that is backed up.
     #[error("the snapshot is of another database; take one of this")]
     OtherDatabase,
-    /// Nothing can follow a backup of a database without a change log.
+    /// The previous backup is of a database without a change log, so no incremental one can follow it.
     #[error(
         "the previous backup has no positions, for the database had no change log; take a full backup, \
          and make databases with a change log to have others follow it"
     )]
     NoPositions,
-    /// The positions of the previous backup mean nothing here.
+    /// The positions of the previous backup belong to another history of the database.
     #[error(
         "the previous backup is of another database, or of this one before its partitions were changed; \
          take a full backup"
     )]
     OtherHistory,
-    /// The previous backup has what the snapshot does not have yet.
+    /// The previous backup holds changes that the snapshot does not have yet.
     #[error("the previous backup is newer than the snapshot; take another snapshot")]
     PreviousIsNewer,
     /// There is no backup to restore from.
@@ -147,7 +147,7 @@ pub enum BackupError {
     /// A folder or file cannot be made, named or removed.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Folder {
-        /// What failed, after "cannot".
+        /// The action that failed, after "cannot".
         action: &'static str,
         /// The folder or file.
         path: PathBuf,

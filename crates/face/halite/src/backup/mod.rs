@@ -1,17 +1,17 @@
 //! Backups: a snapshot as a stream of bytes, and back.
 //!
-//! [`Database::backup`] writes everything that a snapshot has. Where the database has a change log,
-//! [`Database::backup_since`] writes only what was changed between an earlier backup and a snapshot. Both go
-//! on while others write: what they read, the snapshot keeps. [`Builder::restore`] makes a database from a
-//! full backup and those that follow it.
+//! [`Database::backup`] writes all pairs of a snapshot. Where the database has a change log, [`Database::backup_since`]
+//! writes only the changes between an earlier backup and a snapshot. Writers go on meanwhile: the snapshot keeps all
+//! that the backup reads. [`Builder::restore`] makes a database from a full backup and the incremental ones that follow
+//! it.
 //!
 //! ```text
 //! store ── snapshot ──► write ──► content ──► chunks ──► file        a backup
 //! store ◄── restore ◄── read ◄─── content ◄── chunks ◄── file        its way back
 //! ```
 //!
-//! `chunks` is the format's outside, with the checksums, `content` what is in it. A database is restored in a folder
-//! of its own (`workshop`), and gets its names when it is complete (`naming`).
+//! `chunks` is the outer format with the checksums; `content` is the format within the chunks. A database is restored
+//! in a folder of its own (`workshop`), and gets its names when it is complete (`naming`).
 
 mod chunks;
 mod content;
@@ -36,7 +36,7 @@ pub use restore::RestoreReport;
 
 use crate::{Database, Reader, Snapshot};
 
-/// What a backup is: how it begins.
+/// The identity of a backup, which its header holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupInfo {
     pub(crate) id: u128,
@@ -86,7 +86,7 @@ impl BackupInfo {
     }
 }
 
-/// What names a backup.
+/// The identifier of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackupId(u128);
 
@@ -96,10 +96,10 @@ impl fmt::Display for BackupId {
     }
 }
 
-/// What is in a backup.
+/// A report on a backup that was written or read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupReport {
-    /// What it is.
+    /// The identity of the backup.
     pub info: BackupInfo,
     /// Puts, deletes, and key spaces made and dropped.
     pub operations: u64,
@@ -108,8 +108,8 @@ pub struct BackupReport {
 }
 
 impl Database {
-    /// Writes everything that a snapshot of this database has to `out`, which is flushed, and for the caller
-    /// to sync. Others may write to the database meanwhile.
+    /// Writes all pairs of a snapshot of this database to `out`, and flushes it; syncing `out` is left to the caller.
+    /// Other threads may write to the database meanwhile.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -128,8 +128,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`BackupError::OtherDatabase`]; [`BackupError::Write`]; [`crate::Error::Damaged`]. What is in `out`
-    /// then is no backup, and reading it says so.
+    /// [`BackupError::OtherDatabase`]; [`BackupError::Write`]; [`crate::Error::Damaged`]. The bytes written to `out`
+    /// until then are no backup, and reading them reports so.
     pub fn backup(
         &self,
         snapshot: &Snapshot,
@@ -140,7 +140,7 @@ impl Database {
         write::full(&**engine, &*snapshot.inner, out)
     }
 
-    /// Writes what was changed between `previous`, a backup of this database, and a snapshot.
+    /// Writes the changes between `previous`, a backup of this database, and a snapshot.
     ///
     /// # Errors
     /// As [`Database::backup`]; and those for which a full backup is the way out:

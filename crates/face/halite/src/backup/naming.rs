@@ -1,7 +1,8 @@
-//! How a restored database gets its names.
+//! Giving a restored database its names.
 //!
-//! Where neither it nor what it replaces has levels, naming the pool is all. Else there are several names to change,
-//! and a marker in the workshop says that the database is complete and durable:
+//! Where neither the new database nor the one that it replaces has levels, naming the pool is the only step. Otherwise
+//! there are several names to change, and a marker in the workshop states that the new database is complete and
+//! durable:
 //!
 //! ```text
 //! .restoring/pool.halite   becomes   pool.halite             in place of the old one, or if there is none
@@ -9,9 +10,9 @@
 //! .restoring/levels        becomes   levels                  if there are new ones
 //! ```
 //!
-//! From the marker on, the database is the one of the folder. Whoever opens it, or restores another, first finishes
-//! what was interrupted: each step is done where it was not, so that all of them may be taken again. Without a
-//! marker, what is in the workshop is nobody's.
+//! From the marker on, the new database is the database of the folder. The next opening or restoring first finishes the
+//! interrupted naming: each step is skipped if it is already done, so all steps may be repeated. Without a marker, the
+//! contents of the workshop may be removed.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -27,7 +28,7 @@ use crate::{Database, Error, folder};
 /// The marker's name.
 const MARKER: &str = "complete";
 
-/// What it is called until it is whole.
+/// The name of the marker until it is completely written.
 pub(super) const UNFINISHED_MARKER: &str = "complete.tmp";
 
 /// A database that is complete, and about to get its names.
@@ -36,7 +37,7 @@ pub(super) struct Naming<'a> {
     pub(super) kind: Kind,
 }
 
-/// What there is to name.
+/// Which names have to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     /// Whether there are new levels.
@@ -46,7 +47,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// What a marker says.
+    /// The text of the marker.
     fn text(self) -> String {
         format!("levels {}\nreplaces {}\n", self.has_levels, self.replaces)
     }
@@ -69,7 +70,7 @@ pub(super) fn finish(home: &Path) -> Result<(), BackupError> {
         return Ok(());
     }
     let Some(workshop) = Workshop::take_existing(home)? else { return Ok(()) };
-    // Somebody else may have been faster.
+    // Another process may have finished the naming first.
     if let Some(naming) = Naming::read(&workshop)? {
         let held = naming.hold_pools()?;
         match naming.name_pool() {
@@ -83,7 +84,7 @@ pub(super) fn finish(home: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// As [`finish`], for who opens the database.
+/// [`finish`] for an opening of the database, with the errors of one.
 pub(crate) fn finish_before_opening(home: &Path) -> crate::Result<()> {
     finish(home).map_err(|error| match error {
         BackupError::Folder { action, path, source } => {
@@ -97,7 +98,8 @@ pub(crate) fn finish_before_opening(home: &Path) -> crate::Result<()> {
 }
 
 impl<'a> Naming<'a> {
-    /// Says, durably, that what is in the workshop is the database from now on. Its pool and levels are durable.
+    /// Records, durably, that the database in the workshop is the folder's from now on. Its pool and levels are
+    /// durable.
     pub(super) fn begin(workshop: &'a Workshop, kind: Kind) -> Result<Self, BackupError> {
         let naming = Self { workshop, kind };
         naming.sync()?;
@@ -114,7 +116,7 @@ impl<'a> Naming<'a> {
         Ok(naming)
     }
 
-    /// What a marker in the workshop says, if there is one.
+    /// The naming that a marker in the workshop describes, if there is a marker.
     fn read(workshop: &'a Workshop) -> Result<Option<Self>, BackupError> {
         let marker = marker_in(workshop.home());
         let unknown = || {
@@ -137,7 +139,7 @@ impl<'a> Naming<'a> {
         marker_in(self.workshop.home())
     }
 
-    /// Locks the old pool and the new one, so that nobody has one of them open while the other's levels come.
+    /// Locks the old pool and the new one, so that no process has one of them open with the other's levels.
     fn hold_pools(&self) -> Result<Vec<File>, BackupError> {
         let mut held: Vec<File> = Vec::new();
         for path in [self.workshop.pool(), pool_in(self.workshop.home())] {
@@ -157,7 +159,7 @@ impl<'a> Naming<'a> {
         Ok(held)
     }
 
-    /// Names the pool. If that fails, nothing is changed.
+    /// Names the pool. If that fails, no name is changed.
     pub(super) fn name_pool(&self) -> Result<(), BackupError> {
         let (made, pool) = (self.workshop.pool(), pool_in(self.workshop.home()));
         if !is_there(&made)? {
@@ -166,7 +168,7 @@ impl<'a> Naming<'a> {
         if self.kind.replaces {
             return fs::rename(&made, &pool).map_err(failed("name", &pool));
         }
-        // Unlike renaming, this replaces nothing that came meanwhile.
+        // Unlike a rename, a hard link cannot replace a pool that another process made meanwhile.
         match fs::hard_link(&made, &pool) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let is_named = File::open(&made)
@@ -200,7 +202,7 @@ impl<'a> Naming<'a> {
         self.give_up()
     }
 
-    /// Removes the marker: what is still in the workshop is nobody's then.
+    /// Removes the marker. The files that are left in the workshop may then be removed.
     pub(super) fn give_up(&self) -> Result<(), BackupError> {
         let (marker, path) = (self.marker(), self.workshop.path());
         match fs::remove_file(&marker) {

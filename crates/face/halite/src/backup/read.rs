@@ -12,18 +12,17 @@ pub struct BackupReader<R> {
 }
 
 impl<R: Read> BackupReader<R> {
-    /// Reads how a backup begins. Reads in pieces of up to 256 KiB, and in some of few bytes: a file is
-    /// best read through a [`std::io::BufReader`].
+    /// Reads the header of a backup. All reads are of up to 256 KiB, some of a few bytes: so pass a file through a
+    /// [`std::io::BufReader`].
     ///
     /// # Errors
-    /// What there is does not begin like a backup, and each variant of [`BackupError`] says what else it
-    /// is; [`BackupError::Read`].
+    /// A variant of [`BackupError`] that says how the input differs from a backup's beginning; [`BackupError::Read`].
     pub fn new(input: R) -> Result<Self, BackupError> {
         let (contents, info) = ContentReader::begin(input)?;
         Ok(Self { info, contents })
     }
 
-    /// What it is.
+    /// The identity of the backup.
     #[must_use]
     pub fn info(&self) -> &BackupInfo {
         &self.info

@@ -1,8 +1,8 @@
 //! Making a database from backups.
 //!
-//! It is made in a folder of its own within the one that it is to be in, and gets its names there when it is
-//! complete and durable: as if at once (`naming`), and in place of what there was. A crash before that leaves a
-//! folder that the next restoring removes.
+//! The database is made in a folder of its own, the workshop, within its destination. When it is complete and durable,
+//! it gets its names there, as if at once (`naming`), and replaces the old database. A crash before that leaves a
+//! workshop, which the next restoring removes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -19,7 +19,7 @@ use super::{BackupError, BackupInfo, BackupReader};
 use crate::folder;
 use crate::{Builder, Database, Durability, KeyRange, KeySpace};
 
-/// What was restored.
+/// A report on a restoring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreReport {
     /// The last of the backups.
@@ -35,19 +35,18 @@ pub struct RestoreReport {
 impl Builder {
     /// Makes the database in the folder `path` from a full backup and those that follow it, in order.
     ///
-    /// Where nothing else is said, it gets the partitions and the change log of the database that was
-    /// backed up, and the first engine. It appears when it is complete. If there is one already, it stays in place
-    /// until then, and is lost then if `replace` says so; but where its levels are in a folder that was named, only
-    /// the link to that goes.
+    /// Where the builder does not set them, the new database has the partitions and the change log of the one that was
+    /// backed up, and the first engine. It appears when it is complete. A database that is there already stays in place
+    /// until then, and is replaced if `replace` is set; of levels in a folder that was named, only the link is removed.
     ///
     /// # Errors
     /// [`BackupError::Exists`] and [`BackupError::LevelsExist`], unless `replace` is given;
-    /// [`BackupError::InUse`], [`BackupError::Restoring`], [`BackupError::SameLevels`];
-    /// [`BackupError::InBackup`] with what is wrong with one of the backups: where the first is not full, or
-    /// one does not follow the one before it, nothing else happens. What [`Builder::open`] and writing
-    /// report, such as [`crate::Error::Full`]. `path` is as it was then; only if not all names could be
-    /// changed that a complete database with levels needs, or that go with the old one's,
-    /// [`BackupError::Folder`] says which, and the next opening changes the rest.
+    /// [`BackupError::InUse`], [`BackupError::Restoring`], [`BackupError::SameLevels`]; [`BackupError::InBackup`] with
+    /// the defect of one of the backups: if the first is not full, or one does not follow the one before it, the
+    /// restoring ends before it changes any file. The errors of [`Builder::open`] and of writes, such as
+    /// [`crate::Error::Full`]. After an error `path` is unchanged. The one exception is a failure between several names
+    /// that a complete database with levels needs, or that go with the old one's: [`BackupError::Folder`] says which
+    /// could not be changed, and the next opening changes the rest.
     pub fn restore<R: Read>(
         self,
         path: impl AsRef<Path>,
@@ -149,8 +148,8 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// Changes to a key space that is not known are those of one that was dropped later: the first
-    /// partition's changes, which say so, come first.
+    /// A change to an unknown key space is of one that was dropped later: the changes of the first partition, which
+    /// come first, have already dropped it.
     fn apply(&mut self, op: ChangeOp) -> crate::Result<()> {
         match op {
             ChangeOp::CreateKeySpace { space, name } => {
@@ -202,7 +201,7 @@ impl Restoring<'_> {
 /// The folder of a database that is being made, held against others.
 struct Place {
     path: PathBuf,
-    /// Whether what is there may go.
+    /// Whether an old database may be replaced.
     replace: bool,
     /// The folders that were made for this, the outermost first.
     made: Vec<PathBuf>,
@@ -229,7 +228,7 @@ impl Place {
         let taken = Workshop::take(path).inspect_err(|_| folder::remove(&made));
         let place = Self { path: path.to_owned(), replace, made, old, workshop: taken? };
         if naming::is_interrupted(path) {
-            // Somebody restored another meanwhile.
+            // Another process restored a database meanwhile.
             return Err(BackupError::Restoring { path: path.to_owned() });
         }
         // Left by a crash.
@@ -237,7 +236,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Where the new levels are to be that were to be in `named`; none: beside the pool.
+    /// The folder for new levels whose destination is `named`; `None`: beside the pool.
     fn levels(&self, named: PathBuf) -> Result<Option<PathBuf>, BackupError> {
         let old = naming::levels_in(&self.path);
         let absolute = std::path::absolute(&named).map_err(failed("find", &named))?;
@@ -266,7 +265,7 @@ impl Place {
         }
         let kind = Kind { has_levels, replaces: self.old.is_some() };
         if has_levels || has_old_levels {
-            // Whoever finds the pool before the levels are there has to wait.
+            // A process that finds the pool before the levels are in place has to wait.
             lock(&new, &made, BackupError::Restoring { path: self.path.clone() })?;
             let naming = Naming::begin(&self.workshop, kind)?;
             naming.name_pool().inspect_err(|_| drop(naming.give_up()))?;
@@ -280,7 +279,7 @@ impl Place {
     }
 
     fn leave(self) {
-        // Whoever opens the database next needs what is in the workshop then.
+        // If the naming was interrupted, the next opening needs the files in the workshop.
         if !naming::is_interrupted(&self.path) {
             self.workshop.leave();
             // They stay if there is a database in them.

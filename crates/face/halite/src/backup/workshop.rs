@@ -14,7 +14,7 @@ use crate::{Database, folder};
 /// Its name.
 const WORKSHOP: &str = ".restoring";
 
-/// What the levels of the database that is replaced are called until they are removed.
+/// The name of the replaced database's levels until they are removed.
 const REPLACED: &str = "replaced";
 
 /// A workshop, locked against others.
@@ -25,7 +25,7 @@ pub(super) struct Workshop {
 }
 
 impl Workshop {
-    /// Takes the workshop in the folder `home`, and makes it if there is none.
+    /// Takes the workshop in the folder `home`, and makes the folder if it does not exist.
     pub(super) fn take(home: &Path) -> Result<Self, BackupError> {
         let path = path_in(home);
         folder::make(&path).map_err(failed("make", &path))?;
@@ -69,7 +69,7 @@ impl Workshop {
         self.path().join(REPLACED)
     }
 
-    /// Removes what a restoring has left. Nothing of it may have a name in `home`, nor be about to get one.
+    /// Removes the files that a restoring left. None of them may have a name in `home`, nor be about to get one.
     pub(super) fn clear(&self) -> Result<(), BackupError> {
         if self.levels().is_symlink() {
             // Only the pool knows which files of that folder are its own. If it does not open, they stay.
@@ -80,7 +80,7 @@ impl Workshop {
         made.iter().try_for_each(|path| remove(path).map_err(failed("remove", path)))
     }
 
-    /// Removes the workshop; what cannot be removed, the next restoring removes.
+    /// Removes the workshop. Files that cannot be removed are left to the next restoring.
     pub(super) fn leave(self) {
         let _ = self.clear();
         let _ = fs::remove_dir(self.path());
@@ -91,7 +91,7 @@ pub(super) fn path_in(home: &Path) -> PathBuf {
     home.join(WORKSHOP)
 }
 
-/// Removes a file, a folder with what is in it, or a link, if there is one.
+/// Removes a file, a folder with its contents, or a link, if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),

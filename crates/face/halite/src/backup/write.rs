@@ -28,8 +28,8 @@ pub(super) fn full(
     report(info, writer)
 }
 
-/// Writes the changes between a backup and a snapshot. What they need of the past, the snapshot keeps: a
-/// large value that was replaced before it is not needed, and one that was replaced after it is still there.
+/// Writes the changes between a backup and a snapshot. The snapshot keeps the values that they need: a large value that
+/// was replaced before the snapshot is not needed, and one that was replaced after it is still there.
 pub(super) fn since(
     engine: &dyn Engine,
     previous: &BackupInfo,
@@ -46,7 +46,7 @@ pub(super) fn since(
     if ranges.clone().any(|(from, until)| from > until) {
         return Err(BackupError::PreviousIsNewer);
     }
-    // They are looked for before anything is written.
+    // The changes are looked up before a byte is written, so that a missing change log is reported first.
     let changes =
         ranges.clone().enumerate().map(|(number, (from, _))| engine.changes(number, *from));
     let changes = changes.collect::<Result<Vec<_>, _>>()?;
@@ -83,7 +83,7 @@ fn describe(
     snapshot: &dyn Snapshot,
     previous: Option<&BackupInfo>,
 ) -> Result<BackupInfo, BackupError> {
-    // The snapshot may show what a crash could take. Others would come to its positions then.
+    // The snapshot may show writes that a crash could lose. Other writes would get their positions then.
     engine.sync()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut info = BackupInfo {

@@ -1,14 +1,14 @@
-//! Who waits for whom, to find circles before anybody waits in one.
+//! The waits-for graph of transactions, which detects a cycle before a transaction waits in it.
 //!
-//! A transaction waits for one lock at a time: for those that hold it in its way, and for those before it in the
-//! queue that want it in its way. Whoever of them is granted the lock, it goes on waiting for. Nobody comes
-//! before it later but one that holds the lock shared and wants it exclusive, for whom it waits already, be it
-//! through another. So that set changes only when somebody before it gives up. Who lost a lock because it is too
-//! old stays in it, and waits for nobody any more.
+//! A transaction waits for one lock at a time: for its conflicting holders, and for conflicting requests ahead in the
+//! queue. When one of those requests is granted, the transaction goes on waiting for its owner. The only request that
+//! may later be placed ahead is an upgrade from shared to exclusive, and the transaction already waits for its owner,
+//! directly or through another. So the set changes only when a request ahead is given up. A transaction that lost a
+//! lock because it is too old stays in the set, but does not wait itself any more.
 //!
-//! **The victim** of a circle is the transaction that would close it. It is found by its own thread, before it
-//! waits, so nobody has to be woken to be told; and the others have waited for longer. If it runs again, it
-//! comes behind them.
+//! **The victim** of a cycle is the transaction that would close it. Its own thread finds the cycle before it waits, so
+//! no other thread has to be woken, and the other transactions have waited for longer. If the victim runs again, its
+//! requests queue behind theirs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,8 +24,8 @@ pub(super) type Waits = (TransactionId, Vec<TransactionId>);
 pub(super) struct WaitsFor(Mutex<HashMap<TransactionId, Vec<TransactionId>>>);
 
 impl WaitsFor {
-    /// Notes that a transaction waits for others. Returns false, and notes nothing, if one of them waits for it,
-    /// be it through others.
+    /// Adds the edges of a transaction that waits for others. Returns false, and adds none, if one of them waits for
+    /// it, directly or through others.
     pub(super) fn begin(&self, waiter: TransactionId, holders: Vec<TransactionId>) -> bool {
         let mut graph = self.0.lock();
         let mut seen = HashSet::new();
@@ -42,7 +42,7 @@ impl WaitsFor {
         true
     }
 
-    /// Notes that a transaction gave up, and whom those behind it wait for now.
+    /// Removes a transaction that gave up, and replaces the edges of the requests behind it.
     pub(super) fn give_up(&self, waiter: TransactionId, waits: Vec<Waits>) {
         let mut graph = self.0.lock();
         graph.remove(&waiter);

@@ -1,17 +1,18 @@
-//! The lock table: which transaction may touch which key, and who waits.
+//! The lock table: which transaction holds which key, and which requests wait.
 //!
-//! A lock is a key's, there or not, and exists while it is held or waited for. Many transactions hold it shared
-//! or one exclusive. Requests are granted in the order in which they came, so nobody starves; who holds a lock
-//! shared and wants it exclusive goes before those that hold nothing of it, because they wait for it anyway. A
-//! request that cannot be granted looks for a circle (`deadlock`), and then waits, up to a time.
+//! A lock belongs to a key, which need not exist, and the lock exists while it is held or waited for. Many transactions
+//! hold it shared, or one holds it exclusive. Requests are granted in the order in which they came, so none starves.
+//! The exception is an upgrade from shared to exclusive: it goes before the requests of transactions that hold no part
+//! of the lock, because they wait for its owner anyway. A request that cannot be granted looks for a cycle
+//! (`deadlock`), and then waits, up to a time.
 //!
-//! A transaction that is open for longer than it may be **expires**: who waits for a lock of its takes it. It can
-//! do nothing any more but end, because each of its calls looks at its age. One that has begun to commit keeps its
-//! locks: whether it commits or expires is decided once (`Fate`). Nothing that is read or written depends on
-//! that, because a commit validates all that it relies on.
+//! A transaction that is open for longer than its age limit **expires**: a transaction that waits for one of its locks
+//! takes the lock. An expired transaction can only end, because each of its calls checks its age. One that has begun to
+//! commit keeps its locks: whether a transaction commits or expires is decided once (`Fate`). Correctness does not
+//! depend on that decision, because a commit validates all that it relies on.
 //!
-//! The table is sharded by keys. A thread holds one shard's mutex at a time, and the graph's within it. It
-//! never waits for a lock with either, nor with anything of the engine.
+//! The table is sharded by keys. A thread holds one shard's mutex at a time, and the graph's within it. It waits for a
+//! lock with neither mutex held, and outside of any call of the engine.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +44,7 @@ struct Owner {
     fate: OnceLock<Fate>,
 }
 
-/// How a transaction goes on, which is decided by who first needs to know.
+/// Whether a transaction commits or expires, decided by the first thread that needs to know.
 #[derive(PartialEq, Eq)]
 enum Fate {
     Commits,
@@ -65,7 +66,7 @@ impl Owner {
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
-    /// With others who hold it so: nobody writes.
+    /// Shared with other readers: no transaction writes the key.
     Shared,
     /// Alone.
     Exclusive,
@@ -77,7 +78,7 @@ impl Mode {
     }
 }
 
-/// What a lock is for.
+/// The key that a lock protects.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Name {
     space: KeySpaceId,
@@ -116,7 +117,7 @@ impl Lock {
         self.holders.iter().find(|(holder, _)| holder.id == of).map(|(_, mode)| *mode)
     }
 
-    /// The others that hold it in the way of a request.
+    /// The other holders that conflict with a request.
     fn in_the_way(&self, of: TransactionId, mode: Mode) -> impl Iterator<Item = &Owner> {
         let holders = self.holders.iter();
         holders
@@ -131,13 +132,13 @@ impl Lock {
         }
     }
 
-    /// Those that a request at a place in the queue waits for.
+    /// The owners that a request at a place in the queue waits for.
     fn before(&self, place: usize, of: TransactionId, mode: Mode) -> impl Iterator<Item = &Owner> {
         let ahead = self.queue.iter().take(place).filter(move |ahead| !ahead.mode.allows(mode));
         self.in_the_way(of, mode).chain(ahead.map(|ahead| &*ahead.of))
     }
 
-    /// Whom a request at a place in the queue waits for.
+    /// The transactions that a request at a place in the queue waits for.
     fn waits_for(&self, place: usize, of: TransactionId, mode: Mode) -> Vec<TransactionId> {
         self.before(place, of, mode).map(|owner| owner.id).collect()
     }
@@ -148,7 +149,7 @@ impl Lock {
         self.grant_waiting(waits);
     }
 
-    /// Grants what can be, from the front of the queue on.
+    /// Grants requests from the front of the queue as long as no holder conflicts.
     fn grant_waiting(&mut self, waits: &WaitsFor) {
         while let Some(first) = self.queue.front()
             && self.in_the_way(first.of.id, first.mode).next().is_none()
@@ -174,7 +175,7 @@ impl LockTable {
         &self.shards[(hash % SHARDS as u64) as usize]
     }
 
-    /// Waits for a lock, up to `wait`. Returns whether the transaction held nothing of it before.
+    /// Waits for a lock, up to `wait`. Returns whether the transaction did not hold it before, in either mode.
     fn acquire(
         &self,
         owner: &Arc<Owner>,
@@ -194,7 +195,7 @@ impl LockTable {
             if held.is_some_and(|held| held >= mode) {
                 return Ok(false);
             }
-            // Nobody is overtaken but by those that hold a part of it.
+            // Only an upgrade overtakes: the request of a transaction that holds the lock shared already.
             let is_holder = |ahead: &&Request| lock.held_by(ahead.of.id).is_some();
             let place = match held {
                 Some(_) => lock.queue.iter().take_while(is_holder).count(),
@@ -215,7 +216,7 @@ impl LockTable {
             (granted, held.is_none(), expires)
         };
         loop {
-            // Somebody before it may expire earlier than its own time is up.
+            // A transaction ahead may expire before this request's time is up.
             if granted.wait(until.into_iter().chain(expires).min()) {
                 return Ok(is_new);
             }
@@ -233,7 +234,7 @@ impl LockTable {
                 continue;
             }
             lock.queue.remove(place);
-            // Those behind it do not wait for it any more.
+            // The requests behind it do not wait for it any more.
             let behind = lock.queue.iter().enumerate().skip(place).map(|(at, next)| {
                 let of = next.of.id;
                 (of, lock.waits_for(at, of, next.mode))
@@ -288,7 +289,7 @@ impl Locks {
         self.owner.fate.get_or_init(|| Fate::Commits);
     }
 
-    /// Waits for a lock, up to `wait`. Returns whether the transaction held nothing of it before.
+    /// Waits for a lock, up to `wait`. Returns whether the transaction did not hold it before, in either mode.
     ///
     /// # Errors
     /// [`Error::Deadlock`], [`Error::LockTimeout`]; the lock is held as before then.

@@ -1,33 +1,33 @@
-//! Transactions: reads of one state and writes that happen together, or not at all.
+//! Transactions: reads of one state, and writes that are applied atomically.
 //!
-//! A transaction reads from a snapshot (`halite_contract::Snapshot`) and keeps what it writes to itself
-//! (`write_set`), where its reads and scans (`scan`) find it first. To commit is one call of
-//! [`halite_contract::Engine::write_if`]: the writes, if nothing that they rely on has changed since the snapshot.
-//! What that is, isolation says:
+//! A transaction reads from a snapshot (`halite_contract::Snapshot`) and keeps its writes to itself (`write_set`),
+//! where its reads and scans (`scan`) find them first. A commit is one call of [`halite_contract::Engine::write_if`]:
+//! it applies the writes if the keys and ranges that the transaction relies on have not changed since the snapshot. The
+//! isolation decides which these are:
 //!
 //! | | the written keys, and deleted ranges | the keys and ranges that were read |
 //! |---|---|---|
 //! | [`Isolation::Snapshot`] | yes: the first committer wins | those of [`Transaction::get_for_update`] |
 //! | [`Isolation::Serializable`] | yes | yes (`read_set`): backward validation |
 //!
-//! So a transaction that wrote nothing never fails to commit: it has read one state. And who only reads keeps
-//! nobody from committing, however long it takes, unless it locks what it reads.
+//! So a transaction without writes never fails to commit: it has read one state. And a transaction that only reads
+//! keeps no other from committing, however long it takes, unless it locks the keys that it reads.
 //!
-//! **Pessimistic** transactions lock the keys that they write, those of [`Transaction::get_for_update`], and, if
-//! they are serializable, those that they read (`locks`, `deadlock`). What they find behind a lock is the newest
-//! that was committed: if the key was changed since the snapshot, the transaction moves on to a new one, once it
-//! is sure that whatever it read before is unchanged; if it is not, that is a conflict (for one that has only read
-//! so far, and goes on reading, there is none: it stays where it is). So it reads one state all the same. Who is
-//! open for longer than it may be loses its locks to those that wait for them.
+//! **Pessimistic** transactions lock the keys that they write, those of [`Transaction::get_for_update`], and, if they
+//! are serializable, those that they read (`locks`, `deadlock`). Under a new lock they read the newest committed value.
+//! If the key was changed since the snapshot, the transaction moves on to a new snapshot, once it has validated that
+//! all its earlier reads are unchanged; otherwise the call fails with a conflict. (A transaction that has only read so
+//! far, and goes on reading, has no conflict: it keeps its snapshot.) So a pessimistic transaction reads one state,
+//! too. A transaction that is open for longer than its age limit loses its locks to those that wait for them.
 //!
-//! Ranges are not locked: a scan that is long would keep all writers from what it saw for as long as the
-//! transaction lasts, and a phantom has no key that a table of locked keys could find. They are validated at the
-//! commit, as the optimistic ones' are, and so is everything else: those who write without a transaction wait for
-//! no lock, and are seen there.
+//! Ranges are not locked: a long scan would keep all writers from its range for as long as the transaction lasts, and a
+//! phantom has no key that a table of locked keys could find. Ranges are validated at the commit, as an optimistic
+//! transaction's are, and so are all keys: a write outside of any transaction waits for no lock, and is detected there.
 //!
-//! After a crash, a transaction that was committed with [`Durability::Immediate`] is there, whole; any other is
-//! there whole or not at all. What a serializable one read is there with it. One of snapshot isolation that read
-//! what was written with [`Durability::Deferred`] may outlive that, if it lies in another partition.
+//! After a crash, a transaction that was committed with [`Durability::Immediate`] is recovered whole; any other is
+//! recovered whole or not at all. The writes that a serializable transaction read are recovered with it. A transaction
+//! under snapshot isolation may survive although a write with [`Durability::Deferred`] that it read is lost, if that
+//! write lies in another partition.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -59,8 +59,7 @@ use locks::{Locks, Mode};
 use read_set::ReadSet;
 use write_set::{WriteSet, bytes_of};
 
-/// A transaction of a [`Database`]. It does nothing before [`Transaction::commit`], and nothing at all if it is
-/// dropped.
+/// A transaction of a [`Database`]. Its writes are applied by [`Transaction::commit`]; dropping it discards them.
 ///
 /// Reads see the database as it was when the transaction began, and its own writes. Several transactions may be
 /// open, on one thread or on many; each is used by one thread at a time.
@@ -114,19 +113,19 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Damaged`]; [`Error::NoSuchKeySpace`] if the key space was dropped, or is another database's;
-    /// [`Error::TransactionTooOld`], [`Error::TransactionTooLarge`]. A serializable pessimistic transaction locks
-    /// the key: [`Error::LockTimeout`], [`Error::Deadlock`], and, if it has written something,
-    /// [`Error::Conflict`] if the key was changed since it began and so was something that it had read.
+    /// [`Error::TransactionTooOld`], [`Error::TransactionTooLarge`]. A serializable pessimistic transaction locks the
+    /// key: [`Error::LockTimeout`], [`Error::Deadlock`], and, if the transaction has written, [`Error::Conflict`] if
+    /// both this key and one that it had read were changed since it began.
     pub fn get(&self, space: &KeySpace, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.read(space, key.as_ref(), false)
     }
 
-    /// [`Transaction::get`] of a key that the transaction relies on: it commits only if nobody changed the key
-    /// meanwhile, under snapshot isolation too.
+    /// [`Transaction::get`] of a key that the transaction relies on: the commit fails if another transaction or write
+    /// changed the key meanwhile, under snapshot isolation too.
     ///
-    /// A pessimistic transaction locks the key for itself and reads the newest value that was committed. What the
-    /// transaction itself wrote is returned as it is; that the key was read for update outlasts that, if the
-    /// write is taken back ([`Transaction::rollback_to`]).
+    /// A pessimistic transaction locks the key exclusively and reads the newest committed value. The transaction's own
+    /// write is returned as it is. If that write is taken back ([`Transaction::rollback_to`]), the transaction still
+    /// relies on the key.
     ///
     /// # Errors
     /// As [`Transaction::get`].
@@ -283,11 +282,11 @@ impl Transaction {
         Savepoint { transaction: self.locks.get_mut().of().0, number: self.writes.savepoint() }
     }
 
-    /// Takes back what was written since a savepoint, which can be gone back to again. What was read since is
-    /// read, and what was locked stays locked.
+    /// Takes back the writes since a savepoint; the transaction can go back to the same savepoint again. Reads since
+    /// then stay in the read set, and locks stay held.
     ///
     /// # Errors
-    /// [`Error::NoSuchSavepoint`] if it is another transaction's, or came after one that was gone back to.
+    /// [`Error::NoSuchSavepoint`] if it is another transaction's, or came after one that was rolled back to.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let is_own = savepoint.transaction == self.locks.get_mut().of().0;
         match is_own && self.writes.rollback_to(savepoint.number) {
@@ -296,13 +295,13 @@ impl Transaction {
         }
     }
 
-    /// Makes all that was written happen, at one moment. With [`Durability::Immediate`] it is durable when this
-    /// returns. A transaction that wrote nothing has nothing to wait for.
+    /// Applies all writes at one moment. With [`Durability::Immediate`] they are durable when this returns. A
+    /// transaction without writes returns at once.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if what it relies on was changed by another; [`Error::TransactionTooOld`];
-    /// [`Error::NoSuchKeySpace`], and what else [`halite_contract::Engine::write`] returns. Nothing has happened
-    /// then.
+    /// [`Error::Conflict`] if another changed a key or range that the transaction relies on;
+    /// [`Error::TransactionTooOld`]; [`Error::NoSuchKeySpace`], and the other errors of
+    /// [`halite_contract::Engine::write`]. No write is applied then.
     pub fn commit(self, durability: Durability) -> Result<()> {
         self.locks.borrow().begin_commit();
         self.check_age()?;
@@ -333,7 +332,7 @@ impl Transaction {
         }
     }
 
-    /// Refuses, and releases what is locked, if the transaction is too old.
+    /// Refuses, and releases the locks, if the transaction is too old.
     fn check_age(&self) -> Result<()> {
         let (age, limit) = (self.began.elapsed(), self.options.age_max);
         if age <= limit {
@@ -398,7 +397,7 @@ impl Transaction {
         Ok(found)
     }
 
-    /// What the snapshot says of a key space; `None` if it was made since.
+    /// The result of a read of the snapshot; `None` if the key space was made after the snapshot.
     fn in_snapshot<T>(&self, space: &KeySpace, found: Result<Option<T>>) -> Result<Option<T>> {
         match found {
             Err(Error::NoSuchKeySpace) => {
@@ -423,7 +422,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Locks a key. Returns whether nothing of the lock was held before.
+    /// Locks a key. Returns whether the transaction did not hold the lock before, in either mode.
     fn lock(&self, space: KeySpaceId, key: &[u8], mode: Mode) -> Result<bool> {
         let left = self.options.age_max.saturating_sub(self.began.elapsed());
         let wait = self.options.lock_timeout.min(left);
@@ -450,8 +449,9 @@ impl Transaction {
         let keys: Vec<_> = self.writes.keys().chain(reads.keys(false)).collect();
         let ranges = self.writes.ranges().chain(reads.ranges());
         let ranges: Vec<_> = ranges.map(|(space, range)| (space, range.clone())).collect();
-        // Both are as it is now. That one of them is does not say so of the other: a key may have come to a range
-        // before the newer one was taken, and gone since, which does not show in the range.
+        // The keys and ranges are validated against both snapshots. Neither check implies the other: a key may have
+        // come into a range before the newer snapshot was taken, and have been removed since, which the older one's
+        // check does not show.
         let expected = [&*older, &*newer].map(|snapshot| Expectation {
             snapshot,
             keys: &keys,
@@ -484,7 +484,7 @@ impl Transaction {
         tracks.then(|| self.reads.borrow_mut().begin_scan(space, range))
     }
 
-    /// Notes what a scan has read.
+    /// Notes the range that a scan has read.
     fn end_scan(&self, number: usize, read: Option<KeyRange>) {
         self.reads.borrow_mut().end_scan(number, read);
     }

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use crate::Durability;
 
-/// What a transaction is kept apart from.
+/// How far a transaction is isolated from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// It reads one state of the database, with its own writes, and commits only if no other committed a write
-    /// to a key that it wrote. Two transactions that each read what the other writes may both commit (*write
-    /// skew*); [`Transaction::get_for_update`](crate::Transaction::get_for_update) keeps single keys from that.
+    /// It reads one state of the database, with its own writes, and commits only if no other transaction committed a
+    /// write to a key that it wrote. Two transactions that each read a key that the other writes may both commit
+    /// (*write skew*); [`Transaction::get_for_update`](crate::Transaction::get_for_update) prevents that for single
+    /// keys.
     Snapshot,
-    /// Its effect is as if no other ran at the same time: what it read, absent keys and scanned ranges too, has
-    /// not changed when it commits.
+    /// Its effect is as if no other ran at the same time: the keys that it read, absent keys and scanned ranges
+    /// included, have not changed when it commits.
     #[default]
     Serializable,
 }
@@ -20,8 +21,8 @@ pub enum Isolation {
 /// When a transaction finds out that another is in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Locking {
-    /// When it commits: nobody waits, and who comes second fails with
-    /// [`Error::Conflict`](crate::Error::Conflict). For transactions that rarely meet.
+    /// At the commit: no transaction waits, and the second of two conflicting ones fails with
+    /// [`Error::Conflict`](crate::Error::Conflict). For transactions that rarely conflict.
     #[default]
     Optimistic,
     /// When it touches a key: it locks the key until it ends, and others that want it wait. For transactions
@@ -68,14 +69,14 @@ impl Default for TransactionOptions {
 }
 
 impl TransactionOptions {
-    /// What it is kept apart from; without this, [`Isolation::Serializable`].
+    /// The isolation; without this, [`Isolation::Serializable`].
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
     }
 
-    /// Whether it locks what it touches; without this, [`Locking::Optimistic`].
+    /// When conflicts are detected; without this, [`Locking::Optimistic`].
     #[must_use]
     pub fn locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
@@ -90,18 +91,18 @@ impl TransactionOptions {
         self
     }
 
-    /// Bytes of memory that it may take for what it wrote, what it has to remember of what it read, what it
-    /// locked, and what savepoints may bring back; without this, 64 MiB. A call that would take more fails with
-    /// [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge) and does nothing.
+    /// Bytes of memory for the transaction's writes, its read set, its locks, and the undo log of its savepoints;
+    /// without this, 64 MiB. A call that would exceed them fails with
+    /// [`Error::TransactionTooLarge`](crate::Error::TransactionTooLarge) and changes nothing.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;
         self
     }
 
-    /// How long it may be open; without this, a minute. Space that it can read is not reused meanwhile. Calls
-    /// after that fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld), also one that waits for
-    /// a lock, and others may take the locks that it holds.
+    /// How long it may be open; without this, a minute. Space that it can read is not reused meanwhile. Later calls,
+    /// and one that waits for a lock then, fail with [`Error::TransactionTooOld`](crate::Error::TransactionTooOld), and
+    /// other transactions may take its locks.
     #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.age_max = age;
@@ -124,7 +125,7 @@ impl TransactionOptions {
         self
     }
 
-    /// Whether what it reads is remembered: to be validated, or to know whether its snapshot can move on.
+    /// Whether reads are remembered: to be validated, or to decide whether the snapshot can move on.
     pub(super) fn tracks_reads(&self) -> bool {
         self.isolation == Isolation::Serializable || self.locking == Locking::Pessimistic
     }

@@ -1,7 +1,7 @@
-//! What a transaction read, as far as it has to be remembered.
+//! The read set of a transaction, as far as it has to be remembered.
 //!
-//! Absent keys count as those that are there. A scan counts as the range from where it began to the last key
-//! that it returned, or to its end if it came to that: what lies behind was not seen.
+//! An absent key counts like a present one. A scan counts as the range from its start to the last key that it returned,
+//! or to its end if it reached the end: keys behind were not read.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use super::write_set::ENTRY_BYTES;
 /// Keys and ranges that were read.
 #[derive(Default)]
 pub(super) struct ReadSet {
-    /// And whether their not changing is part of what the transaction commits.
+    /// The value: whether the commit depends on the key being unchanged.
     keys: BTreeMap<(KeySpaceId, Box<[u8]>), bool>,
-    /// None where a scan returned nothing yet.
+    /// `None` for a scan that has not returned a key yet.
     scans: Vec<(KeySpaceId, Option<KeyRange>)>,
     bytes: usize,
 }
@@ -46,7 +46,7 @@ impl ReadSet {
         self.scans.len() - 1
     }
 
-    /// Notes what a scan has read, at its end.
+    /// Notes the range that a scan has read, at its end.
     pub(super) fn end_scan(&mut self, number: usize, read: Option<KeyRange>) {
         let (_, range) = &mut self.scans[number];
         self.bytes -= range.as_ref().map_or(0, bytes_of);

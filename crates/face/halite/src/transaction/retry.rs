@@ -65,12 +65,12 @@ impl Database {
     }
 
     /// Runs a transaction and commits it. If `run` or the commit fails because of another transaction
-    /// ([`Error::is_retryable`](crate::Error::is_retryable)), it waits a little and runs it again, as often as the
-    /// options allow; so what `run` does besides happens as often. Any other error of `run` rolls it back and is
-    /// returned.
+    /// ([`Error::is_retryable`](crate::Error::is_retryable)), the call waits a little and runs it again, as often as
+    /// the options allow; so side effects of `run` are repeated as often. Any other error of `run` rolls the
+    /// transaction back and is returned.
     ///
     /// # Errors
-    /// What `run` and [`Transaction::commit`] return; the last [`Error::Conflict`](crate::Error::Conflict),
+    /// The errors of `run` and of [`Transaction::commit`]; the last [`Error::Conflict`](crate::Error::Conflict),
     /// [`Error::Deadlock`](crate::Error::Deadlock) or [`Error::LockTimeout`](crate::Error::LockTimeout).
     pub fn transaction_with<T>(
         &self,

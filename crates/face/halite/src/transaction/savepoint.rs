@@ -1,6 +1,6 @@
 //! Points within a transaction that it can go back to.
 //!
-//! A savepoint is a length of the undo log, which has what each write replaced since the first savepoint.
+//! A savepoint is a length of the undo log, which holds the previous value for each write since the first savepoint.
 
 use halite_contract::KeySpaceId;
 
@@ -13,9 +13,9 @@ pub struct Savepoint {
     pub(super) number: u64,
 }
 
-/// What a write replaced.
+/// The state that a write replaced.
 pub(super) enum Undo {
-    /// A key that had not been written (`None`), or had been.
+    /// `before` is the earlier write of the key; `None` if the transaction had not written it.
     Key { space: KeySpaceId, key: Box<[u8]>, before: Option<Written> },
     /// The written keys in a range that was deleted.
     Range { space: KeySpaceId, removed: Vec<(Box<[u8]>, Written)> },
@@ -55,7 +55,7 @@ impl Savepoints {
         self.next - 1
     }
 
-    /// Notes what was replaced, if there is anything to go back to.
+    /// Adds an entry to the undo log, if there is a savepoint.
     pub(super) fn note(&mut self, undo: impl FnOnce() -> Undo) {
         if !self.points.is_empty() {
             let undo = undo();
@@ -74,7 +74,7 @@ impl Savepoints {
         self.bytes
     }
 
-    /// What was noted since a savepoint, the oldest first; those that came after it are gone.
+    /// The undo entries since a savepoint, the oldest first; the savepoints after it are discarded.
     pub(super) fn undo_to(&mut self, number: u64) -> Option<Vec<Undo>> {
         let at = self.points.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         self.points.truncate(at + 1);

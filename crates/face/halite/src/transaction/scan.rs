@@ -14,8 +14,8 @@ use crate::{Bytes, Result};
 
 /// The pairs of a key space in a transaction, in order.
 ///
-/// What it returned is part of what the transaction read, and what it did not come to is not. So to look for
-/// the first key that suits, and then to stop, leaves writers behind that key alone.
+/// The pairs that it returned are part of the transaction's reads; keys that it did not reach are not. So a scan that
+/// looks for the first suitable key, and then stops, does not conflict with writers behind that key.
 pub struct TransactionIter<'a> {
     transaction: &'a Transaction,
     space: KeySpaceId,
@@ -25,10 +25,10 @@ pub struct TransactionIter<'a> {
     /// The next pair of the scan, if it was looked at.
     ahead: Option<Option<(Bytes, Bytes)>>,
     writes: Option<&'a SpaceWrites>,
-    /// Those in the range that are still to come, without the next one.
+    /// The transaction's writes in the range that are still to come, without the next one.
     written: btree_map::Range<'a, Box<[u8]>, Written>,
     next_written: Option<(&'a [u8], Option<&'a [u8]>)>,
-    /// What the read set knows it by.
+    /// The number of this scan in the read set.
     number: Option<usize>,
     /// The last key that was returned.
     last: Option<Bytes>,
@@ -137,7 +137,7 @@ impl Iterator for TransactionIter<'_> {
         match &next {
             Ok(Some((key, _))) if self.number.is_some() => self.last = Some(key.clone()),
             Ok(Some(_)) => {}
-            // What lies behind an error is not known to be read, and not known not to be.
+            // After an error it is unknown whether the keys behind it were read.
             Ok(None) | Err(_) => self.has_ended = true,
         }
         next.transpose()

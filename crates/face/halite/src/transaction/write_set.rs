@@ -1,4 +1,4 @@
-//! What a transaction wrote and did not commit yet.
+//! The write set of a transaction that is not committed.
 //!
 //! Of each key only the last write counts, so a write is an entry of an ordered map, which reads and scans look
 //! at before the snapshot. The deletion of a range removes the entries in it and is noted beside them. So a
@@ -16,14 +16,14 @@ use super::savepoint::{Savepoints, Undo};
 /// Bytes of memory that an entry of a map takes besides its keys and values, roughly.
 pub(super) const ENTRY_BYTES: usize = 96;
 
-/// The value that a key was given; `None` if it was deleted.
+/// The value that a write gives to a key; `None` for a deletion.
 pub(super) type Written = Option<Box<[u8]>>;
 
 /// The writes to one key space.
 #[derive(Default)]
 pub(super) struct SpaceWrites {
     keys: BTreeMap<Box<[u8]>, Written>,
-    /// Ranges that were deleted before what `keys` has.
+    /// Ranges that were deleted before the writes of `keys`.
     deleted: Vec<KeyRange>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct WriteSet {
 }
 
 impl SpaceWrites {
-    /// What was written to a key: `None` if nothing was, `Some(None)` if it was deleted.
+    /// The write to a key: `None` if there is none, `Some(None)` if it is a deletion.
     pub(super) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         match self.keys.get(key) {
             Some(written) => Some(written.as_deref()),
@@ -59,7 +59,7 @@ impl SpaceWrites {
 /// The bounds of a range as a map takes them.
 fn bounds(range: &KeyRange) -> (Bound<&[u8]>, Bound<&[u8]>) {
     let end = match range.end() {
-        // Those of an empty range may be the wrong way round, which is not a map's concern.
+        // The bounds of an empty range may be in reverse order, on which a map's range would panic.
         Some(_) if range.is_empty() => Bound::Excluded(range.start()),
         Some(end) => Bound::Excluded(end),
         None => Bound::Unbounded,
@@ -82,7 +82,7 @@ impl WriteSet {
         self.spaces.get(&space)
     }
 
-    /// Whether nothing was written.
+    /// Whether there are no writes.
     pub(super) fn is_empty(&self) -> bool {
         self.spaces.values().all(|space| space.keys.is_empty() && space.deleted.is_empty())
     }
@@ -135,7 +135,7 @@ impl WriteSet {
         self.savepoints.add()
     }
 
-    /// Takes back what was written since a savepoint. Returns whether there is one of this number.
+    /// Takes back the writes since a savepoint. Returns whether a savepoint of this number exists.
     pub(super) fn rollback_to(&mut self, savepoint: u64) -> bool {
         let Some(undone) = self.savepoints.undo_to(savepoint) else { return false };
         for undo in undone.into_iter().rev() {

@@ -1,4 +1,4 @@
-//! An engine with a fault in what transactions rely on.
+//! An engine with a fault in a guarantee that transactions rely on.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use halite::{
 };
 use halite_contract::{Direction, Expectation, Model, Op, Scan, Snapshot};
 
-/// What is wrong with a [`Broken`] engine.
+/// The fault of a [`Broken`] engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing that a write expects is looked at.
+    /// A conditional write checks none of its conditions.
     ExpectsNothing,
     /// Ranges that a write expects are not looked at.
     ExpectsNoRanges,
-    /// What a write expects is looked at before, and others may write in between.
+    /// A conditional write checks its conditions beforehand, and others may write in between.
     LooksBeforeWriting,
-    /// A snapshot shows the present, and nothing that a write expects ever changes.
+    /// A snapshot shows the present, and the conditions of a write always hold.
     SnapshotsThePresent,
 }
 

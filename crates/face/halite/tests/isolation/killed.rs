@@ -1,6 +1,6 @@
-//! Histories across kills: a process runs transactions until SIGKILL ends it, another opens what it left and
-//! goes on. What was acknowledged is there, the rest whole or not at all, and all of it together is one
-//! history that its isolation explains.
+//! Histories across kills: a process runs transactions until SIGKILL ends it; another opens its database and goes on.
+//! Acknowledged transactions are there, others whole or not at all, and all of them together are one history that
+//! conforms to its isolation.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -46,8 +46,7 @@ fn tell(log: &mut File, line: &str) {
     log.write_all(format!("\n{line} end\n").as_bytes()).expect("room for a line");
 }
 
-/// What the child does until it is killed. A line before each commit says what it is about to commit, and one
-/// after it how it ended.
+/// The child's work until it is killed. A line before each commit holds the transaction, and one after it the outcome.
 #[test]
 fn child() {
     let [Ok(folder), Ok(round), Ok(engine)] = [FOLDER, ROUND, ENGINE].map(std::env::var) else {
@@ -98,7 +97,7 @@ fn history(folder: &Path) -> History {
     transactions.into_values().collect()
 }
 
-/// Lets a child run transactions, kills it, and reads what it left. Returns what was recorded so far.
+/// Lets a child run transactions, kills it, and reads its database. Returns the history so far.
 fn round(folder: &Path, engine: &str, round: u64, delay: Duration) -> History {
     let recorded = || std::fs::metadata(folder.join("log")).map_or(0, |log| log.len());
     let before = recorded();
@@ -118,7 +117,7 @@ fn round(folder: &Path, engine: &str, round: u64, delay: Duration) -> History {
     std::thread::sleep(delay);
     child.kill().expect("it can be killed");
     child.wait().expect("it ends");
-    // Between two rounds everything is read: what is there now stays.
+    // Between two rounds all lists are read: their contents now must stay.
     let recorder = Recorder::from_time(first_moment(round + 1) - (1 << 16));
     open(folder, engine).read_all(&recorder);
     for (number, transaction) in (0..).zip(recorder.history().iter()) {

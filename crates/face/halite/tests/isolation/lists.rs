@@ -6,7 +6,7 @@ use halite::{
 use halite_lab::Random;
 use halite_lab::isolation::{Element, ListKey, Op, Outcome, Recorder, Running};
 
-/// What a transaction does.
+/// A step of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
     /// Reads a list.
@@ -17,7 +17,7 @@ pub(crate) enum Step {
     ReadAndAppend(ListKey),
     /// Reads so many lists in the order of their keys, or in the reverse.
     Scan(usize, bool),
-    /// Deletes nothing, in a range that others write to.
+    /// Puts a key and deletes a range to which others write, and rolls both back.
     Savepoint,
 }
 
@@ -66,7 +66,7 @@ impl Lists {
         (0..steps).map(draw).collect()
     }
 
-    /// Takes one step of a transaction and notes what it did and saw. `element` is new.
+    /// Takes one step of a transaction and notes its effect and the lists that it read. `element` is new.
     pub(crate) fn step(
         &self,
         tx: &mut Transaction,
@@ -144,8 +144,8 @@ impl Lists {
         Ok(())
     }
 
-    /// Runs a transaction from beginning to end; `between` is called between its steps, and `before_commit`
-    /// with what it is about to commit.
+    /// Runs a transaction from beginning to end; `between` is called between its steps, and `before_commit` with the
+    /// transaction before its commit.
     pub(crate) fn run(
         &self,
         options: &TransactionOptions,

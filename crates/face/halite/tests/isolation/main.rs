@@ -1,4 +1,4 @@
-//! What transactions of a database see of each other, by the isolation checker of the crash lab.
+//! The effects of each other that transactions of a database observe, checked by the crash lab's isolation checker.
 
 mod broken;
 mod killed;
@@ -16,7 +16,7 @@ use halite_lab::isolation::{Anomaly, Found, History, Level, Outcome, Recorder};
 use broken::{Broken, Fault};
 use lists::{Lists, Step};
 
-/// The four ways to run a transaction, with what each promises.
+/// The four kinds of transactions, with the guarantee of each.
 const WAYS: [(Isolation, Locking, Level); 4] = [
     (Isolation::Snapshot, Locking::Optimistic, Level::StrictSnapshotIsolation),
     (Isolation::Snapshot, Locking::Pessimistic, Level::StrictSnapshotIsolation),
@@ -178,7 +178,7 @@ fn snapshot_isolation_shows_write_skew_and_serializable_transactions_do_not() {
     assert!(found, "no seed shows that snapshot isolation is not serializable");
 }
 
-/// What is found where transactions run on an engine with a fault.
+/// The anomalies of transactions on an engine with a fault.
 fn found_with(fault: Fault, isolation: Isolation) -> Vec<Anomaly> {
     let (level, seeds) = match isolation {
         Isolation::Snapshot => (Level::StrictSnapshotIsolation, 0..8),

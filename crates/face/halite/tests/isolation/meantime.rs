@@ -1,4 +1,4 @@
-//! What happens in the midst of a call of a transaction, at the moment that a test chooses.
+//! Changes in the midst of a call of a transaction, at the moment that a test chooses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use halite_pmem::PoolOptions;
 
 type Deed = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// An engine to which something is done meanwhile, once.
+/// An engine that makes a change during one call, once.
 struct Meantime {
     engine: Box<dyn Engine>,
     behind_snapshot: Deed,
@@ -138,7 +138,7 @@ fn a_transaction_does_not_move_on_to_what_came_and_went() {
             on_next(&meantime.behind_snapshot, move || others.delete("b").unwrap());
             let moved = tx.get_for_update(&space, "z");
             assert!(matches!(moved, Err(Error::Conflict { .. })), "{engine}: {moved:?}");
-            // Wherever it reads this, nothing is in the range there.
+            // In whichever state it reads this, the range is empty in that state.
             tx.get(&space, "x").unwrap();
             assert_eq!(seen(), 0);
         }

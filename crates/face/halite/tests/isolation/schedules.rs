@@ -16,7 +16,7 @@ use shuttle::{Config, Runner, thread};
 use crate::lists::Lists;
 use crate::{WAYS, is_clean, options};
 
-/// A database in memory, in which nothing runs on a thread that the scheduler does not know.
+/// A database in memory, without threads that the scheduler does not know.
 fn database(partitions: usize) -> Database {
     let medium = Medium::new(halite::Domain::Memory, 16 << 20).expect("room for a medium");
     let mut pool_options = PoolOptions::default();

@@ -1,4 +1,4 @@
-//! What an administrator does to the whole server.
+//! Commands of an administrator about the whole server.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -97,8 +97,8 @@ pub(super) fn lastsave(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// There is nothing that could keep the server from stopping, so NOW and FORCE change nothing; and
-/// as everything is made durable before it stops, SAVE and NOSAVE do not either.
+/// No condition keeps the server from stopping, so NOW and FORCE make no difference. All writes are made durable before
+/// it stops, so SAVE and NOSAVE make none either.
 pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     let (mut save, mut no_save, mut abort) = (false, false, false);
     for word in call.args.from(1) {
@@ -121,12 +121,12 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// The longest time that DEBUG SLEEP can be told.
+/// The longest time of DEBUG SLEEP.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 /// How often the end of the server is looked for.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Lets the thread do nothing for some time, or until the server ends.
+/// Lets the thread sleep for some time, or until the server ends.
 fn sleep(call: &Call<'_>, time: Duration) -> Outcome {
     if time > SLEEP_MAX {
         return Err(format!("ERR DEBUG SLEEP takes {} seconds at most", SLEEP_MAX.as_secs()).into());

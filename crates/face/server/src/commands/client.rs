@@ -67,7 +67,7 @@ pub(super) fn setinfo(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// There is no maintenance that a client could be told of.
+/// Accepted without effect: this server has no maintenance events.
 pub(super) fn maint_notifications(call: &mut Call<'_>) -> Outcome {
     if !is(call.arg(2), "ON") && !is(call.arg(2), "OFF") {
         return Err(SYNTAX.into());
@@ -93,7 +93,7 @@ pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
     let wanted = replies(call.arg(2)).ok_or(SYNTAX)?;
-    // SKIP says nothing to a client that wants no replies at all.
+    // SKIP has no effect on a client that wants no replies at all.
     if wanted != Replies::SkipNext || call.client.replies != Replies::None {
         call.client.replies = wanted;
     }
@@ -146,7 +146,7 @@ fn all(call: &mut Call<'_>) -> Vec<Line> {
     lines
 }
 
-/// Whether a type is that of all clients here; others are known, but there are none.
+/// Whether a type is normal, the type of all clients here; the other types are known, but have no clients.
 fn is_normal(word: &[u8]) -> Outcome<bool> {
     match () {
         () if is(word, "normal") => Ok(true),
@@ -163,7 +163,7 @@ struct Filter {
     id: Option<u64>,
     addr: Option<String>,
     laddr: Option<String>,
-    /// None: the type or user asked for has no clients.
+    /// The requested type or user has no clients.
     nobody: bool,
     spare_me: bool,
 }

@@ -1,4 +1,4 @@
-//! CLUSTER, MODULE and what is about replicas: there is no cluster, no module, and no replica.
+//! CLUSTER, MODULE and the commands about replicas: there is no cluster, no module, and no replica.
 
 use crate::call::Call;
 use crate::failure::Outcome;
@@ -48,7 +48,7 @@ pub(super) fn role(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tells the number of replicas that have what was written: none, and none is waited for, because none can come.
+/// Replies with the number of replicas that have the client's writes: 0, without waiting, because there are none.
 pub(super) fn wait(call: &mut Call<'_>) -> Outcome {
     call.integer(1)?;
     check_timeout(call.arg(2))?;
@@ -56,8 +56,8 @@ pub(super) fn wait(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tells whether what was written is durable here, and how many replicas have it durable: none. The event loop makes
-/// everything durable before it sends the reply, whatever the policy is.
+/// Replies whether the client's writes are durable here, and how many replicas have them durable: 0. The event loop
+/// makes all writes durable before it sends the reply, whatever the policy is.
 pub(super) fn waitaof(call: &mut Call<'_>) -> Outcome {
     let local = call.integer(1)?;
     if !(0..=1).contains(&local) {

@@ -122,7 +122,7 @@ fn find_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The access categories that follow from what a command is.
+/// The access categories that follow from a command's properties.
 fn categories(command: &Command) -> Vec<&'static str> {
     let mut categories = Vec::new();
     let container = !command.subcommands.is_empty() && command.name != "command";

@@ -1,4 +1,4 @@
-//! CONFIG: the settings that clients ask for, and those that they can change.
+//! CONFIG: the settings that clients can read, and those that they can change.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{OutputLimits, SyncPolicy};
 struct Parameter {
     name: &'static str,
     get: fn(&Service) -> String,
-    /// Changes it, or says what is wrong with the value; `None`: it cannot change.
+    /// Changes the setting, or returns why the value is invalid; `None`: the setting is read-only.
     set: Option<Set>,
 }
 
@@ -44,7 +44,7 @@ static PARAMETERS: &[Parameter] = &[
         };
         name.to_owned()
     }),
-    // Every write is kept, as with Redis' append-only file, or in memory none; that cannot be switched.
+    // Every write is kept, as with Redis' append-only file, or in memory none; this cannot be changed.
     settable(
         "appendonly",
         |service| if service.settings.in_memory { "no" } else { "yes" }.to_owned(),
@@ -92,8 +92,8 @@ static PARAMETERS: &[Parameter] = &[
         },
     ),
     fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
-    // What it bounds is INFO's `used_memory_dataset`: deletes make room at once, unlike of the pool, which stays as it is.
-    // On an engine with levels it bounds nothing, since records go on to the SSD.
+    // It limits INFO's `used_memory_dataset`: deletes make room there at once, while the pool keeps its size. On an
+    // engine with levels it has no effect, since records move on to the SSD.
     settable(
         "maxmemory",
         |service| service.memory_max().to_string(),
@@ -255,7 +255,7 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Changes all of some settings, or none.
+/// Changes all of some settings, or none of them.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if call.args.len() % 2 == 1 {
         return Err(SYNTAX.into());
@@ -266,14 +266,14 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         common.settings = settings;
         Outcome::Ok(())
     })?;
-    // As those who are connected on other threads.
+    // As for the clients of other threads.
     call.client.authenticated |= call.service.settings.requirepass.is_some();
     call.reply().ok();
     Ok(())
 }
 
-/// Refuses a setting: as Redis does, by the client's word for what is wrong with the request, and by the setting's name
-/// for what is wrong with the value.
+/// Refuses a setting, as Redis does: an error in the request is reported with the client's word, and an invalid value
+/// with the setting's name.
 fn failed(name: &[u8], why: &str) -> Failure {
     let text = "ERR CONFIG SET failed (possibly related to argument '";
     Failure::quoting(text, name, &format!("') - {why}"))

@@ -1,4 +1,4 @@
-//! Who a client is, and how it talks.
+//! The identity of a client, and its protocol.
 
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
@@ -47,7 +47,7 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     let Client { id, addr, laddr, fd, authenticated, stranger_since, .. } = *call.client;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
     client.authenticated = call.service.settings.requirepass.is_none();
-    // A stranger gains no time by it.
+    // A client that has not authenticated gains no time by RESET.
     client.stranger_since = if authenticated { call.service.now } else { stranger_since };
     client.active_at = call.service.now;
     client.buffers = call.client.buffers;
@@ -86,7 +86,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Compares in a time that depends on the length of what was `given` only.
+/// Compares in a time that depends only on the length of `given`.
 fn is_same(given: &[u8], right: &[u8]) -> bool {
     let mut difference = given.len() ^ right.len();
     for (index, byte) in given.iter().enumerate() {

@@ -118,7 +118,7 @@ pub(super) fn pexpiretime(call: &mut Call<'_>) -> Outcome {
     tell(call, MILLISECOND)
 }
 
-/// Tells the deadline; -1 if the key has none, -2 if there is no key.
+/// Replies with the deadline; -1 for a key without one, -2 for a key that does not exist.
 fn tell(call: &mut Call<'_>, clock: Clock) -> Outcome {
     let key = call.arg(1);
     let exists = call.read(key)?.is_some();

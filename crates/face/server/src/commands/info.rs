@@ -16,7 +16,7 @@ use super::memory::Used;
 /// Writes the lines of a section.
 type Section = fn(&Service, &Report, &mut String);
 
-/// The sections, and whether they are told of when none is asked for.
+/// The sections, and whether INFO without arguments includes them.
 static SECTIONS: &[(&str, bool, Section)] = &[
     ("Server", true, server),
     ("Clients", true, clients),
@@ -95,9 +95,9 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
-/// What is used is all of the pool, and what the store and the clients take of DRAM beside it: so it adds up to what
-/// the process has, where the pool lies in memory. The pool's limit is the most memory, at which writes get the error
-/// that Redis has for it.
+/// The used memory is the whole pool, and the DRAM of the store and the clients beside it: so it adds up to the memory
+/// of the process, where the pool lies in memory. The pool's limit is the maximum, at which writes get Redis' error for
+/// a full memory.
 fn memory(service: &Service, report: &Report, text: &mut String) {
     let stats = service.store.stats();
     let used = Used::of(&stats, report);
@@ -281,12 +281,12 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
-/// What the number of records is called: an engine with levels knows only what is above them.
+/// The name of the number of records: an engine with levels knows only those above them.
 fn records_name(stats: &halite::Stats) -> &'static str {
     if stats.levels.is_some() { "versions_in_memory" } else { "records" }
 }
 
-/// A line for each partition: what it holds, and what its collector has done.
+/// A line for each partition: its contents, and the work of its collector.
 fn partitions(service: &Service, _: &Report, text: &mut String) {
     let (threads, loading) = (service.shared.threads(), &service.shared.loading);
     let records = records_name(&service.store.stats());
@@ -355,7 +355,7 @@ fn resident_bytes() -> u64 {
 /// Seconds in user mode and in the kernel; 0 where the operating system does not tell.
 fn cpu_seconds() -> (f64, f64) {
     let Ok(stat) = fs::read_to_string("/proc/self/stat") else { return (0.0, 0.0) };
-    // Behind the name, which may hold anything, utime and stime are the 12th and 13th fields.
+    // Behind the name, which may hold any character, utime and stime are the 12th and 13th fields.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks = |index| {
         let field = fields.split_ascii_whitespace().nth(index);

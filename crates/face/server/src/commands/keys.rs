@@ -1,4 +1,4 @@
-//! Keys: whether they exist, what they are called.
+//! Commands on keys: existence, removal, names.
 
 use crate::call::{Call, is};
 use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};

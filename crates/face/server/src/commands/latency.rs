@@ -1,4 +1,4 @@
-//! LATENCY: what took long, and how long commands take.
+//! LATENCY: latency spikes by event, and the execution times of commands.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

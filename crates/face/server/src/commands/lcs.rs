@@ -107,7 +107,7 @@ struct Table {
 }
 
 impl Table {
-    /// Fails as soon as `go_on` does, which is asked for each row.
+    /// Fails as soon as `go_on` does, which is called for each row.
     fn new(a: &[u8], b: &[u8], go_on: impl Fn() -> Outcome) -> Outcome<Self> {
         let width = b.len() + 1;
         let mut table = Self { cells: vec![0; (a.len() + 1) * width], width };

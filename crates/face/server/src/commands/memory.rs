@@ -1,4 +1,4 @@
-//! MEMORY: what keys take, of the pool and of DRAM.
+//! MEMORY: the memory of keys, in the pool and in DRAM.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::call::{Call, is};
 use crate::failure::{Outcome, SYNTAX};
 use crate::report::{Details, Report};
 
-/// Tells the bytes of the pool that a key's record takes; nothing is sampled, a value being one string.
+/// Replies with the bytes of the pool that a key's record takes; SAMPLES has no effect, since a value is one string.
 pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
     match (call.args.get(3), call.args.len()) {
         (None, _) => {}
@@ -24,8 +24,8 @@ pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Memory that the server accounts for, in bytes: what the process has of it beside is its code, stacks, and what the
-/// allocator keeps.
+/// Memory that the server accounts for, in bytes. The rest of the process is code, stacks, and the allocator's
+/// overhead.
 pub(super) struct Used {
     /// All of it.
     pub(super) total: u64,
@@ -42,7 +42,7 @@ impl Used {
         Self { total, dataset: stats.live_bytes.min(total), buffers }
     }
 
-    /// What does not hold live records.
+    /// Memory that holds no live records.
     pub(super) fn overhead(&self) -> u64 {
         self.total - self.dataset
     }
@@ -70,7 +70,7 @@ pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
             ("keys.count", stats.records),
             ("keys.bytes-per-key", allocated / stats.records.max(1)),
         ]),
-        // How many keys there are is not known; what is said of memory is said of the newest versions.
+        // The number of keys is not known; the figures on memory are for the newest versions.
         Some(levels) => numbers.extend([
             ("versions.in-memory", stats.records),
             ("levels.bytes", levels.bytes),

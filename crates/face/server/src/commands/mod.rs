@@ -1,8 +1,8 @@
 //! The commands.
 //!
-//! [`table`] lists all of them: it is what requests are looked up in, and what COMMAND tells. The
-//! other files have their handlers, a family each. A handler gets a [`Call`](crate::call::Call), and
-//! either writes a reply or returns why it did nothing.
+//! [`table`] lists all of them: requests are looked up in it, and COMMAND lists it. The other files have their
+//! handlers, a family each. A handler gets a [`Call`](crate::call::Call), and either writes a reply or returns the
+//! reason for a refusal.
 
 mod admin;
 mod backup;

@@ -1,4 +1,4 @@
-//! OBJECT: what clients like to know about how a value is stored.
+//! OBJECT: how a value is stored.
 
 use crate::call::Call;
 use crate::failure::Outcome;

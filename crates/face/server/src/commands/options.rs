@@ -32,7 +32,7 @@ impl Clock {
     }
 }
 
-/// What SET and GETEX can be told about the value's deadline, and SET about its condition.
+/// The options of SET and GETEX about the value's deadline, and of SET about its condition.
 #[derive(Debug, Default)]
 pub(super) struct SetOptions<'a> {
     /// A time, and how it is given.

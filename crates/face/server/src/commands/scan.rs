@@ -2,9 +2,9 @@
 //!
 //! SCAN goes through the partitions one after the other. A cursor is a position in a partition, times the number
 //! of partitions, plus that of the partition; position 0 is the partition's beginning, so cursor 0 is that of all.
-//! Where the keys have an order, a position is a number for which the partition's
-//! [`Cursors`](crate::cursors::Cursors) keep a key. Where they have none, it is the place in the table itself:
-//! nothing is kept, and as with Redis any number is a cursor, for ever.
+//! Where the keys have an order, a position is a number for which the partition's [`Cursors`](crate::cursors::Cursors)
+//! keep a key. Where they have none, it is the place in the table itself: no state is kept, and as with Redis any
+//! number is a valid cursor at any time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,13 +36,13 @@ pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// What SCAN looks for.
+/// The options of SCAN.
 struct Options<'a> {
     count: usize,
     /// Bytes that the keys may take that are found.
     bytes_max: usize,
     pattern: &'a [u8],
-    /// Whether keys of other types than strings are asked for: there are none.
+    /// Whether keys of other types than strings are requested: there are none.
     other_type: bool,
     /// The end of the server, at which it looks no further.
     ending: Arc<Ending>,
@@ -73,7 +73,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         match go_on(call, at, position, &options, &mut page) {
             Ok(0) => {}
             Ok(next) => break next * partitions + at as u64,
-            // What was found before it is returned first.
+            // The keys that were found before the error are returned first.
             Err(_) if at > begun_at => break at as u64,
             Err(failure) => return Err(failure),
         }
@@ -81,7 +81,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         if at as u64 == partitions {
             break 0;
         }
-        // The next partition is another request, unless it is at hand; so is one that refuses them.
+        // The next partition is left to another request, unless its part is here; so is one that refuses requests.
         let next = PartitionSet::only(at);
         let store = &call.service.store;
         if !next.is_within(store.here()) || store.broken(next).is_some() {
@@ -126,7 +126,7 @@ const BESIDE_KEY: usize = 48;
 /// Some keys, in the order of their partitions.
 #[derive(Default)]
 struct Page {
-    /// Those that match.
+    /// The keys that match.
     found: Vec<Box<[u8]>>,
     /// The number of keys that were looked at.
     looked_at: usize,
@@ -143,7 +143,8 @@ impl Page {
         self.looked_at += 1;
     }
 
-    /// Whether it has what is asked for, or all that one reply may have. At the end of the server it need not be complete.
+    /// Whether it has as many keys as requested, or as one reply may have. At the end of the server the result need not
+    /// be complete.
     fn is_full(&self, options: &Options<'_>) -> bool {
         self.looked_at >= options.count
             || self.bytes > options.bytes_max
@@ -216,7 +217,7 @@ const VISITED_AT_ONCE: usize = 1000;
 /// bits that are left: with six for the partition, a cursor is exact as a floating-point number too.
 const UNUSED_BITS: u32 = 17;
 
-/// [`go_on`] in a partition whose keys have no order; none if it has one.
+/// [`go_on`] in a partition whose keys have no order; `None` if they have one.
 fn visit(
     call: &mut Call<'_>,
     partition: usize,

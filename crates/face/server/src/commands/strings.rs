@@ -1,4 +1,4 @@
-//! Values: GET, SET and what is between them.
+//! Commands on values, from GET and SET on.
 
 use crate::call::Call;
 use crate::failure::{NOT_AN_INTEGER, Outcome, TOO_LONG};
@@ -225,8 +225,8 @@ fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
     len.filter(|&len| len <= len_max).ok_or_else(|| TOO_LONG.into())
 }
 
-/// Sets a value that `compute` writes; the key's deadline stays. `encoding` is what Redis would leave, if that does not
-/// follow from the value.
+/// Sets a value that `compute` writes; the key's deadline stays. `encoding` is the encoding that Redis would leave, if
+/// it does not follow from the value.
 fn put_computed(
     call: &mut Call<'_>,
     key: &[u8],

@@ -8,7 +8,7 @@ use super::{
     latency, lcs, memory, object, scan, slowlog, strings, transactions,
 };
 
-/// What a command is, for dispatch and for COMMAND.
+/// The properties of a command, for dispatch and for COMMAND.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// The name, in lower case.
@@ -34,14 +34,14 @@ pub(crate) type Handler = fn(&mut Call<'_>) -> Outcome;
 /// Which of a command's words are keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keys {
-    /// The index of the first; 0: none is.
+    /// The index of the first key; 0: the command has no keys.
     pub(crate) first: i32,
     /// The index of the last; negative: from the end.
     pub(crate) last: i32,
     pub(crate) step: i32,
 }
 
-/// What a command is about.
+/// The family of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     Cluster,
@@ -80,13 +80,13 @@ impl Group {
 pub(crate) mod flags {
     /// It changes keys.
     pub(crate) const WRITE: u32 = 1;
-    /// It reads keys and changes none.
+    /// It reads keys and changes no key.
     pub(crate) const READ: u32 = 1 << 1;
     /// It needs room: it fails when the store is full.
     pub(crate) const DENY_OOM: u32 = 1 << 2;
     /// It is for administrators.
     pub(crate) const ADMIN: u32 = 1 << 3;
-    /// It takes the same time whatever the database holds.
+    /// Its time does not depend on the size of the database.
     pub(crate) const FAST: u32 = 1 << 4;
     /// It is open to clients that have not authenticated.
     pub(crate) const NO_AUTH: u32 = 1 << 5;
@@ -107,13 +107,13 @@ pub(crate) mod flags {
     pub(crate) const SCANS: u32 = 1 << 12;
     /// It is about all threads of the server.
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
-    /// It is executed while no other thread executes anything for a key.
+    /// It is executed while no other thread executes a command on keys.
     pub(crate) const ALONE: u32 = 1 << 14;
     /// It tells how often commands were executed, and how long they took.
     pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
-    /// It is refused unless the server is told to allow it.
+    /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
 
     /// The names of those that COMMAND tells.
@@ -189,7 +189,7 @@ const fn new(
     }
 }
 
-/// A part of a command; its name is what follows the bar.
+/// A subcommand; its name follows the bar.
 const fn part(
     full_name: &'static str,
     arity: i32,
@@ -406,7 +406,7 @@ pub(crate) fn all() -> &'static [Command] {
     COMMANDS
 }
 
-/// The place of a command in the table; none if it is a part of another one.
+/// The place of a command in the table; `None` for a subcommand.
 #[inline]
 pub(crate) fn number(command: &'static Command) -> Option<usize> {
     let offset = std::ptr::from_ref(command).addr().wrapping_sub(COMMANDS.as_ptr().addr());

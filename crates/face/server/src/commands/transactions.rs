@@ -1,14 +1,14 @@
-//! Transactions: commands that happen together, if the keys they depend on have not changed.
+//! Transactions: commands that are applied atomically, if the keys that they watch have not changed.
 //!
-//! They need nothing of the database but atomic batches. The parts of all keys that a transaction names and
-//! watches are here when EXEC runs (`route`, `borrow`), and a part has one owner, so between the first command and
-//! the commit nobody else reads or writes them: what a commit would have to validate cannot have changed. What
-//! changed before, since WATCH, the part has counted (`store/watches`), for the keys that are watched only; a
-//! snapshot for each WATCH, and a commit that depends on it (`halite_contract::Engine::write_if`), would find the same,
-//! and cost a clone of every index and copies of the nodes that are written behind it.
+//! They need only atomic batches of the database. The parts of all keys that a transaction names and watches are here
+//! when EXEC runs (`route`, `borrow`), and a part has one owner, so between the first command and the commit no other
+//! client reads or writes these keys: no key that a commit would have to validate can have changed. Changes before
+//! that, since WATCH, are counted by the part (`store/watches`), for watched keys only. A snapshot for each WATCH, and
+//! a commit that depends on it (`halite_contract::Engine::write_if`), would detect the same changes, at the cost of a
+//! clone of every index and of copies of the nodes that are written behind it.
 //!
-//! That holds because nobody writes to the database beside the server: its pool is locked for one process, and the
-//! server takes the database as its own.
+//! That holds because only the server writes to the database: its pool is locked for one process, and the server owns
+//! the database.
 
 use std::collections::HashSet;
 
@@ -78,12 +78,12 @@ pub(super) fn unwatch(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Executes the queued commands on top of the store, and commits what they changed as one batch.
+/// Executes the queued commands on top of the store, and commits their changes as one batch.
 pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     let Some(queue) = call.client.queue.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
-    // One that is given up looks at nothing: the parts of its keys may be elsewhere.
+    // An aborted transaction checks no watched key: the parts of its keys may be on other threads.
     let changed = if queue.is_aborted() { Ok(false) } else { watched_key_changed(call) };
     forget_watches(call.service, call.client);
     if queue.is_aborted() {

@@ -29,7 +29,8 @@ impl EventLoop {
                             error.kind(),
                             io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                         ) => {}
-                    // No more descriptors: whoever waits is told so in the place of the one that is kept for that.
+                    // No more descriptors: a waiting client is refused through the descriptor that is reserved for
+                    // that.
                     Err(error)
                         if lacks_descriptors(&error)
                             && self.spare.refuse(&self.listeners[index]) =>
@@ -76,7 +77,7 @@ impl EventLoop {
 
     /// Serves a connection from now on.
     pub(super) fn adopt(&mut self, arrival: Arrival) {
-        // A password that was set since would not be asked of who comes now.
+        // With an old copy of the settings, a new client would not be asked for a password that was set since.
         self.service.refresh();
         let Arrival { mut socket, addr, client_id, is_in } = arrival;
         let Ok(laddr) = socket.local_addr() else {
@@ -146,11 +147,11 @@ impl EventLoop {
                     peers.mailbox.send(thread, Message::Room { client_id, bytes });
                 }
                 if let Some(number) = connection.errand {
-                    // If it is under way, it ends once it has what it asked for.
+                    // An operation under way ends once it has its parts and reports.
                     peers.lender.finish(number, place);
                 }
             }
-            // Closing the socket removes it from the poll too; this only says so.
+            // Closing the socket removes it from the poll too; the call only makes that explicit.
             let _ = self.poll.registry().deregister(&mut connection.socket);
             self.free.push(place);
         }

@@ -4,13 +4,13 @@ use super::{EventLoop, note_buffers};
 use crate::dispatch::Dispatched;
 
 impl EventLoop {
-    /// Disconnects clients of this thread, those with most memory first, until all clients take less than they
-    /// may: what is only kept for their next requests goes before. If another thread has the largest one, that thread is
-    /// woken to do so. Returns whether they take less.
+    /// Disconnects clients of this thread, those with most memory first, until all clients take less than the limit.
+    /// Memory that is only kept for later requests is returned before. If another thread has the largest client, that
+    /// thread is woken to disconnect it. Returns whether clients take less than the limit.
     #[cold]
     pub(super) fn evict(&mut self) -> bool {
         let thread = self.service.thread;
-        // Those that go anyway may be enough.
+        // Clients that are being disconnected anyway may free enough.
         if self.service.some_killed {
             self.close_killed();
         }
@@ -38,7 +38,7 @@ impl EventLoop {
         true
     }
 
-    /// Gives back the memory of all buffers that hold nothing.
+    /// Returns the memory of all empty buffers.
     fn give_back_buffers(&mut self) {
         for (place, client) in self.service.clients.iter_mut() {
             let Some(connection) = &mut self.connections[place] else { continue };

@@ -18,7 +18,7 @@ impl EventLoop {
                 self.take(&mut peers, from, message);
             }
         }
-        // Whoever has given a part back may have changed before what is common.
+        // A thread that has returned a part may have changed shared settings before.
         self.service.refresh();
         peers.execute(&mut self.service);
         self.peers = Some(peers);
@@ -68,7 +68,7 @@ impl EventLoop {
         let client = self.service.clients.get(asker.place);
         let client = client.filter(|client| client.id == asker.client_id);
         let (Some(_), Some(connection)) = (client, &mut self.connections[asker.place]) else {
-            // Nobody is there who could fail to read.
+            // The connection is closed, so its client cannot fall behind in reading.
             if len > SMALL {
                 let room = Message::Room { client_id: asker.client_id, bytes: len };
                 peers.mailbox.send(from, room);
@@ -83,7 +83,7 @@ impl EventLoop {
         self.list(asker.place);
     }
 
-    /// Sends to other threads what waited for the fence.
+    /// Sends the messages that waited for the fence to other threads.
     pub(super) fn send(&mut self) {
         let Some(peers) = &mut self.peers else { return };
         let service = &mut self.service;
@@ -96,7 +96,7 @@ impl EventLoop {
         for watch in std::mem::take(&mut service.forgotten) {
             let home = peers.lender.home_of(service.store.partition_of(&watch.key));
             if home == service.thread {
-                // It is kept while its part is lent.
+                // The watch is kept while its part is lent.
                 service.forgotten.extend(service.store.unwatch(watch));
             } else {
                 peers.mailbox.send(home, Message::Forget(vec![watch]));
@@ -107,7 +107,7 @@ impl EventLoop {
         self.list_completed();
     }
 
-    /// Lists the connections whose errands have what they need.
+    /// Lists the connections whose cross-shard operations have all that they need.
     fn list_completed(&mut self) {
         let completed =
             self.peers.as_mut().map(|peers| std::mem::take(&mut peers.lender.completed));

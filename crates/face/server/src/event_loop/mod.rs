@@ -5,15 +5,14 @@
 //! durable at once; then send the replies. So a reply says that a write is durable, and requests
 //! that arrive together, from one client or from many, share one fence.
 //!
-//! With several threads, a turn begins with the messages of the others and ends with those for them:
-//! requests leave before the fence, so that their owners work meanwhile, replies and parts of the
-//! store behind it. A thread that has nothing to do sleeps in the poll, and is woken by whoever
-//! sends it something then.
+//! With several threads, a turn begins with receiving the messages of the others and ends with sending those for them:
+//! requests leave before the fence, so that their owners work meanwhile; replies and parts of the store leave behind
+//! it. An idle thread sleeps in the poll, and the next thread that sends it a message wakes it.
 //!
-//! Readiness comes as edges: a connection remembers that it may be read from or written to, and is
-//! listed for the next turn as long as there is something to do. A turn does a bounded part of what a
-//! connection asks for, so that a client with a long pipeline keeps the others waiting for no longer.
-//! Replies wait as long as a client sends before it reads, up to its limit and that of all clients.
+//! Readiness is edge-triggered: a connection remembers that it may be read from or written to, and is listed for the
+//! next turn as long as it has work left. A turn does a bounded part of a connection's work, so that a client with a
+//! long pipeline keeps the others waiting for no longer. Replies wait as long as a client sends before it reads, up to
+//! its limit and that of all clients.
 
 mod arrivals;
 mod eviction;
@@ -42,7 +41,7 @@ use crate::service::Service;
 use crate::shared::Shared;
 use crate::{Error, SyncPolicy};
 
-/// How often the loop looks after what no event announces.
+/// How often the loop does the periodic work that no event announces.
 pub(crate) const TICKS_PER_SECOND: u32 = 10;
 const TICK: Duration = Duration::from_millis(1000 / TICKS_PER_SECOND as u64);
 /// The token of the waker.
@@ -100,7 +99,7 @@ pub(crate) struct EventLoop {
     must_accept: bool,
     /// More keys have expired than a turn removes.
     must_expire: bool,
-    /// There may be garbage to collect while nobody asks for anything.
+    /// There may be garbage to collect while no request arrives.
     must_collect: bool,
     collects_ahead: bool,
     ticked_at: Instant,
@@ -122,7 +121,7 @@ impl EventLoop {
             let registered = poll.registry().register(listener, LISTENERS, Interest::READABLE);
             registered.map_err(|source| Error::Io { action: "wait for connections", source })?;
         }
-        // Elsewhere durability costs a fence: there is nothing to trade it for.
+        // On other media durability costs a fence, and a weaker policy would save nothing.
         let policy = match domain {
             Domain::PageCache => service.settings.sync,
             _ => SyncPolicy::Always,
@@ -159,7 +158,7 @@ impl EventLoop {
         })
     }
 
-    /// Serves clients until somebody stops the server.
+    /// Serves clients until the server is stopped.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.ending.has_begun() {
@@ -176,7 +175,7 @@ impl EventLoop {
         self.finish(&mut events)
     }
 
-    /// Answers what has arrived, and ends.
+    /// Answers the requests that have arrived, and ends.
     fn finish(mut self, events: &mut Events) -> Result<(), Error> {
         self.listeners.clear();
         self.service.change(|common| common.pause = None);
@@ -188,7 +187,7 @@ impl EventLoop {
         if self.peers.is_some() {
             self.finish_with_peers(events)?;
         }
-        // What has arrived of a long pipeline.
+        // Requests of a long pipeline that have arrived.
         while self.peers.is_none() && !self.listed.is_empty() && !self.shared.ending.parts() {
             self.turn()?;
         }
@@ -208,7 +207,7 @@ impl EventLoop {
         }
     }
 
-    /// Sends replies until there are none, or the socket takes no more: only then it announces that it does.
+    /// Sends replies until none is left, or the socket takes no more: only in that case will the socket announce room.
     fn send_all(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
@@ -219,7 +218,8 @@ impl EventLoop {
         }
     }
 
-    /// Goes on until no thread waits for another one, or has waited for too long: then all ends with what is durable.
+    /// Goes on until no thread waits for another one, or until the time for that is over; then the thread ends with the
+    /// writes that are durable.
     fn finish_with_peers(&mut self, events: &mut Events) -> Result<(), Error> {
         let mut finished = false;
         while !self.shared.all_finished() && !self.shared.ending.parts() {
@@ -236,7 +236,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// How long nothing needs to be done if no socket becomes ready.
+    /// How long the thread may sleep if no socket becomes ready.
     fn timeout(&self) -> Duration {
         let waits =
             |peers: &Peers| !self.stalled.is_empty() || peers.has_inbound() && !peers.is_choked;
@@ -306,7 +306,7 @@ impl EventLoop {
         }
     }
 
-    /// Serves the listed connections, makes what they wrote durable, and answers them.
+    /// Serves the listed connections, makes their writes durable, and answers them.
     fn turn(&mut self) -> Result<(), Error> {
         self.service.refresh();
         if self.peers.as_ref().is_some_and(|peers| peers.loading) {
@@ -363,7 +363,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Lets a connection go on, if this is what it waits for.
+    /// Lets a connection go on, if it waits for this.
     fn resume(&mut self, place: usize, waits_for: Dispatched) {
         if let Some(connection) = &mut self.connections[place]
             && connection.waits_for == waits_for
@@ -404,15 +404,15 @@ impl EventLoop {
         }
     }
 
-    /// Asks for what the first requests of some connections will read, so that they wait for their cache
-    /// misses together.
+    /// Prefetches the records that the first requests of some connections will read, so that their cache misses
+    /// overlap.
     fn prefetch(&self, places: &[usize]) {
         let (mut keys, mut count, mut db) = ([&[][..]; AHEAD], 0, None);
         for &place in places {
             let key =
                 self.connections[place].as_ref().and_then(|connection| connection.key_ahead());
             let Some((key, client)) = key.zip(self.service.clients.get(place)) else { continue };
-            // Those who use another database do without.
+            // Only keys of one database are prefetched: that of the first connection.
             if client.db == *db.get_or_insert(client.db) {
                 keys[count] = key;
                 count += 1;
@@ -440,7 +440,7 @@ impl EventLoop {
                     self.service.blocked = self.paused.len();
                 }
                 Dispatched::Stalled => self.stalled.push(place),
-                // It would wait for longer than the server lives.
+                // The request would wait for longer than the server lives.
                 Dispatched::Unready if self.shared.ending.has_begun() => {
                     client.closing = true;
                     connection.has_requests = false;
@@ -459,7 +459,7 @@ impl EventLoop {
         self.service.clients.put_back(place, client);
     }
 
-    /// Makes what was written durable, as far as the policy says.
+    /// Makes writes durable, as far as the policy requires.
     fn sync(&mut self) -> Result<(), Error> {
         let due = match self.policy {
             SyncPolicy::Always => true,
@@ -482,7 +482,7 @@ impl EventLoop {
         let Some(client) = self.service.clients.get_mut(place) else { return };
         let is_kept = client.no_evict;
         let is_short = || memory.is_over(is_kept, memory_max);
-        // What waits may do so for long, and nobody would read its reply.
+        // A request may wait for long, and a client that is gone would not read its reply.
         let waits_in_vain = connection.gone
             && (matches!(
                 connection.waits_for,
@@ -551,7 +551,7 @@ impl EventLoop {
         }
     }
 
-    /// Does what no event announces.
+    /// Does the periodic work that no event announces.
     fn look_after(&mut self) -> Result<(), Error> {
         if self.service.pause.is_some_and(|pause| pause.until <= self.service.now) {
             self.service.set_pause(None);
@@ -566,7 +566,7 @@ impl EventLoop {
             return Ok(());
         }
         self.ticked_at = self.service.now;
-        // Where each step would have the kernel sync, those who write pay for it in larger ones.
+        // Where each step would have the kernel sync, writers collect in larger steps instead.
         self.must_collect = self.collects_ahead;
         let service = &self.service;
         self.shared.board.write(
@@ -592,7 +592,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Closes connections that are silent for too long, and gives back memory of the others.
+    /// Closes connections that are silent for too long, and returns memory of the others.
     fn look_after_connections(&mut self) {
         self.service.spares.take();
         for place in 0..self.connections.len() {
@@ -616,14 +616,14 @@ impl EventLoop {
     }
 }
 
-/// Notes what a connection's buffers hold.
+/// Notes the sizes of a connection's buffers.
 fn note_buffers(client: &mut Client, connection: &Connection) {
     client.buffers.query_len = connection.input.len();
     client.buffers.query_free = connection.input.free();
     note_output(client, connection);
 }
 
-/// Notes what waits for a client to read it.
+/// Notes the size of the replies that wait for a client.
 fn note_output(client: &mut Client, connection: &Connection) {
     client.buffers.output_len = connection.backlog();
     client.buffers.output_capacity = connection.output.last_capacity();
@@ -633,7 +633,7 @@ fn note_output(client: &mut Client, connection: &Connection) {
         + connection.answers.byte_len();
 }
 
-/// Whether a client has had its time to prove who it is, or to finish a request.
+/// Whether the client's time to authenticate, or to finish a request, is over.
 fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     let Some(client) = service.clients.get(place) else { return false };
     let timeout = service.settings.limits.request_timeout;
@@ -642,7 +642,8 @@ fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     if stranger && since(client.stranger_since) >= timeout {
         return true;
     }
-    // One that is not read from for lack of memory is what others lack.
+    // The arrived bytes of a client that is held back take memory that other clients lack, so they earn it no more
+    // time.
     let is_held_back =
         connection.is_held_back(client.no_evict, || service.is_short(client.no_evict));
     let arrived = if is_held_back { 0 } else { connection.input.unread().len() };

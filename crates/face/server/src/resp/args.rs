@@ -25,7 +25,7 @@ impl<'a> Args<'a> {
         self.ranges.len()
     }
 
-    /// Whether there is no word: a request that asks nothing.
+    /// Whether there is no word: an empty request.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()

@@ -1,4 +1,4 @@
-//! What makes bytes no request.
+//! The errors of malformed requests.
 
 /// Why bytes are not a request. The connection cannot be read any further: where the next request
 /// would begin is unknown.
@@ -29,16 +29,16 @@ pub enum ProtocolError {
     /// A quote in a line of words is not closed, or not followed by a space.
     #[error("Protocol error: unbalanced quotes in request")]
     Quotes,
-    /// More words than a client may send that has not proved who it is.
+    /// More words than a client may send before it is authenticated.
     #[error("Protocol error: unauthenticated multibulk length")]
     UnauthenticatedArgsLen,
-    /// A longer word than a client may send that has not proved who it is.
+    /// A longer word than a client may send before it is authenticated.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLen,
 }
 
 impl ProtocolError {
-    /// What a client is told: its byte as it is, which need not be text.
+    /// The error reply: its byte as it is, which need not be text.
     pub(crate) fn reply(&self) -> Vec<u8> {
         match *self {
             Self::BulkMark(byte) => {

@@ -1,8 +1,8 @@
 //! Requests as a person types them: words on a line, quoted where they hold spaces.
 //!
-//! In double quotes, `\n \r \t \b \a` and `\xHH` stand for their bytes and a backslash before any
-//! other byte for that byte; in single quotes only `\'` means something. A closing quote ends its
-//! word, so a space or the line's end must follow.
+//! In double quotes, `\n \r \t \b \a` and `\xHH` stand for their bytes and a backslash before any other byte for that
+//! byte; in single quotes only `\'` is special. A closing quote ends its word, so a space or the line's end must
+//! follow.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(super) fn split(
     text: &mut Vec<u8>,
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<(), ProtocolError> {
-    // A NUL ends the line: what follows cannot be typed.
+    // A NUL ends the line: the bytes behind it cannot be typed.
     let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
     let mut rest = line;
     loop {
@@ -28,7 +28,7 @@ pub(super) fn split(
     }
 }
 
-/// Reads one word and returns what follows it.
+/// Reads one word and returns the rest of the line.
 fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     while let Some((&byte, tail)) = rest.split_first() {
         match byte {

@@ -3,11 +3,10 @@
 //! A request is an array of bulk strings (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`), or a line of words as a
 //! person types it (`GET k\r\n`). RESP2 and RESP3 differ in replies only, so there is one parser.
 //!
-//! The caller keeps the bytes that have arrived and are not yet consumed, and hands all of them to
-//! [`Parser::parse`] whenever there are more. The parser remembers how far it has read and looks at
-//! no byte twice; it copies nothing (only the words of a quoted line need unescaping), and what it
-//! allocates is in proportion to what has arrived, never to what a length announces. A request is
-//! rejected or accepted the same way however its bytes were split.
+//! The caller keeps the bytes that have arrived and are not yet consumed, and passes all of them to [`Parser::parse`]
+//! whenever there are more. The parser remembers how far it has read and looks at no byte twice. It copies no bytes
+//! (only the words of a quoted line need unescaping), and its allocations are in proportion to the bytes that have
+//! arrived, never to an announced length. A request is rejected or accepted the same way however its bytes were split.
 //!
 //! ```
 //! use halite_server::resp::{Limits, Parser, Step};

@@ -15,8 +15,8 @@ pub struct Limits {
     pub args_max: usize,
     /// The longest line, in bytes: of words, or of a number.
     pub inline_len_max: usize,
-    /// Whether the client has yet to prove who it is: it may then send at most
-    /// [`Limits::UNAUTHENTICATED_ARGS`] words of [`Limits::UNAUTHENTICATED_BULK_LEN`] bytes.
+    /// Whether the client has yet to authenticate: it may then send at most [`Limits::UNAUTHENTICATED_ARGS`] words of
+    /// [`Limits::UNAUTHENTICATED_BULK_LEN`] bytes.
     pub unauthenticated: bool,
 }
 
@@ -54,7 +54,7 @@ pub enum Step {
 /// Reads requests, one at a time, from bytes that arrive in pieces.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// What the bytes at `at` are.
+    /// The element that the bytes at `at` belong to.
     state: State,
     /// Everything in front of this offset of the input is parsed.
     at: usize,
@@ -93,14 +93,13 @@ impl Parser {
         Self::default()
     }
 
-    /// Reads on. `input` is everything since the request's first byte, what earlier calls have seen
-    /// included.
+    /// Reads on. `input` holds all bytes since the request's first one, those of earlier calls included.
     ///
     /// After [`Step::Request`], look at [`Parser::args`], call [`Parser::reset`], and continue with
     /// the input behind the request.
     ///
     /// # Errors
-    /// What makes the input no request within `limits`.
+    /// Why the input is no request within `limits`.
     #[inline]
     pub fn parse(&mut self, input: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
         loop {
@@ -184,7 +183,7 @@ impl Parser {
         use ProtocolError::{ArgsLen, ArgsLine, UnauthenticatedArgsLen};
         let Some(line) = self.line(input, limits, ArgsLine, ArgsLen)? else { return Ok(false) };
         let count = parse_i64(&line[1..]).ok_or(ArgsLen)?;
-        // A negative number asks nothing, like zero.
+        // A negative count is an empty request, like zero.
         let count = usize::try_from(count).unwrap_or(0);
         if count > limits.args_max {
             return Err(ArgsLen);
@@ -220,7 +219,7 @@ impl Parser {
     #[inline]
     fn bulk(&mut self, input: &[u8], len: usize) -> Result<bool, ProtocolError> {
         let end = self.at + len;
-        // What is there of the `\r\n` is checked at once: a wrong length shows as soon as it can.
+        // The part of the `\r\n` that has arrived is checked at once, so that a wrong length shows as soon as it can.
         match input.get(end..) {
             None | Some([]) | Some([b'\r']) => return Ok(false),
             Some([b'\r', b'\n', ..]) => {}

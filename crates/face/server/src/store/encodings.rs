@@ -1,4 +1,4 @@
-//! How Redis would encode values whose bytes do not tell.
+//! The Redis encodings of values from whose bytes they do not follow.
 //!
 //! A value is its bytes here, and OBJECT ENCODING derives from them what Redis would choose. Some commands leave another
 //! encoding behind: APPEND, SETRANGE and INCRBYFLOAT. That is noted in DRAM, for keys with short values, until the key is
@@ -24,7 +24,7 @@ const NOTE: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Encodings {
     by_key: HashMap<Box<[u8]>, Encoding>,
-    /// What they take.
+    /// The memory of the entries, in bytes.
     bytes: usize,
 }
 

@@ -1,20 +1,18 @@
 //! The numbered databases that clients see, on the key spaces of one Halite database.
 //!
-//! Database `N` is the key space `db<N>`, whose values are the clients' values and nothing else.
-//! The deadline of a key that expires lies under the same key in `db<N>:expires`, as milliseconds
-//! since 1970 in 8 big-endian bytes, and a copy in DRAM ([`Deadlines`]) finds what is due. SWAPDB
-//! exchanges which key spaces two numbers mean; the record `databases` of the key space `server`
-//! holds, for each number, that of its key spaces, in 4 big-endian bytes.
+//! Database `N` is the key space `db<N>`, whose values are the clients' values unchanged. The deadline of a key that
+//! expires lies under the same key in `db<N>:expires`, as milliseconds since 1970 in 8 big-endian bytes, and a copy in
+//! DRAM ([`Deadlines`]) finds the keys that are due. SWAPDB exchanges the key spaces of two numbers; the record
+//! `databases` of the key space `server` holds, for each number, that of its key spaces, in 4 big-endian bytes.
 //!
-//! Every change goes through [`Store::put`], [`Store::remove`], [`Store::set_deadline`],
-//! [`Store::flush`] and [`Store::swap`], each of them atomic: what belongs together is one batch.
-//! Between [`Store::begin`] and [`Store::commit`] changes gather in an [`Overlay`] that reads look
-//! through, and become one batch in the end. All writes defer durability to [`Store::sync`], which
-//! the event loop calls once for all requests of a turn, before it answers them.
+//! Every change goes through [`Store::put`], [`Store::remove`], [`Store::set_deadline`], [`Store::flush`] and
+//! [`Store::swap`]. Each of them is atomic: a value and its deadline are written in one batch. Between [`Store::begin`]
+//! and [`Store::commit`] changes gather in an [`Overlay`] that reads look through, and become one batch in the end. All
+//! writes defer durability to [`Store::sync`], which the event loop calls once for all requests of a turn, before it
+//! answers them.
 //!
-//! Each thread of the server has a `Store`, and it has the [`Part`]s of the partitions that the
-//! thread may touch now: a call goes to the part of its key, which must be here. Who sees to that
-//! is `route` and `borrow`.
+//! Each thread of the server has a `Store`, which has the [`Part`]s of the partitions that the thread may access now: a
+//! call goes to the part of its key, which must be here. `route` and `borrow` ensure that.
 
 mod database;
 mod deadlines;
@@ -44,10 +42,10 @@ use crate::partition_set::PartitionSet;
 /// The result of an operation on the store.
 type Result<T> = halite::Result<T>;
 
-/// What a write does to the deadline of its key.
+/// The effect of a write on the deadline of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewDeadline {
-    /// It stays what it is.
+    /// The deadline stays.
     Keep,
     /// The key does not expire.
     Clear,
@@ -60,7 +58,7 @@ pub(crate) struct Store {
     db: halite::Database,
     /// The databases, once they are open: before there is any part.
     opened: Arc<OnceLock<Opened>>,
-    /// Theirs, since there was a part here.
+    /// The key spaces of the databases, since the first part came here.
     databases: Vec<Database>,
     /// By partition: those that are here.
     parts: Vec<Option<Part>>,
@@ -68,11 +66,11 @@ pub(crate) struct Store {
     broken: PartitionSet,
     batch: halite::Batch,
     overlay: Option<Overlay>,
-    /// The end of the server: what looks at many keys breaks off then.
+    /// The end of the server: loops over many keys break off then.
     pub(crate) ending: Arc<Ending>,
     /// The most bytes that the changes of a transaction may take until they are committed.
     pub(crate) transaction_len_max: usize,
-    /// Nothing is to change: keys that have expired are not there for anybody, and stay.
+    /// Changes are paused: expired keys are hidden from all clients, and are not removed.
     pub(crate) is_paused: bool,
     /// The time that all of a command sees, or of a transaction, in milliseconds since 1970.
     pub(crate) now_ms: u64,
@@ -89,7 +87,7 @@ const FLUSHED_COUNT_MAX: u64 = 10_000;
 /// The most bytes of a batch whose memory is kept for the next one.
 const BATCH_KEPT: usize = 1 << 20;
 
-/// Keys that are asked for together.
+/// Keys that are prefetched together.
 const PREFETCHED_MAX: usize = 16;
 
 /// Where a key is.
@@ -180,9 +178,9 @@ impl Store {
         }
     }
 
-    /// Lets a partition be the next one that is recovered.
+    /// Moves a partition to the front of the recovery.
     pub(crate) fn want(&self, partition: usize) {
-        // If it cannot be, its part says so.
+        // If the partition cannot be recovered, its part reports that.
         let _ = self.db.wait_partition(partition, Duration::ZERO);
     }
 
@@ -192,7 +190,7 @@ impl Store {
         !self.broken.is_empty()
     }
 
-    /// What requests for some of these partitions are refused for.
+    /// The reason for refusing requests for some of these partitions.
     pub(crate) fn broken(&self, partitions: PartitionSet) -> Option<&str> {
         let mut broken = self.broken.and(partitions).iter();
         broken.find_map(|number| self.parts[number].as_ref()?.broken())
@@ -208,7 +206,7 @@ impl Store {
         self.parts[partition].as_mut().expect("a command runs where the parts of its keys are")
     }
 
-    /// Asks for what operations on these keys will read, of those whose parts are here.
+    /// Prefetches the records of these keys, of those whose parts are here.
     pub(crate) fn prefetch(&self, db: usize, keys: &[&[u8]]) {
         let Some(part) = self.parts.iter().flatten().next() else { return };
         let values = &self.databases[part.order[db]].values;
@@ -264,7 +262,7 @@ impl Store {
         let spot = self.spot(db, key);
         let old = self.deadline_at(spot, key);
         let new = match deadline {
-            // One that is due is of a value that is not there any more, though it could not be removed.
+            // A deadline that is due belongs to an expired value, even if that could not be removed.
             NewDeadline::Keep => old.filter(|&at| at > self.now_ms),
             NewDeadline::Clear => None,
             NewDeadline::At(at) => Some(at),
@@ -345,7 +343,7 @@ impl Store {
         let mut full = Vec::new();
         for place in places {
             let Database { values, expires } = &self.databases[place];
-            // Where removed keys still lie, it is not looked for others behind them.
+            // The search ends at the first removed key that is still stored, without looking for others behind it.
             let is_empty =
                 |space| Ok::<_, halite::Error>(walk::count(space, all, || false)? == (0, true));
             if !is_empty(values)? || !is_empty(expires)? {
@@ -386,7 +384,7 @@ impl Store {
         Ok(())
     }
 
-    /// Begins a transaction: what changes until [`Store::commit`] happens together.
+    /// Begins a transaction: the changes until [`Store::commit`] are applied atomically.
     pub(crate) fn begin(&mut self) {
         debug_assert!(self.overlay.is_none(), "transactions do not nest");
         self.overlay = Some(Overlay::new(self.transaction_len_max));
@@ -397,13 +395,13 @@ impl Store {
         self.overlay.is_some()
     }
 
-    /// Forgets what changed since [`Store::begin`].
+    /// Discards the changes since [`Store::begin`].
     pub(crate) fn rollback(&mut self) {
         self.overlay = None;
     }
 
-    /// Makes what changed since [`Store::begin`] happen; if that fails, nothing of it does. What
-    /// concerns several partitions is durable then.
+    /// Applies the changes since [`Store::begin`]; if that fails, none of them is applied. Changes to several
+    /// partitions are durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
         for (&place, changes) in &mut overlay.databases {
@@ -414,7 +412,7 @@ impl Store {
             for (key, change) in &mut changes.keys {
                 match &mut change.value {
                     Value::Kept => {}
-                    // It is there once, here or in the batch.
+                    // The value is moved, so that it is in memory once: here or in the batch.
                     Value::Put(value) => {
                         self.batch.put(&database.values, key, std::mem::take(value));
                     }
@@ -437,7 +435,7 @@ impl Store {
         let mut changes = overlay.databases.values().flat_map(|changes| changes.keys.values());
         let puts = changes.any(|change| matches!(change.value, Value::Put(_)));
         match self.commit_batch(!puts && overlay.order.is_none()) {
-            // What has expired stays, and stays due, if it cannot be removed.
+            // Expired keys stay, and stay due, if they cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),
             committed => committed?,
         }
@@ -474,8 +472,8 @@ impl Store {
         committed
     }
 
-    /// Removes up to `count_max` keys of the parts here that have expired; returns how many. Those that cannot be
-    /// removed now are not there for anybody, and are tried again.
+    /// Removes up to `count_max` expired keys of the parts here; returns how many. Expired keys that cannot be removed
+    /// now are hidden from all clients, and are tried again.
     pub(crate) fn expire_due(&mut self, count_max: usize) -> usize {
         if self.is_paused {
             return 0;
@@ -507,8 +505,8 @@ impl Store {
         count
     }
 
-    /// Collects a little garbage of the parts here; whether there was any. What is wrong with one, its next
-    /// write tells.
+    /// Collects a little garbage of the parts here; returns whether there was any. An error of a part is reported by
+    /// its next write.
     pub(crate) fn collect_ahead(&self) -> bool {
         let mut parts = self.parts.iter().flatten();
         parts.any(|part| self.db.collect_ahead(part.number).unwrap_or(false))
@@ -530,7 +528,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether something changed in the parts here since the last [`Store::sync`].
+    /// Whether the parts here have changes since the last [`Store::sync`].
     #[inline]
     pub(crate) fn is_unsynced(&self) -> bool {
         self.parts.iter().flatten().any(|part| part.unsynced)
@@ -541,7 +539,7 @@ impl Store {
         Ok((self.db.clone(), self.db.take_snapshot()?))
     }
 
-    /// What the Halite database holds and has done.
+    /// The statistics of the Halite database.
     pub(crate) fn stats(&self) -> halite::Stats {
         self.db.stats()
     }
@@ -666,7 +664,7 @@ impl Store {
         Ok(!self.is_due(spot, key) && self.value(spot, key)?.is_some())
     }
 
-    /// Whether a key has a value, expired or not: who watches it began when it had not.
+    /// Whether a key has a value, expired or not: a watch that began with an absent key has to see that.
     fn is_stored(&self, spot: Spot, key: &[u8]) -> Result<bool> {
         Ok(self.value(spot, key)?.is_some())
     }
@@ -728,8 +726,8 @@ impl Store {
         Ok(())
     }
 
-    /// Notes that a key was changed. A transaction that fails in the end has changed nothing, and
-    /// may still make others that watch its keys abort: a client that retries loses nothing.
+    /// Notes that a key was changed. A transaction that fails in the end has made no change, and may still abort others
+    /// that watch its keys: a client that retries loses no write.
     #[inline]
     fn changed(&mut self, db: usize, partition: usize, key: &[u8]) {
         self.changes += 1;
@@ -756,7 +754,7 @@ impl Store {
     }
 }
 
-/// Refuses in a transaction what the engine would refuse at its end.
+/// Refuses lengths in a transaction that the engine would refuse at its end.
 fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_LEN_MAX {
         Err(halite::Error::KeyTooLong { len: key.len() })

@@ -32,7 +32,7 @@ impl Opened {
         Ok(Self { databases: databases.collect::<Result<_>>()?, settings, order })
     }
 
-    /// Whether none has to be made.
+    /// Whether all key spaces exist.
     pub(crate) fn exist(db: &halite::Database, count: usize) -> Result<bool> {
         let spaces = db.key_spaces()?;
         let mut names = (0..count).flat_map(Database::names).chain([order::SPACE.to_owned()]);

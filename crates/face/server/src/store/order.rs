@@ -1,4 +1,4 @@
-//! Which key spaces the number of a database means, as SWAPDB left it.
+//! The key spaces that each database number means, as SWAPDB left them.
 
 use super::Result;
 

@@ -1,4 +1,4 @@
-//! What a transaction has changed and not committed.
+//! The uncommitted changes of a transaction.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub(super) struct Overlay {
     pub(super) is_asked_for: bool,
 }
 
-/// What changed in a database: first everything was removed, if it was `cleared`, then the keys.
+/// The changes of a database: first the removal of all keys, if it was `cleared`, then those of single keys.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) cleared: bool,
     pub(super) keys: BTreeMap<Box<[u8]>, Change>,
 }
 
-/// What a key has become.
+/// The new state of a key.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) value: Value,
@@ -34,10 +34,10 @@ pub(super) struct Change {
     pub(super) deadline: Option<u64>,
 }
 
-/// What a value has become.
+/// The new state of a value.
 #[derive(Debug)]
 pub(super) enum Value {
-    /// It is the store's.
+    /// The stored value.
     Kept,
     Put(Vec<u8>),
     Removed,

@@ -1,4 +1,4 @@
-//! What belongs to the keys of one partition.
+//! The DRAM state of one partition's keys.
 
 use super::Result;
 use super::database::Database;
@@ -9,12 +9,12 @@ use crate::cursors::Cursors;
 use crate::ending::Ending;
 use crate::random::Random;
 
-/// What the server has in DRAM of a partition: whoever holds it may read and change the
-/// partition's keys, and nobody else. It travels between threads as a whole.
+/// The server's DRAM state of a partition. The thread that holds it may read and change the partition's keys, and no
+/// other thread may. It travels between threads as a whole.
 pub(crate) struct Part {
     pub(super) number: usize,
-    /// For each number that clients select, the index of its key spaces. All parts have the same:
-    /// it changes only where all of them are.
+    /// For each number that clients select, the index of its key spaces. All parts have the same order: it changes only
+    /// on a thread that holds all of them.
     pub(super) order: Vec<usize>,
     /// By index of the key spaces.
     pub(super) deadlines: Vec<Deadlines>,
@@ -24,9 +24,9 @@ pub(crate) struct Part {
     pub(super) watches: Watches,
     /// The scans that stand in this partition.
     pub(crate) cursors: Cursors,
-    /// What the partition's requests are refused for: it could not be recovered, or read.
+    /// The reason for refusing the partition's requests: it could not be recovered, or read.
     broken: Option<Box<str>>,
-    /// Something changed since the last sync.
+    /// There are changes since the last sync.
     pub(super) unsynced: bool,
 }
 
@@ -72,7 +72,7 @@ impl Part {
         self.broken = Some(error.to_string().into());
     }
 
-    /// What the partition's requests are refused for.
+    /// The reason for refusing the partition's requests.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }

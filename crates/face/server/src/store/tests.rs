@@ -13,7 +13,7 @@ fn engine() -> impl Strategy<Value = &'static str> {
     prop::sample::select(halite::ENGINES)
 }
 
-/// Something that a command may do.
+/// An operation of a command.
 #[derive(Debug, Clone)]
 enum Action {
     Put { db: usize, key: u8, value: u8, deadline: NewDeadline },

@@ -1,4 +1,4 @@
-//! Keys in order, or in none, as a transaction sees them.
+//! Visits of keys, in order or without one, as a transaction sees them.
 
 use std::iter::Peekable;
 use std::ops::{Bound, ControlFlow};
@@ -70,9 +70,9 @@ impl Store {
         Ok(())
     }
 
-    /// Visits at least `count` keys of one partition from a position on, if there are so many, in no order, and
-    /// returns where to go on, or 0 behind the last: see [`halite::KeySpace::visit_partition`]. Keys that
-    /// have expired are passed over. What a transaction has put is visited at each step.
+    /// Visits at least `count` keys of one partition from a position on, if there are so many, in no order. Returns the
+    /// next position, or 0 behind the last: see [`halite::KeySpace::visit_partition`]. Expired keys are skipped. Keys
+    /// that a transaction has put are visited at each step.
     pub(crate) fn visit(
         &self,
         db: usize,

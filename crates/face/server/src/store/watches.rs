@@ -10,7 +10,7 @@ pub(crate) struct Watch {
     version: u64,
 }
 
-/// The watched keys of all databases; each counts its changes while anybody watches it.
+/// The watched keys of all databases. Each counts its changes while a client watches it.
 #[derive(Debug)]
 pub(super) struct Watches {
     databases: Vec<HashMap<Box<[u8]>, Watched>>,

@@ -9,7 +9,7 @@ use halite_contract::{
     Partitioning, Progress, Result, Scan, Snapshot, VerifyReport,
 };
 
-/// What has become of a partition.
+/// The state of a partition.
 #[derive(Clone, Copy, PartialEq)]
 enum Gate {
     Closed,
@@ -22,12 +22,12 @@ pub(crate) struct Gated {
     inner: Arc<dyn Engine>,
     gates: Mutex<Vec<Gate>>,
     changed: Condvar,
-    /// What writes are refused with, if they are.
+    /// The error for writes, if they are refused.
     refusal: Mutex<Option<fn() -> Error>>,
 }
 
 impl Gated {
-    /// A database with so many partitions, which has what `fill` writes, and whose gates are closed.
+    /// A database with this many partitions, with the records that `fill` writes, and with closed gates.
     pub(crate) fn database(
         partitions: usize,
         fill: impl FnOnce(&Database),

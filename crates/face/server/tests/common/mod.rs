@@ -12,8 +12,9 @@ use std::time::Duration;
 use halite::{Builder, Database, Durable, IndexKind, LsmOptions, Partitioning};
 use halite_server::{Config, DebugCommand, Error, Handle, Server};
 
-/// Makes tests of functions: each runs with a server of one thread, of two, and of three; and on the engine `lsm`, whose
-/// pool persists and with a log, but for those behind `indexlog:`, which are about what only that engine has.
+/// Makes tests of functions: each runs with a server of one thread, of two, and of three; and on the engine `lsm`, with
+/// a persistent pool and with a log. Those behind `indexlog:` run on that engine only, since they are about its own
+/// features.
 macro_rules! on_threads {
     ($($name:ident)* $(; indexlog: $($only:ident)*)?) => {
         mod on_one_thread {
@@ -50,7 +51,7 @@ thread_local! {
     static THREADS: Cell<usize> = const { Cell::new(1) };
     /// The index of their databases.
     static INDEX: Cell<Option<IndexKind>> = const { Cell::new(None) };
-    /// Where the engine `lsm` keeps what was committed last, if the databases are of that.
+    /// Where the engine `lsm` keeps the latest commits, if the databases are of that engine.
     static LSM: Cell<Option<Durable>> = const { Cell::new(None) };
 }
 
@@ -150,7 +151,7 @@ impl Running {
         Client::connect(self.addr)
     }
 
-    /// Stops the server and returns what `run` returned.
+    /// Stops the server and returns the result of `run`.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.handle.shutdown();
         self.wait()

@@ -1,4 +1,4 @@
-//! Random requests whose replies depend on nothing but the requests before them.
+//! Random requests whose replies depend only on the requests before them.
 //!
 //! The fuzz target `threads` uses this file too.
 
@@ -8,7 +8,7 @@ pub(crate) trait Choices {
 }
 
 const KEYS: u64 = 24;
-/// What keys and values may be made of: every byte, and those that mean something to a parser.
+/// The bytes of keys and values: every byte, and those that are special to a parser.
 const BYTES: &[u8] = b"\r\n\0$*:+-%_ \"'\\\xff\x80abc019";
 
 /// One of a few keys, which lie in all partitions; some are no text.
@@ -150,7 +150,7 @@ const PATTERNS: &[&str] = &[
     "SCAN 0 COUNT 0",
 ];
 
-/// Requests one behind the other, as arrays or lines; at the end maybe what is no request.
+/// Requests one behind the other, as arrays or lines; at the end maybe bytes that are no request.
 pub(crate) fn requests(choices: &mut impl Choices, count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..count {

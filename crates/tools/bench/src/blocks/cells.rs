@@ -20,7 +20,7 @@ use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Sc
 /// Bytes of a value.
 const LENGTHS: [u64; 6] = [16, 32, 48, 64, 96, 128];
 
-/// What is done with a cell.
+/// An operation on a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Op {
     Write,
@@ -83,7 +83,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// Experiment `blocks.cell`.
 ///
 /// # Errors
-/// [`Error::Interrupted`]; what a pool or the cells report; [`Error::WrongAnswer`].
+/// [`Error::Interrupted`]; the errors of a pool or of the cells; [`Error::WrongAnswer`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let effort = Effort::of(&run.options);
     for len in LENGTHS {
@@ -254,7 +254,7 @@ impl Order {
     }
 }
 
-/// What values have after their first word, so that dependent reads can add it to a place.
+/// The second word of values: zero, so that dependent reads can add it to a place.
 const NOTHING: u64 = 0;
 
 fn write<C: Cells>(subject: &str, cells: &mut C, order: &[u64]) -> Result<Vec<Sample>> {

@@ -1,11 +1,11 @@
 //! Interleaved lookups and inserts on the leaves of an FPTree (van Renen §3.5, Fig. 12).
 //!
-//! Leaves in a space much larger than the caches, random ones of them. `blocks.insert` and
-//! `blocks.lookup` have one comparison for each size of the group; `sequential` is plain code, one at a
-//! time, whatever the group. The limit is the same lines of as much space beside the leaves, known
-//! beforehand: all of a group prefetched, then loaded, or written and fenced as the inserts do. Before
-//! inserts, both spaces were just streamed, so no cache has them. `speedup` is the throughput against
-//! `sequential` in the same comparison. `blocks.switch` is a loop that does nothing but yield.
+//! Leaves in a space much larger than the caches, random ones of them. `blocks.insert` and `blocks.lookup` have one
+//! comparison for each size of the group; `sequential` is plain code, one operation at a time, whatever the group. The
+//! limit is the same lines of as much space beside the leaves, known beforehand: all of a group prefetched, then
+//! loaded, or written and fenced as the inserts do. Before inserts, both spaces were just streamed, so that no cache
+//! holds them. `speedup` is the throughput against `sequential` in the same comparison. `blocks.switch` is a loop that
+//! only yields.
 
 use std::time::Instant;
 
@@ -71,7 +71,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// Measures.
 ///
 /// # Errors
-/// What the blocks and the pool report; a lookup that finds something else than was inserted;
+/// The errors of the blocks and the pool; a lookup that returns another value than was inserted;
 /// [`Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let scale = Scale::of(&run.options);
@@ -219,7 +219,7 @@ fn params(size: usize) -> Params {
     Params::from_iter([("group".to_owned(), json!(size))])
 }
 
-/// Compares, and adds what each gains over `sequential`.
+/// Runs the comparison, and adds the speedup of each contender over `sequential`.
 fn compare(
     run: &mut Run<'_>,
     experiment: &str,
@@ -251,7 +251,7 @@ fn compare(
     Ok(())
 }
 
-/// The throughput of `operations`, and what each took of the pool.
+/// The throughput of `operations`, and the pool's counters per operation.
 fn measured(
     pool: &Pool,
     operations: u64,
@@ -278,7 +278,7 @@ fn empty(pool: &Pool, scale: &Scale) -> Result<Leaves> {
     Ok(Leaves::format(claim(pool, 0, scale.space)?)?)
 }
 
-/// Space beside the leaves. Whoever comes first does not pay for what the kernel has not mapped yet.
+/// Space beside the leaves. It is touched beforehand, so that the first contender does not pay for page faults.
 fn blank(pool: &Pool, scale: &Scale) -> Result<Words> {
     let mut space = claim(pool, scale.space, scale.space)?;
     let zeroed = space.zero(0..scale.space);
@@ -344,8 +344,7 @@ fn lines(leaf: u64, slot: u64) -> [u64; 2] {
     [first, first + LINE + slot * PAIR_LEN]
 }
 
-/// What lookups cannot do without: two lines each, those of a group asked for before the first is
-/// looked at.
+/// The least memory accesses of lookups: two lines each, those of a group prefetched before the first is loaded.
 fn read_lines(words: &Words, size: usize, places: impl Iterator<Item = (u64, u64)>) {
     let mut sum = 0;
     in_groups(size, places, |group| {
@@ -355,8 +354,7 @@ fn read_lines(words: &Words, size: usize, places: impl Iterator<Item = (u64, u64
     std::hint::black_box(sum);
 }
 
-/// What inserts cannot do without: of a group the pairs' lines written and fenced, then the leaves'
-/// first lines.
+/// The least memory accesses of inserts: of a group the pairs' lines written and fenced, then the leaves' first lines.
 fn write_lines(words: &Words, size: usize, places: impl Iterator<Item = (u64, u64)>) -> Result<()> {
     let (mut flushed, mut fenced) = (Vec::with_capacity(size), Vec::with_capacity(size));
     let mut outcome = Ok(());

@@ -77,7 +77,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// Measures the logs.
 ///
 /// # Errors
-/// What a log or its pool reports; [`Error::Interrupted`].
+/// The errors of a log or its pool; [`Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let options = run.options.clone();
     for size in sizes(&options) {

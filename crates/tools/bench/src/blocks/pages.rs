@@ -1,12 +1,11 @@
 //! Page propagation (van Renen §3.2.4, Fig. 7): how many pages a second a technique flushes.
 //!
-//! Each technique has a store of 256 MiB a run, half of it for each of two threads, larger than the
-//! caches near a processor. Pages are flushed in random order, from one buffer a thread, which stays in
-//! the first-level cache as a page does that was changed just now; which lines are dirty is random, too,
-//! and drawn before. The limit is that of a copy: the raw loop, which streams a buffer to a random page
-//! and fences once. All contenders have the same buffers, and spaces of which every byte was written. A
-//! run asks three questions: what the number of dirty lines does, what the number of threads does, and
-//! what the size of the pages does.
+//! Each technique has a store of 256 MiB a run, half of it for each of two threads, larger than the caches near a
+//! processor. Pages are flushed in random order, from one buffer a thread, which stays in the first-level cache like a
+//! page that was just changed. The dirty lines are random, too, and drawn before. The limit is that of a copy: the raw
+//! loop, which streams a buffer to a random page and fences once. All contenders have the same buffers, and spaces of
+//! which every byte was written. A run varies the number of dirty lines, the number of threads, and the size of the
+//! pages.
 
 use std::cell::RefCell;
 use std::sync::Barrier;
@@ -47,7 +46,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// Measures.
 ///
 /// # Errors
-/// What pools and stores report, [`Error::WrongAnswer`] if a page is not what was flushed, and
+/// The errors of pools and stores; [`Error::WrongAnswer`] if a page differs from the one that was flushed;
 /// [`Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     for threads in THREADS {
@@ -149,7 +148,7 @@ fn spaces(options: &RunOptions, len: u64, threads: usize) -> Result<(Scratch, Ve
     Ok((scratch, spaces))
 }
 
-/// What is done to the stores of a technique.
+/// The operations on the stores of a technique.
 struct Team {
     shape: Shape,
     size: Size,
@@ -219,7 +218,7 @@ impl Team {
     }
 }
 
-/// What one thread flushes in one measurement.
+/// The flushes of one thread in one measurement.
 struct Turn<'a, S> {
     store: &'a mut S,
     /// Full of `fill`, and clean.
@@ -239,7 +238,7 @@ impl<S: PageStore> Turn<'_, S> {
         Ok(())
     }
 
-    /// Looks whether the last page is what was flushed.
+    /// Checks that the last page has the bytes that were flushed.
     fn check(&self) -> Result<()> {
         let last = self.order.len() - 1;
         let (page, lines) = (self.order[last], &self.sets[last % self.sets.len()]);

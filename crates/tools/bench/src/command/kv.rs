@@ -14,7 +14,7 @@ use crate::kv::{
 };
 use crate::{Error, Result, peers};
 
-/// Bytes that the change log retains for readers who are not there.
+/// Bytes that the change log retains, without readers.
 const CHANGES_RETAINED: u64 = 16 << 20;
 
 /// Records and operations of a quick run.

@@ -1,9 +1,8 @@
-//! The command line of the bench, as `halite bench` and the program with other people's stores have
-//! it.
+//! The command line of the bench, shared by `halite bench` and the program with the peer stores.
 //!
-//! A [`Command`] checks what was asked for and opens the places for its rows (`outputs`) before
-//! anything is measured. Then it makes a [`Run`] that a person can watch (`progress`), hands it to
-//! the experiments, and writes the rows, whether all of them are there or the run was stopped.
+//! A [`Command`] checks its options and opens the files for its rows (`outputs`) before the first measurement. Then it
+//! makes a [`Run`] that a person can watch (`progress`), passes it to the experiments, and writes the rows, whether the
+//! run is complete or was stopped.
 
 mod kv;
 mod lsm;
@@ -159,9 +158,9 @@ impl Command {
     /// Measures, and writes the rows.
     ///
     /// # Errors
-    /// [`Error::Unknown`](crate::Error::Unknown) and others of what was asked for, before anything
-    /// is measured; [`Error::Interrupted`](crate::Error::Interrupted) and what an experiment
-    /// reports, after the rows until then are written.
+    /// [`Error::Unknown`](crate::Error::Unknown) and other errors in the options, before the first measurement;
+    /// [`Error::Interrupted`](crate::Error::Interrupted) and the errors of an experiment, after the rows until then are
+    /// written.
     pub fn run(&self, program: &mut Program<'_>) -> Result<()> {
         match self {
             Self::Device(device) => {
@@ -188,7 +187,7 @@ impl Command {
 }
 
 impl Common {
-    /// With so many repeats if nobody says another number.
+    /// With this number of repeats unless the options set another.
     fn with_repeats(&self, repeats: u32) -> Self {
         Self { repeats: self.repeats.or(Some(repeats)), ..self.clone() }
     }

@@ -27,7 +27,7 @@ impl Outputs {
             if path == Path::new("-") {
                 return Ok(Json::StandardOutput);
             }
-            // What an earlier run left stays until there is something to put in its place.
+            // The output of an earlier run stays until there is new output to replace it.
             let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
             let file = file.map_err(|source| Error::Unwritable {
                 path: path.to_owned(),

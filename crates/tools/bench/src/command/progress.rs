@@ -1,4 +1,4 @@
-//! What a person at a terminal sees while a run goes on.
+//! The progress of a run, for a person at a terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::Watch;
 
 const TEMPLATE: &str = "{bar:20} {pos}/{len} {elapsed}, {eta} left  {wide_msg}";
 
-/// A bar over measurements on standard error; nothing where that is no terminal.
+/// A bar over measurements on standard error; hidden if that is no terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -33,7 +33,7 @@ impl Watch for Progress {
     }
 }
 
-/// It leaves nothing behind.
+/// The bar is removed when it is dropped.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();

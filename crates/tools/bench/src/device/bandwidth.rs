@@ -1,5 +1,5 @@
-//! Bandwidth (van Renen, figures 3 and 4, table 2): blocks at random places that do not wait for each
-//! other, by their size and by the number of threads.
+//! Bandwidth (van Renen, figures 3 and 4, table 2): independent accesses to blocks at random places, by their size and
+//! by the number of threads.
 //!
 //! Stores are left in the cache, written back, or made past the cache; loads are loads. Beside them
 //! stand loads and stores of DRAM. Under a profile, stores that are left in the cache cost nothing.
@@ -20,7 +20,7 @@ pub const NAME: &str = "device.bandwidth";
 /// Rounds of a measurement.
 const ROUNDS: u64 = 15;
 
-/// What a thread does to its blocks.
+/// An access of a thread to its blocks.
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Load,
@@ -55,7 +55,7 @@ impl Job {
     }
 }
 
-/// What a thread works on.
+/// The memory that a thread works on.
 struct Memory {
     fresh: Fresh,
     dram: Dram,
@@ -93,10 +93,10 @@ pub fn plan(options: &RunOptions) -> u64 {
     (shapes().len() * Job::all().count()) as u64 * u64::from(options.repeats)
 }
 
-/// Makes them: metric `bandwidth`, in B/s, of all threads together.
+/// Measures: metric `bandwidth`, in B/s, of all threads together.
 ///
 /// # Errors
-/// What a pool reports; [`crate::Error::Interrupted`].
+/// The errors of a pool; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let (bytes, bytes_a_round) =
         if run.options.quick { (16 * MIB, 2 * MIB) } else { (512 * MIB, 16 * MIB) };

@@ -1,5 +1,5 @@
-//! Interference (van Renen §2.4, figure 5): scans and random reads, of DRAM and of the pool, each alone
-//! and beside something else: writing a log, writing pages, scans or random reads.
+//! Interference (van Renen §2.4, figure 5): scans and random reads, of DRAM and of the pool, each alone and beside
+//! another load: writing a log, writing pages, scans or random reads.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::{Contender, Result, Run, RunOptions, Sample, Scratch};
 /// The experiment's name in rows.
 pub const NAME: &str = "device.interference";
 
-/// Something that goes on in memory.
+/// A load on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     ScanDram,
@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    /// What the paper says is left of this one's bandwidth beside another (§2.4).
+    /// The part of this load's bandwidth that the paper reports beside another (§2.4).
     fn source(self, beside: Self) -> Option<f64> {
         match (self, beside) {
             (Self::ScanDram, Self::Log) => Some(65.6e9),
@@ -56,7 +56,7 @@ impl Task {
     }
 }
 
-/// What one thread works on.
+/// The memory that one thread works on.
 struct Memory {
     fresh: Fresh,
     dram: Dram,
@@ -125,12 +125,11 @@ pub fn plan(options: &RunOptions) -> u64 {
     (beside().count() * IN_FRONT.len()) as u64 * u64::from(options.repeats)
 }
 
-/// Makes them, with one thread in front and one beside: metrics `bandwidth` of what is in front, alone
-/// (`bandwidth-alone`) and beside the other, in B/s; `slowdown`, the ratio of the two; and
-/// `bandwidth-beside`, of the other.
+/// Measures with one thread in front and one beside: metrics `bandwidth` of the front thread, alone (`bandwidth-alone`)
+/// and beside the other, in B/s; `slowdown`, the ratio of the two; and `bandwidth-beside`, of the other thread.
 ///
 /// # Errors
-/// What a pool reports; [`crate::Error::Interrupted`].
+/// The errors of a pool; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let (bytes, time) = if run.options.quick {
         (16 * MIB, Duration::from_millis(10))

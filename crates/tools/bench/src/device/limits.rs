@@ -7,14 +7,14 @@ use crate::{Params, Result, Row, Run, RunOptions};
 /// The experiment's name in rows.
 pub const NAME: &str = "device.limits";
 
-/// It measures nothing itself.
+/// The number of its measurements: zero.
 #[must_use]
 pub fn plan(_: &RunOptions) -> u64 {
     0
 }
 
-/// Adds a row for each limit that was measured in this run: `read-latency` is that of random reads in
-/// the largest working set, the others are the best of all, with the peaks of the paper (table 2).
+/// Adds a row for each limit that was measured in this run: `read-latency` is that of random reads in the largest
+/// working set, the others are the best of all rows, with the peaks of the paper (table 2).
 ///
 /// # Errors
 /// None.

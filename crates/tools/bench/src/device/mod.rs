@@ -1,9 +1,8 @@
-//! The device under measurement: what the medium can do, which is the limit of everything else.
+//! The device under measurement: its latencies and bandwidths, which limit all other figures.
 //!
-//! Each experiment redraws a figure of van Renen's paper (§2), on the medium that the run's folder lies
-//! on and, where the paper has it, on DRAM beside it. The loops are those of
-//! [`halite_pmem::probe`]; [`profile`] checks with them what an emulation profile costs, and [`limits`]
-//! says in the end what the best figures are.
+//! Each experiment redraws a figure of van Renen's paper (§2), on the medium that the run's folder lies on and, where
+//! the paper has it, on DRAM beside it. The loops are those of [`halite_pmem::probe`]; [`profile`] checks with them the
+//! costs of an emulation profile, and [`limits`] reports the best figures in the end.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -26,8 +25,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The median of slices of a measurement, each of some microseconds: what takes the processor away in
-/// a few of them does not count.
+/// The median of slices of a measurement, each of some microseconds: so a few slices in which the processor was taken
+/// away do not count.
 fn median_of(slices: u64, slice: impl FnMut() -> f64) -> f64 {
     let figures: Vec<f64> = std::iter::repeat_with(slice).take(slices as usize).collect();
     Summary::of(&figures).map_or(f64::NAN, |summary| summary.median)
@@ -109,13 +108,13 @@ impl Offsets {
 struct Dram(Vec<u64>);
 
 impl Dram {
-    /// So many bytes, all of them present.
+    /// Memory of this many bytes, with all pages present.
     fn new(bytes: u64) -> Self {
         // Zeros would all be one page, shared and cached.
         Self(vec![1; (bytes / 8) as usize])
     }
 
-    /// Room for so many bytes, none of them present.
+    /// Room for this many bytes, without any page present.
     fn with_room(bytes: u64) -> Self {
         Self(Vec::with_capacity((bytes / 8) as usize))
     }

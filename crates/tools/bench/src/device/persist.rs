@@ -27,10 +27,10 @@ pub fn plan(options: &RunOptions) -> u64 {
     (PATTERNS.len() * ways().count()) as u64 * u64::from(options.repeats)
 }
 
-/// Makes them: metric `latency`, in ns; the subjects are the instructions.
+/// Measures: metric `latency`, in ns; the subjects are the instructions.
 ///
 /// # Errors
-/// What a pool reports; [`crate::Error::Interrupted`].
+/// The errors of a pool; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let bytes = if run.options.quick { 16 * MIB } else { 1024 * MIB };
     let scratch = Scratch::large(run, bytes)?;

@@ -1,8 +1,8 @@
-//! Whether a pool with an emulation profile costs what the profile says: the same loops as in the other
-//! experiments, over so little that the machine itself is faster than the profile.
+//! Whether a pool with an emulation profile has the costs of the profile: the same loops as in the other experiments,
+//! over so few bytes that the machine itself is faster than the profile.
 //!
-//! What the machine takes at the least, with the emulation of a medium that costs nothing, stands
-//! beside it as `floor`: a profile below that is too fast for this machine.
+//! The least costs of the machine, with the emulation of a medium without costs, stand beside it as `floor`: a profile
+//! below that is too fast for this machine.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{Contender, LIMIT, Result, Row, Run, RunOptions, Sample, Scratch};
 /// The experiment's name in rows.
 pub const NAME: &str = "device.profile";
 
-/// What is read and written: more than the emulation's cache, and less than the processor's own.
+/// The bytes that are read and written: more than the emulation's cache, and less than the processor's own.
 const BYTES: u64 = MIB;
 
 /// Operations in a slice, and slices in a measurement, of latencies.
@@ -31,25 +31,24 @@ const BYTES_A_ROUND: u64 = 8 * MIB;
 /// Bytes that are read and written at once, for bandwidths.
 const BLOCK: u64 = 256 * KIB;
 
-/// Of what a figure may be off.
+/// The largest deviation of a figure, as a part of it.
 const TOLERANCE: f64 = 0.1;
 
-/// A medium that costs nothing, for what the machine and the emulation take themselves.
+/// A medium without costs, to measure those of the machine and of the emulation.
 const FLOOR: &str = "read=1,persist=1,read-bw=1000000GB,write-bw=1000000GB";
 
-/// How many measurements it makes; none without a profile.
+/// The number of its measurements; zero without a profile.
 #[must_use]
 pub fn plan(options: &RunOptions) -> u64 {
     if options.profile.is_some() { 3 * u64::from(options.repeats) } else { 0 }
 }
 
-/// Makes them: metrics `read-latency`, `sequential-read-latency`, `persist-latency` and
-/// `same-line-latency` in ns, `read-bandwidth` and `write-bandwidth` in B/s, whose `limit` is what the
-/// profile says; and of each a `deviation` from that, whose parameter `verdict` says whether it is
-/// within 10 %.
+/// Measures: metrics `read-latency`, `sequential-read-latency`, `persist-latency` and `same-line-latency` in ns,
+/// `read-bandwidth` and `write-bandwidth` in B/s, whose `limit` is the profile's figure; and of each a `deviation` from
+/// that, whose parameter `verdict` says whether it is within 10 %.
 ///
 /// # Errors
-/// What a pool reports; [`crate::Error::Interrupted`].
+/// The errors of a pool; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let Some(profile) = run.options.profile.clone() else { return Ok(()) };
     let floor = RunOptions { profile: Some(FLOOR.parse()?), ..run.options.clone() };
@@ -75,7 +74,7 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the profile says of each metric.
+/// The profile's figure for each metric.
 fn figures(profile: &Profile) -> Vec<Sample> {
     let latency = |metric, ns: u64| Sample::new(metric, "ns", ns as f64);
     let rate = |metric, rate: u64| Sample::new(metric, "B/s", rate as f64);
@@ -91,7 +90,7 @@ fn figures(profile: &Profile) -> Vec<Sample> {
     figures
 }
 
-/// How far a figure is off, and what to think of it.
+/// The deviation of a figure, with its verdict.
 fn deviation(row: &Row, rows: &[Row]) -> Option<Row> {
     let limit = row.limit?;
     let floor = rows.iter().find(|other| other.subject == "floor" && other.metric == row.metric)?;

@@ -1,8 +1,7 @@
 //! Read latency (van Renen, figure 1; Lersch, table 2.3): reads that depend on the one before, over
 //! growing working sets, on the medium and on DRAM.
 //!
-//! What is a cache's latency and what is the medium's shows in the working set from which on the
-//! figures rise.
+//! The working set from which on the figures rise separates the latencies of caches from the medium's.
 
 use std::time::Duration;
 
@@ -35,16 +34,16 @@ pub fn plan(options: &RunOptions) -> u64 {
     working_sets(options).len() as u64 * 2 * 2 * u64::from(options.repeats)
 }
 
-/// Makes them: metric `latency`, in ns; and `factor-of-dram`.
+/// Measures: metric `latency`, in ns; and `factor-of-dram`.
 ///
 /// # Errors
-/// What a pool reports; [`crate::Error::Interrupted`].
+/// The errors of a pool; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let sets = working_sets(&run.options);
     let max = sets.last().copied().unwrap_or_default();
     let scratch = Scratch::large(run, max)?;
     let mut fresh = scratch.pool().claim(0, max)?;
-    // What was never written may not be there.
+    // Memory that was never written may not be present.
     run.prepare(max, |part| drop(fresh.zero(part)))?;
     let mut dram = Dram::with_room(max);
     run.prepare(max, |part| dram.extend(part))?;

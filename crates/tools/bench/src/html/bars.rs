@@ -1,6 +1,6 @@
-//! Charts of horizontal bars: groups under headings, a bar a subject with its name and value, so that
-//! a phone needs no legend; a whisker from the least repeat to the largest, a hollow marker for what
-//! the source reports, a dashed line for the limit.
+//! Charts of horizontal bars: groups under headings, a bar for each subject with its name and value, so that a phone
+//! needs no legend; a whisker from the least repeat to the largest, a hollow marker for the source's value, a dashed
+//! line for the limit.
 
 use super::chart::{
     CHAR, WIDTH, classes, line, shortened, source_tip, svg, text, tick, tip, value_label,

@@ -1,8 +1,8 @@
-//! What charts of lines and of bars have in common: markers, tooltips, and the axis of values.
+//! The common parts of charts of lines and of bars: markers, tooltips, and the axis of values.
 //!
-//! Charts are SVG, 360 units wide, which is about what a phone shows at one pixel a unit. Colours,
-//! strokes and sizes of text come from the page's style sheet by class, so that they follow the
-//! reader's theme and the width of the chart.
+//! Charts are SVG, 360 units wide, which is about the width of a phone at one pixel a unit. Colours, strokes and sizes
+//! of text come from the page's style sheet by class, so that they follow the reader's theme and the width of the
+//! chart.
 
 use super::markup::{escape, number};
 use super::plot::{Panel, Plot, Point};
@@ -60,7 +60,7 @@ pub(crate) fn marker(style: usize, x: f64, y: f64, radius: f64) -> String {
     path + "z"
 }
 
-/// What a reader sees who points at a value.
+/// The tooltip of a value.
 pub(crate) fn tip(subject: &str, point: &Point<'_>) -> String {
     let row = point.row;
     let mut text = match point.x_text.as_str() {
@@ -79,7 +79,7 @@ pub(crate) fn tip(subject: &str, point: &Point<'_>) -> String {
     escape(&text)
 }
 
-/// What a reader sees who points at a source's value.
+/// The tooltip of a source's value.
 pub(crate) fn source_tip(subject: &str, point: &Point<'_>, source: f64) -> String {
     let place = if point.x_text.is_empty() { String::new() } else { format!(", {}", point.x_text) };
     escape(&format!("paper: {subject}{place}: {}", quantity::text(source, &point.row.unit)))
@@ -114,7 +114,7 @@ pub(crate) fn tick(value: f64, unit: &str) -> String {
     if value == 0.0 { "0".to_owned() } else { quantity::Quantity::of(value, unit).tick() }
 }
 
-/// What the axis of values is called, with its unit.
+/// The label of the axis of values, with its unit.
 pub(crate) fn value_label(plot: &Plot<'_>) -> String {
     match quantity::unit_of_axis(plot.unit).as_str() {
         "" => plot.y_label.clone(),

@@ -1,4 +1,4 @@
-//! The figures of what RStore's design rests on, which redraw those of Lersch's thesis.
+//! The figures on the foundations of RStore's design, which redraw those of Lersch's thesis.
 
 use super::figures::{Figure, Form, LINES, Topic};
 

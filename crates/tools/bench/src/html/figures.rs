@@ -1,12 +1,11 @@
-//! Which figures the report has, and what each is drawn from.
+//! The figures of the report, and the rows that each is drawn from.
 //!
-//! A topic takes the rows of its experiments; its figures are drawn from those of them that have
-//! their metric. What no figure takes is drawn by [`super::plot`]'s general choice, and every row is
-//! in the topic's table.
+//! A topic takes the rows of its experiments; its figures are drawn from those of them that have their metric. Rows
+//! that no figure takes are drawn by [`super::plot`]'s general choice, and every row is in the topic's table.
 
 use crate::row::Row;
 
-/// What the horizontal axis, or the groups of bars, are made of: parameters by name, and these two.
+/// The names for the horizontal axis, or for the groups of bars: parameters, and these two.
 pub(crate) const BY_EXPERIMENT: &str = "@experiment";
 /// See [`BY_EXPERIMENT`]; for the metrics that [`PERCENTILES`] names.
 pub(crate) const BY_PERCENTILE: &str = "@percentile";
@@ -34,17 +33,17 @@ pub(crate) struct Topic {
     pub(crate) experiments: &'static [&'static str],
     /// The figures.
     pub(crate) figures: &'static [Figure],
-    /// Whether the table is what there is to see.
+    /// Whether the table is the topic's main content, and so unfolded.
     pub(crate) table_open: bool,
 }
 
 /// A figure.
 pub(crate) struct Figure {
-    /// Its number in van Renen's paper, or in another source that it names; empty if it is in none.
+    /// Its number in van Renen's paper, or in another source that it names; empty if no source has it.
     pub(crate) number: &'static str,
-    /// What it shows.
+    /// Its title.
     pub(crate) title: &'static str,
-    /// What to see in it, and what the paper found.
+    /// The finding in it, and that of the paper.
     pub(crate) caption: &'static str,
     /// The metric; a prefix, if it ends in `*`; all, if it is `*`.
     pub(crate) metric: &'static str,
@@ -52,9 +51,9 @@ pub(crate) struct Figure {
     pub(crate) form: Form,
     /// The horizontal axis or the groups: the first of these that rows have.
     pub(crate) x: &'static [&'static str],
-    /// What that axis is called.
+    /// The label of that axis.
     pub(crate) x_label: &'static str,
-    /// What the axis of the values is called.
+    /// The label of the axis of values.
     pub(crate) y_label: &'static str,
     /// Subjects that end so have a panel of their own, beside that of the others: the ending and the
     /// two panels' names.
@@ -65,7 +64,7 @@ pub(crate) struct Figure {
     pub(crate) keep: fn(&Row) -> bool,
 }
 
-/// Whether `name` is `pattern`, begins with what stands before the `*` at its end, or is one of the
+/// Whether `name` is `pattern`, begins with the part of `pattern` before the `*` at its end, or is one of the
 /// [`PERCENTILES`].
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     if pattern == PERCENTILES {
@@ -92,7 +91,7 @@ const fn all(_: &Row) -> bool {
     true
 }
 
-/// What most figures have in common.
+/// The common settings of most figures.
 pub(crate) const LINES: Figure = Figure {
     number: "",
     title: "",
@@ -116,7 +115,7 @@ fn whole_page_dirty(row: &Row) -> bool {
     }
 }
 
-/// Fig. 4 has the block of the medium and what is far above it.
+/// Fig. 4 has the size of the medium's block, and sizes far above it.
 fn one_block_or_many(row: &Row) -> bool {
     let bytes = |name: &str, unit: u64| Some(row.params.get(name)?.as_u64()?.saturating_mul(unit));
     let bytes = bytes("bytes", 1).or(bytes("lines", 64)).or(bytes("granularity", 1));
@@ -440,5 +439,5 @@ pub(crate) static TOPICS: &[Topic] = &[
     },
 ];
 
-/// The part and the heading of what no topic takes.
+/// The part and the heading of rows that no topic takes.
 pub(crate) const OTHERS: &str = "Other experiments";

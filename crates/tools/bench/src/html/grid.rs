@@ -1,4 +1,4 @@
-//! Rows arranged for a table: one grid an experiment, what all its rows share said once.
+//! Rows arranged for a table: one grid for each experiment, with the parameters that all its rows share stated once.
 
 use super::quantity;
 use crate::row::Row;
@@ -20,7 +20,7 @@ pub(crate) struct Grid<'a> {
 
 /// One row.
 pub(crate) struct Line<'a> {
-    /// Values of [`Grid::params`], empty where the row has none.
+    /// Values of [`Grid::params`], empty where the row lacks one.
     pub(crate) params: Vec<String>,
     /// As in [`Row::subject`].
     pub(crate) subject: &'a str,
@@ -32,7 +32,7 @@ pub(crate) struct Line<'a> {
     pub(crate) spread: String,
     /// How much of the limit the value is.
     pub(crate) of_limit: String,
-    /// What the source reports.
+    /// The source's value.
     pub(crate) source: String,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn param_names<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     names
 }
 
-/// A row's value of a parameter; empty if it has none.
+/// A row's value of a parameter; empty if the row lacks it.
 pub(crate) fn param_text(row: &Row, name: &str) -> String {
     row.params.get(name).map(|value| quantity::param(name, value)).unwrap_or_default()
 }

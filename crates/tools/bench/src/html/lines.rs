@@ -1,5 +1,5 @@
-//! Charts of values over a number, or over a few names: a line a subject, a band from the least
-//! repeat to the largest, hollow markers for what the source reports, a dashed line for the limit.
+//! Charts of values over a number, or over a few names: a line for each subject, a band from the least repeat to the
+//! largest, hollow markers for the source's values, a dashed line for the limit.
 
 use super::chart::{
     CHAR, WIDTH, classes, line, marker, source_tip, svg, text, tick, tip, value_label,
@@ -148,7 +148,7 @@ fn markers(series: &Series<'_>, x: &Scale, y: &Scale) -> String {
     parts
 }
 
-/// What the source reports: in a subject's colour, or in none if it reports one value for several.
+/// The source's values: in a subject's colour, or without one if the source reports one value for several subjects.
 fn sources(panel: &Panel<'_>, x: &Scale, y: &Scale) -> String {
     let all =
         || panel.series.iter().flat_map(|one| one.points.iter().map(move |point| (one, point)));

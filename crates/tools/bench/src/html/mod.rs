@@ -1,10 +1,10 @@
-//! The report for people: one HTML file that needs nothing else.
+//! The report for people: one HTML file that needs no other file.
 //!
-//! [`write()`] sorts the rows into topics (`figures.rs`, `design.rs` and `network.rs` have the list), turns each figure's rows into
-//! panels of series (`plot.rs`, `shape.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on axes from
-//! `scale.rs`). Under the figures of a topic stands the table of all its rows (`tables.rs`). There is
-//! no script and nothing to load; colours follow the reader's theme. The row of the experiment `run`
-//! describes the run and stands at the head.
+//! [`write()`] sorts the rows into topics (`figures.rs`, `design.rs` and `network.rs` have the list), turns each
+//! figure's rows into panels of series (`plot.rs`, `shape.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on
+//! axes from `scale.rs`). Under the figures of a topic stands the table of all its rows (`tables.rs`). There is no
+//! script and no file to load; colours follow the reader's theme. The row of the experiment `run` describes the run and
+//! stands at the head.
 
 mod bars;
 mod chart;
@@ -34,7 +34,7 @@ const FILE: &str = "index.html";
 /// The report gets its name when it is whole, so that an older one is not lost to half a new one.
 const UNFINISHED: &str = "index.html.new";
 
-/// Writes `folder/index.html`, creates the folder if there is none, and returns the file's path.
+/// Writes `folder/index.html`, creates the folder if it does not exist, and returns the file's path.
 ///
 /// # Errors
 /// [`Error::Write`].

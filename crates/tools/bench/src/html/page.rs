@@ -1,4 +1,4 @@
-//! The page: what was run, what there is to see, and the topics.
+//! The page: a description of the run, its contents, and the topics.
 
 use super::figures::{OTHERS, TOPICS, Topic, matches};
 use super::grid::RUN;
@@ -50,7 +50,7 @@ pub(crate) fn page(rows: &[Row]) -> String {
     html + "</main>\n</body>\n</html>\n"
 }
 
-/// What was run, and whether it came to its end.
+/// The description of the run, and whether it is complete.
 fn head(rows: &[Row]) -> String {
     let mut html = String::new();
     for row in rows.iter().filter(|row| row.experiment == RUN) {
@@ -91,8 +91,7 @@ fn contents(parts: &[Part<'_>]) -> String {
     html + "</nav>\n"
 }
 
-/// Gives each row to the first topic that takes its experiment; experiments that none takes are topics
-/// of their own.
+/// Gives each row to the first topic that takes its experiment; experiments without a topic become topics of their own.
 fn parts(rows: &[Row]) -> Vec<Part<'_>> {
     let mut left: Vec<&Row> = rows.iter().filter(|row| row.experiment != RUN).collect();
     let mut parts: Vec<Part<'_>> = Vec::new();

@@ -12,7 +12,7 @@ use crate::row::Row;
 pub(crate) struct Plot<'a> {
     /// Whether its panels have bars; lines otherwise.
     pub(crate) bars: bool,
-    /// What the horizontal axis is made of.
+    /// The parameter or value of the horizontal axis.
     pub(crate) x: X,
     /// Its name.
     pub(crate) x_label: String,
@@ -45,7 +45,7 @@ pub(crate) enum X {
 
 /// One chart of a figure.
 pub(crate) struct Panel<'a> {
-    /// What its rows share, and those of other panels do not.
+    /// The parameters that its rows share and other panels do not.
     pub(crate) title: String,
     /// One a subject.
     pub(crate) series: Vec<Series<'a>>,
@@ -55,7 +55,7 @@ pub(crate) struct Panel<'a> {
 
 /// The values of one subject.
 pub(crate) struct Series<'a> {
-    /// Who.
+    /// The subject.
     pub(crate) subject: &'a str,
     /// Where it is in the topic's list of subjects: its colour and marker.
     pub(crate) style: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Point<'a> {
     pub(crate) x: f64,
     /// In words.
     pub(crate) x_text: String,
-    /// What.
+    /// The row of the figure.
     pub(crate) row: &'a Row,
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A number and what stands behind it.
+/// A number with its prefix and its unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Quantity {
     /// The digits.
@@ -92,7 +92,7 @@ pub(crate) fn of_limit(value: f64, limit: Option<f64>) -> String {
     }
 }
 
-/// What an axis of that unit is labelled with in addition to its name; empty where ticks say it.
+/// The addition of that unit to an axis's label; empty where the ticks have it.
 pub(crate) fn unit_of_axis(unit: &str) -> String {
     Quantity::of(1.0, unit).unit
 }

@@ -12,14 +12,14 @@ use super::scale::drawable;
 use crate::LIMIT;
 use crate::row::Row;
 
-/// The parameter that says what a store's acknowledged writes survive. It belongs to the subject: it
-/// would part stores that are to be compared.
+/// The parameter for the durability of a store's acknowledged writes. It belongs to the subject: as a parameter it
+/// would separate stores that are to be compared.
 pub(crate) const DURABILITY: &str = "durability";
 
 /// Parameters that belong to the subject alone.
 const OF_SUBJECT: [&str; 2] = [DURABILITY, "server-threads"];
 
-/// What a plot is made by.
+/// The settings by which a plot is made.
 pub(crate) struct Shape<'s> {
     /// As in [`super::figures::Figure::form`].
     pub(crate) form: Form,
@@ -36,7 +36,7 @@ pub(crate) struct Shape<'s> {
 }
 
 impl Shape<'_> {
-    /// The plot of these rows, all of one unit; `None` if there is nothing to see.
+    /// The plot of these rows, all of one unit; `None` if there is no value to draw.
     pub(crate) fn plot<'a>(self, rows: &[&'a Row], styles: &[&str]) -> Option<Plot<'a>> {
         let first = rows.first()?;
         let (x, bars) = self.axis(rows);

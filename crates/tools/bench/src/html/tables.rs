@@ -1,4 +1,4 @@
-//! Tables of everything: a table an experiment, folded unless there is nothing else to see.
+//! Tables of all rows: one for each experiment, folded unless the topic has no figures.
 
 use super::grid::{COLUMNS, Grid, grids};
 use super::markup::escape;

@@ -1,4 +1,4 @@
-//! A topic of the page: its figures, what no figure takes, and the table of everything.
+//! A topic of the page: its figures, the rows that no figure takes, and the table of all rows.
 
 use std::collections::HashSet;
 
@@ -47,7 +47,7 @@ pub(crate) fn section(topic: Option<&Topic>, rows: &[&Row]) -> String {
     durabilities(rows) + &html + &tables::details(rows, open)
 }
 
-/// What each subject's acknowledged writes survive, if the rows say so.
+/// The durability of each subject's acknowledged writes, if the rows have it.
 fn durabilities(rows: &[&Row]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for row in rows.iter().filter(|row| row.subject != LIMIT) {
@@ -64,7 +64,7 @@ fn durabilities(rows: &[&Row]) -> String {
     format!("<p class=\"soft\">Durability:</p>\n<ul class=\"soft\">\n{items}</ul>\n")
 }
 
-/// Who is measured in a topic, in the order of the rows: the place is the colour.
+/// The subjects of a topic, in the order of the rows: the place is the colour.
 fn subjects<'a>(topic: Option<&Topic>, rows: &[&'a Row]) -> Vec<&'a str> {
     let endings =
         || topic.into_iter().flat_map(|topic| topic.figures).filter_map(|figure| figure.split);
@@ -79,7 +79,7 @@ fn subjects<'a>(topic: Option<&Topic>, rows: &[&'a Row]) -> Vec<&'a str> {
     subjects
 }
 
-/// A figure a metric. What is counted an operation is constant, or nearly: a table shows it best.
+/// A figure for each metric. Counts per operation are constant, or nearly: a table shows them best.
 fn general_figures(rows: &[&Row], styles: &[&str]) -> String {
     let mut metrics: Vec<(&str, &str, Vec<&Row>)> = Vec::new();
     for &row in rows.iter().filter(|row| !row.unit.ends_with("/op")) {
@@ -142,7 +142,7 @@ fn drawn(plot: &Plot<'_>, title: &str, caption: &str, styles: &[&str]) -> String
     html + "</figure>\n"
 }
 
-/// Names for lines; bars have theirs beside them. What the paper's markers and the limit look like.
+/// Names for lines; bars have theirs beside them. The meaning of the paper's markers and of the limit's line.
 fn legend(plot: &Plot<'_>, styles: &[&str]) -> String {
     let series = || plot.panels.iter().flat_map(|panel| &panel.series);
     let item = |swatch: String, name: &str| {

@@ -30,7 +30,7 @@ const NAMES: [(&str, Distribution); 4] = [
 ];
 
 impl Distribution {
-    /// The parameter, if none is given: theta 0.99, or h 0.2.
+    /// The default parameter: theta 0.99, or h 0.2.
     #[must_use]
     pub fn default_skew(self) -> f64 {
         if self == Self::SelfSimilar { 0.2 } else { 0.99 }
@@ -55,8 +55,8 @@ impl FromStr for Distribution {
     }
 }
 
-/// YCSB scrambles a zipfian distribution over so many items, whatever the number of records, so that
-/// new records do not change which are the likely ones.
+/// YCSB scrambles a zipfian distribution over this many items, whatever the number of records, so that new records do
+/// not change which of them are likely.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// The sum of 1 / i^0.99 over them.

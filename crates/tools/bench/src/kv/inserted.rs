@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 /// Numbers for new records, and how many of the first ones are certainly there.
 pub(crate) struct Inserted {
     next: AtomicU64,
-    /// The number that each thread is inserting, or less; [`NONE`] if it is not.
+    /// The number that each thread is inserting, or a smaller one; [`NONE`] if it is not inserting.
     busy: Box<[Busy]>,
 }
 
@@ -23,7 +23,7 @@ impl Inserted {
 
     /// The number of a new record, which `thread` is going to insert.
     pub(crate) fn begin(&self, thread: usize) -> u64 {
-        // Before the number is taken: whoever sees it taken sees the thread busy.
+        // Before the number is taken: a thread that sees it taken sees this thread busy.
         self.busy[thread].0.store(self.next.load(SeqCst), SeqCst);
         let number = self.next.fetch_add(1, SeqCst);
         self.busy[thread].0.store(number, SeqCst);

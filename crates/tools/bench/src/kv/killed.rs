@@ -1,7 +1,7 @@
 //! A store that its process did not get to close.
 //!
-//! The measuring process starts another one, which loads the store ([`load_and_wait`]), says so on
-//! its standard output and waits; then it is killed, and the store is opened here.
+//! The measuring process starts another one, which loads the store ([`load_and_wait`]), prints a line on its standard
+//! output and waits; then it is killed, and the store is opened here.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -23,11 +23,11 @@ pub type ChildCommand<'a> = &'a dyn Fn(&str, &Path) -> io::Result<Command>;
 
 const LOADED: &str = "loaded";
 
-/// What the process to be killed does: loads `store` in `folder`, says so, and waits to be killed.
-/// It returns if its standard input ends, as it does when the measuring process is gone.
+/// The task of the process to be killed: loads `store` in `folder`, prints a message, and waits to be killed. It
+/// returns if its standard input ends, as it does when the measuring process is gone.
 ///
 /// # Errors
-/// What the store returns; what keeps the message from being written; [`Error::Interrupted`].
+/// The errors of the store; an error in writing the message; [`Error::Interrupted`].
 pub fn load_and_wait(
     options: &KvOptions,
     seed: u64,
@@ -47,7 +47,7 @@ pub(crate) fn tell_and_wait(name: &str) -> Result<()> {
     let failed = |source| Error::Child { store: name.to_owned(), source };
     let mut out = io::stdout().lock();
     writeln!(out, "{LOADED}").and_then(|()| out.flush()).map_err(failed)?;
-    // Nothing is sent: the read ends with the parent.
+    // The parent sends no byte: the read ends when the parent does.
     let _ = io::stdin().lock().read(&mut [0]);
     Ok(())
 }
@@ -86,7 +86,7 @@ pub(crate) fn spawn_and_kill(
     }
 }
 
-/// The first line that a process prints; none if it ends before, or this one is interrupted.
+/// The first line that a process prints; `None` if the process ends before, or this one is interrupted.
 fn first_line(out: ChildStdout, interrupted: &AtomicBool) -> io::Result<Option<String>> {
     const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while !interrupted.load(Ordering::Relaxed) {

@@ -1,11 +1,9 @@
-//! The key-value workloads: YCSB's core, `PiBench`'s mixes and single operations, on anything that is
-//! a [`Store`].
+//! The key-value workloads: YCSB's core, `PiBench`'s mixes and single operations, on any [`Store`].
 //!
-//! [`kv`] runs each workload as one comparison of [`Run`]: in each repeat the stores take turns, each
-//! in a fresh folder, which goes away afterwards. A turn is a load phase, a warm-up and a measured
-//! phase (`phase`), whose threads are workers (`worker`). They draw kinds and records from the
-//! workload (`workload`, `distribution`), and compare every answer with what was written
-//! (`records`), so that no store is fast by being wrong.
+//! [`kv`] runs each workload as one comparison of [`Run`]: in each repeat the stores take turns, each in a fresh
+//! folder, which is removed afterwards. A turn is a load phase, a warm-up and a measured phase (`phase`), whose threads
+//! are workers (`worker`). They draw kinds and records from the workload (`workload`, `distribution`), and compare
+//! every answer with the values that were written (`records`), so that no store is fast by being wrong.
 
 pub(crate) mod distribution;
 mod halite_store;
@@ -47,8 +45,7 @@ use workload::Kind::Insert;
 /// Runs the workloads on every store. `child` starts the process that is killed.
 ///
 /// # Errors
-/// An option that makes no sense; what a store returns; a store that answers wrongly;
-/// [`Error::Interrupted`].
+/// An invalid option; the errors of a store; a store that answers wrongly; [`Error::Interrupted`].
 pub fn kv(
     options: &KvOptions,
     stores: &mut [Box<dyn Store>],
@@ -99,7 +96,7 @@ pub(crate) fn load(
     measure(options, workload, seed, store, interrupted, &inserted, pace, &Source::Load)
 }
 
-/// What a store's puts survive in that folder, which it says once it has been open there.
+/// The durability of a store's puts in that folder, which the store reports once it has been open there.
 fn durability(store: &mut dyn Store, folder: &Path) -> Result<String> {
     let home = Home::new(folder)?;
     let name = store.name().to_owned();
@@ -123,7 +120,7 @@ impl Turn<'_> {
         let home = Home::new(self.folder)?;
         process::forget_peak();
         let outcome = self.measure(store, home.path());
-        // Whatever happened, no store stays open.
+        // No store stays open, even after an error.
         let closed = store.close();
         let samples = outcome?;
         closed.map_err(Error::of_store(store.name(), "close"))?;

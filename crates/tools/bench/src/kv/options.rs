@@ -13,13 +13,13 @@ use crate::{Error, Params, Result};
 /// How long the measured part of a workload is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
-    /// So many operations of all threads together.
+    /// This many operations of all threads together.
     Operations(u64),
-    /// So long.
+    /// This long.
     Time(Duration),
 }
 
-/// What is run and how large it is. What one seed generates is the same for every store and run.
+/// The workloads and their sizes. One seed generates the same operations for every store and run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KvOptions {
     /// The workloads, in order.

@@ -28,7 +28,7 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 /// In a closed loop one operation in so many is timed, by chance.
 const TIMED: u64 = 8;
 
-/// How long threads warm up, as a part of what is measured.
+/// How long threads warm up, as a part of the measured time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WarmUp {
     /// A tenth of the operations or of the time: caches of the processor are warm.
@@ -49,14 +49,14 @@ impl WarmUp {
 /// How a phase is driven.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// How long; `None`: as long as there are operations, without warming up.
+    /// How long; `None`: until the operations are done, without warming up.
     pub(crate) length: Option<Length>,
     /// Operations a second of all threads together, in an open loop.
     pub(crate) rate: Option<u64>,
     pub(crate) warm_up: WarmUp,
 }
 
-/// What was measured.
+/// The figures of a phase.
 pub(crate) struct Measured {
     pub(crate) operations: u64,
     pub(crate) duration: Duration,
@@ -72,7 +72,7 @@ pub(crate) struct Measured {
     anonymous_bytes: Option<u64>,
 }
 
-/// What the threads and the watching one share.
+/// The state that the threads and the watching one share.
 struct Shared<'a> {
     pace: Pace,
     threads: usize,
@@ -107,7 +107,7 @@ impl Drop for Arrive<'_> {
     }
 }
 
-/// What one thread measured.
+/// The figures of one thread.
 struct Part {
     operations: u64,
     pairs: u64,
@@ -116,8 +116,8 @@ struct Part {
     latencies: Vec<Option<Histogram<u64>>>,
 }
 
-/// Runs a phase with the workers that `worker` makes, each in a thread of its own; `check` is asked
-/// of each when all are done.
+/// Runs a phase with the workers that `worker` makes, each in a thread of its own; `check` is called for each when all
+/// are done.
 pub(crate) fn run<'s>(
     store: &'s dyn Store,
     threads: usize,
@@ -143,7 +143,7 @@ pub(crate) fn run<'s>(
                 let mut finished = Arrive(Some(finished));
                 let outcome = one(shared, thread, worker, &mut finished);
                 shared.failed.fetch_or(outcome.is_err(), Relaxed);
-                // Who receives waits for all of them.
+                // The receiver waits for all of them.
                 let _ = sender.send(outcome);
             });
         }
@@ -285,7 +285,7 @@ impl Shared<'_> {
     fn wait(&self, due: Instant) -> Result<bool> {
         /// How late a sleeping thread may wake.
         const SLACK: Duration = Duration::from_micros(200);
-        /// So often a sleeping thread looks whether it shall stop.
+        /// How often a sleeping thread checks whether it has to stop.
         const NAP: Duration = Duration::from_millis(100);
         loop {
             if self.stopped()? {
@@ -309,7 +309,7 @@ struct Latencies(Vec<Option<Histogram<u64>>>);
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// The longest latency that is told from longer ones: an hour.
+/// The longest latency that is distinguished from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Latencies {
@@ -342,7 +342,7 @@ fn watch(shared: &Shared<'_>, parts: &mpsc::Receiver<Result<Part>>) -> Result<Me
             Err(RecvTimeoutError::Timeout) => {
                 let count = shared.done.iter().map(|done| done.0.load(Relaxed)).sum::<u64>();
                 let now = Instant::now();
-                // A window that a thread did not work to its end says nothing.
+                // A window that a thread did not work to its end is dropped.
                 if outcomes.is_empty() {
                     windows.push((count - last) as f64 / (now - window_start).as_secs_f64());
                 }

@@ -1,4 +1,4 @@
-//! What the measuring process takes of the machine.
+//! The resources that the measuring process takes.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -18,7 +18,7 @@ pub(crate) fn peak_bytes() -> Option<u64> {
     status("VmHWM:")
 }
 
-/// Lets the peak begin at what is resident now.
+/// Resets the peak to the memory that is resident now.
 pub(crate) fn forget_peak() {
     // Where the kernel does not know this, the peak is that of the process.
     let _ = std::fs::write("/proc/self/clear_refs", "5");

@@ -1,7 +1,7 @@
 //! The records of a workload: numbers turned into keys and values, and values into proof.
 //!
-//! A value begins with a hash of its key and a version; the rest is random bytes that follow from
-//! these 8. So whoever reads a value can tell that it was written for this key, whole, and when.
+//! A value begins with a hash of its key and a version; the rest is random bytes that follow from these 8. So a reader
+//! of a value can tell whether it was written for this key, whether it is whole, and by which write.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl Records {
         &self.key
     }
 
-    /// The key that was asked for last.
+    /// The key of the last call.
     pub(crate) fn last_key(&self) -> &[u8] {
         &self.key
     }
@@ -119,7 +119,7 @@ impl Records {
         (&self.key, &self.value)
     }
 
-    /// The version of a value that was written for this key; `None` if it never was.
+    /// The version of a value that was written for this key; `None` if it was not.
     pub(crate) fn version(&self, key: &[u8], value: &[u8]) -> Option<u64> {
         if value.len() != self.value.len() {
             return None;

@@ -1,4 +1,4 @@
-//! What a workload needs of a store: the adapter that every engine and every peer is.
+//! The interface of a store under a workload: the adapter for every engine and every peer.
 
 use std::path::Path;
 
@@ -8,14 +8,13 @@ pub type StoreError = Box<dyn std::error::Error + Send + Sync>;
 /// A result of a store.
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
-/// A key-value store under measurement. It is opened before sessions are asked of it, and has none
-/// when it is closed.
+/// A key-value store under measurement. It is opened before sessions are requested, and has none when it is closed.
 pub trait Store: Send + Sync {
     /// A short name, one word.
     fn name(&self) -> &str;
 
-    /// What an acknowledged put survives, and how the store was asked for that. Known once the store
-    /// has been open.
+    /// The durability of an acknowledged put, and the setting by which the store was given it. Known once the store has
+    /// been open.
     fn durability(&self) -> String;
 
     /// Opens the store in `folder`, and creates it if the folder is empty or absent. When this
@@ -31,7 +30,7 @@ pub trait Store: Send + Sync {
     /// The store's own.
     fn close(&mut self) -> StoreResult<()>;
 
-    /// What one thread works with. Threads ask for it themselves, each for its own.
+    /// The session of one thread. Each thread requests its own.
     ///
     /// # Errors
     /// The store's own.
@@ -50,7 +49,7 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// What the store has counted since it was opened, if it counts.
+    /// The store's counters since it was opened, if it counts.
     fn counters(&self) -> Option<Counters> {
         None
     }
@@ -61,7 +60,7 @@ pub trait Store: Send + Sync {
 pub struct Memory {
     /// Bytes of one buffer of writes, of which a store may have a second one that is being written out.
     pub write_buffer: u64,
-    /// Bytes of what it caches of its files.
+    /// Bytes of its cache of files.
     pub cache: u64,
 }
 
@@ -108,7 +107,7 @@ pub trait Session {
     ) -> StoreResult<()>;
 }
 
-/// What a store counts.
+/// The counters of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Traffic to its medium.

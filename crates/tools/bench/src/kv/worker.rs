@@ -1,4 +1,4 @@
-//! One thread's operations: what comes next, doing it, and whether the answer is right.
+//! One thread's operations: the next one, its execution, and the check of its answer.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(crate) enum Source {
     Mix { mix: Mix, chooser: Chooser, scans: ScanLength },
 }
 
-/// What a thread does next.
+/// The next operation of a thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
     pub(crate) kind: Kind,
@@ -80,11 +80,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The next operation; `None` when there is none.
+    /// The next operation; `None` after the last.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Operation> {
         let at = self.thread as u64 + self.count * self.threads as u64;
-        // Updates of one thread differ in version from those of others, and none is that of a load.
+        // Updates of one thread differ in version from those of others, and their versions from that of a load.
         let version = 1 + at % (VERSIONS - 1);
         let mut operation = match &mut self.source {
             Source::Load | Source::Overwrite if at >= self.loaded => return None,
@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
         Some(operation)
     }
 
-    /// Does it, and compares what the store answers with what was written.
+    /// Executes it, and compares the store's answer with the values that were written.
     #[inline]
     pub(crate) fn execute(&mut self, operation: &Operation) -> Result<()> {
         match operation.kind {
@@ -208,7 +208,7 @@ impl<'a> Worker<'a> {
         let mut why = (!ordered || found > limit || missing && !self.may_miss())
             .then_some("has wrong pairs, or has them out of order");
         if found < limit && why.is_none() && !self.may_grow() {
-            // It met the end of the records: there is nothing behind the last one.
+            // It reached the end of the records: no record lies behind the last one.
             last.push(0);
             let read = &mut |_: &[u8], _: &[u8]| why = Some("ended before its time");
             if let Err(source) = self.session.scan(&last, 1, read) {
@@ -227,8 +227,8 @@ impl<'a> Worker<'a> {
         matches!(&self.source, Source::Mix { mix, .. } if mix.has(Kind::Insert)) && self.threads > 1
     }
 
-    /// Checks, when no other thread writes any more, that the last writes are there. What others may
-    /// have written over since is only known to be no older than the load.
+    /// Checks, when no other thread writes any more, that the last writes are there. Of records that others may have
+    /// overwritten since, it only checks that they are no older than the load.
     pub(crate) fn check_writes(&mut self, alone: bool) -> Result<()> {
         let full = self.last_writes.len() == CHECKED_WRITES;
         let oldest = if full { self.writes as usize % CHECKED_WRITES } else { 0 };
@@ -255,8 +255,8 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// An order of the numbers below `count` that has nothing to do with theirs: multiples of a prime that
-/// does not divide `count` meet each once.
+/// An order of the numbers below `count` that is unrelated to theirs: multiples of a prime that does not divide `count`
+/// reach each number once.
 fn shuffled(at: u64, count: u64) -> u64 {
     let primes = [1_000_000_007_u64, 998_244_353];
     let prime = primes.into_iter().find(|prime| !count.is_multiple_of(*prime)).unwrap_or(1);

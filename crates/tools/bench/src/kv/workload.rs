@@ -1,4 +1,4 @@
-//! The workloads by name: what their records look like and what is done with them.
+//! The workloads by name: their records and their operations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -190,7 +190,7 @@ impl ScanLength {
 }
 
 impl Workload {
-    /// YCSB's core workloads, which are run if none are named.
+    /// YCSB's core workloads, the default.
     pub const YCSB: [Self; 6] =
         [Self::YcsbA, Self::YcsbB, Self::YcsbC, Self::YcsbD, Self::YcsbE, Self::YcsbF];
 
@@ -205,8 +205,7 @@ impl Workload {
         if self.is_ycsb() { format!("kv.ycsb-{name}") } else { format!("kv.{name}") }
     }
 
-    /// What is done with the loaded records, where it is a mix of operations; `pibench` is the mix of
-    /// that workload.
+    /// The operations on the loaded records, for a mix of operations; `pibench` is the mix of that workload.
     pub(crate) fn mix(self, pibench: &Mix) -> Option<Mix> {
         use Kind::{Insert, Read, ReadModifyWrite, Scan, Update};
         Some(match self {

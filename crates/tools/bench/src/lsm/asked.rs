@@ -1,4 +1,4 @@
-//! What is asked of the LSM engine, beside what was measured and what the paper found.
+//! The requirements on the LSM engine, beside the measurements and the paper's findings.
 //!
 //! The bounds are those of the project. A comparison whose sides were not both measured is left out.
 
@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "lsm.asked";
 
 const MS: f64 = 1e6;
 
-/// What the paper says of XP beside XS, by workload and distribution (Yan §4.1).
+/// The paper's ratio of XP to XS, by workload and distribution (Yan §4.1).
 const PAPER: [(&str, &str, f64); 8] = [
     ("a", "uniform", 3.8),
     ("f", "uniform", 2.7),
@@ -26,7 +26,7 @@ const PAPER: [(&str, &str, f64); 8] = [
     ("e", "zipfian", 1.0),
 ];
 
-/// What is asked, from the rows of what was measured.
+/// A requirement: from the measured rows to its own.
 type Judge = fn(&[Row]) -> Vec<Row>;
 
 const JUDGES: [Judge; 10] = [
@@ -127,7 +127,7 @@ fn workload_of(row: &Row) -> &str {
     row.experiment.rsplit_once('-').map_or("", |(_, workload)| workload)
 }
 
-/// What reaches the SSD in A, for each operation.
+/// The bytes that reach the SSD in A, for each operation.
 fn written(rows: &[Row]) -> Vec<Row> {
     let experiment = format!("{}-a", ycsb::NAME);
     let ours = of(rows, &experiment, XP, "disk-written");
@@ -208,7 +208,7 @@ fn recoveries(rows: &[Row]) -> Vec<Row> {
     ours.flat_map(judge).collect()
 }
 
-/// What D loses as the database grows to six times the size.
+/// The loss of D as the database grows to six times the size.
 fn sizes(rows: &[Row]) -> Vec<Row> {
     let at = |fill| {
         let mut rows = of(rows, size::NAME, XP, "throughput");
@@ -246,7 +246,7 @@ mod tests {
             .unwrap()
     }
 
-    /// Who it is beside, the value, the source's and whether it holds.
+    /// Its other side, the value, the source's and whether it holds.
     fn said(judged: &[Row]) -> Vec<(String, f64, Option<f64>, bool)> {
         let holds = |row: &Row| row.params["holds"] == json!(true);
         judged.iter().map(|r| (word(r, "beside").to_owned(), r.value, r.source, holds(r))).collect()

@@ -1,10 +1,10 @@
-//! Durable commits (Yan §4.3, Fig. 16): inserts of records of 24 bytes and of 508, so many a commit,
-//! nothing merged and nothing written below.
+//! Durable commits (Yan §4.3, Fig. 16): inserts of records of 24 bytes and of 508, in commits of several, without
+//! merges and without writes to the levels.
 //!
-//! `lsm.commit` goes through batches and threads, with both ways in which commit points become durable:
-//! `xp` with a later fence, `xp-ordered` in every commit, as the paper's. Its limit is what the medium takes
-//! of threads that each write as many bytes and fence them, one after the other. `lsm.commit-wait` compares
-//! how threads wait for one another, and batches that several of them commit as one. Latencies are those of a commit.
+//! `lsm.commit` goes through batches and threads, with both ways in which commit points become durable: `xp` with a
+//! later fence, `xp-ordered` in every commit, like the paper's. Its limit is the medium's throughput for threads that
+//! each write as many bytes and fence them, one commit after the other. `lsm.commit-wait` compares how threads wait for
+//! one another, and batches that several of them commit as one. Latencies are those of a commit.
 
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ const THREADS: [u64; 2] = [1, 2];
 /// Threads of the comparison of waits: as many as processors, or more than some machines have.
 const THREADS_WAITING: [u64; 4] = [1, 2, 4, 16];
 
-/// Bytes of a key, and of a value: the paper's, which make records of 24 bytes, and those of YCSB, which
-/// come closer to what the medium takes.
+/// Bytes of a key, and of a value: the paper's, which make records of 24 bytes, and those of YCSB, which come closer to
+/// the medium's throughput.
 const KEY_LEN: usize = 8;
 const VALUE_LENS: [usize; 2] = [16, 500];
 
@@ -70,7 +70,7 @@ pub(super) fn plan(_: &Setting<'_>, run: &Run<'_>) -> u64 {
         * u64::from(run.options.repeats)
 }
 
-/// What is committed in one figure.
+/// The commits of one figure.
 #[derive(Clone, Copy)]
 struct Load {
     value_len: usize,
@@ -157,7 +157,7 @@ fn commit_len(batch: u64, value_len: usize) -> u64 {
     (HEADER + batch * record).next_multiple_of(LINE)
 }
 
-/// What all threads commit.
+/// Measures the commits of all threads.
 fn committed(
     store: LsmStore,
     load: Load,
@@ -168,7 +168,7 @@ fn committed(
     let place = Place::new(setting, run)?;
     let pool_bytes = setting.pmem.max(4 * MEMTABLE);
     store.set_pool(pool_bytes, Memory { write_buffer: MEMTABLE, cache: 1 << 20 });
-    // As no page fault is due where the limit writes, none is to wait for the host here.
+    // The limit has no page faults where it writes, so those here must not wait for the host.
     touch(
         &run.folder,
         load.records * load.threads / load.batch * commit_len(load.batch, load.value_len),
@@ -231,7 +231,7 @@ fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, DIGITS).map_err(why)
 }
 
-/// The records of a thread: nobody else has their keys.
+/// The records of a thread: no other thread has their keys.
 fn number(load: Load, thread: u64, record: u64) -> u64 {
     thread * load.records + record
 }
@@ -296,8 +296,8 @@ fn check(store: &LsmStore, load: Load, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the medium takes: as many bytes as a commit has, in sequence and fenced, by the better of the two
-/// ways to write them.
+/// The medium's throughput: as many bytes as a commit has, in sequence and fenced, by the better of the two ways to
+/// write them.
 fn limit(run: &RunOptions, load: Load) -> Result<Vec<Sample>> {
     let bytes = commit_len(load.batch, load.value_len);
     let region = if run.quick { 1 << 20 } else { 64 << 20 };

@@ -1,5 +1,5 @@
-//! The global index (Yan §4.4, Fig. 15a to c): writes, reads and scans where nothing of the database was
-//! merged into level one.
+//! The global index (Yan §4.4, Fig. 15a to c): writes, reads and scans before any part of the database is merged into
+//! level one.
 //!
 //! The store with persistent memory has all of the database in its global index. The one with a log has it in
 //! a tiered level zero of thirty runs and more, as the compaction from there is put off; `runs` says how many
@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "lsm.global-index";
 
 const VALUE_LENS: [usize; 3] = [64, 512, 4096];
 
-/// Operations, in the order in which they are measured: writes change what the others find.
+/// Operations, in the order in which they are measured: writes change the records that the others read.
 const OPS: [(&str, Kind); 3] =
     [("read", Kind::Read), ("scan", Kind::Scan), ("write", Kind::Update)];
 
@@ -28,8 +28,8 @@ const PAIRS: u64 = 100;
 /// are whole zones, and the last ones stay in memory.
 const RUNS: u64 = 60;
 
-/// Of persistent memory, so much is the database: what is around small records, and memtables on their way,
-/// have their place beside it.
+/// The database takes this part of the persistent memory (a fifth): record headers, and memtables that are being
+/// flushed, take the rest.
 const PART: u64 = 5;
 
 /// More runs than there will be.

@@ -1,9 +1,9 @@
 //! The allocator in persistent memory (Yan §4.5, Fig. 17): allocations of one size after the other, each
 //! durable before the next.
 //!
-//! Nothing is written to what is allocated, which would take as long for everybody. The pools have their
-//! whole length before; what they need to grow within it is counted. The limit stores and persists one word
-//! an allocation, one behind the other, as the words of an object pool are.
+//! The allocated memory is not written to, which would take as long for all allocators. The pools have their whole
+//! length before; the work of growing within it is counted. The limit stores and persists one word for each allocation,
+//! one behind the other, as the words of an object pool are.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub fn plan(options: &RunOptions) -> u64 {
 /// Experiment `lsm.halloc`.
 ///
 /// # Errors
-/// What the allocator or its pool reports; [`Error::WrongAnswer`], [`Error::Interrupted`].
+/// The errors of the allocator or its pool; [`Error::WrongAnswer`], [`Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let options = run.options.clone();
     for size in sizes(&options) {
@@ -82,7 +82,7 @@ fn words(options: &RunOptions, size: u64) -> Result<Vec<Sample>> {
     Ok(samples(count, start.elapsed(), scratch.pool().traffic() - before))
 }
 
-/// A pool with room for all allocations, and with what the size classes waste.
+/// A pool with room for all allocations, and for the waste of the size classes.
 fn segments(options: &RunOptions, home: &Home, size: u64) -> Result<std::sync::Arc<Segments>> {
     let mut pool = options.pool();
     let room = allocations(options, size) * (size + 8);

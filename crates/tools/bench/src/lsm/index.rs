@@ -1,9 +1,9 @@
 //! The volatile index (Yan §3.1): the radix tree of memtables and of the global index, and the tree of partial
 //! keys of the engine `indexlog` behind a lock, as it has one writer or many readers.
 //!
-//! Records lie in one array, and an index leads to them; a lookup compares the key of the record that it
-//! found. Peers are other people's indexes: [`Index`] is what a program has to make of them, and [`contender`]
-//! measures it as ours are.
+//! Records lie in one array, and an index leads to them; a lookup compares the key of the record that it found. Peers
+//! are indexes of other projects: a program with peers implements [`Index`] for them, and [`contender`] measures them
+//! like Halite's own.
 
 use std::hint::black_box;
 use std::ops::Bound;
@@ -28,7 +28,7 @@ const THREADS: [u64; 2] = [1, 2];
 const SCAN: u64 = 100;
 const SCANNED: u64 = 50;
 
-/// Bytes of a record: a version, a key, and what stands for a value.
+/// Bytes of a record: a version, a key, and a placeholder for a value.
 const RECORD_LEN: usize = 64;
 const VERSION_LEN: usize = 8;
 
@@ -132,7 +132,7 @@ impl FullKeys for Table {
     }
 }
 
-/// What an index is asked for.
+/// The operations of an index.
 pub trait Index: Sync {
     /// Adds a key's entry.
     fn insert(&self, key: &[u8], entry: u64, records: &Table);

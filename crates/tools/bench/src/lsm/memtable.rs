@@ -1,9 +1,9 @@
-//! The memtable (Yan §4.2, Fig. 14): inserts, lookups and scans of 8-byte keys and 32-byte values, in sequence
-//! and at random, nothing merged and nothing written below.
+//! The memtable (Yan §4.2, Fig. 14): inserts, lookups and scans of 8-byte keys and 32-byte values, in sequence and at
+//! random, without merges and without writes to the levels.
 //!
-//! Fifty records are inserted at once, as in the paper, so that commits count for little. Each insert is a new
-//! record. Lookups and scans are of records that are there, at random where inserts are. The peer is a skip
-//! list in DRAM, which keeps nothing.
+//! Fifty records are inserted at once, as in the paper, so that the cost of commits is small. Each insert is of a new
+//! record. Lookups and scans are of records that exist, at random where inserts are. The peer is a skip list in DRAM,
+//! which is not durable.
 
 use std::sync::Barrier;
 use std::time::Instant;

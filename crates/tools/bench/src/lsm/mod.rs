@@ -1,12 +1,11 @@
-//! What the LSM engine is made of, and the engine itself, under measurement: each experiment redraws a
-//! figure of Yan et al. (§4).
+//! The parts of the LSM engine, and the engine itself, under measurement: each experiment redraws a figure of Yan et
+//! al. (§4).
 //!
-//! Those of [`LSM`] are about one part. Those of `STORES` are about whole stores in a [`Setting`]: the
-//! engine with its memtables in persistent memory (`xp`), the same engine with a log and volatile memtables
-//! (`xs`), and peers, all with as much memory (`stores`). Such a store lives in a place of its own, where
-//! it is opened for a turn and closed again (`tenant`), and its files are kept out of the kernel's page
-//! cache (`page_cache`), as direct I/O does it in the paper. At the end `asked` says of what is asked for
-//! whether it was reached.
+//! Those of [`LSM`] are about one part. Those of `STORES` are about whole stores in a [`Setting`]: the engine with its
+//! memtables in persistent memory (`xp`), the same engine with a log and volatile memtables (`xs`), and peers, all with
+//! as much memory (`stores`). Such a store lives in a folder of its own, where it is opened for a turn and closed again
+//! (`tenant`), and its files are kept out of the kernel's page cache (`page_cache`), like those of the paper's stores
+//! by direct I/O. At the end `asked` reports whether each requirement was reached.
 
 mod asked;
 mod commit;
@@ -63,8 +62,7 @@ const STORES: &[StoreExperiment] = &[
 /// Runs the experiments whose names are in `only`, or all if it is empty.
 ///
 /// # Errors
-/// An option or a name that makes no sense; what a store returns; a store that answers wrongly;
-/// [`crate::Error::Interrupted`].
+/// An invalid option or name; the errors of a store; a store that answers wrongly; [`crate::Error::Interrupted`].
 pub fn lsm(setting: &Setting<'_>, only: &[String], run: &mut Run<'_>) -> Result<()> {
     check(only)?;
     let chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
@@ -78,11 +76,11 @@ pub fn lsm(setting: &Setting<'_>, only: &[String], run: &mut Run<'_>) -> Result<
     outcome
 }
 
-/// What the process that `recovery` kills does: loads the store of that name in `folder`, says so, and
-/// waits to be killed.
+/// The task of the process that `recovery` kills: loads the store of that name in `folder`, prints a message, and waits
+/// to be killed.
 ///
 /// # Errors
-/// What the store returns; what keeps the message from being written; [`crate::Error::Interrupted`].
+/// The errors of the store; an error in writing the message; [`crate::Error::Interrupted`].
 pub fn load_and_wait(
     setting: &Setting<'_>,
     store: &str,

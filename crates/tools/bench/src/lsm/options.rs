@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// How large stores are, where their files lie, and how long they are measured. What is `None` is
-/// less where the run is quick.
+/// The sizes of stores, the places of their files, and the times of measurements. Where a value is `None`, its default
+/// is smaller in a quick run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LsmBenchOptions {
     /// The folder on an SSD: levels, logs, and all files of peers.

@@ -1,8 +1,8 @@
 //! Keeping files out of the kernel's page cache.
 //!
-//! The paper's stores read and write past it (direct I/O); not all stores here can. So that memory is what
-//! each store was given, and a database larger than that is read from the disk, the kernel is told again
-//! and again to drop the pages of the stores' files.
+//! The paper's stores read and write past it (direct I/O); not all stores here can. So that each store has only the
+//! memory that it was given, and reads a larger database from the disk, the kernel is asked again and again to drop the
+//! pages of the stores' files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -41,14 +41,14 @@ impl Drop for NoPageCache {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has nothing to panic for.
+            // A panic of the thread is ignored.
             let _ = thread.join();
         }
     }
 }
 
-/// Drops what is clean, and begins to write back what is not. What cannot be opened, as it was removed
-/// meanwhile, has no pages.
+/// Drops clean pages, and begins to write dirty ones back. A file that cannot be opened, as it was removed meanwhile,
+/// has no pages.
 pub(super) fn drop_pages(folder: &Path) {
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

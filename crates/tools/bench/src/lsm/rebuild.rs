@@ -17,11 +17,11 @@ pub(super) const NAME: &str = "lsm.rebuild";
 /// Bytes of values: those of the memtable's figure and of recovery's.
 const VALUE_LENS: [usize; 2] = [32, 500];
 
-/// Bytes of records with what is around them.
+/// Bytes of records with their headers.
 const BYTES: u64 = 256 << 20;
 const BYTES_QUICK: u64 = 4 << 20;
 
-/// The memtable has room for them, and for what is left over at the ends of its zones.
+/// The memtable has room for them, and for the unused ends of its zones.
 const MEMTABLE: u64 = 2 * BYTES;
 
 pub(super) fn plan(_: &Setting<'_>, run: &Run<'_>) -> u64 {
@@ -32,7 +32,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let (options, interrupted) = (run.options.clone(), run.interrupted());
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     for value_len in VALUE_LENS {
-        // What is around a record: 20 bytes, 4 of its key space, and up to 7 of padding.
+        // The overhead of a record: 20 bytes, 4 of its key space, and up to 7 of padding.
         let record = (20 + 4 + KEY_LEN + value_len).next_multiple_of(8);
         let count = bytes / record as u64;
         let params = setting.params(

@@ -1,12 +1,12 @@
 //! Recovery (Yan §4.6, Fig. 18): a process that has loaded a store is killed, and the store is opened.
 //!
-//! The store with persistent memory has all of its records in there, the others have them in memory and
-//! in a log that they replay. The engine's log is as long as a memtable may be; RocksDB's has all records.
-//! So there is also the time for each GiB that is recovered. Logs are dropped from the page cache before, as
-//! stores with direct I/O have none there.
+//! The store with persistent memory has all of its records in there; the others have them in memory and in a log that
+//! they replay. The engine's log is as long as a memtable may be; RocksDB's has all records. So the time for each
+//! recovered GiB is reported, too. Logs are dropped from the page cache before, as stores with direct I/O have none
+//! there.
 //!
-//! `first-answer` is the time from opening to the first right answer to a get, `full-speed` that to the first
-//! hundredth of a second in which as many gets are answered as 90 % of what a window at the end has.
+//! `first-answer` is the time from opening to the first right answer to a get, `full-speed` that to the first hundredth
+//! of a second with at least 90 % of the answered gets of a window at the end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const LOG_MAX: u64 = 224 << 20;
 /// The largest memtable.
 const MEMTABLE_MAX: u64 = 256 << 20;
 
-/// Memory that is touched before, beside a fourth of what is recovered: more than stores fill when they are opened.
+/// Memory that is touched before, beside a fourth of the recovered bytes: more than stores fill when they are opened.
 const TOUCHED_MIN: u64 = 512 << 20;
 
 /// Repeats at most: a store is loaded in each.
@@ -46,7 +46,7 @@ const WINDOW: Duration = Duration::from_millis(10);
 /// How long gets are counted at least: so many windows.
 const WINDOWS_MIN: u32 = 50;
 
-/// Who takes part, and what each has to recover.
+/// The contenders, and the bytes that each has to recover.
 fn subjects(setting: &Setting<'_>) -> Vec<(&'static str, u64)> {
     let bytes = setting.recovery_bytes;
     let mut subjects = vec![(XP, bytes), (XS, bytes.min(LOG_MAX))];
@@ -63,7 +63,7 @@ fn store(
     bytes: u64,
     run: &RunOptions,
 ) -> Result<Box<dyn Store>> {
-    // Memory that is far from full, so that nothing is written out and no writer slowed.
+    // Memory that is far from full, so that no memtable is flushed and no writer is slowed.
     let room = bytes * 2 + (64 << 20);
     match name {
         XP => {

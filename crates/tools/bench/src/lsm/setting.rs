@@ -1,4 +1,4 @@
-//! What the experiments with stores have in common: how large, how long, who takes part.
+//! The common setting of the experiments with stores: sizes, times, contenders.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +23,7 @@ const PAPER_PMEM: f64 = 200e9;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Who takes part in the experiments with stores, and how.
+/// The contenders of the experiments with stores, and their settings.
 pub struct Setting<'a> {
     pub(super) options: LsmBenchOptions,
     built: &'a dyn Peers,
@@ -132,7 +132,7 @@ pub(super) fn xs(pmem: u64, run: &RunOptions) -> LsmStore {
     LsmStore::xs(run, Memory { write_buffer, cache })
 }
 
-/// What every store may take, of one kind of memory or the other.
+/// The memory that every store may take, of one kind or the other.
 fn memory(pmem: u64) -> u64 {
     pmem + pmem / 8
 }

@@ -1,5 +1,5 @@
-//! The size of the database (Yan §4.1, Fig. 12): YCSB D, whose records are asked for by the latest, while the
-//! database grows beyond persistent memory.
+//! The size of the database (Yan §4.1, Fig. 12): YCSB D, whose records are requested by the latest, while the database
+//! grows beyond persistent memory.
 //!
 //! `fill` is bytes of the database for each byte of persistent memory. A fourth of the run's is used, so
 //! that the disk has room for all stores at the largest size.
@@ -17,7 +17,7 @@ const PEERS: [&str; 1] = ["rocksdb"];
 
 const FILLS: [u64; 5] = [1, 2, 4, 6, 10];
 
-/// What part of the run's persistent memory is used.
+/// The run's persistent memory is divided by this.
 const PART: u64 = 4;
 
 fn fills(run: &Run<'_>) -> &'static [u64] {

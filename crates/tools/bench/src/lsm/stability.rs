@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "lsm.stability";
 
 const PEERS: [&str; 1] = ["rocksdb"];
 
-/// Of persistent memory, so much is the database.
+/// The database's part of the persistent memory.
 const PART: f64 = 0.2;
 
 /// Parts of the time.
@@ -86,7 +86,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
 fn parts(windows: &[f64]) -> Vec<f64> {
     let len = windows.len().div_ceil(PARTS).max(1);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    // What is left over at the end is too short to be a part.
+    // The remainder at the end is too short to be a part.
     windows.chunks_exact(len).map(mean).collect()
 }
 

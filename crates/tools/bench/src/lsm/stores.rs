@@ -17,7 +17,7 @@ pub(super) const XS: &str = "xs";
 /// Memtables that a store with a log may have at once, in volatile memory.
 pub(super) const VOLATILE_BUFFERS: u64 = 4;
 
-/// What a pool needs beside memtables, and what they leave over at their ends.
+/// The part of a pool beside memtables, with the unused ends of memtables.
 const VOLATILE_SPARE: u64 = 32 << 20;
 
 /// The LSM engine, opened as a database.

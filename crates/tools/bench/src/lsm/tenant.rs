@@ -44,7 +44,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.pmem != self.disk.path() {
-            // What is left is in a folder for temporary things; there is no one to tell.
+            // The rest is in a temporary folder, and an error cannot be reported here.
             let _ = std::fs::remove_dir_all(&self.pmem);
         }
     }
@@ -54,7 +54,7 @@ impl Drop for Place {
 pub(super) struct Tenant<'a> {
     pub(super) store: Box<dyn Store>,
     pub(super) place: Place,
-    /// What a put survives, which is known once the store has been open.
+    /// The durability of a put, which is known once the store has been open.
     pub(super) durability: String,
     /// Records that are there.
     pub(super) records: u64,
@@ -88,7 +88,7 @@ impl<'a> Tenant<'a> {
         Ok(tenant)
     }
 
-    /// Opens the store, asks it, and closes it. `ask` is told where it is.
+    /// Opens the store, runs `ask` with its folder, and closes it.
     pub(super) fn visit<R>(
         &mut self,
         ask: impl FnOnce(&dyn Store, &Path) -> Result<R>,
@@ -122,8 +122,8 @@ impl<'a> Tenant<'a> {
         records(self.value_len, self.seed)
     }
 
-    /// Opens the store and lets all threads do what the mix says, as long before it is measured: it was opened with
-    /// nothing in its caches.
+    /// Opens the store and lets all threads run the mix, for as long before the measurement as in it: the store was
+    /// opened with empty caches.
     pub(super) fn measure(
         &mut self,
         mix: &Mix,
@@ -178,7 +178,7 @@ impl<'a> Tenant<'a> {
                     (inserted, loaded),
                 ))
             })?;
-            // What the store owes the disk counts, and is not left to the next turn.
+            // Writes that the store has put off count, and are not left to the next turn.
             let at_end = process::disk_written_bytes();
             settle(interrupted);
             let settled = at_end.zip(process::disk_written_bytes());
@@ -219,14 +219,13 @@ pub(super) fn compare(
     run.compare(experiment, params, &mut contenders)
 }
 
-/// So long nothing is written to the disk by a store that owes it nothing.
+/// How long the disk is idle once a store has no pending background writes.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// How long a store may take for what it owes.
+/// How long a store may take for its pending background writes.
 const SETTLING_MAX: Duration = Duration::from_secs(120);
 
-/// Waits until nothing is written to the disk any more: what was put is merged as far as the store ever
-/// would.
+/// Waits until the disk is idle: the records are merged as far as the store would ever merge them.
 fn settle(interrupted: &AtomicBool) {
     let start = Instant::now();
     let (mut written, mut since) = (process::disk_written_bytes(), start);

@@ -1,9 +1,8 @@
 //! YCSB (Yan §4.1, Fig. 10): loading, and A to F on a database that is larger than persistent memory.
 //!
-//! `load` puts records one at a time into an empty store. For the others each store is loaded once, several
-//! records at a time, and keeps its database from workload to workload. Records of D are asked for by the
-//! latest, as YCSB has it; those of the others by all alike and by a zipfian distribution. An update is a
-//! put of a whole value.
+//! `load` puts records one at a time into an empty store. For the others each store is loaded once, several records at
+//! a time, and keeps its database from workload to workload. Records of D are requested by the latest, as in YCSB;
+//! those of the others uniformly and by a zipfian distribution. An update is a put of a whole value.
 
 use serde_json::json;
 

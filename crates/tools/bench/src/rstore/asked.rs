@@ -1,5 +1,5 @@
-//! What is asked of RStore, beside what was measured: each row has both sides of a comparison and says
-//! whether it holds.
+//! The requirements on RStore, beside the measurements: each row has both sides of a comparison and says whether the
+//! requirement holds.
 //!
 //! The bounds are those of the project: Lersch's values are beside the measurements themselves
 //! ([`Row::source`](crate::Row::source)). A comparison whose sides were not both measured is left out.
@@ -12,19 +12,19 @@ use crate::{Row, Run};
 /// The experiment of the rows.
 pub(crate) const NAME: &str = "rstore.asked";
 
-/// Who is asked.
+/// The subject of the requirements.
 const OURS: &str = "halite";
 
 /// The same without a medium, which is no rival.
 const IN_MEMORY: &str = "halite-in-memory";
 
-/// Pipelines, and how many times the throughput of Redis is asked for, which syncs each write as well.
+/// Pipelines, and the required multiple of the throughput of Redis, which syncs each write as well.
 const REDIS: [(u64, f64); 2] = [(1, 1.5), (16, 3.0)];
 
-/// Of memcached's throughput, which keeps nothing.
+/// The least part of memcached's throughput; memcached is not durable.
 const MEMCACHED: f64 = 0.9;
 
-/// The load, in percent of what the slowest server sustains, at which no other server's tail is shorter.
+/// The load, in percent of the slowest server's throughput, at which no other server's tail is shorter.
 const HIGH_LOAD: u64 = 80;
 
 const MS: f64 = 1e6;
@@ -73,7 +73,7 @@ fn of_comparison(row: &Row) -> Vec<(&String, &Value)> {
     row.params.iter().filter(|(name, _)| !own.contains(&name.as_str())).collect()
 }
 
-/// What `ours` is in all, or beside `theirs`.
+/// The row with the value of `ours` by itself, or beside `theirs`.
 fn row(ours: &Row, theirs: Option<&Row>, bound: Bound) -> Row {
     let theirs = theirs.map(|row| (row.subject.as_str(), row.value));
     asked::row(NAME, ours, theirs, bound)
@@ -119,7 +119,7 @@ fn collection(rows: &[Row]) -> Vec<Row> {
     drops.chain(tails.map(|ours| row(ours, None, Bound::AtMost(1.5)))).collect()
 }
 
-/// How soon a store answers that was killed, with nothing but its records to recover from.
+/// The time until a killed store answers that has only its records to recover from.
 fn recovery(rows: &[Row]) -> Vec<Row> {
     let killed = |row: &&Row| row.params.get("ended").is_some_and(|ended| ended == "killed");
     let first = ours(rows, "rstore.recovery", "first-answer").filter(killed);
@@ -149,7 +149,7 @@ mod tests {
             .unwrap()
     }
 
-    /// `of`, who it is beside, the value and whether it holds.
+    /// `of`, the other side, the value and whether it holds.
     fn said(judged: &[Row]) -> Vec<(String, String, f64, bool)> {
         let text = |row: &Row, name: &str| {
             row.params.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

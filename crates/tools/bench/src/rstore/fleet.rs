@@ -20,13 +20,13 @@ pub(super) const MIXES: [(&str, &str); 3] = [
     ("write-heavy", "read=10,update=90"),
 ];
 
-/// Bytes of a pool that finds out what the folder's domain is.
+/// Bytes of a pool that detects the folder's domain.
 const PROBE_BYTES: u64 = 1 << 20;
 
-/// What the folder needs for each byte of keys and values: a store, and room for what it copies.
+/// The folder's space for each byte of keys and values: a store, and room for its copies.
 const SPACE_FACTOR: u64 = 3;
 
-/// Counters of `INFO`, and what they are called in rows, per operation.
+/// Counters of `INFO`, and their names in rows, per operation.
 const COUNTERS: [(&str, &str); 5] = [
     ("traffic_fences", "fences"),
     ("traffic_lines", "lines"),
@@ -42,7 +42,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Looks for the servers' programs. A row says of each what it is, or why it is left out.
+    /// Looks for the servers' programs. Adds a row for each with its version and durability, or why it is left out.
     pub(super) fn find(options: &RstoreOptions, run: &mut Run<'_>) -> Result<Self> {
         let domain = Scratch::new(&run.options, PROBE_BYTES)?.pool().domain();
         let asked = |name: &str| options.subjects.iter().any(|asked| asked == name);
@@ -60,7 +60,7 @@ impl Fleet {
                     params.insert("durability".to_owned(), json!(subject.durability));
                     subjects.push(subject);
                 }
-                // Who asks for a server by name is not served by its absence.
+                // A server that the user named must be there.
                 Err(absent) if asked(name) => {
                     return Err(Error::Server { server: name.to_owned(), why: absent.why });
                 }
@@ -170,7 +170,7 @@ impl Fleet {
     }
 }
 
-/// Drives a server for a while, and tells what it and the load generator took meanwhile.
+/// Drives a server for a while, and returns its resources and those of the load generator.
 pub(super) fn measure(
     server: &Server,
     workload: &Workload,

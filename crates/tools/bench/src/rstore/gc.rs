@@ -1,10 +1,9 @@
 //! Collection (Fig. 5.9): a store whose space is limited and filled, under updates alone.
 //!
-//! Halite's pool is filled to 30 % and measured, then to 70, 80 and 90 %, where its write amplification
-//! is measured, and at 90 % it is measured again. What the throughput loses and the tail gains between
-//! 30 and 90 % is what collection costs. RocksDB holds the same records at the same time; it has no
-//! limit of its space. At each fill updates come before what is measured, so that live and dead records are
-//! mixed as they stay.
+//! Halite's pool is filled to 30 % and measured, then to 70, 80 and 90 %, where its write amplification is measured,
+//! and at 90 % it is measured again. The loss in throughput and the growth of the tail between 30 and 90 % are the cost
+//! of collection. RocksDB holds the same records at the same time; its space is not limited. At each fill updates come
+//! before the measurement, so that the mixture of live and dead records is the steady one.
 
 use super::fleet::{Fleet, KEY_LEN, measure, with};
 use super::load::{Operations, Pace, Workload, drive, insert};
@@ -23,8 +22,8 @@ const POOL_BYTES_QUICK: u64 = 64 << 20;
 
 const VALUE_LEN: usize = 100;
 
-/// One request at a time, where the network is most of what an update takes, and sixteen, where the store
-/// is: what collection takes shows there.
+/// One request at a time, where the network takes most of an update, and sixteen, where the store does: the cost of
+/// collection shows there.
 const PIPELINES: [usize; 2] = [1, PIPELINE];
 
 const PIPELINE: usize = 16;
@@ -85,7 +84,7 @@ pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The servers and what they hold.
+/// The servers and their records.
 struct Test<'a> {
     fleet: &'a Fleet,
     servers: &'a [Server],
@@ -138,7 +137,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// So many updates that blocks have the live records that they come to have.
+    /// Makes enough updates for the numbers of live records in blocks to become steady.
     fn update(&self, percent: u64, run: &mut Run<'_>) -> Result<()> {
         let workload = self.updates(Distribution::Uniform, run)?;
         let clients = self.fleet.clients(PIPELINE);
@@ -187,7 +186,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// What is written for each byte that clients write, under uniform updates.
+    /// The bytes written for each byte that clients write, under uniform updates.
     fn amplification(&self, fill: u64, run: &mut Run<'_>) -> Result<()> {
         let time = self.fleet.options.time(&run.options);
         let workload = self.updates(Distribution::Uniform, run)?;
@@ -220,7 +219,7 @@ impl Test<'_> {
         run.compare(AMPLIFICATION, &self.params(fill), &mut contenders)
     }
 
-    /// What a full store loses, of throughput and of its tail.
+    /// The loss of a full store, in throughput and in its tail.
     fn costs(&self, run: &mut Run<'_>) {
         for distribution in DISTRIBUTIONS {
             for server in self.servers {

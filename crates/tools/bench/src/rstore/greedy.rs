@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Greedy collection of uniform updates, played out: what is written for each update.
+    /// Greedy collection of uniform updates, simulated: records written for each update.
     fn simulated(fill: f64) -> f64 {
         const BLOCKS: usize = 512;
         const PER_BLOCK: usize = 256;

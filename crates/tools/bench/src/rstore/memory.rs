@@ -1,12 +1,10 @@
-//! Memory (Fig. 5.18 and Table 5.1): what each server takes of DRAM and of storage for a record, and
-//! what that costs.
+//! Memory (Fig. 5.18 and Table 5.1): the DRAM and the storage of each server for a record, and their cost.
 //!
 //! Halite has rows for each of its indexes.
 //!
-//! DRAM is memory of the process that belongs to no file, less what it takes when it is empty; storage
-//! is what the files of its folder take, what they have allocated ahead included, which counts for much
-//! where there are few records. `cost` is that of as many records as Lersch has, at the prices
-//! of the options.
+//! DRAM is memory of the process that belongs to no file, less that of an empty server; storage is the space of the
+//! files in its folder, including space that is allocated ahead, which counts for much where there are few records.
+//! `cost` is that of as many records as Lersch has, at the prices of the options.
 
 use super::fleet::{Fleet, KEY_LEN, with};
 use super::load::{Operations, Workload, insert};
@@ -81,7 +79,7 @@ pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
     outcome
 }
 
-/// What a loaded server takes.
+/// The memory of a loaded server.
 fn taken(fleet: &Fleet, server: &Server, workload: &Workload, empty: u64) -> Vec<Sample> {
     let records = workload.records as f64;
     let dram = server.dram_bytes().saturating_sub(empty) as f64 / records;
@@ -94,7 +92,7 @@ fn taken(fleet: &Fleet, server: &Server, workload: &Workload, empty: u64) -> Vec
         Sample::new("cost", "$", cost),
         Sample::new("cost-per-gb", "$", cost / (PAYLOAD_BYTES / 1e9)),
     ];
-    // Files grow ahead of what is in them.
+    // Files are allocated ahead of their content.
     if let Some(live) = server.info().ok().and_then(|info| info.get("live_bytes").copied()) {
         let data = (KEY_LEN + workload.value_len as u64) as f64;
         samples.push(Sample::new("storage-live", "B/record", live / records));

@@ -1,12 +1,11 @@
-//! Shared memory against messages (Lersch §5.3.2, Fig. 5.1): threads that increment one counter, under a
-//! mutex that they share, or by asking the one thread that owns the counter.
+//! Shared memory against messages (Lersch §5.3.2, Fig. 5.1): threads increment one counter, under a mutex that they
+//! share, or by a request to the one thread that owns the counter.
 //!
-//! What is asked is the same throughout: an increment, and nothing else, so that all there is to
-//! measure is contention. With messages one of the threads is the owner and only serves. The others
-//! ask it through a bounded queue and do not wait for its answers, but for room. A single thread is
-//! owner and asker in turns. Nobody spins for long: a full or an empty queue puts a thread to sleep, as
-//! a contended mutex does. So the time that the processors are busy for an increment says what
-//! waiting costs, even where there are more threads than cores.
+//! The operation is the same throughout: an increment, so that only contention is measured. With messages one of the
+//! threads is the owner and only serves. The others send requests through a bounded queue and do not wait for replies,
+//! but for room. A single thread is owner and sender in turns. No thread spins for long: a full or an empty queue puts
+//! a thread to sleep, as a contended mutex does. So the time that the processors are busy for an increment shows the
+//! cost of waiting, even where there are more threads than cores.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +33,9 @@ const BURST: u64 = 64;
 /// A request to the owner: by how much it is to increment.
 struct Increment(u64);
 
-/// What one thread did.
+/// The work of one thread.
 struct Work {
-    /// Increments that it made, or asked for.
+    /// Increments that it made, or requested.
     increments: u64,
     /// How long a processor worked for it.
     busy: Duration,
@@ -89,7 +88,7 @@ fn mutex(threads: usize, length: Duration) -> Result<Vec<Sample>> {
     samples("mutex", counted, works, time)
 }
 
-/// One thread owns the counter, and the others ask it.
+/// One thread owns the counter, and the others send it requests.
 fn messages(threads: usize, length: Duration) -> Result<Vec<Sample>> {
     let (ask, asked) = sync_channel::<Increment>(QUEUE);
     let mut counter = 0;
@@ -104,7 +103,7 @@ fn messages(threads: usize, length: Duration) -> Result<Vec<Sample>> {
                     scope.spawn(move || worked(stop, || ask.send(Increment(1)).is_ok()))
                 })
                 .collect();
-            // The owner ends when the last of those who could ask has gone.
+            // The owner ends when the last sender is dropped.
             drop(ask);
             let counter = &mut counter;
             let owner = scope.spawn(move || {
@@ -118,7 +117,7 @@ fn messages(threads: usize, length: Duration) -> Result<Vec<Sample>> {
     samples("messages", counter, works, time)
 }
 
-/// One thread that asks itself.
+/// One thread that sends requests to itself.
 fn alone(
     stop: &AtomicBool,
     ask: &SyncSender<Increment>,
@@ -132,7 +131,7 @@ fn alone(
     })
 }
 
-/// Lets threads work for a while. Returns what they did, and how long it took them.
+/// Lets threads work for a while. Returns their work, and how long it took them.
 fn timed(
     length: Duration,
     work: impl FnOnce(&AtomicBool) -> Vec<Work> + Send,
@@ -158,7 +157,7 @@ fn worked(stop: &AtomicBool, mut increment: impl FnMut() -> bool) -> Work {
             }
             increments += 1;
         }
-        // Behind the first burst: a thread that begins late has done something, too.
+        // After the first burst, so that a thread that begins late has also done some work.
         if stop.load(Ordering::Relaxed) {
             break;
         }

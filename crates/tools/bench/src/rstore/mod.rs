@@ -1,10 +1,9 @@
 //! RStore under measurement: each experiment redraws a figure or a table of Lersch's thesis (ch. 5).
 //!
-//! Those of [`RSTORE`] are about what its design rests on. Those of `SERVERS` are about servers under load
-//! over the network (§5.8): [`rstore`] looks for the servers' programs (`server`); an experiment starts
-//! them, each in a process of its own, and loads them (`fleet`); then they take turns in
-//! [`Run::compare`], driven by the load generator ([`load`]). At the end `asked` says of what is asked for
-//! whether it was reached.
+//! Those of [`RSTORE`] are about the foundations of its design. Those of `SERVERS` are about servers under load over
+//! the network (§5.8): [`rstore`] looks for the servers' programs (`server`); an experiment starts them, each in a
+//! process of its own, and loads them (`fleet`); then they take turns in [`Run::compare`], driven by the load generator
+//! ([`load`]). At the end `asked` reports whether each requirement was reached.
 
 mod asked;
 mod fleet;
@@ -58,8 +57,8 @@ const SERVERS: &[ServerExperiment] = &[
 /// Runs the experiments whose names are in `only`, or all if it is empty.
 ///
 /// # Errors
-/// An option or a name that makes no sense; a server that was asked for by name and is not there; what
-/// a server reports; [`crate::Error::Interrupted`].
+/// An invalid option or name; a server that was named and is not installed; the errors of a server;
+/// [`crate::Error::Interrupted`].
 pub fn rstore(options: &RstoreOptions, only: &[String], run: &mut Run<'_>) -> Result<()> {
     options.check()?;
     check(only)?;
@@ -84,7 +83,7 @@ pub(crate) fn check(only: &[String]) -> Result<()> {
     experiment::check(only, names)
 }
 
-/// Adds a row of a single figure, beside what the source reports.
+/// Adds a row of a single figure, beside the source's value.
 fn push(
     run: &mut Run<'_>,
     experiment: &str,
@@ -101,7 +100,7 @@ fn push(
     }
 }
 
-/// The median of what a subject was measured to have in the last comparison of that name and params.
+/// The median of a subject's figure in the last comparison of that name and params.
 fn median(
     run: &Run<'_>,
     experiment: &str,

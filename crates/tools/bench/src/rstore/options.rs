@@ -7,7 +7,7 @@ use super::server::NAMES;
 use crate::kv::Distribution;
 use crate::{Error, Result, RunOptions};
 
-/// What is measured, how large it is, and where the servers' programs are.
+/// The experiments' sizes and times, and the places of the servers' programs.
 #[derive(Debug, Clone)]
 pub struct RstoreOptions {
     /// The servers, by name; all that are there, if empty.
@@ -22,7 +22,7 @@ pub struct RstoreOptions {
     pub client_threads: usize,
     /// Threads of each server that takes a number of them.
     pub server_threads: usize,
-    /// Which records are asked for.
+    /// The distribution of the requested records.
     pub distribution: Distribution,
     /// Bytes of the pool that is filled, in place of 1 GiB, or 64 MiB if quick.
     pub pool_bytes: Option<u64>,
@@ -68,8 +68,8 @@ const SECONDS_MAX: u64 = 24 * 3600;
 
 impl RstoreOptions {
     /// # Errors
-    /// [`Error::Unknown`] for a server that nobody knows, [`Error::Wrong`] for what makes no sense, such
-    /// as a program that is no file.
+    /// [`Error::Unknown`] for an unknown server, [`Error::Wrong`] for an invalid value, such as a program that is no
+    /// file.
     pub fn check(&self) -> Result<()> {
         for name in &self.subjects {
             if !NAMES.contains(&name.as_str()) {
@@ -113,7 +113,7 @@ impl RstoreOptions {
         Ok(())
     }
 
-    /// Refuses what does not fit into the folder's medium, before it fills it.
+    /// Refuses a size that does not fit into the folder's medium, before the medium is filled.
     pub(super) fn check_space(folder: &Path, needed: u64) -> Result<()> {
         let Ok(medium) = rustix::fs::statvfs(folder) else { return Ok(()) };
         let free = medium.f_bavail.saturating_mul(medium.f_frsize);

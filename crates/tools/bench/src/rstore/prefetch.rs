@@ -1,11 +1,10 @@
-//! Prefetching in scans (Lersch §5.6.2, Fig. 5.6): scans of 100 records that are copied to a buffer, out of
-//! an array in key order, out of a log in the order of writing, and out of that log with the next record
-//! on its way while one is copied: its first two lines, which are the address translation and what the
-//! processor's own prefetcher goes on from, or all of it.
+//! Prefetching in scans (Lersch §5.6.2, Fig. 5.6): scans of 100 records that are copied to a buffer, out of an array in
+//! key order, out of a log in the order of writing, and out of that log with the next record prefetched while one is
+//! copied: its first two lines, which are the address translation and the start for the processor's own prefetcher, or
+//! all of it.
 //!
-//! As in the thesis everything else is left out: the index is an array of places in key order. With the
-//! predicate, each record is summed first and copied only if the sum is even, so that there is more to do
-//! while the next one comes.
+//! As in the thesis all other work is left out: the index is an array of places in key order. With the predicate, each
+//! record is summed first and copied only if the sum is even, so that there is more work while the next one is fetched.
 
 use halite_pmem::Fresh;
 use serde_json::json;
@@ -27,7 +26,7 @@ const LINE: u64 = halite_pmem::LINE;
 /// Bytes of a record that are fetched ahead if not all of it is.
 const HEAD: u64 = 2 * LINE;
 
-/// Bytes of all records, beyond what caches hold unless quick.
+/// Bytes of all records: more than the caches hold, unless the run is quick.
 fn bytes(options: &RunOptions) -> u64 {
     if options.quick { 16 << 20 } else { 1 << 30 }
 }
@@ -43,10 +42,10 @@ pub fn plan(options: &RunOptions) -> u64 {
     (RECORD_LENS.len() * 2 * 4) as u64 * u64::from(options.repeats)
 }
 
-/// Makes them: metric `time` of a scan, in ns.
+/// Measures: metric `time` of a scan, in ns.
 ///
 /// # Errors
-/// What making a pool reports; [`crate::Error::Interrupted`].
+/// The errors of making a pool; [`crate::Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let (bytes, scans) = (bytes(&run.options), scans(&run.options));
     let scratch = Scratch::large(run, bytes)?;

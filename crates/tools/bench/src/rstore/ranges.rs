@@ -30,10 +30,10 @@ pub fn plan(options: &RunOptions) -> u64 {
     COUNTS.len() as u64 * 2 * u64::from(options.repeats)
 }
 
-/// Makes them: `throughput`, in scans a second, and `pairs`, in records a second; one thread, one partition.
+/// Measures: `throughput`, in scans a second, and `pairs`, in records a second; one thread, one partition.
 ///
 /// # Errors
-/// What a store reports; [`Error::WrongAnswer`] if a scan is not in order; [`Error::Interrupted`].
+/// The errors of a store; [`Error::WrongAnswer`] if a scan is not in order; [`Error::Interrupted`].
 pub fn run(run: &mut Run<'_>) -> Result<()> {
     let options = &run.options;
     let records = if options.quick { RECORDS_QUICK } else { RECORDS };

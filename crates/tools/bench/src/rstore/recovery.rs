@@ -1,9 +1,8 @@
-//! Recovery: a loaded server is killed (`kill -9`), or asked to end, and started again on what it left.
+//! Recovery: a loaded server is killed (`kill -9`), or asked to end, and started again on its files.
 //!
-//! `first-answer` is the time from the start of the process to the first right answer to a GET.
-//! `all-answers` is the time until GETs of keys all over the key space are answered, so that each
-//! partition was asked, however the keys are divided. Each key is asked on a connection where no other
-//! waits for it.
+//! `first-answer` is the time from the start of the process to the first right answer to a GET. `all-answers` is the
+//! time until GETs of keys all over the key space are answered, so that each partition has answered, however the keys
+//! are divided. A connection has one request at a time, so that no key waits for another one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,11 +23,11 @@ const RECORDS_QUICK: u64 = 20_000;
 
 const VALUE_LEN: usize = 100;
 
-/// Connections that ask, and keys that each asks for.
+/// Connections that send requests, and the keys of each.
 const ASKING: u64 = 16;
 const KEYS: u64 = 8;
 
-/// So often a connection tries again that was refused.
+/// How often a refused connection tries again.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Repeats at most: a server reads all of its records in each.
@@ -153,7 +152,7 @@ fn restarted(
     ])
 }
 
-/// The answer to a GET; `None` if the server is not there yet, or says that it is loading.
+/// The answer to a GET; `None` if the server is not there yet, or replies that it is loading.
 fn asked(talk: &mut Option<Talk>, addr: std::net::SocketAddr, key: &[u8]) -> Option<Answered> {
     if talk.is_none() {
         *talk = Talk::open(addr).ok();

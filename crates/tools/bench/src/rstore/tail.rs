@@ -1,8 +1,8 @@
-//! Tail latency (Fig. 5.13 to 5.16): what each server sustains in a closed loop, and then all of them on
-//! a schedule, at 20, 40, 60 and 80 % of what the slowest sustains.
+//! Tail latency (Fig. 5.13 to 5.16): the throughput of each server in a closed loop, and then all of them on a
+//! schedule, at 20, 40, 60 and 80 % of the slowest one's throughput.
 //!
-//! Latencies count from when a request was due. `send-delay-p99.9` says how much of that is the load
-//! generator's own.
+//! Latencies count from when a request was due. `send-delay-p99.9` is the part of that delay that the load generator
+//! itself caused.
 
 use super::fleet::{Fleet, MIXES, measure, with};
 use super::load::Pace;

@@ -17,14 +17,14 @@ const CHECKED_AT_ONCE: u64 = 64;
 /// The deepest pipeline.
 const PIPELINE_MAX: u64 = 16;
 
-/// Of so many pipelines one is the last of its connection, and another one comes after a scan.
+/// One pipeline in this many is the last of its connection, and another one follows a scan.
 const RECONNECTS: u64 = 500;
 const SCANS: u64 = 2000;
 
 /// Between two attempts to connect.
 const NAP: Duration = Duration::from_millis(5);
 
-/// What a client did.
+/// The work of a client.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Done {
     /// Writes that were acknowledged.
@@ -43,7 +43,7 @@ pub(super) struct Done {
 enum Trouble {
     /// The connection ended.
     Lost(io::Error),
-    /// The server said what it must not.
+    /// The server gave a wrong answer.
     Found(String),
 }
 
@@ -76,7 +76,7 @@ impl<'a> Client<'a> {
         Self { shared, number, values, random, known, version: 0, done: Done::default() }
     }
 
-    /// Until the soak is over, and then the last check; or until something is found.
+    /// Works until the soak is over, and then makes the last check; or until a violation is found.
     pub(super) fn run(mut self) -> Result<Done, String> {
         let mut checked = None;
         while !self.shared.has_failed() {
@@ -123,7 +123,7 @@ impl<'a> Client<'a> {
         keys.map(|number| self.key(number)).chain(twins).map(Key::bytes).collect()
     }
 
-    /// Compares all keys with what was acknowledged and what was under way, and goes on from there.
+    /// Compares all keys with the acknowledged and the outstanding writes, and goes on from the values found.
     fn check(&mut self, wire: &mut Wire) -> Outcome {
         let (mut keys, mut groups) = (Vec::new(), Vec::new());
         for first in (0..self.known.keys()).step_by(CHECKED_AT_ONCE as usize) {
@@ -159,7 +159,7 @@ impl<'a> Client<'a> {
         ))
     }
 
-    /// The version of a value, zero if there is none.
+    /// The version of a value, zero without one.
     fn version_of(&mut self, key: Key, reply: &Reply) -> Outcome<Version> {
         self.done.compared += 1;
         match reply {
@@ -211,7 +211,7 @@ impl<'a> Client<'a> {
                 return Ok(());
             }
         }
-        // Between the end of the work and that of the server there is nothing to do.
+        // Between the end of the work and that of the server the client is idle.
         thread::sleep(NAP);
         Ok(())
     }
@@ -259,7 +259,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Hears the answer to the request that is next, which is certain: nobody else writes these keys.
+    /// Receives the reply to the next request, which is certain: no other client writes these keys.
     fn hear(&mut self, wire: &mut Wire, step: Step) -> Outcome {
         match step {
             Step::Get(place) => {
@@ -299,7 +299,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// A scan has all keys that are there, whatever others write meanwhile, and none that is not.
+    /// A scan returns all keys that exist, whatever others write meanwhile, and no other key.
     fn scan(&mut self, wire: &mut Wire) -> Outcome {
         let (mut cursor, mut all) = (b"0".to_vec(), BTreeSet::new());
         let pattern = format!("{}:*", self.number);

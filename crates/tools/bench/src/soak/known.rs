@@ -1,4 +1,4 @@
-//! What a client knows of its keys: what was acknowledged, and what was under way when the server ended.
+//! A client's knowledge of its keys: acknowledged writes, and those that were outstanding when the server ended.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) enum Step {
     Put(Place, Version),
     /// No value any more.
     Delete(Place),
-    /// What is there.
+    /// Reads the value.
     Get(Place),
     /// A group of another client.
     Look { client: u64, group: u64 },
@@ -70,7 +70,7 @@ impl Known {
         self.under_way.front().copied()
     }
 
-    /// It was answered as it should be.
+    /// The reply was right.
     pub(super) fn answered(&mut self) {
         match self.under_way.pop_front() {
             Some(Step::Put(place, version)) => self.set(place, version),
@@ -89,7 +89,7 @@ impl Known {
         under_way || self.version(place) == found
     }
 
-    /// What was found is what there is from now on; nothing is under way.
+    /// The values found are the current ones from now on; no write is outstanding.
     pub(super) fn goes_on(&mut self, keys: Vec<Version>, groups: Vec<Version>) {
         (self.keys, self.groups) = (keys, groups);
         self.under_way.clear();

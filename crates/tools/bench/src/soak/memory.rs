@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Between two samples.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// By how much the second half may exceed the first, and by how many bytes in any case: what is young is
-/// not full yet, and an allocator keeps some.
+/// By how much the second half may exceed the first, and by how many bytes in any case: a young server's structures are
+/// not full yet, and an allocator keeps some memory.
 const GROWTH_MAX: f64 = 1.25;
 const BYTES_MAX: u64 = 32 << 20;
 
@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 32 << 20;
 pub(super) struct Memory(Vec<(Duration, u64)>);
 
 impl Memory {
-    /// Takes a sample if it is time for one; a server that is not there has none.
+    /// Takes a sample if it is due; a server that is not running has none.
     pub(super) fn sample(&mut self, at: Duration, bytes: u64) {
         let is_due = self.0.last().is_none_or(|(last, _)| at >= *last + EVERY);
         if is_due && bytes > 0 {

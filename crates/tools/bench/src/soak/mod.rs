@@ -1,12 +1,11 @@
 //! The soak: one server under mixed load for long, ended at random moments, and every answer compared.
 //!
-//! [`soak`] starts Halite's server on a pool of limited size, filled so far that its collector works, and
-//! clients that write, read, scan and go away and come back. Each knows what was acknowledged to it
-//! (`known`), so it can tell each answer from a wrong one; its transactions are on keys of several
-//! partitions, and other clients look whether they are whole. Every few seconds the server is killed
-//! (`kill -9`), or asked to end, and started again; then every client first compares all of its keys. At
-//! the end, after one more kill, all is compared once more and `halite check` reads every checksum.
-//! The server's memory is sampled meanwhile (`memory`): it is to be flat.
+//! [`soak`] starts Halite's server on a pool of limited size, filled so far that its collector works, and clients that
+//! write, read, scan, disconnect and connect again. Each client knows its acknowledged writes (`known`), so it can
+//! check each answer; its transactions are on keys of several partitions, and other clients check that they are whole.
+//! Every few seconds the server is killed (`kill -9`), or asked to end, and started again; then every client first
+//! compares all of its keys. At the end, after one more kill, all keys are compared once more and `halite check`
+//! verifies every checksum. The server's memory is sampled meanwhile (`memory`): it must not grow.
 
 mod client;
 mod known;
@@ -51,13 +50,13 @@ const LIFE_MAX: Duration = Duration::from_secs(20);
 /// In so many percent of its ends the server is killed; in the others it is asked to end.
 const KILLED: u64 = 80;
 
-/// How often somebody looks after the server.
+/// How often the server is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Bytes of a pool that finds out what the folder's domain is.
+/// Bytes of a pool that detects the folder's domain.
 const PROBE_BYTES: u64 = 1 << 20;
 
-/// How long, how much, and with what.
+/// The length, the sizes and the program of a soak.
 #[derive(Debug, Clone)]
 pub struct SoakOptions {
     /// How long clients work, recoveries included.
@@ -87,7 +86,7 @@ impl Default for SoakOptions {
 
 impl SoakOptions {
     /// # Errors
-    /// [`Error::Wrong`] for what makes no sense.
+    /// [`Error::Wrong`] for an invalid value.
     pub fn check(&self) -> Result<()> {
         for (option, value, least, most) in [
             ("--clients", self.clients, 1, 1000),
@@ -103,7 +102,7 @@ impl SoakOptions {
     }
 }
 
-/// What clients are to do.
+/// The current task of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Working,
@@ -115,12 +114,12 @@ enum Stage {
 struct Place {
     /// Its lives so far.
     life: u64,
-    /// None: it is ended, or not there yet.
+    /// `None`: the server has been ended, or is not running yet.
     addr: Option<std::net::SocketAddr>,
     stage: Stage,
 }
 
-/// What the clients share with who ends the server.
+/// The state that the clients share with the thread that ends the server.
 struct Shared {
     seed: u64,
     clients: u64,
@@ -156,14 +155,14 @@ impl Shared {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).addr = None;
     }
 
-    /// It is there.
+    /// Publishes the address of a server that answers.
     fn serves(&self, addr: std::net::SocketAddr, stage: Stage) {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Place { life: place.life + 1, addr: Some(addr), stage };
     }
 }
 
-/// What became of the server.
+/// The server's lives and their ends.
 #[derive(Default)]
 struct Lives {
     kills: u64,
@@ -173,11 +172,11 @@ struct Lives {
     memory: Memory,
 }
 
-/// Soaks a server, and adds rows of what was done.
+/// Soaks a server, and adds rows of the work done.
 ///
 /// # Errors
-/// [`Error::Soak`] with the first wrong answer, what `halite check` says, or memory that grew; the server's
-/// folder is then kept. [`Error::Server`], [`Error::Interrupted`].
+/// [`Error::Soak`] with the first wrong answer, the finding of `halite check`, or memory that grew; the server's folder
+/// is then kept. [`Error::Server`], [`Error::Interrupted`].
 pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
     options.check()?;
     let domain = Scratch::new(&run.options, PROBE_BYTES)?.pool().domain();
@@ -246,7 +245,7 @@ pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
     })
 }
 
-/// Lets the server live and end, until the time is over or somebody found something.
+/// Starts and ends the server until the time is over or a client found a violation.
 fn live(
     server: &mut Server,
     shared: &Shared,
@@ -295,7 +294,7 @@ fn live(
     }
 }
 
-/// What the last server has, and what memory and the medium say.
+/// Checks the last server's data, its memory and its medium.
 fn finish(server: &mut Server, done: &Done, lives: &Lives) -> std::result::Result<(), String> {
     let size = server.talk().and_then(|mut talk| {
         talk.text(&["DBSIZE"]).map_err(|source| server.network("count its records", source))

@@ -1,23 +1,22 @@
-//! Keys and values of the soak: whoever reads a value can tell whose it is, which version, and whether it
-//! is whole.
+//! Keys and values of the soak: a reader of a value can tell its key, its version, and whether it is whole.
 
 use std::sync::Arc;
 
 use crate::random::{Random, mix};
 
-/// A version of a key; none is zero, which stands for no value.
+/// A version of a key; zero stands for no value.
 pub(super) type Version = u32;
 
 /// Keys of a group, which always have one version.
 pub(super) const TWINS: u64 = 4;
 
-/// Bytes of a record on average, with its key and what a store keeps beside it.
+/// Bytes of a record on average, with its key and the store's overhead.
 pub(super) const RECORD_BYTES: u64 = 700;
 
 /// Bytes of noise that values are windows of.
 const NOISE: usize = 1 << 20;
 
-/// What a key is: one by itself, or one of a group's.
+/// The kind of a key: one by itself, or one of a group's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) client: u64,
@@ -65,7 +64,7 @@ impl Values {
         value
     }
 
-    /// The version of a value of this key; `None` if it never was one, or is not whole.
+    /// The version of a value of this key; `None` if it is of another key, or is not whole.
     pub(super) fn version(&self, key: Key, value: &[u8]) -> Option<Version> {
         let version = Version::from_le_bytes(*value.first_chunk()?);
         (version > 0 && value == self.value(key, version)).then_some(version)

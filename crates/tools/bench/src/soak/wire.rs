@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How long a reply may take: a server that hangs is a finding.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes and replies of one reply at most: more is no reply to anything that is asked.
+/// Bytes and replies of one reply at most: no request here has a longer reply.
 const LEN_MAX: u64 = 1 << 30;
 
 #[derive(Debug, PartialEq, Eq)]

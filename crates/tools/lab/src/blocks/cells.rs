@@ -13,10 +13,10 @@ use crate::subject::{Action, Refusal, Subject};
 use crate::world::{Digest, World};
 use crate::{Job, Random, Rules};
 
-/// Bytes of the values that are looked at.
+/// The lengths of the values under test, in bytes.
 const LENGTHS: [u64; 4] = [16, 32, 64, 128];
 
-/// So few that one is updated again and again.
+/// So few that the same cell is updated again and again.
 const CELLS: u64 = 3;
 
 /// Where the cells lie in their pool, in bytes.
@@ -24,8 +24,7 @@ const SPACE_AT: u64 = 4096;
 
 const POOL: &str = "cells";
 
-/// The jobs of all techniques and lengths. The platform's failures are for whoever owns the pool to
-/// notice, not for cells.
+/// The jobs of all techniques and lengths. The owner of the pool has to notice failures of the platform, not cells.
 #[must_use]
 pub fn jobs(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
@@ -99,7 +98,7 @@ pub enum CellStep {
     Write {
         /// Which.
         index: u64,
-        /// What the value is made from.
+        /// The seed of the value.
         seed: u64,
     },
     /// Makes all of them anew.
@@ -108,7 +107,7 @@ pub enum CellStep {
 
 /// Cells on a pool.
 pub struct OpenCells<C> {
-    /// There is none after a format that failed.
+    /// `None` after a format that failed.
     cells: Option<C>,
     pool: Pool,
 }
@@ -127,7 +126,7 @@ impl<C: Cells> OpenCells<C> {
     fn open(&mut self, shape: Shape) -> Result<(), Error> {
         self.cells = None;
         match C::open(self.pool.claim(SPACE_AT, C::space_len(shape))?) {
-            // So ends a format that was interrupted.
+            // A format that was interrupted ends like this.
             Err(Error::Foreign { .. }) => self.format(shape),
             opened => {
                 self.cells = Some(opened?);
@@ -164,7 +163,7 @@ impl<C: Cells> Subject for CellArray<C> {
             6..10 => Action::Kill,
             10..14 => Action::KillWithin(None, random.below(4) as u32),
             14..24 => Action::KillWithin(Some(self.step(random)), random.below(8) as u32),
-            // Its header comes late, and is what a later power cut may take back.
+            // Its header is written late, and a later power cut may take it back.
             24..30 => Action::KillWithin(Some(CellStep::Format), random.below(20) as u32),
             _ => Action::Step(self.step(random)),
         };

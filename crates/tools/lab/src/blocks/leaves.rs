@@ -1,7 +1,7 @@
 //! Interleaved leaves as a subject of the lab: groups of inserts, one at a time, by coroutines and by
 //! state machines.
 //!
-//! Of a group that is interrupted, each insert is there whole or not at all, in any subset.
+//! Of an interrupted group, each insert is there whole or not at all, in any subset.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub enum Way {
 /// The open leaves.
 pub struct OpenLeaves {
     pool: Pool,
-    /// None while they are formatted.
+    /// `None` while they are formatted.
     leaves: Option<Leaves>,
 }
 
@@ -170,7 +170,7 @@ fn world(leaves: &Leaves) -> Result<World> {
     Ok(world)
 }
 
-/// Looks everything up in all ways, and compares it with what the leaves list.
+/// Looks all entries up in all ways, and compares the results with the leaves' own list.
 fn verify(leaves: &Leaves) -> Result<Option<String>> {
     leaves.verify()?;
     let keys = (0..LEAVES).flat_map(|leaf| (0..KEYS).map(move |key| (leaf, key)));

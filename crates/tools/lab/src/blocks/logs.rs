@@ -66,7 +66,7 @@ enum LogStep {
     Format,
 }
 
-/// What an entry is made of.
+/// The kind and the lengths of an entry.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     /// One byte, again and again: without its lines, an entry of zeros is as it was.
@@ -104,7 +104,7 @@ impl<A: Algorithm> Logs<A> {
         pool.claim(AT, len).map_err(|error| Refusal::Failed(error.to_string()))
     }
 
-    /// What entries take, in bytes.
+    /// Bytes that entries take.
     fn footprint(&self, lens: impl Iterator<Item = u64>) -> u64 {
         let life = Life { salt: 0, number: 0, validity: true };
         let algorithm = A::begin(&life, self.layout);

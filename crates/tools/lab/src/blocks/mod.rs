@@ -11,8 +11,8 @@ use crate::Rules;
 use crate::job::Job;
 use std::sync::Arc;
 
-/// The jobs for the building blocks. Blocks leave it to the manager of their space to notice that a
-/// platform failed, so there are none under [`Rules::FailedPlatform`].
+/// The jobs for the building blocks. There are none under [`Rules::FailedPlatform`]: the manager of their space has to
+/// notice that a platform failed, not the blocks.
 #[must_use]
 pub fn blocks_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let rules: Vec<_> =

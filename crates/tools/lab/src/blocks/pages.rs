@@ -1,11 +1,11 @@
 //! Page stores as subjects of the lab.
 //!
-//! The world has a name for each line that is not zero. A flush makes a page what its step says, so that
-//! the model needs nothing but the step. The space had another store before, and a word of the pool says
-//! whether the one at hand is in place, as an owner of space has to note.
+//! The world has a name for each line that is not zero. A step holds the whole content of the page that it flushes, so
+//! that the model needs only the step. The space had another store before, and a word of the pool says whether the new
+//! one is in place, which every owner of space has to note.
 //!
-//! Of a store that is not failure-atomic the page that is being flushed may be torn, if the store says so. A
-//! step of its own announces that: between it and the flush, the page's only name is that of a torn one.
+//! In a store that is not failure-atomic, the page that is being flushed may be torn, if the store reports that. A step
+//! of its own announces this: between it and the flush, the page's only name is that of a torn page.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -56,7 +56,7 @@ pub enum PagesStep {
     Flush {
         /// The page.
         page: u32,
-        /// The lines that are not zero, and what they are full of.
+        /// The lines that are not zero, and the byte that fills each.
         lines: Vec<(u32, u8)>,
         /// Whether its other lines are not in DRAM.
         is_partial: bool,
@@ -92,7 +92,7 @@ fn clear(world: &mut World, page: u32) {
 /// An open store, and its pages in DRAM.
 pub struct OpenPages<S> {
     store: S,
-    /// Of each page its bytes, or none if it is torn.
+    /// The bytes of each page, or `None` if it is torn.
     pages: Vec<Option<Vec<u8>>>,
     /// Keeps the note that the store is there.
     _note: Fresh,
@@ -105,7 +105,7 @@ impl<S: PageStore> Pages<S> {
         let mut lines: Vec<(u32, u8)> = (0..count)
             .map(|_| (random.below(PAGE / LINE as u64) as u32, random.next() as u8 | 1))
             .collect();
-        // A few lines are met often, so that steps change what others wrote.
+        // A few lines are drawn often, so that steps change lines that other steps wrote.
         lines.iter_mut().filter(|(line, _)| line % 2 == 0).for_each(|(line, _)| *line /= 16);
         lines.sort_unstable();
         lines.dedup_by_key(|(line, _)| *line);

@@ -1,18 +1,18 @@
-//! What must not be, by its name, and which isolation forbids it.
+//! The anomalies by name, and which isolation forbids each of them.
 //!
 //! | anomaly | what it is | snapshot isolation | serializable |
 //! |---|---|---|---|
-//! | G0 | a circle of overwrites | forbids | forbids |
-//! | G1a | a read of what was given up | forbids | forbids |
-//! | G1b | a read of what its writer went on to change | forbids | forbids |
-//! | G1c | a circle of overwrites and reads | forbids | forbids |
-//! | G-single | a circle with one anti-dependency; lost update is one on one key | forbids | forbids |
-//! | G-nonadjacent | a circle in which no two anti-dependencies follow each other | forbids | forbids |
-//! | G2-item | a circle in which two do; write skew is one of two transactions | | forbids |
+//! | G0 | a cycle of overwrites | forbids | forbids |
+//! | G1a | a read of an aborted append | forbids | forbids |
+//! | G1b | a read of a list that its writer went on to append to | forbids | forbids |
+//! | G1c | a cycle of overwrites and reads | forbids | forbids |
+//! | G-single | a cycle with one anti-dependency; lost update is one on one key | forbids | forbids |
+//! | G-nonadjacent | a cycle in which no two anti-dependencies follow each other | forbids | forbids |
+//! | G2-item | a cycle in which two do; write skew is one of two transactions | | forbids |
 //!
-//! The strict levels also forbid circles that real time is a part of: who begins when another has ended sees
-//! what it did. What no isolation allows: lists that no order of appends explains, elements that nobody
-//! appended, a transaction that does not see its own appends, or sees a list change.
+//! The strict levels also forbid cycles with real-time edges: a transaction that begins after another has ended sees
+//! its effects. No isolation allows lists that no order of appends explains, elements that no transaction appended, or
+//! a transaction that does not see its own appends, or sees a list change.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,16 +20,16 @@ use std::fmt;
 use super::graph::{Edge, Graph, Kind, Orders, external, happened};
 use super::history::{History, ListKey, Op, Outcome};
 
-/// What a history is checked against.
+/// The isolation that a history is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Each transaction reads one state, and of two that overlap and write the same, one commits.
     SnapshotIsolation,
-    /// The same, and the state has what was committed before the transaction began.
+    /// Snapshot isolation, and the state has all commits from before the transaction began.
     StrictSnapshotIsolation,
     /// Some order of all transactions, one after the other, explains everything.
     Serializable,
-    /// The same, and who ended before another began comes before it.
+    /// Serializable, and a transaction that ended before another began comes before it.
     StrictSerializable,
 }
 
@@ -44,20 +44,20 @@ impl Level {
     }
 }
 
-/// The name of what should not be.
+/// The name of an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Anomaly {
-    /// An element was read that nobody appended.
+    /// An element was read that no transaction appended.
     Garbage,
     /// An element is in a list twice, or was appended twice.
     Duplicate,
     /// Two lists of one key, of which neither is the beginning of the other.
     IncompatibleOrder,
-    /// A transaction did not see what it appended, or saw two states of a list.
+    /// A transaction did not see its own append, or saw two states of a list.
     Internal,
-    /// An append that happened is not in a list that was read by one who must see it.
+    /// A committed append is missing in a list that a transaction read that must see it.
     LostAppend,
-    /// Dirty write: a circle of overwrites.
+    /// Dirty write: a cycle of overwrites.
     G0,
     /// Aborted read.
     G1a,
@@ -67,24 +67,24 @@ pub enum Anomaly {
     G1c,
     /// Two transactions read one state of a list, and both appended to it.
     LostUpdate,
-    /// A circle with exactly one anti-dependency: read skew.
+    /// A cycle with exactly one anti-dependency: read skew.
     GSingle,
-    /// A circle with several anti-dependencies, none behind another.
+    /// A cycle with several anti-dependencies, none behind another.
     GNonadjacent,
-    /// Two transactions each read what the other wrote, before it did.
+    /// Two transactions each read a list before the other wrote it.
     WriteSkew,
-    /// A circle with anti-dependencies behind each other.
+    /// A cycle with anti-dependencies behind each other.
     G2Item,
 }
 
-/// Something that was found.
+/// An anomaly that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What it is.
+    /// Its name.
     pub anomaly: Anomaly,
-    /// Whether it is one only because of who ended before whom.
+    /// Whether it is an anomaly only because of the real-time order.
     pub realtime: bool,
-    /// How it comes about.
+    /// The transactions that show it.
     pub story: String,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Found {
 }
 
 impl History {
-    /// What a level forbids and the history has: of each anomaly one example.
+    /// The anomalies that a level forbids and the history has: one example of each.
     #[must_use]
     pub fn check(&self, level: Level) -> Vec<Found> {
         let found = self.find().into_iter();
@@ -142,7 +142,7 @@ impl History {
             }
             for (at, op) in transaction.ops.iter().enumerate() {
                 let Op::Read(key, list) = op else { continue };
-                // Whether what it appended itself has happened is not sure.
+                // Whether its own appends happened is not certain.
                 let list = match transaction.outcome {
                     Outcome::Committed => list,
                     _ => external(list, *key, &transaction.ops[..at]),
@@ -175,12 +175,12 @@ impl History {
         orders
     }
 
-    /// Looks at each read by itself.
+    /// Checks each read by itself.
     fn find_in_reads(&self, orders: &Orders, found: &mut Vec<Found>) {
         let (writers, _) = self.writers();
         let happened = happened(self, orders);
         let mut note = |anomaly, realtime, story| found.push(Found { anomaly, realtime, story });
-        // What is in each list, for those that must be seen.
+        // The elements of each list, for reads that must see them.
         let last_of = |writer: usize, key: ListKey| {
             self.transactions[writer].ops.iter().rev().find_map(|op| match op {
                 Op::Append(of, element) if *of == key => Some(*element),
@@ -229,8 +229,8 @@ impl History {
         self.find_lost(orders, &happened, &mut note);
     }
 
-    /// Appends that are in no list, though a transaction that read it saw another append of theirs, or began
-    /// when they had ended.
+    /// Appends that are missing in a list although the transaction that read it saw another append of the same
+    /// transaction, or began after that had ended.
     fn find_lost(
         &self,
         orders: &Orders,
@@ -283,7 +283,7 @@ impl History {
 
     fn tell(&self, circle: &[Edge]) -> String {
         let mut story = String::new();
-        // From one transaction to the next, whatever moments lie between.
+        // From one transaction to the next, without the moments between them.
         let of_transactions: Vec<_> =
             circle.iter().filter(|edge| edge.from < self.transactions.len()).collect();
         for edge in &of_transactions {
@@ -310,7 +310,7 @@ fn is_rw(kind: Kind) -> bool {
     matches!(kind, Kind::Rw(_))
 }
 
-/// Circles of each sort, from what fewest isolations allow on.
+/// Cycles of each kind, from those that the fewest isolations allow on.
 fn circles(graph: &Graph) -> impl Iterator<Item = Vec<Edge>> {
     let of_writes = |_, kind| matches!(kind, Kind::Ww(_) | Kind::Realtime).then_some(0);
     let dirty = graph.circle(1, graph.single(), of_writes);
@@ -328,7 +328,7 @@ fn circles(graph: &Graph) -> impl Iterator<Item = Vec<Edge>> {
     [dirty, circular, single, adjacent].into_iter().flatten()
 }
 
-/// The name of a circle.
+/// The name of a cycle.
 fn name(circle: &[Edge]) -> Anomaly {
     let anti = circle.iter().filter(|edge| is_rw(edge.kind)).count();
     let next = circle.iter().cycle().skip(1);

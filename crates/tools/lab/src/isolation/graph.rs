@@ -1,20 +1,21 @@
-//! Who depends on whom.
+//! The dependencies between transactions.
 //!
 //! | edge | from | to |
 //! |---|---|---|
-//! | ww | who appended an element | who appended the next one |
-//! | wr | who appended the last element of a list | who read the list |
-//! | rw | who read a list | who appended the element behind it |
-//! | rt | who had ended | who began after that |
+//! | ww | the transaction that appended an element | the transaction that appended the next one |
+//! | wr | the transaction that appended the last element of a list | the transaction that read the list |
+//! | rw | the transaction that read a list | the transaction that appended the element behind it |
+//! | rt | the transaction that had ended | the transaction that began after that |
 //!
-//! The real-time edges go through a chain of moments, so that there are as many as transactions and not their
-//! square. A circle that they are part of is one only if commits have to be seen by those who come later.
+//! The real-time edges go through a chain of moments, so that their number is proportional to that of the transactions
+//! and not to its square. A cycle with real-time edges is an anomaly only if transactions must see the commits from
+//! before they began.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::history::{Element, History, ListKey, Op, Outcome, Transaction};
 
-/// What an edge stands for.
+/// The dependency that an edge stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// Overwrites.
@@ -39,7 +40,7 @@ pub(super) struct Graph {
     edges: Vec<Vec<Edge>>,
 }
 
-/// The order in which the elements of each list were written, as far as somebody read it.
+/// The order in which the elements of each list were appended, as far as it was read.
 pub(super) type Orders = HashMap<ListKey, Vec<Element>>;
 
 /// The part of a list that a transaction did not append itself before it read it.
@@ -48,7 +49,7 @@ pub(super) fn external<'a>(list: &'a [Element], key: ListKey, earlier: &[Op]) ->
     &list[..list.len().saturating_sub(own)]
 }
 
-/// Whether a transaction happened: it was committed, or somebody saw what it wrote.
+/// Whether a transaction happened: it was committed, or another one read its appends.
 pub(super) fn happened(history: &History, orders: &Orders) -> Vec<bool> {
     let (writers, _) = history.writers();
     let mut happened: Vec<_> =
@@ -113,8 +114,8 @@ impl Graph {
         }
     }
 
-    /// Adds a moment for each end of a transaction, which leads to the moment after it and to those who begin
-    /// before that.
+    /// Adds a moment for each end of a transaction, with edges to the moment after it and to the transactions that
+    /// begin before that one.
     fn add_realtime(&mut self, transactions: &[Transaction], happened: &[bool]) {
         let mut ends: Vec<_> = (0..transactions.len())
             .filter(|&at| transactions[at].outcome == Outcome::Committed)
@@ -154,9 +155,9 @@ impl Graph {
         self.edges.iter().flatten().filter(is_rw).flat_map(pairs).collect()
     }
 
-    /// A shortest circle of edges that begins with one of `heads`. `step` says what state an edge leads to, from
-    /// the state that the one before it led to, if it may follow at all. States are numbers below `states`; a
-    /// circle comes back to the state that it began in.
+    /// A shortest cycle of edges that begins with one of `heads`. `step` returns the state that an edge leads to, from
+    /// the state of the edge before it, or `None` if the edge may not follow. States are numbers below `states`; a
+    /// cycle returns to the state that it began in.
     pub(super) fn circle(
         &self,
         states: usize,

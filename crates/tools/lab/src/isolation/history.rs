@@ -1,4 +1,4 @@
-//! What transactions did and saw.
+//! Histories: the operations and outcomes of transactions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// The name of a list.
 pub type ListKey = u64;
 
-/// What is appended to a list: once in a history.
+/// An element of a list, which is appended once in a history.
 pub type Element = u64;
 
 /// An operation of a transaction.
@@ -17,25 +17,25 @@ pub type Element = u64;
 pub enum Op {
     /// Appended an element to a list.
     Append(ListKey, Element),
-    /// Read a list, which was this; one that is not there is empty.
+    /// Read a list, with this content; a list that does not exist is empty.
     Read(ListKey, Vec<Element>),
 }
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was told that it is committed.
+    /// The commit was acknowledged.
     Committed,
-    /// It was told that it is not, or gave up.
+    /// The commit failed, or the transaction was rolled back.
     Aborted,
-    /// Nobody told, as when its process is killed: it happened whole or not at all.
+    /// The outcome was not observed, as when its process is killed: it happened whole or not at all.
     Unknown,
 }
 
 /// A transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// What it did, in order.
+    /// Its operations, in order.
     pub ops: Vec<Op>,
     /// How it ended.
     pub outcome: Outcome,
@@ -119,7 +119,7 @@ impl fmt::Display for Transaction {
     }
 }
 
-/// What is no line of a history.
+/// The error of a malformed line of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotATransaction;
 
@@ -166,7 +166,7 @@ pub struct Recorder {
 #[derive(Debug, Clone)]
 pub struct Running {
     begun: u64,
-    /// What it did so far.
+    /// Its operations so far.
     pub ops: Vec<Op>,
 }
 
@@ -177,7 +177,7 @@ impl Recorder {
         Self { clock: AtomicU64::new(time), ..Self::default() }
     }
 
-    /// The time, which passes when it is asked for.
+    /// The time, which advances with each call.
     pub fn now(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
@@ -187,7 +187,7 @@ impl Recorder {
         Running { begun: self.now(), ops: Vec::new() }
     }
 
-    /// Notes that a transaction has ended; to be called after it has. Returns what was recorded.
+    /// Records that a transaction has ended; to be called after it has. Returns the recorded transaction.
     pub fn end(&self, running: Running, outcome: Outcome) -> Transaction {
         let Running { begun, ops } = running;
         let transaction = Transaction { ops, outcome, begun, ended: self.now() };
@@ -196,7 +196,7 @@ impl Recorder {
         transaction
     }
 
-    /// What was recorded so far.
+    /// The history recorded so far.
     #[must_use]
     pub fn history(&self) -> History {
         let transactions = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ impl Recorder {
 }
 
 impl Running {
-    /// What a line says of it while nobody knows how it ends.
+    /// Its line in a history while its outcome is unknown.
     #[must_use]
     pub fn unknown(&self) -> Transaction {
         let Self { begun, ops } = self.clone();

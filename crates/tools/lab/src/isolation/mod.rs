@@ -1,12 +1,12 @@
-//! What transactions saw of each other: an isolation checker.
+//! An isolation checker: which effects of others each transaction observed.
 //!
-//! It follows Elle (Kingsbury and Alvaro, VLDB 2020) and names what it finds as Adya does. Transactions append
-//! elements to lists and read whole lists. Each element is appended once, so a list that was read says in which
-//! order its elements were written and by whom: nothing about the order has to be guessed.
+//! It follows Elle (Kingsbury and Alvaro, VLDB 2020) and names anomalies as Adya does. Transactions append elements to
+//! lists and read whole lists. Each element is appended once, so a list that was read shows in which order its elements
+//! were appended and by which transactions: the order need not be guessed.
 //!
-//! A check walks `history` (what each transaction did, saw, and how it ended) → `graph` (who wrote what another
-//! read or replaced, and who ended before another began) → `anomalies` (circles in that graph, by what they are
-//! made of, and which isolation forbids them).
+//! A check goes from `history` (the operations and the outcome of each transaction) through `graph` (dependencies by
+//! reads and writes, and the real-time order) to `anomalies` (cycles in that graph, by the kinds of their edges, and
+//! the isolations that forbid them).
 //!
 //! ```
 //! use halite_lab::isolation::{Anomaly, History, Level, Op, Outcome, Transaction};

@@ -59,7 +59,7 @@ fn who_waited_in_vain_is_not_waited_for() {
     writer.acquire(SPACE, b"other", Mode::Exclusive, SHORT).unwrap();
     std::thread::scope(|scope| {
         let mut second = table.begin(None);
-        // It comes behind the writer, and is granted the lock when that gives up.
+        // The request queues behind the writer's, and is granted when the writer gives up.
         let waiting = scope.spawn(move || {
             while table_len(&second.table) < 1 {
                 std::thread::yield_now();
@@ -96,7 +96,7 @@ fn an_expired_transaction_loses_its_locks_to_those_that_wait() {
     assert!(!other.acquire(SPACE, b"shared", Mode::Exclusive, Duration::ZERO).unwrap());
     let mut third = table.begin(None);
     assert!(third.acquire(SPACE, b"shared", Mode::Shared, SHORT).is_err());
-    // What it releases is not another's.
+    // Its release does not take the lock from another transaction.
     drop(forgotten);
     assert!(third.acquire(SPACE, b"waited for", Mode::Exclusive, SHORT).is_err());
     drop((other, third));
@@ -167,7 +167,7 @@ fn a_writer_does_not_starve_behind_readers() {
         while table_len(table) == 0 {
             std::thread::yield_now();
         }
-        // A reader that comes later waits behind it, though nothing but readers hold the lock.
+        // A reader that comes later waits behind it, though only readers hold the lock.
         let late = table.begin(None).acquire(SPACE, b"k", Mode::Shared, SHORT);
         assert!(matches!(late, Err(Error::LockTimeout { .. })));
         drop(reader);
@@ -202,11 +202,11 @@ fn two_that_go_up_to_exclusive_do_not_wait_for_each_other() {
     });
 }
 
-/// Who holds which key, and how.
+/// The holders of each key, and their modes.
 type Held = BTreeMap<u8, Vec<(TransactionId, Mode)>>;
 
-/// Transactions lock three keys in any order and mode. What a lock promises holds at every moment, every circle
-/// is found, and nothing is left.
+/// Transactions lock three keys in any order and mode. The guarantees of the locks hold at every moment, every cycle is
+/// detected, and no lock is left.
 #[test]
 fn locks_keep_their_promise_in_every_order_and_nobody_waits_forever() {
     in_many_orders(|| {

@@ -19,20 +19,20 @@ use super::{CHECKED, Pace, Shared, Target, Workload, resp};
 use crate::kv::records::{KeyForm, Records, VERSIONS};
 use crate::{Error, Result};
 
-/// So often a waiting thread looks whether it shall stop.
+/// How often a waiting thread checks whether it has to stop.
 const NAP: Duration = Duration::from_millis(100);
 
 /// Replies may come so long after the end of a phase.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Requests of a thread without a reply at most: a server that is too slow for a schedule fills no
-/// memory. What is due meanwhile is sent later and counts from when it was due.
+/// The most unanswered requests of a thread: a server that is too slow for a schedule does not fill the memory.
+/// Requests that are due meanwhile are sent later, and their latency counts from when they were due.
 const PENDING_MAX: usize = 100_000;
 
 /// Connections that are looked at in one turn.
 const EVENTS: usize = 1024;
 
-/// What the timer is called among the connections.
+/// The timer's token among the connections.
 const TIMER: u64 = u64::MAX;
 
 pub(super) struct Client<'a> {
@@ -177,7 +177,7 @@ impl<'a> Client<'a> {
                 self.send(place)?;
             }
         }
-        // What was due and never left has no reply either.
+        // Requests that were due and never sent have no reply either.
         let (mut due_ns, mut unsent) = (due(number, rate), number);
         while due_ns < end_ns.min(self.now_ns) {
             let Some(request) = self.source.next() else { break };
@@ -188,7 +188,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Whether to stop, and not to wait for what is not answered.
+    /// Whether to stop, without waiting for outstanding replies.
     fn is_over(&self, end_ns: u64) -> Result<bool> {
         let late_ns = end_ns.saturating_add(GRACE.as_nanos() as u64);
         Ok(self.shared.stopped()? || self.now_ns > late_ns || self.recorder.wrong > 0)
@@ -281,7 +281,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Waits until something is ready on some connections, or it is that time, in ns since `start`.
+    /// Waits until some connections are ready, or until that time, in ns since `start`.
     fn wait(&mut self, until_ns: Option<u64>) -> Result<Vec<usize>> {
         let failed =
             |errno: Errno| self.shared.target.failed("watch its connections", errno.into());

@@ -1,4 +1,4 @@
-//! One connection: what is to be sent, what has arrived, and what is not answered yet.
+//! One connection: bytes to send, bytes that have arrived, and requests without a reply.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     pub(super) out: Vec<u8>,
     sent: usize,
     input: Box<[u8]>,
-    /// What has arrived and is not looked at lies from here...
+    /// The bytes that have arrived and are not parsed lie from here...
     start: usize,
     /// ... to here.
     end: usize,
@@ -69,8 +69,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once. False once nothing more is there: the epoll then tells of what comes next, so a
-    /// read that was not filled needs no other one behind it.
+    /// Reads once. Returns false once the socket is empty: the epoll then reports the next arrival, so a read that did
+    /// not fill the buffer is the last one.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
         if self.start > 0 {
             self.input.copy_within(self.start..self.end, 0);
@@ -96,12 +96,12 @@ impl Connection {
         }
     }
 
-    /// What has arrived, and the requests that it answers.
+    /// The bytes that have arrived, and the requests that they answer.
     pub(super) fn arrived(&mut self) -> (&[u8], &mut VecDeque<Pending>) {
         (&self.input[self.start..self.end], &mut self.pending)
     }
 
-    /// So many bytes of it are done with.
+    /// This many bytes of it were parsed.
     pub(super) fn consume(&mut self, len: usize) {
         self.start += len;
     }

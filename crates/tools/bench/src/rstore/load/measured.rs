@@ -1,4 +1,4 @@
-//! What all threads measured, together.
+//! The figures of all threads together.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{Error, Result, Sample};
 const PERCENTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
-/// What a phase yielded.
+/// The figures of a phase.
 pub struct Measured {
     /// Replies in the measured time.
     pub operations: u64,
@@ -91,8 +91,8 @@ impl Measured {
         Sample::throughput(self.operations, self.duration).value
     }
 
-    /// The latency that a part of all operations does not exceed, in ns; of a kind (`get`, `put`,
-    /// `scan`), or of all (`latency`). `None` if there was none.
+    /// The latency that a part of all operations does not exceed, in ns; of a kind (`get`, `put`, `scan`), or of all
+    /// (`latency`). `None` if there was no such operation.
     #[must_use]
     pub fn latency_ns(&self, kind: &str, quantile: f64) -> Option<u64> {
         let of_kind = |name: &str| self.latencies.iter().find(|(known, _)| *known == name);

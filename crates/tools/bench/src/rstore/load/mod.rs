@@ -1,16 +1,15 @@
 //! The load generator: clients of a server over sockets, few threads with many connections each.
 //!
-//! [`drive`] starts the threads; each is a `client::Client` with an epoll of its own and its share of
-//! the `connection`s. A request comes from the `source`, is encoded by its protocol (`resp`,
-//! `memcached`) into the connection's buffer, and leaves with all others of that turn in one write.
-//! Replies are counted in place: their kind and length are compared with what was asked for, and one
-//! value in `CHECKED` is compared whole. What is measured is kept by a `recorder` a thread, and
-//! put together in `measured`.
+//! [`drive`] starts the threads; each is a `client::Client` with an epoll of its own and its share of the
+//! `connection`s. A request comes from the `source`, is encoded by its protocol (`resp`, `memcached`) into the
+//! connection's buffer, and leaves with all others of that turn in one write. Replies are counted in place: their kind
+//! and length are compared with the request, and one value in `CHECKED` is compared whole. The figures of a thread are
+//! kept by a `recorder`, and put together in `measured`.
 //!
-//! In a closed loop a connection sends as many requests as its pipeline is deep, in one write, and
-//! the next ones when all of these are answered. In an open loop requests are due at fixed times
-//! whatever the server does, and a latency counts from when its request was due: a server that
-//! stalls is charged for all that waited (no coordinated omission).
+//! In a closed loop a connection sends as many requests as its pipeline is deep, in one write, and the next ones when
+//! all of these are answered. In an open loop requests are due at fixed times, independent of the server, and a latency
+//! counts from when its request was due: a server that stalls is charged for all requests that waited (no coordinated
+//! omission).
 
 mod client;
 mod connection;
@@ -35,7 +34,7 @@ pub use protocol::Protocol;
 use recorder::Recorder;
 use source::Source;
 
-/// One value in so many is compared whole with what was put; of the others, the length.
+/// One value in this many is compared whole with the one that was put; of the others, the length.
 const CHECKED: u64 = 16;
 
 /// Requests that a connection of a load phase sends at once.
@@ -51,24 +50,24 @@ pub struct Target {
     pub name: String,
     /// Where it listens.
     pub addr: SocketAddr,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
-/// The records and what is done with them. The same seed gives the same requests.
+/// The records and the operations on them. The same seed gives the same requests.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Records that are there: numbers from 0.
     pub records: u64,
     /// Bytes of a value, at least 8.
     pub value_len: usize,
-    /// What is done with them.
+    /// The operations.
     pub operations: Operations,
     /// The seed of everything random.
     pub seed: u64,
 }
 
-/// What clients do.
+/// The operations of clients.
 #[derive(Debug, Clone)]
 pub enum Operations {
     /// Each record from this number on is put once.
@@ -117,7 +116,7 @@ pub enum Pace {
     },
 }
 
-/// What the threads of a phase share.
+/// The state that the threads of a phase share.
 struct Shared<'a> {
     target: &'a Target,
     clients: Clients,
@@ -169,8 +168,8 @@ pub fn insert(
 /// Drives a server.
 ///
 /// # Errors
-/// [`Error::Network`] if a connection cannot be made or ends, [`Error::Replies`] if a reply is an error
-/// or not what was asked for, [`Error::Interrupted`].
+/// [`Error::Network`] if a connection cannot be made or ends, [`Error::Replies`] if a reply is an error or does not fit
+/// its request, [`Error::Interrupted`].
 pub fn drive(
     target: &Target,
     workload: &Workload,
@@ -213,7 +212,7 @@ fn one(
 ) -> Result<Recorder> {
     let client = Client::new(shared, workload, thread, source);
     shared.failed.fetch_or(client.is_err(), Relaxed);
-    // Whoever failed lets no other one wait.
+    // A thread that failed lets no other one wait.
     shared.connected.wait();
     let start = *shared.start.get_or_init(Instant::now);
     let outcome = client?.run(start);

@@ -1,4 +1,4 @@
-//! What servers speak, and what a reply says.
+//! The protocols of servers, and their replies.
 
 use super::{memcached, resp};
 
@@ -11,25 +11,25 @@ pub enum Protocol {
     Memcached,
 }
 
-/// The reply at the beginning of what has arrived.
+/// The reply at the beginning of the bytes that have arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Arrived<'a> {
     /// Not all of it.
     Part,
     /// All of it, in so many bytes.
     Reply(usize, Answer<'a>),
-    /// Something that is no reply.
+    /// Bytes that are no reply.
     Garbage,
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer<'a> {
     /// A put is done.
     Stored,
     /// A get found this.
     Value(&'a [u8]),
-    /// A get found nothing.
+    /// A get found no value.
     Missing,
     /// A scan found so many keys, and goes on from this cursor.
     Keys {
@@ -38,7 +38,7 @@ pub(crate) enum Answer<'a> {
         /// Keys.
         count: u64,
     },
-    /// An error, or something that was not asked for.
+    /// An error, or a reply that does not fit the request.
     Other(&'a [u8]),
 }
 

@@ -1,4 +1,4 @@
-//! What one thread measures.
+//! The figures of one thread.
 
 use hdrhistogram::Histogram;
 
@@ -10,7 +10,7 @@ pub(super) const WINDOW_NS: u64 = 100_000_000;
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// The longest latency that is told from longer ones: an hour.
+/// The longest latency that is distinguished from longer ones: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// The kinds of requests, by the names that metrics have.
@@ -38,7 +38,7 @@ pub(super) struct Recorder {
     pub(super) delays: Histogram<u64>,
     /// Requests that no reply came to in time.
     pub(super) unanswered: u64,
-    /// Replies that were errors or not what was asked for.
+    /// Replies that were errors or did not fit the request.
     pub(super) wrong: u64,
     /// The first of them.
     pub(super) first_wrong: String,
@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// A reply that is an error, or not what was asked for.
+    /// A reply that is an error, or does not fit the request.
     pub(super) fn wrong(&mut self, why: impl FnOnce() -> String) {
         if self.wrong == 0 {
             self.first_wrong = why();

@@ -1,18 +1,18 @@
-//! What a thread asks for next.
+//! The next request of a thread.
 
 use super::{Clients, Operations, Pace, Workload};
 use crate::kv::distribution::Chooser;
 use crate::kv::{Distribution, Kind, Mix};
 use crate::random::{Random, mix};
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     /// The value of the record of this number.
     Get(u64),
     /// A new value of it.
     Put(u64),
-    /// So many keys.
+    /// A scan of this many keys.
     Scan(u64),
 }
 
@@ -61,7 +61,7 @@ impl Source {
         source
     }
 
-    /// The next request; `None` if there is none.
+    /// The next request; `None` after the last.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Request> {
         self.left = self.left.checked_sub(1)?;

@@ -1,8 +1,7 @@
 //! Servers as subjects: each a child process with a loopback port and a folder of its own.
 //!
-//! [`subject`] knows what each is, where its program is and how it is started; [`process`] starts, asks
-//! and ends the child; [`talk`] is a connection that asks one thing at a time. A [`Server`] is a
-//! subject that runs; its folder goes away with it.
+//! [`subject`] has the programs, and how each is started; [`process`] starts, observes and ends the child; [`talk`] is
+//! a connection with one request at a time. A [`Server`] is a subject that runs; its folder is removed with it.
 
 mod process;
 mod subject;
@@ -96,7 +95,7 @@ impl Server {
             }
             let answered =
                 Talk::open(self.target.addr).and_then(|mut talk| talk.ping(&self.target));
-            // If it ended, somebody else answers on its port.
+            // If it ended, another process answers on its port.
             self.process.check()?;
             if answered.is_ok_and(|ready| ready) {
                 return Ok(());
@@ -114,8 +113,7 @@ impl Server {
         Talk::open(self.target.addr).map_err(|source| self.network("connect", source))
     }
 
-    /// The numbers of `INFO`, by name. None of a server that has no such thing, or has to count its
-    /// records for it.
+    /// The numbers of `INFO`, by name. Empty for a server that has no such command, or has to count its records for it.
     pub(crate) fn info(&self) -> Result<HashMap<String, f64>> {
         let Some(section) = self.subject.info_section() else { return Ok(HashMap::new()) };
         let text = self
@@ -129,8 +127,8 @@ impl Server {
         Ok(text.lines().filter_map(number).collect())
     }
 
-    /// Lets Redis rewrite its log of writes where that has grown, so that it neither fills the folder
-    /// nor is rewritten while something is measured.
+    /// Lets Redis rewrite its append-only file if that has grown, so that the file neither fills the folder nor is
+    /// rewritten during a measurement.
     pub(crate) fn tidy(&self, interrupted: &AtomicBool) -> Result<()> {
         let info = self.info()?;
         let number = |name: &str| info.get(name).copied().unwrap_or(0.0);
@@ -186,7 +184,7 @@ fn started(subject: &Subject, launch: &Launch, folder: &Path) -> Result<(Process
     Ok((process, Target { name: name.to_owned(), addr, protocol: subject.protocol() }))
 }
 
-/// A port of the loopback interface that nobody listens on at the moment.
+/// A port of the loopback interface on which no process listens at the moment.
 fn free_port() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// How long a server may take to end when it is asked to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a server prints.
+/// The file of a server's output.
 const LOG: &str = "server.log";
 
 /// Lines of that which an error shows.
@@ -29,7 +29,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it. What it prints goes into a file of `folder`.
+    /// Starts it. Its output goes into a file of `folder`.
     pub(super) fn spawn(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
         let log = folder.join(LOG);
         let program = command.get_program().to_owned();
@@ -102,7 +102,7 @@ impl Process {
     /// Processor time of all threads.
     pub(super) fn cpu(&self) -> Duration {
         let stat = self.file("stat");
-        // Behind the name, which may hold anything, utime and stime are the 12th and 13th fields.
+        // Behind the name, which may hold any character, utime and stime are the 12th and 13th fields.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let times = fields.split_ascii_whitespace().skip(11).take(2);
         let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
@@ -115,7 +115,7 @@ impl Process {
         line.unwrap_or_default().trim().to_owned()
     }
 
-    /// A file of the kernel's about it; empty where there is none.
+    /// A file of the kernel's about it; empty if it cannot be read.
     fn file(&self, name: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{name}", self.child.pid())).unwrap_or_default()
     }

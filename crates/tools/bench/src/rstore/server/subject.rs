@@ -1,5 +1,5 @@
-//! The servers that are compared: their programs, how they are started, and what an acknowledged
-//! write survives there.
+//! The servers that are compared: their programs, how they are started, and the durability of their acknowledged
+//! writes.
 
 use std::env;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ pub(crate) struct Subject {
     pub(crate) version: String,
     /// Whether it takes a number of threads.
     pub(crate) has_threads: bool,
-    /// What an acknowledged write survives.
+    /// The durability of an acknowledged write.
     pub(crate) durability: String,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Memory of those that keep all data there: twice the data, for what they keep beside them and for
-    /// a collector, and never a record that is dropped.
+    /// Memory of those that keep all data there: twice the data, for their overhead and for a collector, and without
+    /// eviction of records.
     fn memory_bytes(&self) -> u64 {
         2 * self.data_bytes + (256 << 20)
     }
@@ -162,12 +162,12 @@ impl Subject {
         if self.kind == Kind::Memcached { Protocol::Memcached } else { Protocol::Resp }
     }
 
-    /// Whether it holds what it acknowledged when it is started again.
+    /// Whether it has its acknowledged writes when it is started again.
     pub(crate) fn is_durable(&self) -> bool {
         !matches!(self.kind, Kind::Memcached | Kind::HaliteInMemory)
     }
 
-    /// The section of `INFO` that has what is of interest.
+    /// The section of `INFO` with the numbers for the rows.
     pub(super) fn info_section(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Halite | Kind::HaliteInMemory => Some("everything"),
@@ -261,7 +261,7 @@ fn in_path(name: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("there is no {name} in PATH; Debian's package installs it"))
 }
 
-/// What a program prints; `None` if it fails.
+/// The output of a program; `None` if it fails.
 fn output(program: &Path, arguments: &[&str]) -> Option<String> {
     let arguments = arguments.iter().map(OsStr::new);
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;

@@ -11,12 +11,12 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) struct Talk(BufReader<TcpStream>);
 
-/// What a server says to one request.
+/// A server's reply to one request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     /// A string, a number, or the word of a status.
     Bytes(Vec<u8>),
-    /// There is none.
+    /// No value.
     Nothing,
     /// An error.
     Error(String),
