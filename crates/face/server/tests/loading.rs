@@ -339,14 +339,16 @@ fn keys_that_have_expired_are_gone_where_nothing_can_be_written() {
     (0..partitions()).for_each(|number| loading.gates.open(number));
     let mut client = loading.server.client();
     client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
-    let full = || Error::Full { used: 1, limit: 1, held: 0, holder: None };
+    fn full() -> Error {
+        Error::Full { used: 1, limit: 1, held: 0, holder: None }
+    }
     let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
     let poisoned =
         "-ERR the store no longer takes writes after an earlier failure (a test); reopen it";
     type Refusal = fn() -> Error;
     let refusals: [(Refusal, &str); 3] = [
         (full, oom),
-        (|| Error::NoRoomBelow { reason: Arc::new(Error::NoSnapshots) }, oom),
+        (|| Error::NoRoomBelow { reason: Arc::new(full()) }, oom),
         (|| Error::Poisoned { why: "a test".into() }, poisoned),
     ];
     for (number, (refusal, reply)) in refusals.into_iter().enumerate() {
