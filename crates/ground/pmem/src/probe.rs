@@ -221,7 +221,6 @@ pub fn read(fresh: &Fresh, offsets: &[u64], len: u64) -> Duration {
 }
 
 /// # Panics
-
 /// If one of the ranges is not inside, or does not begin at a multiple of `align` of the pool; or
 /// if the pool is on a modelled medium, to which these stores would not be reported.
 fn check(fresh: &Fresh, offsets: &[u64], len: u64, align: u64) {

@@ -50,7 +50,7 @@ impl BlockBuilder {
     /// Appends an entry.
     ///
     /// # Panics
-    /// If the entry does not come behind the one before ([`order`]), or the block is finished: searches would not find it.
+    /// If the entry does not come behind the one before, or the block is finished: searches would not find it.
     pub fn add(&mut self, entry: Entry<'_>) {
         assert!(!self.is_finished, "an entry is added to a block that is finished");
         let last = (&self.last_key[..], self.last_sequence);
