@@ -1,4 +1,4 @@
-//! What a full store does when data was removed: dead versions are dropped, so that room comes back.
+//! Emptying a full store: removals hide older versions, and the store drops these, so that room comes back.
 //!
 //! A removed version is dead wherever it lies: in memtables, on its way to the levels, and in these. The removal that
 //! hides it is newer, and in memory. So the removal is made durable, and then everything is handed on without the

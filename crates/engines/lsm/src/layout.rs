@@ -37,7 +37,7 @@ const TREES: &str = "lsm:trees";
 /// 0 while the store is open, more when it was closed; absent until the store has been open.
 const CLEAN: &str = "lsm:clean";
 
-/// What is added to the number that was committed last; the value 1 stands for no number.
+/// The root of a closed store is the sequence that was committed last plus this; 1 stands for a store without one.
 const CLOSED_WITH: u64 = 2;
 
 const LEVELS: &str = "lsm:levels";

@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     pub(crate) has_requests: bool,
     /// When the unfinished request at the front began.
     pub(crate) request_began: Option<Instant>,
-    /// What the request at the front waits for; `Done`: it does not wait.
+    /// The event that the front request waits for; `Done` if the request does not wait.
     pub(crate) waits_for: Dispatched,
     /// Replies that wait for those before them.
     pub(crate) answers: Answers,

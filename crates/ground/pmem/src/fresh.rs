@@ -175,7 +175,7 @@ impl Fresh {
         self.pool().note_write_back(self.offset() + at, bytes.len() as u64);
     }
 
-    /// What a flush of all bytes between two offsets returns.
+    /// The token of a flush that covers all bytes between two offsets.
     pub(crate) fn hull(&self, range: Range<u64>) -> Flushed {
         Flushed::of(self.region.range(range.start, range.end - range.start, self.writes))
     }
