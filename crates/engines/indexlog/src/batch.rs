@@ -201,6 +201,8 @@ pub(crate) fn write(
     numbers: &Numbers,
     durability: Durability,
 ) -> Result<()> {
+    // A store that is poisoned refuses operations that change nothing, too.
+    parts.iter().try_for_each(|part| part.writer.check_health())?;
     let (mut concerned, needless): (Vec<_>, Vec<_>) =
         parts.iter_mut().partition(|part| !part.ops.is_empty());
     // The writes that make the operations needless there may not be durable yet.
@@ -258,7 +260,6 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
 /// Makes sure that all parts find room.
 fn make_room(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
     for (part, ops) in parts.iter_mut().zip(ops) {
-        part.writer.check_health()?;
         let made = part.writer.make_room_for(&part.partition.view, ops);
         part.partition.named(made)?;
     }

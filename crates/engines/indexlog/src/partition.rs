@@ -420,6 +420,8 @@ mod tests {
             }
             let removal = [Op::DeleteRange { space, start: b"", end: None }];
             assert!(is_told(engine.write(&removal, Durability::Deferred).unwrap_err()));
+            let of_nothing = [Op::DeleteRange { space, start: b"z", end: None }];
+            assert!(is_told(engine.write(&of_nothing, Durability::Deferred).unwrap_err()));
             assert!(is_told(engine.write_bookkeeping(&removal, Durability::Deferred).unwrap_err()));
             assert!(is_told(engine.write_if(&removal, Durability::Deferred, &[]).unwrap_err()));
             assert!(is_told(engine.sync().unwrap_err()));
