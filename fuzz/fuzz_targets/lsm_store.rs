@@ -9,11 +9,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use halite_alloc::Segments;
-use halite_contract::{
-    Direction, Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op, Partitioning,
-};
+use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op, Partitioning};
 use halite_disk::Disk;
-use halite_lsm::Lsm;
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -25,9 +23,9 @@ const POOL: u64 = 16 << 20;
 fn options(folder: &Path, durable: Durable, disk: &Disk) -> EngineOptions {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = POOL;
-    let lsm = LsmOptions { durable, disk: Some(disk.clone()), ..LsmOptions::default() };
+    let lsm = LsmOptions { durable, ..LsmOptions::default() };
     let partitioning = Some(Partitioning::Hash(2));
-    EngineOptions { pool_options, lsm, partitioning, ..EngineOptions::new(folder.join("pool")) }
+    EngineOptions { pool_options, disk: Some(disk.clone()), own: lsm.into(), partitioning, ..EngineOptions::new(folder.join("pool")) }
 }
 
 /// A pool, and the files beside it.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::{Builder, Database, ENGINES, LsmOptions};
+use halite::{Builder, Database, ENGINES, LsmOptions, engines};
 
 use crate::folder::{check_folder, open_with};
 use crate::{Error, Result};
@@ -18,19 +18,27 @@ const WITH_INDEXES: &str = "indexlog";
 /// The engine of a new database, or the one that an existing database has to have.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArgs {
-    /// The engine that keeps the data: indexlog, with everything in the pool, or lsm, with the newest there and
-    /// the rest in sorted tables on an SSD. By default the one that the database was made by, and indexlog for a
-    /// new one
     #[arg(
         long,
+        help = help(),
         value_name = "NAME",
-        value_parser = PossibleValuesParser::new(ENGINES.iter().copied()),
+        value_parser = PossibleValuesParser::new(engines().into_iter().map(|engine| engine.name)),
     )]
     engine: Option<String>,
 
     /// Keep the sorted tables of the engine lsm in DIR, on an SSD; by default in the folder `levels` of PATH
     #[arg(long, value_name = "DIR")]
     levels: Option<PathBuf>,
+}
+
+/// What `--help` says of the engines.
+fn help() -> String {
+    let engines = engines().into_iter().map(|engine| format!("{}, {}", engine.name, engine.about));
+    format!(
+        "The engine that keeps the data: {}. By default the one that the database was made by, and {} for a new one",
+        engines.collect::<Vec<_>>().join("; "),
+        ENGINES[0]
+    )
 }
 
 impl EngineArgs {

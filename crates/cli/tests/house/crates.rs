@@ -37,7 +37,9 @@ impl Crate {
     /// All crates but those of other people's stores, which are a workspace of their own.
     pub(crate) fn all() -> Vec<Self> {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of crates");
-        let mut all = vec![Self::read(Floor::Cli, crates.join("cli"))];
+        let programs = ["cli", "own-engine"].map(|name| crates.join(name));
+        let mut all: Vec<_> =
+            programs.into_iter().map(|path| Self::read(Floor::Cli, path)).collect();
         for (floor, folder) in Floor::FOLDERS {
             for entry in fs::read_dir(crates.join(folder)).expect("a floor") {
                 let path = entry.expect("a crate").path();
@@ -47,6 +49,24 @@ impl Crate {
             }
         }
         all
+    }
+
+    /// The sources of the crate and its manifest, by path.
+    pub(crate) fn sources(&self) -> Vec<(PathBuf, String)> {
+        let (mut found, mut folders) = (Vec::new(), vec![self.path.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("a file").path();
+                let is_source = path.extension().is_some_and(|ext| ext == "rs" || ext == "toml");
+                if path.is_dir() {
+                    folders.push(path);
+                } else if is_source {
+                    let text = fs::read_to_string(&path).expect("a source");
+                    found.push((path, text));
+                }
+            }
+        }
+        found
     }
 
     fn read(floor: Floor, path: PathBuf) -> Self {

@@ -44,6 +44,29 @@ fn arrows_between_crates_point_down() {
 }
 
 #[test]
+fn crates_below_the_engines_name_none_of_them() {
+    let crates = Crate::all();
+    let is_engine = |of: &&Crate| of.floor == Floor::Engines && of.name != "halite-contract";
+    let engines: Vec<_> = crates.iter().filter(is_engine).collect();
+    let names: Vec<_> = engines.iter().map(|of| of.name.trim_start_matches("halite-")).collect();
+    assert!(names.contains(&"lsm"), "{names:?}");
+    let is_below = |of: &&Crate| of.floor < Floor::Engines || of.name == "halite-contract";
+    let mut wrong = Vec::new();
+    for of in crates.iter().filter(is_below) {
+        for (file, text) in of.sources() {
+            for (number, line) in (1..).zip(text.lines()) {
+                let words = line.split(|at: char| !at.is_ascii_alphanumeric());
+                let words: Vec<_> = words.map(str::to_ascii_lowercase).collect();
+                if names.iter().any(|name| words.iter().any(|word| word == name)) {
+                    wrong.push(format!("{}:{number}: {line}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "an engine is named below the engines:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn modules_do_not_import_each_other_in_wide_circles() {
     let mut known = WIDE.to_vec();
     let mut wrong = Vec::new();

@@ -117,11 +117,11 @@ pub enum Error {
     /// The bounds of partitions do not ascend from a key that is not empty.
     #[error("the bounds of partitions have to ascend, and to begin above the empty key")]
     PartitionBounds,
-    /// No index keeps so many bytes of each key.
-    #[error("an index keeps 0, 2, 4 or 8 bytes of each key, not {asked}")]
-    IndexKeyBytes {
-        /// How many were asked for.
-        asked: usize,
+    /// An engine's own option has a value that the engine does not know.
+    #[error("{why}")]
+    InvalidOption {
+        /// Which value it has, and which values there are.
+        why: String,
     },
     /// An option or a stored file needs a feature that this build lacks.
     #[error("{what} needs the feature `{feature}`; build with `--features {feature}`")]
@@ -182,7 +182,7 @@ pub enum Error {
         end: u64,
     },
     /// The engine takes no snapshots.
-    #[error("this engine takes no snapshots; use the engine `indexlog`")]
+    #[error("this engine takes no snapshots; `halite dump` and `halite load` copy the data to one that does")]
     NoSnapshots,
     /// There is a snapshot of this name.
     #[error("there is a snapshot `{name}` already; drop it, or choose another name")]
@@ -201,7 +201,7 @@ pub enum Error {
     NoSuchKeySpace,
 
     /// The engine cannot make a write depend on earlier reads.
-    #[error("this engine offers no transactions; use the engine `indexlog` or `lsm`")]
+    #[error("this engine offers no transactions; `halite dump` and `halite load` copy the data to one that does")]
     NoTransactions,
     /// A snapshot is not of the store that it is used with.
     #[error("the snapshot is of another store, or of this one before it was opened again")]

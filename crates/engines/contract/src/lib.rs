@@ -23,15 +23,16 @@ mod error;
 mod expectation;
 mod health;
 mod holder;
-mod index_kind;
+pub mod lab;
 mod limits;
-mod lsm_options;
 mod made_by;
 mod model;
 mod op;
 mod options;
+mod own_options;
 mod panics;
 mod range;
+mod registration;
 mod snapshot;
 mod stats;
 mod verify;
@@ -42,18 +43,18 @@ pub use error::{Error, Result};
 pub use expectation::Expectation;
 pub use health::Health;
 pub use holder::{Holder, Reader};
-pub use index_kind::IndexKind;
 pub use limits::{
     KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, VALUE_LEN_MAX, check_key, check_key_space_name,
     check_value,
 };
-pub use lsm_options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
 pub use made_by::{ENGINE_ROOT, made_by, other_engine};
 pub use model::Model;
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
-pub use options::{EngineOptions, INDEX_SNAPSHOT, Partitioning};
+pub use options::{EngineOptions, Partitioning};
+pub use own_options::OwnOptions;
 pub use panics::panic_message;
 pub use range::{Direction, KeyRange};
+pub use registration::{Beside, Registration};
 pub use snapshot::Snapshot;
 pub use stats::{LevelStats, Recovery, Stats};
 pub use verify::{Damage, Progress, RepairReport, VerifyReport};
@@ -66,7 +67,7 @@ pub type Scan = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + Send>;
 /// All methods may be called from many threads. A write is atomic: a reader sees all of a call's
 /// operations or none, and so does the store after a crash at any moment.
 pub trait Engine: Send + Sync {
-    /// The name by which `--engine` and a pool's root know this engine, for example `indexlog`.
+    /// The name by which `--engine` and a pool's root know this engine.
     fn name(&self) -> &'static str;
 
     /// The key space called `name`, created durably if there is none.

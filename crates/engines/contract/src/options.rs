@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use halite_disk::Disk;
 use halite_pmem::PoolOptions;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Error, IndexKind, LsmOptions, Result, check_key};
+use crate::{Error, OwnOptions, Result, check_key};
 
 /// How keys are spread over the partitions of a store.
 ///
@@ -92,23 +93,15 @@ pub struct EngineOptions {
     /// Whether opening returns as soon as the store's contents are known, where an engine can: an access to
     /// a part that is not recovered then waits for it, and reports damage in it.
     pub on_demand: bool,
-    /// The index of the keys.
-    pub index: IndexKind,
     /// Bytes of changes to retain for readers in a change log, where an engine has one. Only a store that
     /// is created gets such a log; the bytes of one that has it may change. `None`: the store's own number,
     /// or no change log.
     pub change_log: Option<u64>,
-    /// How many bytes are written between two snapshots of the index, where an engine takes some: an
-    /// opening has to read as many besides a snapshot. `None`: none is taken, an existing one is removed,
-    /// and an opening reads all records.
-    pub index_snapshot: Option<u64>,
-    /// Options of the LSM engine only.
-    pub lsm: LsmOptions,
+    /// The files beside the pool, where an engine has some, in place of a folder: the crash lab's model, for example.
+    pub disk: Option<Disk>,
+    /// Options that only one engine knows.
+    pub own: OwnOptions,
 }
-
-/// The bytes written between two snapshots of the index by default: 128 MiB. An engine reads those in a
-/// fraction of a second.
-pub const INDEX_SNAPSHOT: u64 = 128 << 20;
 
 impl EngineOptions {
     /// The store in the pool of this path, created if it does not exist, with defaults for the rest.
@@ -121,10 +114,9 @@ impl EngineOptions {
             create: true,
             partitioning: None,
             on_demand: false,
-            index: IndexKind::default(),
             change_log: None,
-            index_snapshot: Some(INDEX_SNAPSHOT),
-            lsm: LsmOptions::default(),
+            disk: None,
+            own: OwnOptions::default(),
         }
     }
 }
@@ -165,13 +157,5 @@ mod tests {
         assert!(matches!(ranges(&[b"a", b"a"]), Err(Error::PartitionBounds)));
         assert!(matches!(ranges(&[b""]), Err(Error::PartitionBounds)));
         assert!(ranges(&[b"a", b"b"]).is_ok() && ranges(&[]).is_ok());
-    }
-
-    #[test]
-    fn an_index_that_there_is_not_is_refused() {
-        let check = |key_bytes| IndexKind::Ordered { key_bytes }.check();
-        assert!(IndexKind::KEY_BYTES.into_iter().all(|known| check(known).is_ok()));
-        assert!(matches!(check(3), Err(Error::IndexKeyBytes { asked: 3 })));
-        assert!(IndexKind::Hash.check().is_ok() && IndexKind::default().check().is_ok());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning, Result};
-use halite_indexlog::IndexLog;
+use halite_indexlog::{IndexLog, IndexLogOptions};
 use halite_pmem::PoolOptions;
 
 const VALUE: [u8; 100] = [b'v'; 100];
@@ -22,9 +22,9 @@ fn options(pool: &Path, partitions: usize) -> EngineOptions {
     pool_options.size_max = 64 << 30;
     let partitioning = Some(Partitioning::Hash(partitions));
     // None is taken but those that are asked for.
-    let index_snapshot = Some(u64::MAX);
+    let own = IndexLogOptions { index_snapshot: Some(u64::MAX), ..IndexLogOptions::default() };
     let options = EngineOptions::new(pool);
-    EngineOptions { pool_options, partitioning, on_demand: true, index_snapshot, ..options }
+    EngineOptions { pool_options, partitioning, on_demand: true, own: own.into(), ..options }
 }
 
 fn mix(number: u64) -> u64 {

@@ -24,6 +24,7 @@ use crate::index::Form;
 use crate::index_snapshot::{Own, Snapshots};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
+use crate::options::IndexLogOptions;
 use crate::partition::{Partition, WRITER};
 use crate::read::View;
 use crate::record;
@@ -67,7 +68,8 @@ impl IndexLog {
         if let Some(partitioning) = &options.partitioning {
             partitioning.check(PARTITIONS_MAX)?;
         }
-        options.index.check()?;
+        let own = IndexLogOptions::of(options);
+        own.index.check()?;
         let exists = Pool::exists(&options.pool, &options.pool_options);
         let segments = if exists || !options.create {
             Segments::open(&options.pool, &options.pool_options)?
@@ -87,9 +89,9 @@ impl IndexLog {
         // The crash lab's medium notes events in their order, so there may be only one thread.
         let on_threads = options.pool_options.medium.is_none();
         let abandoned = release_other_generation(&segments, layout)?;
-        let form = Form::new(options.index, || Ok(segments.pool().random()?))?;
+        let form = Form::new(own.index, || Ok(segments.pool().random()?))?;
         // A pool in memory is gone when it closes, so a snapshot of its index would never be read.
-        let interval = options.index_snapshot.filter(|_| !options.pool_options.in_memory);
+        let interval = own.index_snapshot.filter(|_| !options.pool_options.in_memory);
         let mut store = Self::open_partitions(&segments, layout, form, interval, on_threads)?;
         store.partitions.change_report(|report| report.segments_reclaimed += abandoned);
         if let Some(wanted) = &options.partitioning

@@ -3,10 +3,11 @@
 //! Each opening of the store chooses which. An operation that a table does not have is made of a walk over all of its
 //! entries: the keys in a range are read from their records.
 
-use halite_contract::{IndexKind, KeyRange, Result};
+use halite_contract::{KeyRange, Result};
 use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen, SortedKey};
 
 use crate::entry::Entry;
+use crate::options::IndexKind;
 use crate::read::ReadableBlocks;
 
 /// Keys ahead of the one at hand that are brought into the cache.

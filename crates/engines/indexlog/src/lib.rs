@@ -76,6 +76,7 @@ mod log;
 mod log_end;
 mod obituary;
 mod on_demand;
+mod options;
 mod overflow;
 mod parallel;
 mod partition;
@@ -83,6 +84,7 @@ mod pieces;
 mod read;
 mod record;
 mod recovery;
+mod registration;
 mod repartition;
 mod scan;
 mod scans;
@@ -96,6 +98,8 @@ mod victims;
 mod write;
 
 pub use engine::IndexLog;
+pub use options::{INDEX_SNAPSHOT, IndexKind, IndexLogOptions};
+pub use registration::REGISTRATION;
 
 /// The unit of space accounting and collection, in bytes. A segment has [`BLOCKS_PER_SEGMENT`].
 ///

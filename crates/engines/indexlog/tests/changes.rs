@@ -8,7 +8,7 @@ use halite_contract::{
     Change, ChangeOp, Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning,
     WriteBatch,
 };
-use halite_indexlog::IndexLog;
+use halite_indexlog::{IndexLog, IndexLogOptions};
 use halite_pmem::{Medium, PoolOptions};
 use power::Power;
 
@@ -489,7 +489,7 @@ fn snapshots_of_the_index_go_before_changes_do() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut options = options(folder.path(), Some(1 << 30));
     options.pool_options.size_max = 48 << 20;
-    options.index_snapshot = Some(u64::MAX);
+    options.own.get_mut::<IndexLogOptions>().index_snapshot = Some(u64::MAX);
     let engine = IndexLog::open(&options).unwrap();
     let space = engine.key_space("one").unwrap();
     // One snapshot is a segment, and so are the changes that follow.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_contract::conformance::Factory;
-use halite_contract::{Engine, EngineOptions, IndexKind, Partitioning, Result};
-use halite_indexlog::IndexLog;
+use halite_contract::{Engine, EngineOptions, Partitioning, Result};
+use halite_indexlog::{IndexKind, IndexLog, IndexLogOptions};
 use halite_pmem::PoolOptions;
 
 /// Partitions, an index, and the bytes of the change log to retain.
@@ -31,9 +31,9 @@ impl Factory for IndexLogs {
         let options = EngineOptions {
             pool_options,
             partitioning,
-            index,
             change_log,
             on_demand,
+            own: IndexLogOptions { index, ..IndexLogOptions::default() }.into(),
             ..EngineOptions::new(pool)
         };
         Ok(Arc::new(IndexLog::open(&options)?))

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, Error, Expectation, IndexKind, KeyRange,
-    KeySpaceId, Op, Partitioning,
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
+    OwnOptions, Partitioning,
 };
-use halite_indexlog::IndexLog;
+use halite_indexlog::{IndexKind, IndexLog, IndexLogOptions};
 use halite_pmem::{Medium, PoolOptions};
 use power::Power;
 use proptest::prelude::*;
@@ -21,6 +21,10 @@ fn ranges(bounds: &[&str]) -> Option<Partitioning> {
 
 fn options(folder: &Path) -> EngineOptions {
     EngineOptions::new(folder.join("pool"))
+}
+
+fn with_index(index: IndexKind) -> OwnOptions {
+    IndexLogOptions { index, ..IndexLogOptions::default() }.into()
 }
 
 fn put(store: &IndexLog, space: KeySpaceId, key: &str) {
@@ -106,7 +110,9 @@ fn every_opening_may_choose_another_index() {
     ];
     let mut index_bytes = Vec::new();
     for (round, index) in kinds.into_iter().enumerate() {
-        let store = IndexLog::open(&EngineOptions { index, ..options(folder.path()) }).unwrap();
+        let store =
+            IndexLog::open(&EngineOptions { own: with_index(index), ..options(folder.path()) })
+                .unwrap();
         let space = store.key_space("space").unwrap();
         for number in 0..2_000 {
             put(&store, space, &format!("{round} {number:05}"));
@@ -120,9 +126,11 @@ fn every_opening_may_choose_another_index() {
         assert!(keys.is_sorted());
         index_bytes.push(store.stats().index_bytes / store.len(space).unwrap());
     }
-    let unknown =
-        EngineOptions { index: IndexKind::Ordered { key_bytes: 16 }, ..options(folder.path()) };
-    assert!(matches!(IndexLog::open(&unknown), Err(Error::IndexKeyBytes { asked: 16 })));
+    let unknown = EngineOptions {
+        own: with_index(IndexKind::Ordered { key_bytes: 16 }),
+        ..options(folder.path())
+    };
+    assert!(matches!(IndexLog::open(&unknown), Err(Error::InvalidOption { .. })));
     assert!(index_bytes[3] < index_bytes[4], "{index_bytes:?}");
 }
 
@@ -152,7 +160,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let index = bytes.map_or(IndexKind::Hash, |key_bytes| IndexKind::Ordered { key_bytes });
-        let options = EngineOptions { index, ..options(folder.path()) };
+        let options = EngineOptions { own: with_index(index), ..options(folder.path()) };
         let mut model = BTreeMap::new();
         let store = IndexLog::open(&options).unwrap();
         let space = store.key_space("space").unwrap();
@@ -261,7 +269,8 @@ fn a_damaged_partition_leaves_the_others_alone() {
 fn a_walk_in_no_order_visits_what_stays() {
     let folder = tempfile::tempdir().unwrap();
     let partitioning = Some(Partitioning::Hash(3));
-    let hash = EngineOptions { partitioning, index: IndexKind::Hash, ..options(folder.path()) };
+    let hash =
+        EngineOptions { partitioning, own: with_index(IndexKind::Hash), ..options(folder.path()) };
     let store = IndexLog::open(&hash).unwrap();
     let space = store.key_space("space").unwrap();
     (0..3_000).for_each(|number| put(&store, space, &name(number)));

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use halite_alloc::SEGMENT;
 use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, IndexKind, KeyRange, KeySpaceId, Op, Partitioning,
+    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Partitioning,
 };
-use halite_indexlog::IndexLog;
+use halite_indexlog::{IndexKind, IndexLog, IndexLogOptions};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
@@ -111,7 +111,7 @@ impl Test {
         let mut options = EngineOptions::new(folder.path().join("pool"));
         options.pool_options.size_max = pool;
         options.partitioning = Some(Partitioning::Hash(partitions));
-        options.index_snapshot = Some(interval);
+        options.own.get_mut::<IndexLogOptions>().index_snapshot = Some(interval);
         let store = IndexLog::open(&options).unwrap();
         let spaces = SPACES.iter().map(|name| store.key_space(name).unwrap()).collect();
         let model = vec![BTreeMap::new(); SPACES.len()];
@@ -187,7 +187,7 @@ impl Test {
                 self.reopen();
             }
             Step::Become { hash, key_bytes, partitions } => {
-                self.options.index =
+                self.options.own.get_mut::<IndexLogOptions>().index =
                     if hash { IndexKind::Hash } else { IndexKind::Ordered { key_bytes } };
                 // Changing partitions takes room for everything twice.
                 let stats = self.store().stats();
@@ -217,7 +217,8 @@ impl Test {
         let copy = self.folder.path().join("copy");
         fs::copy(&self.options.pool, &copy).unwrap();
         let mut options = self.options.clone();
-        (options.pool, options.index_snapshot) = (copy.clone(), None);
+        options.pool = copy.clone();
+        options.own.get_mut::<IndexLogOptions>().index_snapshot = None;
         let full = IndexLog::open(&options).unwrap();
         let expected = pairs(&full);
         let live = full.stats().live_bytes;

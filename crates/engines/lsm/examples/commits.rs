@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use halite_contract::{Durability, Engine, EngineOptions, LsmOptions, Op};
-use halite_lsm::Lsm;
+use halite_contract::{Durability, Engine, EngineOptions, Op};
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 const COMMITS: u64 = 1_000_000;
@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     pool_options.size_max = 4 << 30;
     let lsm = LsmOptions { memtable_bytes: Some(1 << 30), ..LsmOptions::default() };
     let pool = folder.path().join("pool");
-    let engine = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new(pool) })?;
+    let engine =
+        Lsm::open(&EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new(pool) })?;
     let space = engine.key_space("commits")?;
     let began = Instant::now();
     std::thread::scope(|scope| {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use halite_contract::{Durability, Engine, EngineOptions, LsmOptions, Op};
-use halite_lsm::Lsm;
+use halite_contract::{Durability, Engine, EngineOptions, Op};
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 const OPENS: usize = 6;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pool_options.size_max = 2 * bytes + (1 << 30);
         let global_index_bytes = Some(2 * bytes);
         let lsm = LsmOptions { global_index_bytes, ..LsmOptions::default() };
-        EngineOptions { pool_options, lsm, ..EngineOptions::new(&pool) }
+        EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new(&pool) }
     };
     let count = bytes / (32 + value_len as u64).next_multiple_of(8);
     let engine = Lsm::open(&options())?;

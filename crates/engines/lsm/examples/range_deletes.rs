@@ -7,10 +7,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use halite_contract::{
-    Direction, Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op,
-};
-use halite_lsm::Lsm;
+use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 const KEYS: u64 = 300;
@@ -32,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..LsmOptions::default()
     };
     let pool = folder.path().join("pool");
-    let engine = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new(pool) })?;
+    let engine =
+        Lsm::open(&EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new(pool) })?;
     let space = engine.key_space("space")?;
     let keys: Vec<[u8; 8]> = (0..KEYS).map(u64::to_be_bytes).collect();
     let fill = || {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, LsmOptions, Op};
-use halite_lsm::Lsm;
+use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 /// Pairs of a scan, and scans of a round.
@@ -26,7 +26,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pool_options.size_max = 2 << 30;
         let lsm = LsmOptions { memtable_bytes: Some(memtable << 20), ..LsmOptions::default() };
         let pool = folder.path().join("pool");
-        let engine = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new(pool) })?;
+        let engine = Lsm::open(&EngineOptions {
+            pool_options,
+            own: lsm.into(),
+            ..EngineOptions::new(pool)
+        })?;
         let space = engine.key_space("scans")?;
         let key_of = |number: u64| {
             let number = if order == "random" { mix(number) } else { number };

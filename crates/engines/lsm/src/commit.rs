@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use halite_contract::{CommitPoints, Durability, Error, Result};
+use crate::options::CommitPoints;
+use halite_contract::{Durability, Error, Result};
 use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE};
 use halite_sim::planted;

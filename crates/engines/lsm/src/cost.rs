@@ -35,9 +35,9 @@ pub(crate) fn of(run: impl FnOnce()) -> u64 {
 mod tests {
     use std::any::Any;
 
+    use crate::options::LsmOptions;
     use halite_contract::{
-        Direction, Durability, Engine, EngineOptions, Expectation, KeyRange, KeySpaceId,
-        LsmOptions, Op,
+        Direction, Durability, Engine, EngineOptions, Expectation, KeyRange, KeySpaceId, Op,
     };
     use halite_disk::{Disk, DiskModel};
     use halite_pmem::{Domain, Medium, PoolOptions};
@@ -61,12 +61,16 @@ mod tests {
         let medium = Medium::new(Domain::Memory, POOL).unwrap();
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = POOL;
-        let lsm = LsmOptions {
-            disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
-            ..LsmOptions::default()
-        };
+        let lsm = LsmOptions { ..LsmOptions::default() };
+        let disk = Some(Disk::model(&DiskModel::of(medium.machine())));
         pool_options.medium = Some(medium);
-        Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") }).unwrap()
+        Lsm::open(&EngineOptions {
+            pool_options,
+            disk,
+            own: lsm.into(),
+            ..EngineOptions::new("pool")
+        })
+        .unwrap()
     }
 
     fn put(engine: &Lsm, space: KeySpaceId, key: &[u8]) {

@@ -21,6 +21,7 @@ use crate::long_scan::LongScan;
 use crate::maintenance::Maintenance;
 use crate::open;
 use crate::open::COMMIT_ID;
+use crate::options::LsmOptions;
 use crate::read::{At, from_levels};
 use crate::record::{self, Kind};
 use crate::refusals::Purpose;
@@ -77,7 +78,7 @@ impl Lsm {
     /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
     /// [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
-        if !sst::is_built_in(options.lsm.compression) {
+        if !sst::is_built_in(LsmOptions::of(options).compression) {
             let what = "compression with Zstandard".to_owned();
             return Err(Error::NotBuiltIn { what, feature: "zstd" });
         }

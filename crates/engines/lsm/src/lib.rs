@@ -32,6 +32,7 @@ mod long_scan;
 mod maintenance;
 mod memtable;
 mod open;
+mod options;
 mod pace;
 mod persistent_map;
 mod range_deletes;
@@ -39,6 +40,7 @@ mod read;
 mod record;
 mod recovery;
 mod refusals;
+mod registration;
 mod repair;
 mod ring;
 #[cfg(all(test, loom))]
@@ -66,6 +68,8 @@ mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
+pub use options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
+pub use registration::REGISTRATION;
 
 /// Trees, which are partitions, that a store may have.
 pub const TREES_MAX: usize = 64;

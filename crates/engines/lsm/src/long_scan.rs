@@ -190,9 +190,8 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::thread;
 
-    use halite_contract::{
-        Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op, Scan,
-    };
+    use crate::options::{Durable, LsmOptions};
+    use halite_contract::{Durability, Engine, EngineOptions, KeyRange, Op, Scan};
     use halite_disk::{Disk, DiskModel};
     use halite_pmem::{Domain, Medium, PoolOptions};
     use proptest::prelude::*;
@@ -236,14 +235,20 @@ mod tests {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = POOL;
         let lsm = LsmOptions {
-            disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
             memtable_bytes: Some(1 << 20),
             global_index_bytes: Some(2 << 20),
             table_bytes: Some(64 << 10),
             ..LsmOptions::default()
         };
+        let disk = Some(Disk::model(&DiskModel::of(medium.machine())));
         pool_options.medium = Some(medium);
-        Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") }).unwrap()
+        Lsm::open(&EngineOptions {
+            pool_options,
+            disk,
+            own: lsm.into(),
+            ..EngineOptions::new("pool")
+        })
+        .unwrap()
     }
 
     fn key(number: u8) -> Vec<u8> {
@@ -254,7 +259,8 @@ mod tests {
     fn a_scan_that_let_go_tells_of_a_record_that_it_was_to_come_to() {
         let folder = tempfile::tempdir().unwrap();
         let lsm = LsmOptions { durable: Durable::Pool, ..LsmOptions::default() };
-        let options = EngineOptions { lsm, ..EngineOptions::new(folder.path().join("pool")) };
+        let options =
+            EngineOptions { own: lsm.into(), ..EngineOptions::new(folder.path().join("pool")) };
         let engine = Lsm::open(&options).unwrap();
         let space = engine.key_space("space").unwrap();
         let key = |number: u32| format!("key {number:03}").into_bytes();

@@ -258,9 +258,8 @@ fn run(store: &Store, task: Task) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use halite_contract::{
-        Direction, Durability, Durable, Engine, EngineOptions, KeyRange, LsmOptions, Op,
-    };
+    use crate::options::{Durable, LsmOptions};
+    use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
     use halite_pmem::PoolOptions;
 
     use super::*;
@@ -281,7 +280,7 @@ mod tests {
             table_bytes: Some(64 << 10),
             ..LsmOptions::default()
         };
-        EngineOptions { pool_options, lsm, ..EngineOptions::new(folder.join("pool")) }
+        EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new(folder.join("pool")) }
     }
 
     fn key(writer: u64, batch: u64) -> [u8; 16] {

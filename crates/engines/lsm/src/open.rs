@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use halite_alloc::{ObjectPool, SEGMENT, Segments};
 use halite_contract::{
-    Durability, Durable, EngineOptions, Error, KEY_LEN_MAX, Partitioning, Recovery, Result,
+    Durability, EngineOptions, Error, KEY_LEN_MAX, Partitioning, Recovery, Result,
 };
 use halite_disk::Disk;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
@@ -29,6 +29,7 @@ use crate::levels::{CURRENT, Levels, LevelsOptions, is_of_levels};
 use crate::long_scan::LongScans;
 use crate::maintenance::Signals;
 use crate::memtable::Memtable;
+use crate::options::{Durable, LsmOptions};
 use crate::pace::Pace;
 use crate::read::{from_levels, in_folder};
 use crate::record::Kind;
@@ -52,6 +53,7 @@ pub(crate) const COMMIT_ID: u64 = 16;
 
 /// Opens the store in the pool that `options` name, or creates it.
 pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
+    let own = LsmOptions::of(options);
     let started = Instant::now();
     if let Some(partitioning) = &options.partitioning {
         partitioning.check(crate::TREES_MAX)?;
@@ -76,7 +78,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let threads =
         if on_threads { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let disk = disk(options)?;
-    if let Some(tables) = options.lsm.tables_open_max {
+    if let Some(tables) = own.tables_open_max {
         disk.keep_open(tables);
     }
     let store_id = u128::from_le_bytes(home.uuid());
@@ -86,7 +88,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         Arc::new(move || snapshots.kept(&visible).sequences().to_vec())
     };
     let mut levels_options = LevelsOptions {
-        cache_bytes: options.lsm.cache_bytes,
+        cache_bytes: own.cache_bytes,
         flushes: layout::noted(&home, layout::FLUSHES),
         background: on_threads,
         threads,
@@ -99,7 +101,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         let wanted = levels_options.ballast_bytes_min + tables;
         levels_options.ballast_bytes_max = wanted.min(BALLAST_MAX).min(device / 8);
     }
-    if let Some(runs) = options.lsm.level_zero_runs {
+    if let Some(runs) = own.level_zero_runs {
         // Writers are slowed at as many times as many as without the option.
         let ratio = levels_options.runs_max / levels_options.runs_min;
         levels_options.runs_min = runs.max(1);
@@ -216,10 +218,9 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         objects,
         device,
         trees,
-        ring: Ring::new(RING_CAPACITY, options.lsm.wait),
-        crowd: is_memory.then(|| Crowd::new(options.lsm.wait)),
-        batching: Batching::new(options.lsm.batches_max, options.lsm.batch_linger)
-            .filter(|_| on_threads),
+        ring: Ring::new(RING_CAPACITY, own.wait),
+        crowd: is_memory.then(|| Crowd::new(own.wait)),
+        batching: Batching::new(own.batches_max, own.batch_linger).filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
         visible,
         next_sequence: AtomicU64::new(recovered.last + 1),
@@ -458,14 +459,15 @@ fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
 
 /// The disk of the levels: a folder beside the pool, or, by a link there, one that was named when the store was made.
 pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
-    if let Some(disk) = &options.lsm.disk {
+    let own = LsmOptions::of(options);
+    if let Some(disk) = &options.disk {
         return Ok(disk.clone());
     }
     if options.pool_options.in_memory || options.pool_options.medium.is_some() {
         return Ok(Disk::in_memory_up_to(options.pool_options.size_max));
     }
     let beside = beside(options);
-    let folder = options.lsm.levels.as_ref().unwrap_or(&beside);
+    let folder = own.levels.as_ref().unwrap_or(&beside);
     let failures = options.pool_options.failures.clone();
     Ok(Disk::failing_folder(folder, options.create, failures).map_err(Arc::new)?)
 }
@@ -480,8 +482,9 @@ fn beside(options: &EngineOptions) -> PathBuf {
 
 /// Points a link beside the pool to a folder that was named, from now on, if the store's levels are there.
 fn link(options: &EngineOptions) -> Result<()> {
-    let is_folder = options.lsm.disk.is_none() && !options.pool_options.in_memory;
-    let Some(named) = options.lsm.levels.as_ref().filter(|_| is_folder && options.create) else {
+    let own = LsmOptions::of(options);
+    let is_folder = options.disk.is_none() && !options.pool_options.in_memory;
+    let Some(named) = own.levels.as_ref().filter(|_| is_folder && options.create) else {
         return Ok(());
     };
     let beside = beside(options);
@@ -531,15 +534,16 @@ const TABLE_BYTES_MIN: u64 = 4 << 10;
 
 /// How the levels are kept, in proportion to their tables.
 pub(crate) fn levels_options(options: &EngineOptions, device: Option<u64>) -> LevelsOptions {
+    let own = LsmOptions::of(options);
     let default = LevelsOptions::default();
     let default = LevelsOptions {
-        table: TableOptions { compression: options.lsm.compression, ..default.table },
+        table: TableOptions { compression: own.compression, ..default.table },
         ..default
     };
     // On a small device, one table is not to be a large part of it.
     let of_device =
         device.map(|bytes| (bytes / 64).max(1 << 20)).filter(|bytes| *bytes < default.table_bytes);
-    let Some(table_bytes) = options.lsm.table_bytes.or(of_device) else { return default };
+    let Some(table_bytes) = own.table_bytes.or(of_device) else { return default };
     let table_bytes = table_bytes.max(TABLE_BYTES_MIN);
     let scaled = |bytes: u64| (bytes / (default.table_bytes / table_bytes).max(1)).max(1);
     LevelsOptions {
@@ -570,6 +574,7 @@ fn memtable_bytes(
     layout: Layout,
     device: Option<u64>,
 ) -> u64 {
+    let own = LsmOptions::of(options);
     const MEMTABLE_BYTES: u64 = 64 << 20;
     const MEMTABLE_MIN: u64 = 64 << 10;
     let trees = layout.trees as u64;
@@ -577,7 +582,7 @@ fn memtable_bytes(
     // With a log, all that there are may have to be written without another's space.
     let of_device = device.filter(|_| layout.logged).map_or(u64::MAX, |device| device / 32 / trees);
     let memtable =
-        options.lsm.memtable_bytes.unwrap_or(default.max(SEGMENT).min(of_device.max(MEMTABLE_MIN)));
+        own.memtable_bytes.unwrap_or(default.max(SEGMENT).min(of_device.max(MEMTABLE_MIN)));
     memtable.min(BATCH_BYTES_MAX)
 }
 
@@ -587,19 +592,19 @@ fn limits(
     layout: Layout,
     device: Option<u64>,
 ) -> Limits {
+    let own = LsmOptions::of(options);
     let pool = segments.pool().len_max();
     let trees = layout.trees as u64;
     let memtable = memtable_bytes(options, segments, layout, device);
     // A memtable takes a zone, however little of that it fills.
     let memtables = memtable.max(SEGMENT) * trees * 2;
     let reach = within_reach(pool, device);
-    let global =
-        options.lsm.global_index_bytes.unwrap_or_else(|| reach.saturating_sub(memtables) * 3 / 5);
+    let global = own.global_index_bytes.unwrap_or_else(|| reach.saturating_sub(memtables) * 3 / 5);
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
-        commit_points: options.lsm.commit_points,
-        large_value_bytes: options.lsm.large_value_bytes.unwrap_or(LARGE_VALUE_BYTES),
+        commit_points: own.commit_points,
+        large_value_bytes: own.large_value_bytes.unwrap_or(LARGE_VALUE_BYTES),
         slow_below: pool / 16,
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
         reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),
@@ -609,12 +614,13 @@ fn limits(
 
 /// Creates an empty store.
 fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
+    let own = LsmOptions::of(options);
     let partitioning = options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
     if matches!(partitioning, Partitioning::Ranges(_)) {
         return Err(Error::FixedPartitions { engine: Lsm::NAME, is: partitioning.count() });
     }
     let segments = Segments::create(&options.pool, &options.pool_options)?;
-    let logged = match options.lsm.durable {
+    let logged = match own.durable {
         Durable::Detect => segments.pool().domain() == Domain::PageCache,
         Durable::Pool => false,
         Durable::Log => true,

@@ -24,7 +24,7 @@
 
 use std::cell::Cell;
 
-use halite_contract::WaitStrategy;
+use crate::options::WaitStrategy;
 use halite_sim::locks::Mutex;
 
 use crate::sync::{AtomicU64, Ordering, unless_weakened};

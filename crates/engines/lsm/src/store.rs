@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use crate::options::CommitPoints;
 use halite_alloc::{Device, ObjectPool, Segments};
-use halite_contract::{CommitPoints, Error, Recovery, Result};
+use halite_contract::{Error, Recovery, Result};
 use halite_pmem::{Pool, Words};
 use halite_sim::locks::Mutex;
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use halite_contract::{Durability, Engine, EngineOptions, LsmOptions, Op};
-use halite_lsm::Lsm;
+use halite_contract::{Durability, Engine, EngineOptions, Op};
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 /// As many as a removal of a range does not remove one by one.
@@ -15,7 +15,7 @@ fn no_reader_sees_a_range_without_what_was_put_into_it_again() {
     let mut pool_options = PoolOptions::default();
     (pool_options.size_max, pool_options.in_memory) = (256 << 20, true);
     let lsm = LsmOptions { memtable_bytes: Some(4 << 10), ..LsmOptions::default() };
-    let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
+    let options = EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new("pool") };
     let engine = Lsm::open(&options).unwrap();
     let space = engine.key_space("space").unwrap();
     let keys: Vec<[u8; 2]> = (0..KEYS).map(u16::to_be_bytes).collect();

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use halite_contract::{CommitPoints, Durability, Engine, EngineOptions, LsmOptions, Op};
+use halite_contract::{Durability, Engine, EngineOptions, Op};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::Lsm;
+use halite_lsm::{CommitPoints, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use halite_sim::{Trace, What};
 
@@ -26,8 +26,9 @@ fn open_with(medium: &Medium, lsm: LsmOptions) -> halite_contract::Result<Arc<dy
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
-    let lsm = LsmOptions { disk: Some(Disk::model(&DiskModel::of(medium.machine()))), ..lsm };
-    let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
+    let disk = Some(Disk::model(&DiskModel::of(medium.machine())));
+    let options =
+        EngineOptions { pool_options, disk, own: lsm.into(), ..EngineOptions::new("pool") };
     Ok(Arc::new(Lsm::open(&options)?))
 }
 

@@ -5,11 +5,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use halite_contract::{
-    Durability, Engine, EngineOptions, Error, Expectation, LsmOptions, Op, Partitioning,
-};
+use halite_contract::{Durability, Engine, EngineOptions, Error, Expectation, Op, Partitioning};
 use halite_disk::Disk;
-use halite_lsm::Lsm;
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 const CAPACITY: u64 = 16 << 20;
@@ -18,10 +16,15 @@ fn open(trees: usize, lsm: LsmOptions) -> Lsm {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.in_memory = true;
-    let lsm = LsmOptions { disk: Some(Disk::in_memory()), ..lsm };
     let partitioning = Some(Partitioning::Hash(trees));
-    Lsm::open(&EngineOptions { pool_options, partitioning, lsm, ..EngineOptions::new("pool") })
-        .unwrap()
+    Lsm::open(&EngineOptions {
+        pool_options,
+        partitioning,
+        disk: Some(Disk::in_memory()),
+        own: lsm.into(),
+        ..EngineOptions::new("pool")
+    })
+    .unwrap()
 }
 
 #[test]

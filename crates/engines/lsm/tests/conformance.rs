@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_contract::conformance::Factory;
-use halite_contract::{
-    Durability, Durable, Engine, EngineOptions, Error, LsmOptions, Op, Partitioning, Result,
-};
-use halite_lsm::Lsm;
+use halite_contract::{Durability, Engine, EngineOptions, Error, Op, Partitioning, Result};
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 /// Trees, and where what was committed last is kept.
@@ -28,7 +26,12 @@ impl Factory for Lsms {
         let partitioning = Some(Partitioning::Hash(self.0));
         let lsm = LsmOptions { durable: self.1, ..LsmOptions::default() };
         let pool = folder.join("pool");
-        let options = EngineOptions { pool_options, partitioning, lsm, ..EngineOptions::new(pool) };
+        let options = EngineOptions {
+            pool_options,
+            partitioning,
+            own: lsm.into(),
+            ..EngineOptions::new(pool)
+        };
         Ok(Arc::new(Lsm::open(&options)?))
     }
 
@@ -100,7 +103,7 @@ fn levels_are_found_where_they_were_made_and_missed_where_they_are_not() {
     let open = |levels: Option<PathBuf>| {
         let pool = folder.path().join("pool");
         let lsm = LsmOptions { levels, ..LsmOptions::default() };
-        Lsm::open(&EngineOptions { lsm, ..EngineOptions::new(pool) })
+        Lsm::open(&EngineOptions { own: lsm.into(), ..EngineOptions::new(pool) })
     };
     let space = {
         let engine = open(Some(elsewhere.clone())).unwrap();

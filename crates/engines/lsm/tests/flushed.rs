@@ -6,11 +6,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, LsmOptions, Model, Op,
-    Snapshot,
+    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Model, Op, Snapshot,
 };
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::Lsm;
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use proptest::prelude::*;
 
@@ -57,14 +56,18 @@ fn options() -> EngineOptions {
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         global_index_bytes: Some(3 * ZONE),
         // Blocks that are read go on at once to the pool's free zones.
         cache_bytes: 0,
         ..LsmOptions::default()
     };
-    EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") }
+    EngineOptions {
+        pool_options,
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
+        own: lsm.into(),
+        ..EngineOptions::new("pool")
+    }
 }
 
 fn open(options: &EngineOptions) -> Arc<dyn Engine> {
@@ -183,7 +186,8 @@ fn no_thread_reads_what_was_overwritten_before_it_asked() {
         cache_bytes: 0,
         ..LsmOptions::default()
     };
-    let store = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") });
+    let store =
+        Lsm::open(&EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new("pool") });
     let store = store.unwrap();
     let space = store.key_space("all").unwrap();
     const THREADS: u64 = 4;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_contract::{
-    Direction, Durability, Durable, Engine, EngineOptions, Error, Expectation, KeyRange,
-    KeySpaceId, LsmOptions, Op,
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
 };
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::Lsm;
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use halite_sim::Failures;
 
@@ -39,14 +38,18 @@ impl Home {
         pool_options.medium = Some(self.medium.clone());
         let lsm = LsmOptions {
             durable: self.durable,
-            disk: Some(self.disk.clone()),
             memtable_bytes: Some(4 << 10),
             global_index_bytes: Some(4 << 10),
             table_bytes: Some(8 << 10),
             large_value_bytes: Some(LARGE as u64),
             ..LsmOptions::default()
         };
-        EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") }
+        EngineOptions {
+            pool_options,
+            disk: Some(self.disk.clone()),
+            own: lsm.into(),
+            ..EngineOptions::new("pool")
+        }
     }
 
     fn open(&self) -> Open {
@@ -119,12 +122,16 @@ fn a_folder_that_cannot_be_synced_ends_all_writes() {
         let disk = Disk::failing_folder(&levels, true, Some(failures.clone())).unwrap();
         let lsm = LsmOptions {
             durable: Durable::Pool,
-            disk: Some(disk.clone()),
             large_value_bytes: Some(LARGE as u64),
             ..LsmOptions::default()
         };
         let pool = folder.path().join("pool");
-        let engine = Lsm::open(&EngineOptions { lsm, ..EngineOptions::new(pool) }).unwrap();
+        let engine = Lsm::open(&EngineOptions {
+            disk: Some(disk.clone()),
+            own: lsm.into(),
+            ..EngineOptions::new(pool)
+        })
+        .unwrap();
         let space = engine.key_space("space").unwrap();
         let put = |len: usize| {
             let op = Op::Put { space, key: b"key", value: &value(1, len) };

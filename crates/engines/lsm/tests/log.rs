@@ -5,11 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halite_contract::{
-    Compression, Durability, Durable, Engine, EngineOptions, LsmOptions, Op, Partitioning,
-};
+use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioning};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::Lsm;
+use halite_lsm::{Compression, Durable, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 
 /// A store with two trees and a log on a modelled medium, where it has no threads.
@@ -19,12 +17,17 @@ fn open(medium: &Medium) -> Arc<dyn Engine> {
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
         durable: Durable::Log,
-        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         ..LsmOptions::default()
     };
     let partitioning = Some(Partitioning::Hash(2));
-    let options = EngineOptions { pool_options, lsm, partitioning, ..EngineOptions::new("pool") };
+    let options = EngineOptions {
+        pool_options,
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
+        own: lsm.into(),
+        partitioning,
+        ..EngineOptions::new("pool")
+    };
     Arc::new(Lsm::open(&options).unwrap())
 }
 
@@ -69,13 +72,13 @@ fn in_folder(folder: &Path, durable: Durable) -> EngineOptions {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = 64 << 20;
     let lsm = LsmOptions { durable, memtable_bytes: Some(4 << 10), ..LsmOptions::default() };
-    EngineOptions { pool_options, lsm, ..EngineOptions::new(folder.join("pool")) }
+    EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new(folder.join("pool")) }
 }
 
 /// A store with values in its log, that was closed.
 fn closed(folder: &Path, values: u32) {
     let mut options = in_folder(folder, Durable::Log);
-    options.lsm.memtable_bytes = None;
+    options.own.get_mut::<LsmOptions>().memtable_bytes = None;
     let engine = Lsm::open(&options).unwrap();
     let space = engine.key_space("space").unwrap();
     for number in 0..values {
@@ -208,7 +211,7 @@ fn a_repair_touches_nothing_of_another_store() {
     };
     let before = files();
     let mut options = in_folder(one.path(), Durable::Log);
-    options.lsm.levels = Some(levels.clone());
+    options.own.get_mut::<LsmOptions>().levels = Some(levels.clone());
     for _ in 0..2 {
         assert!(Lsm::repair(&options).is_err(), "they are another's");
         assert!(files() == before);
@@ -220,7 +223,7 @@ fn older_copies_of_the_levels_are_told() {
     for durable in [Durable::Pool, Durable::Log] {
         let folder = tempfile::tempdir().unwrap();
         let mut options = in_folder(folder.path(), durable);
-        options.lsm.global_index_bytes = Some(1);
+        options.own.get_mut::<LsmOptions>().global_index_bytes = Some(1);
         let fill = |seed: u32| {
             let engine = Lsm::open(&options).unwrap();
             let space = engine.key_space("space").unwrap();
@@ -243,7 +246,7 @@ fn older_copies_of_the_levels_are_told() {
         }
         fill(1_000_000);
         let older = EngineOptions {
-            lsm: LsmOptions { levels: Some(copy.clone()), ..options.lsm.clone() },
+            own: LsmOptions { levels: Some(copy.clone()), ..LsmOptions::of(&options) }.into(),
             ..options.clone()
         };
         let error = Lsm::open(&older).err().expect("it is an older copy");
@@ -272,7 +275,7 @@ fn levels_that_were_moved_are_found_when_they_were_named_once() {
     let (here, there) = (folder.path().join("here"), folder.path().join("there"));
     let options = in_folder(folder.path(), Durable::Log);
     let named = |levels: &Path| EngineOptions {
-        lsm: LsmOptions { levels: Some(levels.to_owned()), ..options.lsm.clone() },
+        own: LsmOptions { levels: Some(levels.to_owned()), ..LsmOptions::of(&options) }.into(),
         ..options.clone()
     };
     drop(Lsm::open(&named(&here)).unwrap());
@@ -348,7 +351,7 @@ fn a_batch_that_cannot_fit_takes_no_room_from_others() {
 fn compression_that_this_build_is_without_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = in_folder(folder.path(), Durable::Log);
-    options.lsm.compression = Compression::Zstd;
+    options.own.get_mut::<LsmOptions>().compression = Compression::Zstd;
     let Err(refused) = Lsm::open(&options) else { panic!("it opens") };
     let is_named = matches!(refused, halite_contract::Error::NotBuiltIn { feature: "zstd", .. });
     assert!(is_named, "{refused}");
@@ -361,7 +364,7 @@ fn tables_are_compressed_as_it_was_said() {
     let written = |compression| {
         let folder = tempfile::tempdir().unwrap();
         let mut options = in_folder(folder.path(), Durable::Log);
-        options.lsm.compression = compression;
+        options.own.get_mut::<LsmOptions>().compression = compression;
         let engine = Lsm::open(&options).unwrap();
         let space = engine.key_space("space").unwrap();
         let text: Vec<u8> =

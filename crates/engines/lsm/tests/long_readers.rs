@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use halite_contract::{
-    Direction, Durability, Durable, Engine, EngineOptions, KeyRange, KeySpaceId, LsmOptions, Op,
-    Partitioning, Result, Scan,
+    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Partitioning, Result,
+    Scan,
 };
-use halite_lsm::Lsm;
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
 const POOL: u64 = 24 << 20;
@@ -59,7 +59,12 @@ fn scans_that_are_held_keep_no_writer_from_room() {
         let lsm = LsmOptions { durable, memtable_bytes: Some(2 << 20), ..LsmOptions::default() };
         let partitioning = Some(Partitioning::Hash(2));
         let pool = folder.path().join("pool");
-        let options = EngineOptions { pool_options, lsm, partitioning, ..EngineOptions::new(pool) };
+        let options = EngineOptions {
+            pool_options,
+            own: lsm.into(),
+            partitioning,
+            ..EngineOptions::new(pool)
+        };
         let engine = Lsm::open(&options).unwrap();
         let space = engine.key_space("space").unwrap();
         let mut held = Vec::new();

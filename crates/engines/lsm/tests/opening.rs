@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, KeyRange, LsmOptions, Op, Result,
-};
+use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op, Result};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::Lsm;
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 
 const CAPACITY: u64 = 64 << 20;
@@ -25,12 +23,16 @@ fn open(medium: &Medium) -> Lsm {
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(8 << 20),
         global_index_bytes: Some(CAPACITY),
         ..LsmOptions::default()
     };
-    let options = EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") };
+    let options = EngineOptions {
+        pool_options,
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
+        own: lsm.into(),
+        ..EngineOptions::new("pool")
+    };
     Lsm::open(&options).unwrap()
 }
 

@@ -4,12 +4,11 @@
 use std::env;
 
 use halite_contract::{
-    Direction, Durability, Durable, Engine, EngineOptions, Error, KeyRange, KeySpaceId, LsmOptions,
-    Op, Partitioning,
+    Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
 };
 use halite_disk::{Disk, DiskModel};
 use halite_lab::{Action, Digest, Effort, Explorer, Random, Refusal, Rules, Subject, World};
-use halite_lsm::Lsm;
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::Medium;
 
 /// Histories under each set of rules; `HALITE_LAB_SEEDS` sets others.
@@ -129,7 +128,7 @@ impl Open {
     fn damage(&mut self, step: &Step, damage: Damage) -> Result<(), Error> {
         self.put(step, 0, 'p')?;
         self.engine = None;
-        let disk = self.options.lsm.disk.clone().expect("a model");
+        let disk = self.options.disk.clone().expect("a model");
         do_damage(&disk, damage).map_err(std::sync::Arc::new)?;
         self.engine = Some(open(&self.options)?);
         Ok(())
@@ -161,7 +160,7 @@ fn do_damage(disk: &Disk, damage: Damage) -> halite_disk::Result<()> {
 
 /// Opens a store; if it was damaged, by a repair.
 fn open(options: &EngineOptions) -> Result<Lsm, Error> {
-    let disk = options.lsm.disk.clone().expect("a model");
+    let disk = options.disk.clone().expect("a model");
     let files = disk.list().map_err(std::sync::Arc::new)?;
     if files.iter().any(|(name, _)| name == DAMAGED) {
         Lsm::repair(options)?;
@@ -215,12 +214,16 @@ impl Subject for RepairedStore {
         let disk = Disk::model(&DiskModel::of(medium.machine()));
         let lsm = LsmOptions {
             durable: Durable::Log,
-            disk: Some(disk),
             memtable_bytes: Some(MEMTABLE),
             ..LsmOptions::default()
         };
         let partitioning = Some(TREES);
-        let mut options = EngineOptions { lsm, partitioning, ..EngineOptions::new("pool") };
+        let mut options = EngineOptions {
+            disk: Some(disk),
+            own: lsm.into(),
+            partitioning,
+            ..EngineOptions::new("pool")
+        };
         options.pool_options.size_max = CAPACITY;
         options.pool_options.medium = Some(medium.clone());
         let engine = open(&options).map_err(|error| refusal(&error))?;

@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use halite_contract::conformance::data::Random;
-use halite_contract::{
-    Durability, Engine, EngineOptions, KeySpaceId, LsmOptions, Op, Partitioning,
-};
+use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::Lsm;
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use proptest::prelude::*;
 
@@ -24,13 +22,18 @@ fn small(trees: usize) -> Lsm {
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
     let lsm = LsmOptions {
-        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
         memtable_bytes: Some(4 << 10),
         global_index_bytes: Some(1),
         ..LsmOptions::default()
     };
     let partitioning = Some(Partitioning::Hash(trees));
-    let options = EngineOptions { pool_options, lsm, partitioning, ..EngineOptions::new("pool") };
+    let options = EngineOptions {
+        pool_options,
+        disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
+        own: lsm.into(),
+        partitioning,
+        ..EngineOptions::new("pool")
+    };
     Lsm::open(&options).unwrap()
 }
 
@@ -134,13 +137,13 @@ fn a_sample_does_not_read_the_levels_through() {
     let mut pool_options = PoolOptions::default();
     pool_options.in_memory = true;
     pool_options.size_max = CAPACITY;
-    let lsm = LsmOptions {
+    let lsm = LsmOptions { memtable_bytes: Some(1 << 20), cache_bytes: 0, ..LsmOptions::default() };
+    let engine = Lsm::open(&EngineOptions {
+        pool_options,
         disk: Some(disk.clone()),
-        memtable_bytes: Some(1 << 20),
-        cache_bytes: 0,
-        ..LsmOptions::default()
-    };
-    let engine = Lsm::open(&EngineOptions { pool_options, lsm, ..EngineOptions::new("pool") });
+        own: lsm.into(),
+        ..EngineOptions::new("pool")
+    });
     let engine = engine.unwrap();
     let space = engine.key_space("all").unwrap();
     let mut random = Random::new(2);

@@ -3,10 +3,8 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-use halite_contract::{
-    Direction, Durability, Durable, Engine, EngineOptions, Error, KeyRange, LsmOptions, Op,
-};
-use halite_lsm::Lsm;
+use halite_contract::{Direction, Durability, Engine, EngineOptions, Error, KeyRange, Op};
+use halite_lsm::{Durable, Lsm, LsmOptions};
 
 const KEYS: usize = 300;
 
@@ -38,7 +36,7 @@ fn a_scan_ends_at_a_damaged_record_and_tells_of_it() {
         let pool = folder.path().join("pool");
         // The records are those of the pool's file.
         let lsm = LsmOptions { durable: Durable::Pool, ..LsmOptions::default() };
-        let options = EngineOptions { lsm, ..EngineOptions::new(pool.clone()) };
+        let options = EngineOptions { own: lsm.into(), ..EngineOptions::new(pool.clone()) };
         let engine = Lsm::open(&options).unwrap();
         let space = engine.key_space("space").unwrap();
         for number in 0..KEYS {

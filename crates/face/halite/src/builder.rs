@@ -1,9 +1,12 @@
 //! How to open a database.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::path::Path;
 
-use halite_contract::{EngineOptions, INDEX_SNAPSHOT};
-use halite_pmem::{PoolOptions, Profile};
+use halite_contract::EngineOptions;
+use halite_indexlog::IndexLogOptions;
+use halite_pmem::Profile;
 use halite_sim::Failures;
 
 use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
@@ -21,29 +24,13 @@ use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 pub struct Builder {
     /// `None`: the engine of the existing database, or the first engine.
     pub(crate) engine: Option<String>,
-    pub(crate) pool: PoolOptions,
-    pub(crate) create: bool,
-    pub(crate) partitioning: Option<Partitioning>,
-    pub(crate) index: IndexKind,
-    pub(crate) on_demand: bool,
-    pub(crate) change_log: Option<u64>,
-    pub(crate) index_snapshot: Option<u64>,
-    pub(crate) lsm: LsmOptions,
+    /// Those for the engine; where the pool is, is said when the database opens.
+    pub(crate) options: EngineOptions,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self {
-            engine: None,
-            pool: PoolOptions::default(),
-            create: true,
-            partitioning: None,
-            index: IndexKind::default(),
-            on_demand: false,
-            change_log: None,
-            index_snapshot: Some(INDEX_SNAPSHOT),
-            lsm: LsmOptions::default(),
-        }
+        Self { engine: None, options: EngineOptions::new("") }
     }
 }
 
@@ -53,6 +40,16 @@ impl Builder {
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = Some(name.into());
+        self
+    }
+
+    /// Options that only one engine has, of that engine's own type; other engines do not read them.
+    #[must_use]
+    pub fn own<T>(mut self, options: T) -> Self
+    where
+        T: Any + Clone + Debug + Default + Send + Sync,
+    {
+        *self.options.own.get_mut() = options;
         self
     }
 
@@ -68,15 +65,14 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn lsm(mut self, options: LsmOptions) -> Self {
-        self.lsm = options;
-        self
+    pub fn lsm(self, options: LsmOptions) -> Self {
+        self.own(options)
     }
 
     /// The size in bytes to which the pool may grow; at it, writes return [`crate::Error::Full`].
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Self {
-        self.pool.size_max = bytes;
+        self.options.pool_options.size_max = bytes;
         self
     }
 
@@ -84,14 +80,14 @@ impl Builder {
     /// the writer that needs the room waits: on a machine with enough memory, it may take all of them at once.
     #[must_use]
     pub fn initial_size(mut self, bytes: u64) -> Self {
-        self.pool.size_initial = bytes;
+        self.options.pool_options.size_initial = bytes;
         self
     }
 
     /// Whether to create the database if there is none (the default), or to return an error.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
+        self.options.create = create;
         self
     }
 
@@ -111,7 +107,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn partitioning(mut self, partitioning: Partitioning) -> Self {
-        self.partitioning = Some(partitioning);
+        self.options.partitioning = Some(partitioning);
         self
     }
 
@@ -129,7 +125,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn index(mut self, index: IndexKind) -> Self {
-        self.index = index;
+        self.options.own.get_mut::<IndexLogOptions>().index = index;
         self
     }
 
@@ -138,7 +134,7 @@ impl Builder {
     /// of opening. [`Database::wait_ready`] waits for all partitions.
     #[must_use]
     pub fn on_demand(mut self, on_demand: bool) -> Self {
-        self.on_demand = on_demand;
+        self.options.on_demand = on_demand;
         self
     }
 
@@ -160,7 +156,7 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn change_log(mut self, retain_bytes: u64) -> Self {
-        self.change_log = Some(retain_bytes);
+        self.options.change_log = Some(retain_bytes);
         self
     }
 
@@ -180,28 +176,28 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn index_snapshot(mut self, bytes: Option<u64>) -> Self {
-        self.index_snapshot = bytes;
+        self.options.own.get_mut::<IndexLogOptions>().index_snapshot = bytes;
         self
     }
 
     /// For measurements only: makes the database as slow as another medium.
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.pool.profile = Some(profile);
+        self.options.pool_options.profile = Some(profile);
         self
     }
 
     /// For tests only: assumes `domain` instead of detecting the guarantees of the medium.
     #[must_use]
     pub fn assume_domain(mut self, domain: Domain) -> Self {
-        self.pool.assume_domain = Some(domain);
+        self.options.pool_options.assume_domain = Some(domain);
         self
     }
 
     /// For tests only: lets calls of the kernel about the database's files fail.
     #[must_use]
     pub fn failures(mut self, failures: Failures) -> Self {
-        self.pool.failures = Some(failures);
+        self.options.pool_options.failures = Some(failures);
         self
     }
 
@@ -232,26 +228,14 @@ impl Builder {
     /// If there are no addresses or no memory for it; of partitions, as [`Builder::open`];
     /// [`crate::Error::UnknownEngine`].
     pub fn in_memory(mut self) -> Result<Database> {
-        self.pool.in_memory = true;
-        self.create = true;
+        self.options.pool_options.in_memory = true;
+        self.options.create = true;
         Database::open_with(self, Path::new("in memory"))
     }
 
     pub(crate) fn engine_options(&self, path: &Path) -> EngineOptions {
-        EngineOptions {
-            pool: if self.pool.in_memory {
-                path.to_owned()
-            } else {
-                path.join(Database::POOL_FILE)
-            },
-            pool_options: self.pool.clone(),
-            create: self.create,
-            partitioning: self.partitioning.clone(),
-            index: self.index,
-            on_demand: self.on_demand,
-            change_log: self.change_log,
-            index_snapshot: self.index_snapshot,
-            lsm: self.lsm.clone(),
-        }
+        let is_in_memory = self.options.pool_options.in_memory;
+        let pool = if is_in_memory { path.to_owned() } else { path.join(Database::POOL_FILE) };
+        EngineOptions { pool, ..self.options.clone() }
     }
 }

@@ -73,17 +73,17 @@ impl Database {
         Self { engine, snapshots: Arc::default(), locks: Arc::default(), path }
     }
 
-    pub(crate) fn open_with(options: Builder, path: &Path) -> Result<Self> {
-        if !options.pool.in_memory {
+    pub(crate) fn open_with(builder: Builder, path: &Path) -> Result<Self> {
+        if !builder.options.pool_options.in_memory {
             backup::finish_before_opening(path)?;
-            if options.create {
+            if builder.options.create {
                 create_folder(path)?;
             }
         }
-        let engine_options = options.engine_options(path);
-        let engine = match &options.engine {
-            Some(name) => open_engine(name, &engine_options)?,
-            None => open_any(&engine_options)?,
+        let options = builder.engine_options(path);
+        let engine = match &builder.engine {
+            Some(name) => open_engine(name, &options)?,
+            None => open_any(&options)?,
         };
         Ok(Self::of(engine, path.to_owned()))
     }

@@ -1,27 +1,68 @@
-//! The engines, by name.
+//! The engines, by name: the registry, and what a database does with the row of its engine.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use halite_contract::{Engine, EngineOptions, Error, RepairReport};
-use halite_indexlog::IndexLog;
-use halite_lsm::Lsm;
+use halite_contract::{Beside, Engine, EngineOptions, Error, Registration, RepairReport};
 
 use crate::Result;
 
+/// The engines that there are without [`register_engine`].
+static BUILT_IN: [Registration; 2] = [halite_indexlog::REGISTRATION, halite_lsm::REGISTRATION];
+
+static REGISTERED: RwLock<Vec<&Registration>> = RwLock::new(Vec::new());
+
 /// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take; the
-/// first is the default.
-pub const ENGINES: &[&str] = &[IndexLog::NAME, Lsm::NAME];
+/// first is the default. More may be [registered](register_engine).
+pub const ENGINES: &[&str] = &[halite_indexlog::REGISTRATION.name, halite_lsm::REGISTRATION.name];
+
+/// Adds an engine of one's own: databases, servers, backups and tools find it by its name from then on.
+///
+/// # Panics
+/// If there is an engine of this name.
+pub fn register_engine(engine: &'static Registration) {
+    assert!(find(engine.name).is_none(), "there is an engine `{}` already", engine.name);
+    REGISTERED.write().unwrap_or_else(PoisonError::into_inner).push(engine);
+}
+
+/// All engines, the built-in ones first.
+#[must_use]
+pub fn engines() -> Vec<&'static Registration> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    BUILT_IN.iter().chain(registered.iter().copied()).collect()
+}
+
+fn find(name: &str) -> Option<&'static Registration> {
+    engines().into_iter().find(|engine| engine.name == name)
+}
+
+/// The engine of a name.
+///
+/// # Errors
+/// [`Error::UnknownEngine`].
+pub fn find_engine(name: &str) -> Result<&'static Registration> {
+    find(name).ok_or_else(|| {
+        let names: Vec<_> = engines().iter().map(|engine| engine.name).collect();
+        Error::UnknownEngine { name: name.to_owned(), known: names.join(", ") }
+    })
+}
 
 /// Opens a store by the name of its engine, below the [`Database`](crate::Database): for tools that
 /// say themselves where the pool is, such as the crash lab.
 ///
 /// # Errors
-/// [`Error::UnknownEngine`] if `name` is not one of [`ENGINES`]; else why the store does not open.
+/// [`Error::UnknownEngine`] if there is no engine `name`; else why the store does not open.
 pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
-    match name {
-        IndexLog::NAME => Ok(Arc::new(IndexLog::open(options)?)),
-        Lsm::NAME => Ok(Arc::new(Lsm::open(options)?)),
-        _ => Err(Error::UnknownEngine { name: name.to_owned(), known: ENGINES.join(", ") }),
+    (find_engine(name)?.open)(options)
+}
+
+/// Opens a store by the engine that made it, or makes one of the first.
+pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    match (BUILT_IN[0].open)(options) {
+        Err(Error::OtherEngine { found, .. }) if find(&found).is_some() => {
+            open_engine(&found, options)
+        }
+        other => other,
     }
 }
 
@@ -31,36 +72,64 @@ pub(crate) fn repair_any(
     options: &EngineOptions,
     for_good: bool,
 ) -> Result<RepairReport> {
-    let no_repair = |engine: &str| Err(Error::NoRepair { engine: engine.to_owned() });
-    let repaired = match name {
-        None | Some(Lsm::NAME) if for_good => Lsm::repair(options),
-        None | Some(Lsm::NAME) => Lsm::examine(options),
-        Some(IndexLog::NAME) => return no_repair(IndexLog::NAME),
-        Some(name) => {
-            let known = ENGINES.join(", ");
-            return Err(Error::UnknownEngine { name: name.to_owned(), known });
+    let Some(name) = name else {
+        // Each engine that can repair says by which engine the store was made, if it was another one.
+        let repaired = besides().into_iter().map(|beside| (beside.repair)(options, for_good));
+        let other =
+            |report: &Result<RepairReport>| matches!(report, Err(Error::OtherEngine { .. }));
+        let mut refused = None;
+        for report in repaired {
+            if !other(&report) {
+                return report;
+            }
+            refused = refused.or(report.err());
         }
+        return match refused {
+            Some(Error::OtherEngine { found, .. }) => Err(Error::NoRepair { engine: found }),
+            _ => Err(Error::NoRepair { engine: "unknown".into() }),
+        };
     };
-    match repaired {
-        Err(Error::OtherEngine { found, .. }) if name.is_none() => no_repair(&found),
-        other => other,
+    match &find_engine(name)?.beside {
+        Some(beside) => (beside.repair)(options, for_good),
+        None => Err(Error::NoRepair { engine: name.to_owned() }),
     }
 }
 
-/// Removes the levels, in a folder that was named, of a store that is being discarded, whichever engine made it.
-pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
-    match Lsm::discard_levels(options) {
-        Err(Error::OtherEngine { .. }) => Ok(()),
-        other => other,
-    }
+/// What engines keep beside their pools.
+fn besides() -> Vec<&'static Beside> {
+    engines().into_iter().filter_map(|engine| engine.beside.as_ref()).collect()
 }
 
-/// Opens a store by the engine that made it, or makes one of the first.
-pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
-    match open_engine(ENGINES[0], options) {
-        Err(Error::OtherEngine { found, .. }) if ENGINES.contains(&&*found) => {
-            open_engine(&found, options)
+/// The names of the folders that engines have beside their pools.
+pub(crate) fn folders_beside() -> Vec<&'static str> {
+    let mut folders: Vec<_> = besides().into_iter().map(|beside| beside.folder).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
+}
+
+/// Removes the files beside the pool of a store that is being discarded, whichever engine made it.
+pub(crate) fn discard_beside(options: &EngineOptions) -> Result<()> {
+    for beside in besides() {
+        match (beside.discard)(options) {
+            Err(Error::OtherEngine { .. }) => {}
+            other => return other,
         }
-        other => other,
     }
+    Ok(())
+}
+
+/// Replaces the folders elsewhere that options name for files beside the pool: `place` is given the folder's name beside
+/// the pool, and the one elsewhere.
+pub(crate) fn place_beside<E>(
+    options: &mut EngineOptions,
+    place: impl Fn(&str, PathBuf) -> std::result::Result<Option<PathBuf>, E>,
+) -> std::result::Result<(), E> {
+    for beside in besides() {
+        let elsewhere = (beside.elsewhere)(options);
+        if let Some(named) = elsewhere.take() {
+            *elsewhere = place(beside.folder, named)?;
+        }
+    }
+    Ok(())
 }

@@ -55,14 +55,14 @@ pub use batch::Batch;
 pub use builder::Builder;
 pub use database::Database;
 use engines::open_any;
-pub use engines::{ENGINES, open_engine};
+pub use engines::{ENGINES, engines, find_engine, open_engine, register_engine};
 pub use halite_contract::{
-    Bytes, Change, ChangeOp, Changes, CommitPoints, Compression, Damage, Durability, Durable,
-    Engine, Error, Holder, IndexKind, KEY_LEN_MAX, KeyRange, KeySpaceId, LevelStats, LsmOptions,
-    Partitioning, Progress, Reader, Recovery, RepairReport, Result, Stats, VALUE_LEN_MAX,
-    VerifyReport, WaitStrategy,
+    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, Holder, KEY_LEN_MAX,
+    KeyRange, KeySpaceId, LevelStats, Partitioning, Progress, Reader, Recovery, Registration,
+    RepairReport, Result, Stats, VALUE_LEN_MAX, VerifyReport,
 };
-pub use halite_indexlog::PARTITIONS_MAX;
+pub use halite_indexlog::{IndexKind, PARTITIONS_MAX};
+pub use halite_lsm::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};

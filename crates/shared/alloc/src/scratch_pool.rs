@@ -4,8 +4,7 @@
 //! after the other, and a zone is free when the last of its ranges is dropped. So the pool need not be
 //! divided between persistent and volatile data.
 //!
-//! A caller that appends takes a whole zone that the pool can spare ([`ScratchPool::get_spare`]), as the
-//! LSM engine's cache does.
+//! A caller that appends, such as a cache, takes a whole zone that the pool can spare ([`ScratchPool::get_spare`]).
 //!
 //! Yan's zones are registered with jemalloc as arenas. Our ranges have one kind of user: indexes whose
 //! nodes have few lengths, and which free all of them at once. These have their own slots, in shards and

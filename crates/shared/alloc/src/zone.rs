@@ -12,8 +12,8 @@
 //! the word, one flush and one fence for all bytes that were published without a gap, by any thread.
 //! Appended bytes are released with their zone, by one fence.
 //!
-//! Data that proves itself, such as records with checksums, needs no such word: the memtables of the LSM
-//! engine take their zones from a [`Device`].
+//! Data that proves itself, such as records with checksums, needs no such word, and takes its zones from a
+//! [`Device`].
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@
 //! nodes in place.
 //!
 //! [`RadixTree`] is another kind: any number of threads read and write it at once, it has several versions
-//! of a key, and it takes no snapshots. It is the index of an LSM-tree above its records in persistent
+//! of a key, and it takes no snapshots. It is an index above records in persistent
 //! memory (Yan et al., cited in the module `radix`), and takes 25 to 38 bytes a record.
 //!
 //! Sorted sources, such as the scans of several indexes, become one by a [`KWayMerge`].

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
-    Partitioning,
 };
 use halite_disk::DiskModel;
-use halite_pmem::{Medium, ModelFile, PoolOptions};
+use halite_pmem::{Medium, ModelFile};
 use halite_sim::{Site, Trace, What, locks};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -20,7 +19,7 @@ use shuttle::{Config, Runner};
 use crate::case::Case;
 use crate::explore::{Explorer, Violation};
 use crate::linearize::{Call, ConcurrentHistory, Effect};
-use crate::store::{LsmPlan, Store, named, options_on};
+use crate::store::{CAPACITY, Store, named};
 use crate::world::{Digest, World};
 use crate::{Random, Rules};
 
@@ -82,8 +81,8 @@ impl Plan {
         story
     }
 
-    /// With the calls that only the LSM engine supports.
-    fn draw_lsm(random: &mut Random) -> Self {
+    /// With background work between the calls.
+    fn draw_working(random: &mut Random) -> Self {
         let mut plan = Self::draw(random);
         for requests in &mut plan.threads {
             for at in (0..=requests.len()).rev() {
@@ -227,11 +226,10 @@ struct MediumPlan {
     rules: Rules,
     seed: u64,
     disregarded: Option<(Site, halite_sim::Request)>,
-    lsm: (Option<LsmPlan>, usize),
 }
 
 /// Runs a plan on a new medium, inside the simulation.
-fn execute<F>(open: &Arc<F>, plan: &Plan, on: MediumPlan) -> Execution
+fn execute<F>(subject: &Store<F>, plan: &Plan, on: MediumPlan) -> Execution
 where
     F: Fn(&EngineOptions) -> halite_contract::Result<Arc<dyn Engine>> + Send + Sync + 'static,
 {
@@ -242,7 +240,7 @@ where
     medium.machine().disregard(on.disregarded);
     let calls: usize = plan.threads.iter().map(Vec::len).sum();
     let effects = Arc::new(Mutex::new(vec![None; calls]));
-    let lived = live(open, plan, (&medium, on.lsm), &effects);
+    let lived = live(subject, plan, &medium, &effects);
     medium.machine().cut_power();
     let (before, failure) = match lived {
         Ok((engine, before)) => {
@@ -275,23 +273,16 @@ type Effects = Arc<Mutex<Vec<Option<Effect>>>>;
 
 /// Opens an engine and lets the threads of a plan call it. Returns the engine's contents when they started.
 fn live<F>(
-    open: &Arc<F>,
+    subject: &Store<F>,
     plan: &Plan,
-    (medium, (lsm, partitions)): (&Medium, (Option<LsmPlan>, usize)),
+    medium: &Medium,
     effects: &Effects,
 ) -> Result<(Arc<dyn Engine>, World), String>
 where
     F: Fn(&EngineOptions) -> halite_contract::Result<Arc<dyn Engine>> + Send + Sync + 'static,
 {
     let text = |error: halite_contract::Error| error.to_string();
-    let mut pool_options = PoolOptions::default();
-    pool_options.size_max = CAPACITY;
-    let mut options = options_on(medium, pool_options);
-    options.partitioning = Some(Partitioning::Hash(partitions));
-    if let Some(lsm) = lsm {
-        options.lsm = lsm.options(medium);
-    }
-    let engine = open(&options).map_err(text)?;
+    let engine = (subject.opener())(&subject.options(medium)).map_err(text)?;
     let space = engine.key_space(SPACE).map_err(text)?;
     let mut before = World::from([(named(SPACE, b""), Digest::of(b""))]);
     for (unique, request) in (1000..).zip(&plan.before) {
@@ -328,9 +319,6 @@ where
     }
     Ok((engine, before))
 }
-
-/// Bytes of the medium of a concurrent history.
-const CAPACITY: u64 = 32 << 20;
 
 impl<F> Explorer<'_, Store<F>>
 where
@@ -371,9 +359,9 @@ where
 
     /// The calls of the threads.
     fn plan(&self, random: &mut Random) -> Plan {
-        match self.subject().lsm() {
-            (Some(_), _) => Plan::draw_lsm(random),
-            _ => Plan::draw(random),
+        match self.subject().works_ahead() {
+            true => Plan::draw_working(random),
+            false => Plan::draw(random),
         }
     }
 
@@ -381,12 +369,11 @@ where
         let mut random = Random::of(&[seed, 1]);
         let plan = self.plan(&mut random);
         let executions = Arc::new(Mutex::new(Vec::new()));
-        let open = self.subject().opener();
+        let subject = self.subject().clone();
         let medium = MediumPlan {
             rules: self.rules(),
             seed: self.identity(),
             disregarded: self.disregarded(),
-            lsm: self.subject().lsm(),
         };
         let effort = self.effort().clone();
         self.begin_schedule(seed, 0);
@@ -397,7 +384,7 @@ where
                 if effort.is_spent() {
                     return;
                 }
-                let execution = execute(&open, &plan, medium);
+                let execution = execute(&subject, &plan, medium);
                 executions.lock().unwrap_or_else(|held| held.into_inner()).push(execution);
             }
         };

@@ -4,93 +4,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use halite_alloc::Error as SpaceError;
+use halite_contract::lab::{Kind, Variant};
 use halite_contract::{
-    CommitPoints, Direction, Durability, Durable, Engine, EngineOptions, Error, Expectation,
-    KeyRange, KeySpaceId, LsmOptions, Op, Partitioning,
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
+    Partitioning, Registration,
 };
 use halite_disk::{Disk, DiskModel};
-use halite_pmem::{Error as PoolError, Medium, Pool, PoolOptions};
+use halite_pmem::{Error as PoolError, Medium, Pool};
 
 use crate::Random;
 use crate::subject::{Action, Refusal, Subject};
 use crate::world::{Digest, World};
 
 /// Any engine, through its contract.
-#[derive(Clone)]
 pub struct Store<F> {
-    name: String,
     open: Arc<F>,
-    kinds: &'static [Kind],
+    variant: Variant,
     partitioning: Partitioning,
     /// Whether it is made with one partition, and changed when it opens again.
     repartitions: bool,
-    /// Bytes of the change log to retain, if there is one.
-    change_log: Option<u64>,
-    /// How many bytes are written between two snapshots of the index, if some are taken.
-    index_snapshot: Option<u64>,
-    /// How the LSM engine is opened, if it is that one.
-    lsm: Option<LsmPlan>,
-}
-
-/// How the lab opens the LSM engine.
-#[derive(Debug, Clone, Copy)]
-pub struct LsmPlan {
-    /// Where the latest commits are kept.
-    pub durable: Durable,
-    /// How commit points become durable.
-    pub commit_points: CommitPoints,
-    /// Bytes at which a memtable is full.
-    pub memtable_bytes: u64,
-    /// Bytes of a value from which on it lies in a file of its own.
-    pub large_value_bytes: u64,
-}
-
-impl LsmPlan {
-    /// Memtables that are full soon, so that short histories have all that becomes of them.
-    #[must_use]
-    pub fn new(durable: Durable, commit_points: CommitPoints) -> Self {
-        Self { durable, commit_points, memtable_bytes: 1 << 10, large_value_bytes: 1 << 20 }
-    }
-
-    /// Options of that plan, with files beside the pool.
-    pub(crate) fn options(self, medium: &Medium) -> LsmOptions {
-        LsmOptions {
-            disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
-            durable: self.durable,
-            commit_points: self.commit_points,
-            memtable_bytes: Some(self.memtable_bytes),
-            // One memtable that is merged is enough for the levels.
-            global_index_bytes: Some(self.memtable_bytes),
-            table_bytes: Some(1 << 10),
-            large_value_bytes: Some(self.large_value_bytes),
-            cache_bytes: 1 << 20,
-            ..LsmOptions::default()
-        }
-    }
-}
-
-/// A kind of history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A few short writes: all images can be looked at.
-    Few,
-    /// More of them, of all sorts, with closes and kills between them.
-    Mixed,
-    /// Runs of values that fill blocks, deferred mostly.
-    Blocks,
-    /// Values that do not fit a record, or just do.
-    Large,
-    /// Values that are overwritten until space has to be collected.
-    Collecting,
-    /// Batches that fill segments of a change log: one up to its end, and more behind it that are deferred.
-    Segments,
-    /// Values that nearly fill a segment, and short ones that go beyond its end.
-    Zones,
-    /// Batches that nearly fill memtables of an LSM-tree, and a flush to the levels after each.
-    Levels,
-    /// A block that is durable as a whole, and several behind it that are filled before a sync, with their words in
-    /// different lines.
-    Unsynced,
 }
 
 /// A step of an engine: one of its calls.
@@ -154,6 +86,9 @@ pub enum Change {
     },
 }
 
+/// Bytes of the medium of a store.
+pub(crate) const CAPACITY: u64 = 32 << 20;
+
 const SPACES: [&str; 2] = ["one", "two"];
 
 /// The longest value of a run, in bytes: an engine may store longer ones apart from their records.
@@ -205,80 +140,86 @@ pub(crate) fn named(space: &str, key: &[u8]) -> Vec<u8> {
     [space.as_bytes(), b"/", key].concat()
 }
 
+/// A function that opens an engine.
+pub type Opener = fn(&EngineOptions) -> halite_contract::Result<Arc<dyn Engine>>;
+
+impl Store<Opener> {
+    /// The variant of an engine that has this name.
+    ///
+    /// # Panics
+    /// If the engine has no such variant.
+    #[must_use]
+    pub fn of(engine: &Registration, name: &str) -> Self {
+        let mut variants = (engine.crash_variants)().into_iter();
+        let found = variants.find(|variant| variant.name == name);
+        Self::new(found.unwrap_or_else(|| panic!("no variant is called {name}")), engine.open)
+    }
+}
+
+impl<F> Clone for Store<F> {
+    fn clone(&self) -> Self {
+        Self {
+            open: Arc::clone(&self.open),
+            variant: self.variant.clone(),
+            partitioning: self.partitioning.clone(),
+            repartitions: self.repartitions,
+        }
+    }
+}
+
 impl<F> Store<F>
 where
     F: Fn(&EngineOptions) -> halite_contract::Result<Arc<dyn Engine>> + Send + Sync,
 {
-    /// The engine that `open` opens.
-    pub fn new(name: &str, open: F) -> Self {
-        Self {
-            name: name.to_owned(),
-            open: Arc::new(open),
-            kinds: &[],
-            partitioning: Partitioning::Hash(1),
-            repartitions: false,
-            change_log: None,
-            index_snapshot: None,
-            lsm: None,
-        }
-    }
-
-    /// The LSM engine, which collects ahead and writes on conditions now and then.
-    #[must_use]
-    pub fn with_lsm(mut self, plan: LsmPlan) -> Self {
-        self.lsm = Some(plan);
-        self
-    }
-
-    /// How the LSM engine is opened, and over how many partitions.
-    pub(crate) fn lsm(&self) -> (Option<LsmPlan>, usize) {
-        (self.lsm, self.partitioning.count())
+    /// A variant of the engine that `open` opens.
+    pub fn new(variant: Variant, open: F) -> Self {
+        let partitioning = variant.options.partitioning.clone().unwrap_or(Partitioning::Hash(1));
+        Self { open: Arc::new(open), variant, partitioning, repartitions: false }
     }
 
     /// With histories of these kinds only.
     #[must_use]
     pub fn with_kinds(mut self, kinds: &'static [Kind]) -> Self {
-        self.kinds = kinds;
+        self.variant.kinds = kinds;
         self
     }
 
-    /// With partitions.
+    /// With so many partitions, by hash.
     #[must_use]
-    pub fn with_partitioning(mut self, partitioning: Partitioning) -> Self {
-        self.partitioning = partitioning;
+    pub fn with_partitions(mut self, count: usize) -> Self {
+        self.partitioning = Partitioning::Hash(count);
         self
     }
 
-    /// With a change log that retains so many bytes.
+    /// Made with one partition, and changed when it opens again.
     #[must_use]
-    pub fn with_change_log(mut self, retain: u64) -> Self {
-        self.change_log = Some(retain);
-        self
-    }
-
-    /// With snapshots of the index, between which so many bytes are written, and others now and then.
-    #[must_use]
-    pub fn with_index_snapshots(mut self, bytes: u64) -> Self {
-        self.index_snapshot = Some(bytes);
-        self
-    }
-
-    /// Made with one partition, and changed to have these when it opens again.
-    #[must_use]
-    pub fn with_repartitioning(mut self, partitioning: Partitioning) -> Self {
-        self.partitioning = partitioning;
+    pub fn with_repartitioning(mut self) -> Self {
         self.repartitions = true;
         self
     }
 
+    /// How the engine is opened on a medium.
+    pub(crate) fn options(&self, medium: &Medium) -> EngineOptions {
+        let mut options = options_on(medium, &self.variant.options);
+        options.pool_options.size_max = CAPACITY;
+        options.partitioning = Some(self.partitioning.clone());
+        options
+    }
+
+    /// Whether its histories have background work.
+    pub(crate) fn works_ahead(&self) -> bool {
+        self.variant.works_ahead
+    }
+
     /// The function that opens the engine.
-    pub(crate) fn opener(&self) -> Arc<F> {
-        Arc::clone(&self.open)
+    pub(crate) fn opener(&self) -> &F {
+        &self.open
     }
 
     fn kind(&self, random: &mut Random) -> Kind {
-        if !self.kinds.is_empty() {
-            return self.kinds[random.index(self.kinds.len())];
+        let kinds = self.variant.kinds;
+        if !kinds.is_empty() {
+            return kinds[random.index(kinds.len())];
         }
         match random.below(100) {
             0..45 => Kind::Few,
@@ -313,7 +254,23 @@ impl<F> Store<F> {
     }
 }
 
-impl Kind {
+/// What a kind of history draws.
+trait Draw: Sized {
+    fn steps(self, random: &mut Random) -> u64;
+    fn value_len(self, random: &mut Random) -> u32;
+    fn keys(self) -> u64;
+    /// The distance between the numbers of keys whose values follow one another.
+    fn stride(self) -> u8;
+    fn key(self, random: &mut Random) -> u8;
+    fn put(self, space: u8, random: &mut Random) -> Vec<Change>;
+    /// Puts so many bytes: where they are to fill blocks, as values that are stored within records.
+    fn put_run(self, space: u8, key: u8, len: u32, random: &mut Random) -> Vec<Change>;
+    fn change(self, space: u8, random: &mut Random) -> Vec<Change>;
+    fn write(self, space: u8, random: &mut Random) -> Step;
+    fn step(self, random: &mut Random) -> Step;
+}
+
+impl Draw for Kind {
     fn steps(self, random: &mut Random) -> u64 {
         match self {
             Self::Few => 1 + random.below(5),
@@ -358,7 +315,6 @@ impl Kind {
         }
     }
 
-    /// The distance between the numbers of keys whose values follow one another.
     fn stride(self) -> u8 {
         match self {
             Self::Few | Self::Mixed | Self::Large | Self::Zones | Self::Levels => 1,
@@ -376,7 +332,6 @@ impl Kind {
         self.put_run(space, key, len, random)
     }
 
-    /// Puts so many bytes: where they are to fill blocks, as values that are stored within records.
     fn put_run(self, space: u8, key: u8, len: u32, random: &mut Random) -> Vec<Change> {
         let fill = random.next() as u8;
         if self.stride() == 1 || !(PART_LEN..=RUN_LEN).contains(&len) {
@@ -429,11 +384,11 @@ where
     type Open = Arc<dyn Engine>;
 
     fn name(&self) -> &str {
-        &self.name
+        &self.variant.name
     }
 
     fn capacity(&self) -> u64 {
-        32 << 20
+        CAPACITY
     }
 
     fn history(&self, random: &mut Random) -> Vec<Action<Step>> {
@@ -480,7 +435,7 @@ where
             actions
                 .push(Action::Step(Step::Write { ops: vec![put], deferred: random.percent(50) }));
         }
-        if kind == Kind::Collecting && self.change_log.is_some() {
+        if kind == Kind::Collecting && self.variant.options.change_log.is_some() {
             // Writes that fill segments of a change log: the first is reused when the third is entered.
             for _ in 0..random.below(4) {
                 let ops = 40 + random.below(30);
@@ -552,7 +507,7 @@ where
                 _ => Action::Step(kind.step(random)),
             });
         }
-        if self.index_snapshot.is_some() {
+        if self.variant.snapshots_index {
             for at in (1..=actions.len()).rev() {
                 if random.percent(16) {
                     let step = Step::SnapshotIndex;
@@ -564,7 +519,7 @@ where
                 }
             }
         }
-        if self.lsm.is_some() {
+        if self.variant.works_ahead {
             for at in (1..=actions.len()).rev() {
                 if random.percent(25) {
                     let step = Step::Collect(random.below(2) as u8);
@@ -607,7 +562,7 @@ where
             let ops = Kind::Blocks.put(0, random);
             steps.push(Step::Write { ops, deferred: random.percent(50) });
         }
-        if self.lsm.is_some() && random.percent(40) {
+        if self.variant.works_ahead && random.percent(40) {
             (0..1 + random.below(4)).for_each(|_| steps.push(Step::Collect(random.below(2) as u8)));
             steps.push(Kind::Few.write(0, random));
         }
@@ -615,19 +570,10 @@ where
     }
 
     fn open(&self, medium: &Medium) -> Result<Arc<dyn Engine>, Refusal> {
-        let mut pool_options = PoolOptions::default();
-        pool_options.size_max = self.capacity();
-        let mut options = options_on(medium, pool_options);
-        options.change_log = self.change_log;
-        options.index_snapshot = self.index_snapshot;
-        if let Some(plan) = self.lsm {
-            options.lsm = plan.options(medium);
+        let mut options = self.options(medium);
+        if self.repartitions && !Pool::exists(&options.pool, &options.pool_options) {
+            options.partitioning = Some(Partitioning::Hash(1));
         }
-        let is_new = !Pool::exists(&options.pool, &options.pool_options);
-        options.partitioning = Some(match self.repartitions && is_new {
-            true => Partitioning::Hash(1),
-            false => self.partitioning.clone(),
-        });
         (self.open)(&options).map_err(|error| refusal(&error))
     }
 
@@ -737,7 +683,7 @@ where
 
     /// A write's share of an index snapshot is done after the write is durable.
     fn tells_failures_later(&self) -> bool {
-        self.index_snapshot.is_some()
+        self.variant.snapshots_index
     }
 
     fn world(&self, open: &mut Arc<dyn Engine>) -> Result<World, Refusal> {
@@ -840,10 +786,10 @@ fn write(
 }
 
 /// The options of an engine with its pool on a medium, and its files, if it has some, beside that.
-pub(crate) fn options_on(medium: &Medium, pool_options: PoolOptions) -> EngineOptions {
-    let mut options = EngineOptions { pool_options, ..EngineOptions::new("pool") };
+pub(crate) fn options_on(medium: &Medium, options: &EngineOptions) -> EngineOptions {
+    let mut options = EngineOptions { pool: "pool".into(), ..options.clone() };
     options.pool_options.medium = Some(medium.clone());
-    options.lsm.disk = Some(Disk::model(&DiskModel::of(medium.machine())));
+    options.disk = Some(Disk::model(&DiskModel::of(medium.machine())));
     options
 }
 

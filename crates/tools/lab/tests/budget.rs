@@ -8,10 +8,11 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
+use halite_contract::EngineOptions;
 use halite_indexlog::IndexLog;
 use halite_lab::{
     Action, Budget, Digest, Effort, Exploration, Explorer, Job, Media, NotReplayed, Plan, Random,
-    Refusal, Rules, Space, SpaceStep, Store, Subject, World, explore, mutate, replay,
+    Refusal, Rules, Space, SpaceStep, Store, Subject, Variant, World, explore, mutate, replay,
 };
 use halite_pmem::Medium;
 
@@ -119,7 +120,8 @@ fn an_interruption_ends_schedules_within_a_few_openings_of_the_store() {
     for interrupted_at in [1, 3, 8, 9, 50, 300] {
         let (effort, opened) = (Effort::default(), Arc::new(AtomicU64::new(0)));
         let (interrupt, count) = (Arc::clone(&effort.interrupt), Arc::clone(&opened));
-        let subject = Store::new("indexlog", move |options| {
+        let variant = Variant::concurrent("indexlog", &EngineOptions::new("pool"));
+        let subject = Store::new(variant, move |options| {
             if count.fetch_add(1, Ordering::Relaxed) + 1 == interrupted_at {
                 interrupt.store(true, Ordering::Relaxed);
             }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use halite_contract::{Durability, Engine, EngineOptions, Error, Op, Partitioning};
-use halite_indexlog::IndexLog;
+use halite_indexlog::{IndexLog, REGISTRATION};
 use halite_lab::blocks::blocks_suite;
 use halite_lab::{Budget, Effort, Job, Kind, Plan, Rules, Store, check, explore};
 use halite_pmem::{Domain, Error as PoolError, Medium};
@@ -54,7 +54,7 @@ fn leaves_survive() {
 }
 
 fn engine_survives(kinds: &'static [Kind], seeds: u64) {
-    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let subject = Store::of(&REGISTRATION, "indexlog-mixed").with_kinds(&[]);
     let tally = check(&subject.with_kinds(kinds), RULES, 0..seeds);
     assert!(tally.nested > 10, "{}", tally.nested);
 }
@@ -66,9 +66,7 @@ fn short_writes_survive() {
 
 #[test]
 fn partitions_survive() {
-    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)))
-        .with_kinds(&[Kind::Few, Kind::Mixed])
-        .with_partitioning(Partitioning::Hash(2));
+    let subject = Store::of(&REGISTRATION, "indexlog-partitions");
     let tally = check(&subject, RULES, 0..30);
     assert!(tally.nested > 10, "{}", tally.nested);
 }

@@ -5,11 +5,9 @@
 //! `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
 
 use std::env;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use halite_lab::{Effort, Job, Random, Rules, Tally, lsm_suite};
-use halite_lsm::Lsm;
+use halite_lab::{Effort, Job, Random, Rules, Tally, suite};
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().and_then(|text| text.parse().ok())
@@ -38,7 +36,7 @@ fn survive(kind: &str, fixed: u64, images: u64) -> Tally {
     let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
     let mut all = Tally::default();
     let mut found = Vec::new();
-    let jobs = lsm_suite(|options| Ok(Arc::new(Lsm::open(options)?) as _), &Rules::ALL);
+    let jobs = suite(&halite_lsm::REGISTRATION, &Rules::ALL);
     let is_meant = |job: &dyn Job| job.name().ends_with(kind) && job.label().contains(&of_jobs);
     for job in jobs.iter().filter(|job| is_meant(&***job)) {
         let seen = job.look(&mut seeds(fixed), &effort, None);

@@ -9,11 +9,9 @@
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use halite_lab::{Budget, Job, Plan, Rules, lsm_suite, mutate, place};
-use halite_lsm::Lsm;
+use halite_lab::{Budget, Job, Plan, Rules, mutate, place, suite};
 
 /// Minutes, if nothing else is asked for.
 const MINUTES: u64 = 15;
@@ -72,8 +70,8 @@ fn what_is_judged_beside_is_there() {
 #[ignore = "takes a quarter of an hour"]
 fn every_call_is_missed_if_it_is_left_out() {
     let minutes = env::var("HALITE_LAB_MINUTES").ok().and_then(|text| text.parse().ok());
-    let open = |options: &_| Ok(Arc::new(Lsm::open(options)?) as _);
-    let mut jobs = lsm_suite(open, &[Rules::Memory, Rules::PageCache, Rules::FailingSyncs]);
+    let rules = [Rules::Memory, Rules::PageCache, Rules::FailingSyncs];
+    let mut jobs = suite(&halite_lsm::REGISTRATION, &rules);
     // Those that take long show little that these do not.
     let kinds = ["-few", "-mixed", "-levels", "-values"];
     let is_short = |job: &dyn Job| kinds.iter().any(|kind| job.name().ends_with(kind));

@@ -1,10 +1,9 @@
 //! Stores name what a faulty medium damaged, or return the right data.
 
-use std::sync::Arc;
-
-use halite_indexlog::IndexLog;
 use halite_lab::{FaultKind, Kind, Media, MediaTally, Objects, Space, Store, Subject, Unseen};
-use halite_lsm::Lsm;
+
+const FEW: &[Kind] = &[Kind::Few];
+const MIXED: &[Kind] = &[Kind::Mixed];
 
 /// Strikes the histories of `seeds`; a violation is told with its story.
 fn strike<S: Subject>(
@@ -24,7 +23,7 @@ fn strike<S: Subject>(
 
 #[test]
 fn the_log_engine_names_damage_or_answers_rightly() {
-    let indexlog = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let indexlog = Store::of(&halite_indexlog::REGISTRATION, "indexlog-mixed").with_kinds(&[]);
     let tally = strike(&indexlog, Unseen::BY_ENGINES, 0..250);
     assert_seen(&tally);
     assert!(tally.strikes.named > 0, "large values are read and named");
@@ -33,28 +32,28 @@ fn the_log_engine_names_damage_or_answers_rightly() {
 
 #[test]
 fn a_change_log_names_damage_or_is_replayed_rightly() {
-    let indexlog = Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)));
-    let tally = strike(&indexlog.with_change_log(0), Unseen::BY_ENGINES, 0..80);
+    let indexlog = Store::of(&halite_indexlog::REGISTRATION, "indexlog-changes");
+    let tally = strike(&indexlog, Unseen::BY_ENGINES, 0..80);
     assert!(tally.strikes.named_errors() > 0 && tally.strikes.right > 0);
 }
 
 #[test]
 fn a_snapshot_of_the_index_proves_what_it_leads_to() {
-    let indexlog =
-        Store::new("indexlog-snapshots", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let indexlog = Store::of(&halite_indexlog::REGISTRATION, "indexlog-snapshots").with_kinds(&[]);
     // In the histories of these two, nothing but a snapshot comes behind the record that is struck.
     let seeds = (0..60).chain([0x126f_f53b_642b_0814, 0x58c7_93c8_7215_9eff]);
-    let tally = strike(&indexlog.with_index_snapshots(256 << 10), Unseen::BY_ENGINES, seeds);
+    let tally = strike(&indexlog, Unseen::BY_ENGINES, seeds);
     assert!(tally.strikes.named_errors() > 0 && tally.strikes.right > 0);
 }
 
 #[test]
 fn the_lsm_engine_names_damage_or_answers_rightly() {
-    for kinds in [&[Kind::Few], &[Kind::Mixed]] {
-        let lsm = Store::new("lsm", |options| Ok(Arc::new(Lsm::open(options)?)));
+    let variants = (halite_lsm::REGISTRATION.media_variants)();
+    for variant in variants.into_iter().filter(|of| [FEW, MIXED].contains(&of.kinds)) {
+        let lsm = Store::new(variant, halite_lsm::REGISTRATION.open);
         // In these histories, what is struck is all that leads to the memtables, or to the newest writes.
         let seeds = (0..100).chain([0x9f9c_3920_dba8_2932, 0xbfe6_34ea_0a2a_39d8]);
-        assert_seen(&strike(&lsm.with_kinds(kinds), Unseen::BY_ENGINES, seeds));
+        assert_seen(&strike(&lsm, Unseen::BY_ENGINES, seeds));
     }
 }
 

@@ -6,9 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use halite_indexlog::IndexLog;
 use halite_lab::{Budget, Plan, Rules, Score, mutate, place, suite};
 
 /// Histories in which a mutant may hide. Most show in the first.
@@ -17,8 +15,8 @@ const HISTORIES_MAX: u64 = 700;
 #[test]
 #[ignore = "takes four minutes"]
 fn every_call_is_missed_if_it_is_left_out() {
-    let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);
-    let jobs = suite("indexlog", open, &[Rules::Memory, Rules::PageCache, Rules::FailedPlatform]);
+    let rules = [Rules::Memory, Rules::PageCache, Rules::FailedPlatform];
+    let jobs = suite(&halite_indexlog::REGISTRATION, &rules);
     let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
     let score = mutate(&plan, &jobs, &|site| !is_judged_elsewhere(&place(site)), &|_| ());
     assert!(score.findings.is_empty(), "{:?}", score.findings);

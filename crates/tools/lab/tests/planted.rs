@@ -9,15 +9,11 @@ mod small_stores;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use halite_blocks::page::CopyOnWrite;
-use halite_contract::{CommitPoints, Durable, Engine, EngineOptions, Partitioning};
-use halite_indexlog::IndexLog;
 use halite_lab::blocks::pages::Pages;
-use halite_lab::{Effort, Explorer, Kind, LsmPlan, Rules, Space, Store, Subject, Tally, Violation};
-use halite_lsm::Lsm;
+use halite_lab::{Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation};
 use halite_sim::planted::Bug;
 use small_stores::SmallStore;
 
@@ -155,9 +151,6 @@ impl Histories {
 
     /// Looks at the histories of the first seeds, up to a violation; replays that.
     fn explore(self, rules: Rules, look: Look) -> (Option<Violation>, Tally) {
-        let open = |options: &EngineOptions| -> halite_contract::Result<Arc<dyn Engine>> {
-            Ok(Arc::new(IndexLog::open(options)?))
-        };
         let kinds: &'static [Kind] = match self {
             Self::Space => return explore(&Space, rules, look),
             Self::Files(store) => return explore(&store, rules, look),
@@ -166,21 +159,22 @@ impl Histories {
                 return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, look);
             }
             Self::Partitions => {
-                let subject = Store::new("indexlog", open).with_partitioning(Partitioning::Hash(3));
-                return explore(&subject.with_kinds(&[Kind::Few, Kind::Mixed]), rules, look);
+                let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
+                return explore(&subject.with_partitions(3), rules, look);
             }
             Self::Lsm(trees, kind) => {
-                return explore(&lsm(Durable::Pool, trees, kind), rules, look);
+                let name = if trees == 1 { "lsm-mixed" } else { "lsm-trees-mixed" };
+                return explore(&lsm(name, kind).with_partitions(trees), rules, look);
             }
-            Self::LsmLog(kind) => return explore(&lsm(Durable::Log, 1, kind), rules, look),
+            Self::LsmLog(kind) => return explore(&lsm("lsm-log-mixed", kind), rules, look),
             Self::Store(kind) | Self::Changes(kind) | Self::Snapshots(kind) => only(kind),
         };
-        let subject = Store::new("indexlog", open).with_kinds(kinds);
-        match self {
-            Self::Changes(_) => explore(&subject.with_change_log(0), rules, look),
-            Self::Snapshots(_) => explore(&subject.with_index_snapshots(256 << 10), rules, look),
-            _ => explore(&subject, rules, look),
-        }
+        let name = match self {
+            Self::Changes(_) => "indexlog-changes",
+            Self::Snapshots(_) => "indexlog-snapshots",
+            _ => "indexlog-mixed",
+        };
+        explore(&indexlog(name, kinds), rules, look)
     }
 }
 
@@ -199,15 +193,12 @@ fn only(kind: Kind) -> &'static [Kind] {
     }
 }
 
-type Opener = fn(&EngineOptions) -> halite_contract::Result<Arc<dyn Engine>>;
+fn indexlog(name: &str, kinds: &'static [Kind]) -> Store<Opener> {
+    Store::of(&halite_indexlog::REGISTRATION, name).with_kinds(kinds)
+}
 
-fn lsm(durable: Durable, trees: usize, kind: Kind) -> Store<Opener> {
-    let plan = LsmPlan::new(durable, CommitPoints::Trailing);
-    let open: Opener = |options| Ok(Arc::new(Lsm::open(options)?));
-    Store::new("lsm", open)
-        .with_kinds(only(kind))
-        .with_partitioning(Partitioning::Hash(trees))
-        .with_lsm(plan)
+fn lsm(name: &str, kind: Kind) -> Store<Opener> {
+    Store::of(&halite_lsm::REGISTRATION, name).with_kinds(only(kind))
 }
 
 /// How far histories are looked at.

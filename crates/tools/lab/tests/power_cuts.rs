@@ -5,12 +5,12 @@
 //! `HALITE_LAB_SEED` the fresh one.
 
 use std::env;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use halite_contract::Partitioning;
-use halite_indexlog::IndexLog;
-use halite_lab::{Effort, Explorer, Kind, Objects, Random, Rules, Space, Store, Subject, Tally};
+use halite_indexlog::REGISTRATION;
+use halite_lab::{
+    Effort, Explorer, Kind, Objects, Opener, Random, Rules, Space, Store, Subject, Tally,
+};
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().and_then(|text| text.parse().ok())
@@ -57,13 +57,11 @@ fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
 }
 
 fn engine(kinds: &'static [Kind]) -> impl Subject {
-    Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?))).with_kinds(kinds)
+    Store::of(&REGISTRATION, "indexlog-mixed").with_kinds(kinds)
 }
 
-fn partitioned(kinds: &'static [Kind]) -> impl Subject {
-    Store::new("indexlog-partitions", |options| Ok(Arc::new(IndexLog::open(options)?)))
-        .with_kinds(kinds)
-        .with_partitioning(Partitioning::Hash(2))
+fn partitioned(kinds: &'static [Kind]) -> Store<Opener> {
+    Store::of(&REGISTRATION, "indexlog-partitions").with_kinds(kinds)
 }
 
 #[test]
@@ -75,10 +73,7 @@ fn partitions_survive_together() {
 }
 
 fn with_change_log(kinds: &'static [Kind], partitions: usize) -> impl Subject {
-    Store::new("indexlog-changes", |options| Ok(Arc::new(IndexLog::open(options)?)))
-        .with_kinds(kinds)
-        .with_partitioning(Partitioning::Hash(partitions))
-        .with_change_log(0)
+    Store::of(&REGISTRATION, "indexlog-changes").with_kinds(kinds).with_partitions(partitions)
 }
 
 #[test]
@@ -95,11 +90,7 @@ fn change_logs_survive() {
 
 #[test]
 fn snapshots_of_the_index_survive() {
-    let subject = |kinds| {
-        Store::new("indexlog-snapshots", |options| Ok(Arc::new(IndexLog::open(options)?)))
-            .with_kinds(kinds)
-            .with_index_snapshots(256 << 10)
-    };
+    let subject = |kinds| Store::of(&REGISTRATION, "indexlog-snapshots").with_kinds(kinds);
     for (rules, fixed) in [(Rules::Memory, 10), (Rules::PageCache, 4), (Rules::Platform, 2)] {
         survives(&subject(&[Kind::Few, Kind::Mixed]), rules, fixed);
     }
@@ -108,10 +99,7 @@ fn snapshots_of_the_index_survive() {
 
 #[test]
 fn stores_survive_while_their_partitions_change() {
-    let open = |options: &_| Ok(Arc::new(IndexLog::open(options)?) as _);
-    let subject = Store::new("indexlog-repartitioned", open)
-        .with_kinds(&[Kind::Few, Kind::Mixed])
-        .with_repartitioning(Partitioning::Hash(2));
+    let subject = partitioned(&[Kind::Few, Kind::Mixed]).with_repartitioning();
     for (rules, fixed) in [(Rules::Memory, 8), (Rules::PageCache, 4)] {
         survives(&subject, rules, fixed);
     }
@@ -164,7 +152,7 @@ fn collection_survives() {
 
 #[test]
 fn concurrent_calls_are_durably_linearizable() {
-    let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+    let subject = Store::of(&REGISTRATION, "indexlog-threads");
     let effort = Effort { images_max: 24, history_images_max: 300, ..Effort::default() };
     let mut explorer = Explorer::new(&subject, Rules::Memory, effort);
     for seed in seeds(160) {

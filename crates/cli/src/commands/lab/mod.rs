@@ -13,7 +13,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use halite_lab::blocks::blocks_suite;
 use halite_lab::{
-    Budget, Job, NotReplayed, Plan, Progress, Rules, lsm_suite, media_suite, space_suite, suite,
+    Budget, Job, NotReplayed, Plan, Progress, Rules, media_suite, space_suite, suite,
 };
 use indicatif::ProgressBar;
 
@@ -78,7 +78,7 @@ struct Bench {
         long,
         value_name = "NAME",
         default_value = halite::ENGINES[0],
-        value_parser = PossibleValuesParser::new(halite::ENGINES.iter().copied().chain([BLOCKS, SPACE])),
+        value_parser = PossibleValuesParser::new(names().into_iter().chain([BLOCKS, SPACE])),
     )]
     engine: String,
 
@@ -102,6 +102,11 @@ struct Bench {
     /// Print a JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// The names of the engines.
+fn names() -> Vec<&'static str> {
+    halite::engines().into_iter().map(|engine| engine.name).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -141,14 +146,14 @@ impl Bench {
     /// Blocks, and space by itself, have no such jobs.
     fn media_jobs(&self) -> Result<Vec<Arc<dyn Job>>> {
         if [BLOCKS, SPACE].contains(&self.engine.as_str()) {
-            let known = halite::ENGINES.join(", ");
+            let known = names().join(", ");
             return Err(Error::Usage(format!(
                 "--engine {}: media are damaged under whole stores only, those of {known}",
                 self.engine
             )));
         }
-        let name = self.engine.clone();
-        Ok(media_suite(&self.engine, move |options| halite::open_engine(&name, options)))
+        let engine = halite::find_engine(&self.engine).expect("the argument is one of the engines");
+        Ok(media_suite(engine))
     }
 
     /// Looks at one case again, with a request left out if there is one, and tells how it comes about.
@@ -225,11 +230,8 @@ fn jobs(engine: &str, rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     if engine == SPACE {
         return space_suite(rules);
     }
-    let name = engine.to_owned();
-    if engine == "lsm" {
-        return lsm_suite(move |options| halite::open_engine(&name, options), rules);
-    }
-    suite(engine, move |options| halite::open_engine(&name, options), rules)
+    let engine = halite::find_engine(engine).expect("the argument is one of the engines");
+    suite(engine, rules)
 }
 
 /// Shows people at a terminal how far an experiment is.

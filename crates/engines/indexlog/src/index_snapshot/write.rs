@@ -343,7 +343,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut options = EngineOptions::new(folder.path().join("pool"));
         options.pool_options.size_max = 64 << 20;
-        options.index_snapshot = Some(u64::MAX);
+        options.own.get_mut::<crate::IndexLogOptions>().index_snapshot = Some(u64::MAX);
         let store = IndexLog::open(&options).unwrap();
         let space = store.key_space("one").unwrap();
         let put = |number: u32, fill| {

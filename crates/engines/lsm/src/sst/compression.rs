@@ -5,7 +5,7 @@ use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_outpu
 use super::Parsed;
 use zstandard::Zstandard;
 
-pub use halite_contract::Compression;
+pub use crate::options::Compression;
 
 /// Whether this build has a codec: Zstandard is a library in C, and there by the feature `zstd` alone.
 pub(crate) fn is_built_in(compression: Compression) -> bool {

@@ -1,13 +1,13 @@
 //! Giving a restored database its names.
 //!
-//! Where neither the new database nor the one that it replaces has levels, naming the pool is the only step. Otherwise
-//! there are several names to change, and a marker in the workshop states that the new database is complete and
-//! durable:
+//! Where neither the new database nor the one that it replaces has files beside the pool, naming the pool is the only
+//! step. Otherwise there are several names to change, and a marker in the workshop states that the new database is
+//! complete and durable. Of an engine that has its files in a folder `levels`:
 //!
 //! ```text
-//! .restoring/pool.halite   becomes   pool.halite             in place of the old one, or if there is none
-//! levels                   becomes   .restoring/replaced     if there are old ones
-//! .restoring/levels        becomes   levels                  if there are new ones
+//! .restoring/pool.halite   becomes   pool.halite                    in place of the old one, or if there is none
+//! levels                   becomes   .restoring/replaced-levels     if there are old ones
+//! .restoring/levels        becomes   levels                         if there are new ones
 //! ```
 //!
 //! From the marker on, the new database is the database of the folder. The next opening or restoring first finishes the
@@ -19,10 +19,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use halite_lsm::Lsm;
-
 use super::BackupError;
 use super::workshop::{self, Workshop, failed, lock};
+use crate::engines::folders_beside;
 use crate::{Database, Error, folder};
 
 /// The marker's name.
@@ -38,23 +37,32 @@ pub(super) struct Naming<'a> {
 }
 
 /// Which names have to change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// Whether there are new levels.
-    pub(super) has_levels: bool,
+    /// The folders beside the new pool.
+    pub(super) beside: Vec<String>,
     /// Whether there is an old pool, which goes.
     pub(super) replaces: bool,
 }
 
 impl Kind {
     /// The text of the marker.
-    fn text(self) -> String {
-        format!("levels {}\nreplaces {}\n", self.has_levels, self.replaces)
+    fn text(&self) -> String {
+        let beside: String =
+            self.beside.iter().map(|folder| format!("beside {folder}\n")).collect();
+        format!("{beside}replaces {}\n", self.replaces)
+    }
+
+    /// Whether each folder beside the pool is one of an engine that there is.
+    fn is_known(&self) -> bool {
+        let known = folders_beside();
+        self.beside.iter().all(|folder| known.contains(&&**folder))
     }
 
     fn of_text(text: &str) -> Option<Self> {
-        let kinds = [(false, false), (false, true), (true, false), (true, true)];
-        let kinds = kinds.map(|(has_levels, replaces)| Self { has_levels, replaces });
+        let folder = |line: &str| line.strip_prefix("beside ").map(str::to_owned);
+        let beside: Vec<_> = text.lines().map_while(folder).collect();
+        let kinds = [false, true].map(|replaces| Self { beside: beside.clone(), replaces });
         kinds.into_iter().find(|kind| kind.text() == text)
     }
 }
@@ -76,7 +84,7 @@ pub(super) fn finish(home: &Path) -> Result<(), BackupError> {
         match naming.name_pool() {
             // Another database came there before, and has the name.
             Err(BackupError::Exists { .. }) => naming.give_up()?,
-            named => named.and_then(|()| naming.name_levels()).and_then(|()| naming.end())?,
+            named => named.and_then(|()| naming.name_beside()).and_then(|()| naming.end())?,
         }
         drop(held);
     }
@@ -98,15 +106,15 @@ pub(crate) fn finish_before_opening(home: &Path) -> crate::Result<()> {
 }
 
 impl<'a> Naming<'a> {
-    /// Records, durably, that the database in the workshop is the folder's from now on. Its pool and levels are
-    /// durable.
+    /// Records, durably, that the database in the workshop is the folder's from now on. Its pool and the files beside it
+    /// are durable.
     pub(super) fn begin(workshop: &'a Workshop, kind: Kind) -> Result<Self, BackupError> {
         let naming = Self { workshop, kind };
         naming.sync()?;
         let (marker, unfinished) = (naming.marker(), workshop.path().join(UNFINISHED_MARKER));
         let write = || {
             let mut file = File::create(&unfinished)?;
-            file.write_all(kind.text().as_bytes())?;
+            file.write_all(naming.kind.text().as_bytes())?;
             file.sync_all()?;
             fs::rename(&unfinished, &marker)?;
             folder::sync(&workshop.path())
@@ -122,11 +130,11 @@ impl<'a> Naming<'a> {
         let unknown = || {
             io::Error::new(
                 ErrorKind::InvalidData,
-                "a newer version wrote it; open the database with that",
+                "a newer version wrote it, or one with another engine; open the database with that",
             )
         };
         match fs::read_to_string(&marker) {
-            Ok(text) => match Kind::of_text(&text) {
+            Ok(text) => match Kind::of_text(&text).filter(Kind::is_known) {
                 Some(kind) => Ok(Some(Self { workshop, kind })),
                 None => Err(failed("understand", &marker)(unknown())),
             },
@@ -139,7 +147,7 @@ impl<'a> Naming<'a> {
         marker_in(self.workshop.home())
     }
 
-    /// Locks the old pool and the new one, so that no process has one of them open with the other's levels.
+    /// Locks the old pool and the new one, so that no process has one of them open with the other's files.
     fn hold_pools(&self) -> Result<Vec<File>, BackupError> {
         let mut held: Vec<File> = Vec::new();
         for path in [self.workshop.pool(), pool_in(self.workshop.home())] {
@@ -181,17 +189,22 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// Puts the new levels, if there are any, in the place of the old ones.
-    pub(super) fn name_levels(&self) -> Result<(), BackupError> {
-        let (made, levels) = (self.workshop.levels(), levels_in(self.workshop.home()));
-        let are_to_come = self.kind.has_levels && is_there(&made)?;
-        let are_old = are_to_come || !self.kind.has_levels;
-        if are_old && is_there(&levels)? {
-            let replaced = self.workshop.replaced();
-            fs::rename(&levels, replaced).map_err(failed("move away", &levels))?;
+    /// Puts the new files beside the pool, if there are any, in the place of the old ones.
+    pub(super) fn name_beside(&self) -> Result<(), BackupError> {
+        folders_beside().iter().try_for_each(|folder| self.name_folder(folder))
+    }
+
+    fn name_folder(&self, folder: &str) -> Result<(), BackupError> {
+        let (made, named) = (self.workshop.beside(folder), self.workshop.home().join(folder));
+        let has_new = self.kind.beside.iter().any(|of| of == folder);
+        let is_to_come = has_new && is_there(&made)?;
+        let is_old = is_to_come || !has_new;
+        if is_old && is_there(&named)? {
+            let replaced = self.workshop.replaced(folder);
+            fs::rename(&named, replaced).map_err(failed("move away", &named))?;
         }
-        if are_to_come {
-            fs::rename(&made, &levels).map_err(failed("name", &levels))?;
+        if is_to_come {
+            fs::rename(&made, &named).map_err(failed("name", &named))?;
         }
         Ok(())
     }
@@ -228,10 +241,6 @@ pub(super) fn pool_in(home: &Path) -> PathBuf {
     home.join(Database::POOL_FILE)
 }
 
-pub(super) fn levels_in(home: &Path) -> PathBuf {
-    home.join(Lsm::LEVELS)
-}
-
 pub(super) fn is_there(path: &Path) -> Result<bool, BackupError> {
     folder::is_there(path).map_err(failed("look at", path))
 }
@@ -247,11 +256,14 @@ mod tests {
 
     #[test]
     fn a_marker_is_read_as_it_was_written() {
-        for (has_levels, replaces) in [(false, false), (false, true), (true, false), (true, true)] {
-            let kind = Kind { has_levels, replaces };
-            assert_eq!(Kind::of_text(&kind.text()), Some(kind));
+        for beside in [vec![], vec!["levels".to_owned()], vec!["a b".to_owned(), "c".to_owned()]] {
+            for replaces in [false, true] {
+                let kind = Kind { beside: beside.clone(), replaces };
+                assert_eq!(Kind::of_text(&kind.text()), Some(kind));
+            }
         }
-        assert_eq!(Kind::of_text("levels true\n"), None);
+        assert_eq!(Kind::of_text("beside levels\n"), None);
+        assert_eq!(Kind::of_text("replaces true\nbeside levels\n"), None);
         assert_eq!(Kind::of_text(""), None);
     }
 }

@@ -16,6 +16,7 @@ use super::content::Item;
 use super::naming::{self, Kind, Naming};
 use super::workshop::{Workshop, failed, lock};
 use super::{BackupError, BackupInfo, BackupReader};
+use crate::engines::{folders_beside, place_beside};
 use crate::folder;
 use crate::{Builder, Database, Durability, KeyRange, KeySpace};
 
@@ -66,10 +67,7 @@ impl Builder {
         place: &Place,
         backups: Vec<BackupReader<R>>,
     ) -> Result<RestoreReport, BackupError> {
-        self.lsm.levels = match self.lsm.levels.take() {
-            Some(named) => place.levels(named)?,
-            None => None,
-        };
+        place_beside(&mut self.options, |folder, named| place.beside(folder, named))?;
         self.restore_into(&place.workshop.path(), backups)
     }
 
@@ -80,8 +78,8 @@ impl Builder {
     ) -> Result<RestoreReport, BackupError> {
         let of = backups.len();
         let first = backups.first().ok_or(BackupError::NoBackup)?.info().clone();
-        self.partitioning.get_or_insert(first.partitioning.clone());
-        self.change_log = self.change_log.or(first.change_log);
+        self.options.partitioning.get_or_insert(first.partitioning.clone());
+        self.options.change_log = self.options.change_log.or(first.change_log);
         let db = self.create(true).open(folder)?;
         let mut restoring = Restoring {
             db: &db,
@@ -223,7 +221,7 @@ impl Place {
         if let Some(old) = &old {
             lock(old, &pool, BackupError::InUse { path: path.to_owned() })?;
         }
-        check_old_levels(path, replace)?;
+        folders_beside().iter().try_for_each(|folder| check_old(path, folder, replace))?;
         let made = folder::make(path).map_err(failed("make", path))?;
         let taken = Workshop::take(path).inspect_err(|_| folder::remove(&made));
         let place = Self { path: path.to_owned(), replace, made, old, workshop: taken? };
@@ -236,9 +234,9 @@ impl Place {
         Ok(place)
     }
 
-    /// The folder for new levels whose destination is `named`; `None`: beside the pool.
-    fn levels(&self, named: PathBuf) -> Result<Option<PathBuf>, BackupError> {
-        let old = naming::levels_in(&self.path);
+    /// The folder for new files whose destination is `named`; `None`: the `folder` beside the pool.
+    fn beside(&self, folder: &str, named: PathBuf) -> Result<Option<PathBuf>, BackupError> {
+        let old = self.path.join(folder);
         let absolute = std::path::absolute(&named).map_err(failed("find", &named))?;
         let beside = absolute.parent().and_then(|folder| folder.canonicalize().ok());
         if absolute.file_name() == old.file_name() && beside == self.path.canonicalize().ok() {
@@ -258,18 +256,31 @@ impl Place {
         let made = self.workshop.pool();
         let new = File::open(&made).and_then(|file| file.sync_all().map(|()| file));
         let new = new.map_err(failed("sync", &made))?;
-        let has_levels = naming::is_there(&self.workshop.levels())?;
-        let has_old_levels = naming::is_there(&naming::levels_in(&self.path))?;
-        if has_old_levels && !self.replace {
+        let are_in = |place: &Path| -> Result<Vec<_>, BackupError> {
+            let mut found = folders_beside();
+            let mut result = Ok(());
+            found.retain(|folder| {
+                naming::is_there(&place.join(folder)).unwrap_or_else(|error| {
+                    result = Err(error);
+                    false
+                })
+            });
+            result.map(|()| found)
+        };
+        let beside = are_in(&self.workshop.path())?;
+        let has_old = !are_in(&self.path)?.is_empty();
+        if has_old && !self.replace {
             return Err(BackupError::Exists { path: self.path.clone() });
         }
-        let kind = Kind { has_levels, replaces: self.old.is_some() };
-        if has_levels || has_old_levels {
-            // A process that finds the pool before the levels are in place has to wait.
+        let is_only_pool = beside.is_empty() && !has_old;
+        let beside = beside.into_iter().map(str::to_owned).collect();
+        let kind = Kind { beside, replaces: self.old.is_some() };
+        if !is_only_pool {
+            // A process that finds the pool before the files beside it are in place has to wait.
             lock(&new, &made, BackupError::Restoring { path: self.path.clone() })?;
             let naming = Naming::begin(&self.workshop, kind)?;
             naming.name_pool().inspect_err(|_| drop(naming.give_up()))?;
-            naming.name_levels()?;
+            naming.name_beside()?;
             naming.end()?;
         } else {
             Naming { workshop: &self.workshop, kind }.name_pool()?;
@@ -288,23 +299,23 @@ impl Place {
     }
 }
 
-/// Refuses levels that may not be replaced, or cannot.
-fn check_old_levels(path: &Path, replace: bool) -> Result<(), BackupError> {
-    let levels = naming::levels_in(path);
-    if !naming::is_there(&levels)? {
+/// Refuses files beside the pool that may not be replaced, or cannot.
+fn check_old(path: &Path, folder: &str, replace: bool) -> Result<(), BackupError> {
+    let old = path.join(folder);
+    if !naming::is_there(&old)? {
         return Ok(());
     }
     if !replace {
-        return Err(BackupError::LevelsExist { path: levels });
+        return Err(BackupError::LevelsExist { path: old });
     }
     let device = |metadata: io::Result<Metadata>| metadata.map(|metadata| metadata.dev());
-    let (here, there) = (device(fs::metadata(path)), device(fs::symlink_metadata(&levels)));
+    let (here, there) = (device(fs::metadata(path)), device(fs::symlink_metadata(&old)));
     match here.and_then(|here| Ok(here == there?)) {
         Ok(true) => Ok(()),
         Ok(false) => {
             let why = "a file system is mounted there; restore to another folder";
-            Err(failed("move away", &levels)(io::Error::new(ErrorKind::ResourceBusy, why)))
+            Err(failed("move away", &old)(io::Error::new(ErrorKind::ResourceBusy, why)))
         }
-        Err(source) => Err(failed("look at", &levels)(source)),
+        Err(source) => Err(failed("look at", &old)(source)),
     }
 }

@@ -4,18 +4,16 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use halite_lsm::Lsm;
-
 use super::BackupError;
 use super::naming::UNFINISHED_MARKER;
-use crate::engines::discard_levels;
+use crate::engines::{discard_beside, folders_beside};
 use crate::{Database, folder};
 
 /// Its name.
 const WORKSHOP: &str = ".restoring";
 
-/// The name of the replaced database's levels until they are removed.
-const REPLACED: &str = "replaced";
+/// The beginning of the names of the replaced database's folders beside the pool, until they are removed.
+const REPLACED: &str = "replaced-";
 
 /// A workshop, locked against others.
 pub(super) struct Workshop {
@@ -60,23 +58,26 @@ impl Workshop {
         self.path().join(Database::POOL_FILE)
     }
 
-    /// The levels that are made here: a folder, or a link to one that was named.
-    pub(super) fn levels(&self) -> PathBuf {
-        self.path().join(Lsm::LEVELS)
+    /// The files beside the pool that are made here: a folder, or a link to one that was named.
+    pub(super) fn beside(&self, folder: &str) -> PathBuf {
+        self.path().join(folder)
     }
 
-    pub(super) fn replaced(&self) -> PathBuf {
-        self.path().join(REPLACED)
+    /// The place of a folder beside the pool of the database that was replaced.
+    pub(super) fn replaced(&self, folder: &str) -> PathBuf {
+        self.path().join(format!("{REPLACED}{folder}"))
     }
 
     /// Removes the files that a restoring left. None of them may have a name in `home`, nor be about to get one.
     pub(super) fn clear(&self) -> Result<(), BackupError> {
-        if self.levels().is_symlink() {
+        let folders = folders_beside();
+        if folders.iter().any(|folder| self.beside(folder).is_symlink()) {
             // Only the pool knows which files of that folder are its own. If it does not open, they stay.
-            let _ = discard_levels(&Database::builder().create(false).engine_options(&self.path()));
+            let _ = discard_beside(&Database::builder().create(false).engine_options(&self.path()));
         }
-        let made =
-            [self.levels(), self.replaced(), self.pool(), self.path().join(UNFINISHED_MARKER)];
+        let beside = folders.iter().flat_map(|folder| [self.beside(folder), self.replaced(folder)]);
+        let mut made: Vec<_> = beside.collect();
+        made.extend([self.pool(), self.path().join(UNFINISHED_MARKER)]);
         made.iter().try_for_each(|path| remove(path).map_err(failed("remove", path)))
     }
 

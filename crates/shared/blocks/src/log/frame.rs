@@ -10,7 +10,8 @@
 //! imitates an entry are never taken for one, space need not be zeroed before it is used again, and one
 //! fence makes an entry durable: it is whole, or it does not have its sum.
 //!
-//! [`Log`](super::Log)`<`[`Salted`](super::Salted)`>` and the records of the `indexlog` engine are frames.
+//! The entries of a [`Log`](super::Log)`<`[`Salted`](super::Salted)`>` are frames, and an engine may have its records
+//! as frames in space of its own.
 
 use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64;

@@ -1,9 +1,9 @@
-//! Options of the LSM engine.
+//! Options that only this engine has.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use halite_disk::Disk;
+use halite_contract::{EngineOptions, OwnOptions};
 
 /// How commit points (`gidx` and `commit_id`) become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,7 +58,7 @@ pub enum Compression {
     Lz4,
     /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which
     /// needs a C compiler: other builds refuse the option, and tables compressed with it, by
-    /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
+    /// [`Error::NotBuiltIn`](halite_contract::Error::NotBuiltIn).
     Zstd,
 }
 
@@ -67,8 +67,6 @@ pub enum Compression {
 pub struct LsmOptions {
     /// The folder of the levels, on an SSD. `None`: `levels` beside the pool.
     pub levels: Option<PathBuf>,
-    /// The files of the levels, in place of a folder: of the crash lab, for example.
-    pub disk: Option<Disk>,
     /// Where the records committed last are kept.
     pub durable: Durable,
     /// Bytes at which a memtable is full: 2 MiB at least, 1 GiB at most. `None`: 64 MiB, or an eighth of a smaller pool.
@@ -103,11 +101,24 @@ pub struct LsmOptions {
     pub wait: WaitStrategy,
 }
 
+impl LsmOptions {
+    /// Those in the options of an engine, or the defaults.
+    #[must_use]
+    pub fn of(options: &EngineOptions) -> Self {
+        options.own.get()
+    }
+}
+
+impl From<LsmOptions> for OwnOptions {
+    fn from(options: LsmOptions) -> Self {
+        Self::of(options)
+    }
+}
+
 impl Default for LsmOptions {
     fn default() -> Self {
         Self {
             levels: None,
-            disk: None,
             durable: Durable::default(),
             memtable_bytes: None,
             global_index_bytes: None,

@@ -1,0 +1,38 @@
+//! What the face knows of an engine: one row of its registry.
+
+use std::sync::Arc;
+
+use crate::lab::Variant;
+use crate::{Engine, EngineOptions, RepairReport, Result};
+
+/// An engine, for the registry by which databases, the server, the command line, backups and the crash lab find it.
+#[derive(Debug)]
+pub struct Registration {
+    /// The name by which `--engine` and a pool's root know the engine.
+    pub name: &'static str,
+    /// What the engine is, in a few words behind its name: for `--help`.
+    pub about: &'static str,
+    /// Opens the store in the pool that the options name, or creates it.
+    pub open: fn(&EngineOptions) -> Result<Arc<dyn Engine>>,
+    /// What the engine keeps beside the pool; `None` of an engine that keeps everything in the pool.
+    pub beside: Option<Beside>,
+    /// The variants of the engine that the crash lab explores under power cuts, the cheap ones first.
+    pub crash_variants: fn() -> Vec<Variant>,
+    /// The variants of the engine that the crash lab strikes with faults of the medium.
+    pub media_variants: fn() -> Vec<Variant>,
+}
+
+/// The folder of files that an engine keeps beside the pool.
+#[derive(Debug)]
+pub struct Beside {
+    /// The folder's name in the folder of the pool; it may be a link to a folder elsewhere.
+    pub folder: &'static str,
+    /// The folder elsewhere that options name, if they name one, to be replaced.
+    pub elsewhere: fn(&mut EngineOptions) -> &mut Option<std::path::PathBuf>,
+    /// Lets a store that is not open do without the files that are missing or cannot be read, which are set aside; or
+    /// only reports that, if `for_good` is false.
+    pub repair: fn(&EngineOptions, for_good: bool) -> Result<RepairReport>,
+    /// Removes the files of a store that is given up and not open. The pool stays, and so do files that are not known
+    /// to be this store's.
+    pub discard: fn(&EngineOptions) -> Result<()>,
+}

@@ -1,0 +1,111 @@
+//! The program with the engine of one's own: the command line, the server, backups and the crash lab have it by its row
+//! in the registry.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_halite-toy");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().unwrap()
+}
+
+/// What the program prints if it succeeds.
+fn done(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn the_command_line_has_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = text(&data);
+    assert!(done(&["put", "--help"]).contains("toy, with a map in memory"));
+    done(&["put", data, "--engine", "toy", "greeting", "hello"]);
+    // The pool says which engine made it.
+    assert_eq!(done(&["get", data, "greeting"]).trim_end(), "hello");
+    assert!(done(&["stat", data]).contains("toy"));
+    done(&["check", data]);
+    done(&["del", data, "greeting"]);
+    assert_eq!(run(&["get", data, "greeting"]).status.code(), Some(3));
+    let repair = run(&["repair", data]);
+    let why = String::from_utf8_lossy(&repair.stderr).into_owned();
+    assert!(why.contains("`toy`"), "{why}");
+    let refused = run(&["put", data, "--engine", "lsm", "greeting", "hello"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`toy`"));
+}
+
+#[test]
+fn backups_go_from_any_engine_to_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (toy, log) = (path("toy"), path("indexlog"));
+    done(&["put", &toy, "--engine", "toy", "of", "toy"]);
+    done(&["put", &log, "of", "indexlog"]);
+    for (from, to, engine, value) in [
+        (&toy, "copy", "lsm", "toy"),
+        (&log, "other", "toy", "indexlog"),
+        (&toy, "same", "toy", "toy"),
+    ] {
+        let (backup, to) = (path(&format!("{to}.backup")), path(to));
+        done(&["backup", from, &backup]);
+        done(&["restore", &to, &backup, "--engine", engine]);
+        assert_eq!(done(&["get", &to, "of"]).trim_end(), value);
+        assert!(done(&["stat", &to]).contains(engine));
+    }
+}
+
+#[test]
+fn the_server_serves_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for round in 0..2 {
+        let mut server = Command::new(PROGRAM)
+            .args(["serve", text(&data), "--engine", "toy", "--port", "0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut banner = BufReader::new(server.stdout.take().unwrap());
+        let mut address = None;
+        while address.is_none() {
+            let mut line = String::new();
+            assert_ne!(banner.read_line(&mut line).unwrap(), 0, "the server ended");
+            let found = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
+            address =
+                found.map(|word| word.trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned());
+        }
+        let mut client = TcpStream::connect(address.unwrap()).unwrap();
+        let mut ask = |request: &str, reply: &str| {
+            client.write_all(request.as_bytes()).unwrap();
+            let mut found = vec![0; reply.len()];
+            client.read_exact(&mut found).unwrap();
+            assert_eq!(String::from_utf8_lossy(&found), reply, "{request}");
+        };
+        if round == 0 {
+            ask("SET greeting hello\r\n", "+OK\r\n");
+            ask("INCR counter\r\n", ":1\r\n");
+        }
+        // Counted once before, in the server that was ended.
+        ask("GET greeting\r\n", "$5\r\nhello\r\n");
+        ask("INCR counter\r\n", &format!(":{}\r\n", 2 + round));
+        ask("DBSIZE\r\n", ":2\r\n");
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_crash_lab_has_the_engine() {
+    let found = done(&["lab", "crash", "--engine", "toy", "--budget", "2s"]);
+    assert!(found.contains("violations"), "{found}");
+}
